@@ -1,0 +1,2 @@
+//! crate
+pub mod model;

@@ -1,0 +1,21 @@
+//! The nouns of Treewarden, as plain data: ids, names, states, events and the records the store keeps.
+//!
+//! What may not live here: I/O, async, a clock, randomness, SQL, or any decision. Every other room may import this one;
+//! this one imports none. Text from outside becomes one of these types at the edge, so that inside no bare `String`
+//! stands for a branch, a commit or a repository.
+
+pub mod event;
+pub mod id;
+pub mod name;
+pub mod probe;
+pub mod record;
+pub mod state;
+pub mod time;
+
+pub use event::*;
+pub use id::*;
+pub use name::*;
+pub use probe::*;
+pub use record::*;
+pub use state::*;
+pub use time::*;

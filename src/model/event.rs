@@ -1,0 +1,124 @@
+//! What happened on a platform, in our words. GitHub's payloads are turned into these at the edge (`github::payload`).
+
+use super::{
+    BranchName, CommentId, CommitSha, InstallationId, RepoName, RepositoryId, ThreadKind, ThreadNumber, Timestamp,
+    UserId,
+};
+use serde::{Deserialize, Serialize};
+
+/// A person or bot account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Person {
+    pub id: UserId,
+    pub login: String,
+    /// GitHub's account type is not "User".
+    pub is_bot: bool,
+}
+
+/// The repository an event is about, with the installation that gives access to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepositoryRef {
+    pub id: RepositoryId,
+    pub name: RepoName,
+    pub installation: InstallationId,
+    /// As the payload says; absent when it does not.
+    pub default_branch: Option<BranchName>,
+}
+
+/// One issue or pull request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadRef {
+    pub repository: RepositoryRef,
+    pub number: ThreadNumber,
+    pub kind: ThreadKind,
+    pub title: String,
+}
+
+/// Where in a thread a message stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MessageSource {
+    /// The body of the issue or pull request itself.
+    ThreadBody,
+    IssueComment {
+        id: CommentId,
+    },
+    Review {
+        id: CommentId,
+    },
+    ReviewComment {
+        id: CommentId,
+        review: Option<CommentId>,
+        path: String,
+        line: Option<i64>,
+        diff_hunk: String,
+    },
+}
+
+/// Something a person wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    pub thread: ThreadRef,
+    pub source: MessageSource,
+    pub author: Person,
+    pub body: String,
+    /// Link to the message for people.
+    pub url: String,
+    /// When it was written, by GitHub's clock; absent when the payload does not say.
+    pub written_at: Option<Timestamp>,
+}
+
+/// Which repositories an installation event takes away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access {
+    /// The installation as a whole was created, unsuspended, or had permissions accepted.
+    Granted,
+    /// Deleted or suspended.
+    Withdrawn,
+    Repositories {
+        added: Vec<(RepositoryId, RepoName)>,
+        removed: Vec<(RepositoryId, RepoName)>,
+    },
+}
+
+/// One delivery, understood.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A new comment, review, review comment, or the body of a newly opened issue or pull request.
+    Written(Message),
+    /// An edit by `editor`; `previous` is the text before it, absent when the payload does not say.
+    Edited {
+        message: Message,
+        previous: Option<String>,
+        editor: Person,
+    },
+    /// A comment was deleted.
+    Deleted {
+        thread: ThreadRef,
+        source: MessageSource,
+    },
+    /// An issue or pull request was closed. `merged_head` is the head commit that was merged, for merged pull requests.
+    Closed {
+        thread: ThreadRef,
+        merged_head: Option<CommitSha>,
+        by: Person,
+    },
+    Reopened {
+        thread: ThreadRef,
+        by: Person,
+    },
+    /// New commits on a pull request's head.
+    HeadMoved {
+        thread: ThreadRef,
+        head: CommitSha,
+    },
+    /// The repository has another name now; its id stays.
+    Renamed {
+        repository: RepositoryRef,
+    },
+    Installation {
+        installation: InstallationId,
+        access: Access,
+    },
+    /// Understood well enough to know that there is nothing to do, with the reason.
+    Nothing(String),
+}

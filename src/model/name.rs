@@ -1,0 +1,260 @@
+//! Names that came from outside and were checked: repositories, branches, commits. Constructing one is the check.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::{fmt, str::FromStr};
+
+/// Why a text is not a valid name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a valid {what}: {why}")]
+pub struct InvalidName {
+    pub what: &'static str,
+    pub text: String,
+    pub why: &'static str,
+}
+
+fn invalid(what: &'static str, text: &str, why: &'static str) -> InvalidName {
+    InvalidName { what, text: text.chars().take(80).collect(), why }
+}
+
+/// `owner/name` of a repository, each part as GitHub allows it (letters, digits, `-`, `_`, `.`; never `.` or `..`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RepoName {
+    owner: String,
+    name: String,
+}
+
+impl RepoName {
+    pub fn new(owner: &str, name: &str) -> Result<Self, InvalidName> {
+        for part in [owner, name] {
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            if part.is_empty() || part.len() > 100 || !part.chars().all(plain) {
+                return Err(invalid(
+                    "repository name",
+                    part,
+                    "letters, digits, '-', '_' and '.' only, 1 to 100 of them",
+                ));
+            }
+            if part == "." || part == ".." || part.starts_with('-') {
+                return Err(invalid("repository name", part, "reserved"));
+            }
+        }
+        Ok(Self { owner: owner.to_owned(), name: name.to_owned() })
+    }
+
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl FromStr for RepoName {
+    type Err = InvalidName;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (owner, name) =
+            text.split_once('/').ok_or_else(|| invalid("repository name", text, "expected owner/name"))?;
+        Self::new(owner, name)
+    }
+}
+
+impl fmt::Display for RepoName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.owner, self.name)
+    }
+}
+
+/// A branch name that `git check-ref-format refs/heads/<name>` accepts and that no git command can take for an option
+/// or a revision expression (no leading `-`, not `HEAD`, not `@`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BranchName(String);
+
+impl BranchName {
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        let refuse = |why| Err(invalid("branch name", text, why));
+        if text.is_empty() || text.len() > 400 {
+            return refuse("1 to 400 bytes");
+        }
+        if text.starts_with('-') || text == "HEAD" || text == "@" {
+            return refuse("reserved by git");
+        }
+        if text.chars().any(|c| c.is_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\')) {
+            return refuse("contains a character git does not allow");
+        }
+        if text.contains("..") || text.contains("@{") || text.ends_with('.') {
+            return refuse("contains a sequence git does not allow");
+        }
+        if text.split('/').any(|part| part.is_empty() || part.starts_with('.') || part.ends_with(".lock")) {
+            return refuse("a part is empty, starts with '.' or ends with '.lock'");
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// `refs/heads/<name>`, the only form in which a branch is handed to git.
+    pub fn full_ref(&self) -> String {
+        format!("refs/heads/{}", self.0)
+    }
+
+    /// `refs/remotes/origin/<name>`.
+    pub fn remote_ref(&self) -> String {
+        format!("refs/remotes/origin/{}", self.0)
+    }
+
+    /// The directory name for this branch: characters outside `[A-Za-z0-9._-]` become `-`; when that loses
+    /// information, the result is over 64 bytes, or upper-case letters could collide with lower-case ones, `-` and the
+    /// first 8 hex digits of the branch's SHA-256 are added. Injective also on case-insensitive file systems.
+    pub fn slug(&self) -> String {
+        let plain: String = self
+            .0
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' })
+            .collect();
+        let faithful = plain == self.0 && plain.len() <= 64 && !plain.chars().any(|c| c.is_ascii_uppercase());
+        // A faithful name that itself looks like "<text>-<8 hex digits>" could meet another branch's hashed slug.
+        let looks_hashed = plain
+            .rsplit_once('-')
+            .is_some_and(|(_, tail)| tail.len() == 8 && tail.bytes().all(|b| b.is_ascii_hexdigit()));
+        if faithful && !looks_hashed {
+            return plain;
+        }
+        let digest = hex::encode(Sha256::digest(self.0.as_bytes()));
+        let head: String = plain.chars().take(55).collect();
+        format!("{head}-{}", &digest[..8])
+    }
+}
+
+impl fmt::Display for BranchName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A full commit id: 40 (SHA-1) or 64 (SHA-256) lower-case hex digits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CommitSha(String);
+
+impl CommitSha {
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        let full = matches!(text.len(), 40 | 64);
+        if !full || !text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
+            return Err(invalid("commit id", text, "40 or 64 lower-case hex digits"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first seven digits, for people.
+    pub fn short(&self) -> &str {
+        &self.0[..7]
+    }
+}
+
+impl fmt::Display for CommitSha {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+macro_rules! text_conversions {
+    ($($name:ident by $make:expr),* $(,)?) => {$(
+        impl TryFrom<String> for $name {
+            type Error = InvalidName;
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                $make(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.to_string()
+            }
+        }
+    )*};
+}
+
+text_conversions!(
+    RepoName by |text: &str| text.parse(),
+    BranchName by BranchName::new,
+    CommitSha by CommitSha::new,
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn branch_names_follow_git() {
+        for good in ["issue-42", "feature/x", "修复🚀", "a.b", "v1@x", "x-"] {
+            assert!(BranchName::new(good).is_ok(), "{good}");
+        }
+        let bad = [
+            "",
+            "-x",
+            "--lock",
+            "HEAD",
+            "@",
+            "a b",
+            "a\\b",
+            "a..b",
+            "x.lock",
+            ".x",
+            "a/.b",
+            "a~b",
+            "a^b",
+            "a:b",
+            "a?b",
+            "a*b",
+            "a[b",
+            "a@{1}",
+            "a/",
+            "a//b",
+            "a.",
+            "/a",
+            "a\nb",
+            "x/y.lock/z",
+        ];
+        for text in bad {
+            assert!(BranchName::new(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn slugs_never_collide() {
+        let names =
+            ["feat/a-b", "feat-a/b", "feat-a-b", "Fix/A", "fix/a", "FIX-A", "fix-a", &"x".repeat(65), &"x".repeat(66)];
+        let slugs: HashSet<String> =
+            names.iter().map(|n| BranchName::new(n).unwrap().slug().to_ascii_lowercase()).collect();
+        assert_eq!(slugs.len(), names.len());
+        assert_eq!(BranchName::new("issue-42").unwrap().slug(), "issue-42");
+        let hashed = BranchName::new("feat/x").unwrap().slug();
+        assert_ne!(BranchName::new(&hashed).unwrap().slug(), hashed);
+    }
+
+    #[test]
+    fn repository_names_cannot_climb() {
+        assert!("acme/app".parse::<RepoName>().is_ok());
+        for bad in ["acme", "../x", "acme/..", "a/b/c", "/x", "a/", "-x/y", "a b/c"] {
+            assert!(bad.parse::<RepoName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn commit_ids_are_full() {
+        assert!(CommitSha::new(&"a".repeat(40)).is_ok());
+        assert!(CommitSha::new("abc1234").is_err());
+        assert!(CommitSha::new(&"A".repeat(40)).is_err());
+    }
+}

@@ -1,0 +1,270 @@
+//! What the store keeps, one struct a table. Fields are columns; times are UTC; money and secrets do not occur.
+
+use super::*;
+use serde::{Deserialize, Serialize};
+use std::{fmt, path::PathBuf};
+
+/// A repository Treewarden works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Codebase {
+    pub id: CodebaseId,
+    pub github_id: RepositoryId,
+    pub installation: InstallationId,
+    pub name: RepoName,
+    /// As GitHub last said; absent for an empty repository.
+    pub default_branch: Option<BranchName>,
+    /// False when the installation no longer reaches it; environments stay and are listed.
+    pub connected: bool,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// One thread on a platform.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    pub id: ConversationId,
+    pub platform: PlatformKind,
+    pub codebase: CodebaseId,
+    pub kind: ThreadKind,
+    pub number: ThreadNumber,
+    pub title: String,
+    pub state: ThreadState,
+    /// The head commit that was merged, for a merged pull request.
+    pub merged_head: Option<CommitSha>,
+    pub environment: Option<EnvironmentId>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// The work an environment is for: a kind and an id within the codebase, shown as `issue-42`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Work {
+    pub kind: WorkKind,
+    pub id: String,
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.kind, self.id)
+    }
+}
+
+/// One isolated place to work: a worktree, its branch and this row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    pub id: EnvironmentId,
+    pub codebase: CodebaseId,
+    pub work: Work,
+    pub branch: BranchName,
+    /// Absolute path of the worktree.
+    pub path: PathBuf,
+    pub state: EnvironmentState,
+    /// The branch this work will be merged into.
+    pub base: Option<BranchName>,
+    /// Where the branch stood when the environment was made; equal to the tip means "no work of its own yet".
+    pub start: Option<CommitSha>,
+    pub pinned: bool,
+    /// Name of the provider that made it (`worktree`).
+    pub provider: String,
+    pub metadata: EnvironmentMetadata,
+    /// Raised by every change; writers state the version they read.
+    pub version: i64,
+    pub created_at: Timestamp,
+    /// Latest message or run; never touched by sweeps or page views.
+    pub last_activity_at: Timestamp,
+    pub destroyed_at: Option<Timestamp>,
+}
+
+/// Facts about an environment that nothing is searched by; stored as JSON. Unknown fields are kept out, missing ones default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EnvironmentMetadata {
+    /// Other work that is known to belong together with this, whether or not it shares the environment.
+    pub links: Vec<Work>,
+    /// Head of a fork's pull request this environment was made from.
+    pub fork_head: Option<CommitSha>,
+    /// The branch existed before the environment did (a person's branch): never deleted by us.
+    pub foreign_branch: bool,
+    /// Why it was kept the last time somebody asked for its removal, in words for people.
+    pub kept_because: Vec<String>,
+}
+
+/// One execution of the agent for one message in one environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub id: RunId,
+    pub codebase: CodebaseId,
+    pub conversation: ConversationId,
+    /// Known once isolation is resolved.
+    pub environment: Option<EnvironmentId>,
+    /// The delivery that asked for it; one run per delivery.
+    pub delivery: InboxId,
+    pub request: RunRequest,
+    pub state: RunState,
+    /// What became of it, in words for people; set with every final state but success.
+    pub reason: Option<String>,
+    /// How the environment was found, for the first line of the status comment.
+    pub opening: Option<String>,
+    /// The agent's last answer (Markdown), untrusted.
+    pub answer: Option<String>,
+    /// Process group of the agent, with its start time in clock ticks since boot, so that a restart can end exactly it.
+    pub process: Option<AgentProcess>,
+    pub outcome: RunOutcome,
+    pub cancel_requested: bool,
+    pub attempts: i64,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+}
+
+/// The message a run answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRequest {
+    pub requester: Person,
+    /// The message without the mention.
+    pub text: String,
+    pub source: MessageSource,
+    pub url: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentProcess {
+    pub group: i32,
+    pub start_ticks: u64,
+}
+
+/// What the service itself read back after a run; nothing here is the agent's claim. Stored as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunOutcome {
+    /// The branch's commit on the remote, read back after the push.
+    pub pushed: Option<CommitSha>,
+    pub pull_request: Option<ThreadNumber>,
+    pub files_changed: Option<u64>,
+    pub commits: Option<u64>,
+    /// Work that stayed local, and why (refused push, fork without write access).
+    pub not_pushed_because: Option<String>,
+}
+
+/// A stored webhook delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub id: InboxId,
+    /// `X-GitHub-Delivery`.
+    pub guid: String,
+    /// `X-GitHub-Event`.
+    pub event: String,
+    /// Deliveries with the same key are handled one after the other, in order of arrival.
+    pub conversation_key: Option<String>,
+    /// The raw body as it was signed.
+    pub body: Vec<u8>,
+    pub state: InboxState,
+    /// Why it was ignored or failed, or what it led to.
+    pub reason: Option<String>,
+    pub attempts: i64,
+    pub received_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+}
+
+/// Something to be made true on a platform. Rows hold the wanted state, so sending twice changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outgoing {
+    /// Add a reaction (`eyes`, `confused`, …) to a message.
+    React { number: ThreadNumber, source: MessageSource, content: String },
+    /// One comment that exists once and has this body. The body already carries `marker` (hidden).
+    Comment { number: ThreadNumber, body: String, marker: String },
+    /// An open pull request from `head` into `base` exists.
+    PullRequest { head: BranchName, base: BranchName, title: String, body: String, draft: bool },
+}
+
+/// A row of the outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxRow {
+    pub id: OutboxId,
+    /// Unique: `status/<run>`, `react/<delivery>/eyes`, `pull/<run>`, … Writing to a key again replaces what is wanted.
+    pub key: String,
+    pub codebase: CodebaseId,
+    pub conversation: Option<ConversationId>,
+    pub outgoing: Outgoing,
+    /// Raised whenever the wanted state changes; `sent_version` follows when it was sent.
+    pub version: i64,
+    pub sent_version: i64,
+    /// Id of what was created: comment id, or number of the pull request.
+    pub remote_id: Option<i64>,
+    pub state: OutboxState,
+    /// More than zero and no `remote_id`: an earlier try may have had its effect, look for it first.
+    pub attempts: i64,
+    pub last_error: Option<String>,
+    pub not_before: Timestamp,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// The stored proof of a removal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    pub id: ReceiptId,
+    pub environment: EnvironmentId,
+    pub trigger: Trigger,
+    pub details: ReceiptDetails,
+    pub created_at: Timestamp,
+}
+
+/// What a receipt says; stored as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReceiptDetails {
+    /// Why it was safe, one sentence for people.
+    pub proof: String,
+    pub branch: String,
+    /// The branch's last commit.
+    pub tip: Option<CommitSha>,
+    pub branch_deleted: bool,
+    /// The ref that holds uncommitted work, when there was any (only after a forced removal).
+    pub safety_ref: Option<String>,
+    pub bytes_freed: Option<u64>,
+    /// The command that brings the branch back.
+    pub restore: String,
+}
+
+/// One pass of the cleanup service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CleanupReport {
+    pub id: ReportId,
+    pub trigger: Trigger,
+    pub dry_run: bool,
+    pub lines: Vec<ReportLine>,
+    pub started_at: Timestamp,
+    pub ended_at: Timestamp,
+}
+
+/// What happened to one environment in a pass; the list is stored as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportLine {
+    pub environment: EnvironmentId,
+    pub branch: String,
+    pub result: ReportResult,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportResult {
+    Removed(String),
+    Kept(Vec<String>),
+    Failed(String),
+}
+
+/// An entry of the append-only audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    pub id: AuditId,
+    /// Who: a login, `schedule`, `webhook`, `cli`.
+    pub actor: String,
+    /// What: `environment.removed`, `run.started`, …
+    pub action: String,
+    /// To what, as a short text (`octo/hello issue-42`).
+    pub subject: String,
+    pub detail: String,
+    pub at: Timestamp,
+}

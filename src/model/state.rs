@@ -1,0 +1,99 @@
+//! States and kinds that the database stores as text. Each enum knows its own spelling; a spelling nobody knows is an
+//! error, never a default.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// A stored text that is none of the enum's spellings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a known {what}")]
+pub struct UnknownState {
+    pub what: &'static str,
+    pub text: String,
+}
+
+macro_rules! text_enums {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),* $(,)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $text)] $variant),* }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownState;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($text => Ok(Self::$variant),)*
+                    _ => Err(UnknownState { what: stringify!($name), text: text.to_owned() }),
+                }
+            }
+        }
+    )*};
+}
+
+text_enums! {
+    /// Where people talk to the bot.
+    PlatformKind { Github = "github", Local = "local" }
+
+    /// What kind of thread a conversation is.
+    ThreadKind { Issue = "issue", PullRequest = "pull_request" }
+
+    /// Whether a thread is open, as GitHub last told us.
+    ThreadState { Open = "open", Closed = "closed", Merged = "merged" }
+
+    /// What an environment is for.
+    WorkKind { Issue = "issue", PullRequest = "pr", Review = "review", Thread = "thread", Task = "task" }
+
+    /// Life of an environment. `Creating` and `Removing` are journal entries: a restart finishes or undoes them.
+    EnvironmentState { Creating = "creating", Active = "active", Removing = "removing", Destroyed = "destroyed" }
+
+    /// Life of a run. Everything from `Succeeded` on is final.
+    RunState {
+        Queued = "queued", Preparing = "preparing", Running = "running", Delivering = "delivering",
+        Succeeded = "succeeded", Failed = "failed", Cancelled = "cancelled", TimedOut = "timed_out",
+        /// The service died while the agent was at work.
+        Interrupted = "interrupted",
+    }
+
+    /// Life of a delivery in the inbox.
+    InboxState { Received = "received", Claimed = "claimed", Done = "done", Ignored = "ignored", Failed = "failed" }
+
+    /// Life of a row in the outbox.
+    OutboxState { Pending = "pending", Sending = "sending", Sent = "sent", Failed = "failed" }
+
+    /// What GitHub says a person may do on a repository.
+    Permission { None = "none", Read = "read", Triage = "triage", Write = "write", Maintain = "maintain", Admin = "admin" }
+
+    /// What made the service look at an environment for removal.
+    Trigger {
+        ThreadClosed = "thread_closed", Schedule = "schedule", Limit = "limit", Command = "command", Panel = "panel",
+        Cli = "cli", Startup = "startup",
+    }
+}
+
+impl RunState {
+    /// Nothing will change this run any more.
+    pub fn is_final(self) -> bool {
+        match self {
+            RunState::Queued | RunState::Preparing | RunState::Running | RunState::Delivering => false,
+            RunState::Succeeded
+            | RunState::Failed
+            | RunState::Cancelled
+            | RunState::TimedOut
+            | RunState::Interrupted => true,
+        }
+    }
+}
