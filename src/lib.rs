@@ -1,2 +1,3 @@
 //! crate
+pub mod decide;
 pub mod model;

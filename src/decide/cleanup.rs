@@ -1,0 +1,216 @@
+//! Whether an environment may be removed, what becomes of its branch, and otherwise every reason to keep it.
+
+use super::resolve::Validity;
+use crate::model::*;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Everything a removal depends on. Every `Probe` is a question that may have failed.
+#[derive(Clone, Debug)]
+pub struct RemovalFacts {
+    pub now: Timestamp,
+    pub trigger: Trigger,
+    pub environment: Environment,
+    pub validity: Probe<Validity>,
+    /// A queued or live run uses it.
+    pub busy: bool,
+    /// Open conversations that point to it, other than the one that is being closed, as `#12`.
+    pub open_conversations: Vec<ThreadNumber>,
+    /// A lock that is not ours, with its reason.
+    pub foreign_lock: Probe<Option<String>>,
+    pub work: Probe<WorkInProgress>,
+    pub branch: Probe<BranchFacts>,
+    pub stale_after: Duration,
+}
+
+/// What the worktree holds that is not committed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkInProgress {
+    /// Branch that HEAD is on; absent when detached.
+    pub on_branch: Option<BranchName>,
+    pub changed: u64,
+    pub untracked: u64,
+    /// Merge, rebase, cherry-pick, revert or bisect in progress.
+    pub operation: Option<String>,
+    /// Edits hidden by skip-worktree or assume-unchanged.
+    pub hidden_changes: bool,
+    /// Submodules with work of their own.
+    pub submodules: Vec<String>,
+    /// Repositories or worktrees inside.
+    pub nested: Vec<String>,
+    /// Ignored files outside known caches.
+    pub ignored: Vec<String>,
+}
+
+/// What the branch holds, against the base as fetched just now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchFacts {
+    pub tip: CommitSha,
+    /// The branch has moved since the environment was made.
+    pub has_own_commits: bool,
+    pub merged: Option<MergeProof>,
+}
+
+/// How it is known that the branch's work is in the base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MergeProof {
+    /// The tip is an ancestor of the base.
+    Ancestor { base: BranchName },
+    /// Merging the branch into the base would change nothing, and its net difference is not empty.
+    ContentInBase { base: BranchName },
+    /// GitHub merged a pull request with exactly this head commit.
+    PullRequest { number: ThreadNumber },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Remove(Removal),
+    /// The worktree is gone already: only the row is left to close.
+    Ghost,
+    Keep(Vec<Keep>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    pub tip: CommitSha,
+    /// Delete the branch if it still stands at `tip`; otherwise it stays.
+    pub delete_branch: bool,
+    pub because: Because,
+}
+
+/// Why a removal is safe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Because {
+    Merged(MergeProof),
+    /// Clean, and every commit stays reachable through the branch, which is kept.
+    BranchKept,
+    /// Clean and without a commit of its own.
+    NothingDone,
+}
+
+/// One reason to keep an environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Keep {
+    Busy,
+    StillUsedBy(ThreadNumber),
+    Pinned,
+    LockedBySomeoneElse(String),
+    UncommittedChanges {
+        changed: u64,
+        untracked: u64,
+    },
+    OperationInProgress(String),
+    HiddenChanges,
+    SubmoduleWork(String),
+    NestedRepository(String),
+    IgnoredFiles(String),
+    BranchDrift {
+        recorded: BranchName,
+        actual: Option<BranchName>,
+    },
+    ForeignPath,
+    CannotVerify(String),
+    /// Only the scheduler: neither merged nor stale.
+    StillActive,
+    /// Being created or removed by somebody else at this moment.
+    InTransition,
+}
+
+/// Every reason to keep is collected, so that people see all of them at once; only with none is removal considered.
+pub fn verdict(facts: &RemovalFacts) -> Verdict {
+    let mut keep = Vec::new();
+    if facts.busy {
+        keep.push(Keep::Busy);
+    }
+    if facts.environment.pinned {
+        keep.push(Keep::Pinned);
+    }
+    keep.extend(
+        facts.open_conversations.iter().map(|number| Keep::StillUsedBy(*number)).filter(|_| automatic(facts.trigger)),
+    );
+    match facts.environment.state {
+        EnvironmentState::Active => {}
+        EnvironmentState::Creating | EnvironmentState::Removing | EnvironmentState::Destroyed => {
+            keep.push(Keep::InTransition);
+        }
+    }
+    match &facts.validity {
+        Probe::Known(Validity::Missing) if !facts.busy && keep.is_empty() => return Verdict::Ghost,
+        Probe::Known(Validity::Missing | Validity::Valid) => {}
+        Probe::Known(Validity::Foreign) => keep.push(Keep::ForeignPath),
+        Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
+    }
+    match &facts.foreign_lock {
+        Probe::Known(None) => {}
+        Probe::Known(Some(reason)) => keep.push(Keep::LockedBySomeoneElse(reason.clone())),
+        Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
+    }
+    match &facts.work {
+        Probe::Known(work) => keep.extend(work_reasons(work, &facts.environment.branch)),
+        Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
+    }
+    let branch = match &facts.branch {
+        Probe::Known(branch) => Some(branch),
+        Probe::Unknown(why) => {
+            keep.push(Keep::CannotVerify(why.clone()));
+            None
+        }
+    };
+    if let Some(branch) = branch
+        && facts.trigger == Trigger::Schedule
+        && branch.merged.is_none()
+        && facts.now.since(facts.environment.last_activity_at) < facts.stale_after
+    {
+        keep.push(Keep::StillActive);
+    }
+    keep.dedup();
+    match branch {
+        Some(branch) if keep.is_empty() => Verdict::Remove(removal(branch, &facts.environment)),
+        _ => Verdict::Keep(keep),
+    }
+}
+
+/// A person who asks for the removal may take an environment away from its own open thread; nothing else may.
+fn automatic(trigger: Trigger) -> bool {
+    match trigger {
+        Trigger::ThreadClosed | Trigger::Schedule | Trigger::Limit | Trigger::Startup => true,
+        Trigger::Command | Trigger::Panel | Trigger::Cli => false,
+    }
+}
+
+fn work_reasons(work: &WorkInProgress, recorded: &BranchName) -> Vec<Keep> {
+    let mut keep = Vec::new();
+    if work.on_branch.as_ref() != Some(recorded) {
+        keep.push(Keep::BranchDrift { recorded: recorded.clone(), actual: work.on_branch.clone() });
+    }
+    if work.changed > 0 || work.untracked > 0 {
+        keep.push(Keep::UncommittedChanges { changed: work.changed, untracked: work.untracked });
+    }
+    keep.extend(work.operation.clone().map(Keep::OperationInProgress));
+    if work.hidden_changes {
+        keep.push(Keep::HiddenChanges);
+    }
+    keep.extend(work.submodules.iter().cloned().map(Keep::SubmoduleWork));
+    keep.extend(work.nested.iter().cloned().map(Keep::NestedRepository));
+    if let Some(first) = work.ignored.first() {
+        keep.push(Keep::IgnoredFiles(first.clone()));
+    }
+    keep
+}
+
+/// The branch goes only when its own work is proven merged and it was ours; in every other case it stays.
+fn removal(branch: &BranchFacts, environment: &Environment) -> Removal {
+    let (because, proven) = match &branch.merged {
+        Some(proof) if branch.has_own_commits => (Because::Merged(proof.clone()), true),
+        _ if branch.has_own_commits => (Because::BranchKept, false),
+        _ => (Because::NothingDone, false),
+    };
+    let ours = !environment.metadata.foreign_branch;
+    // A branch that never moved holds nothing that its start commit does not hold.
+    let empty = because == Because::NothingDone;
+    Removal { tip: branch.tip.clone(), delete_branch: ours && (proven || empty), because }
+}
+
+#[cfg(test)]
+#[path = "cleanup_tests.rs"]
+mod tests;

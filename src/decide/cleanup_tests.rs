@@ -1,0 +1,197 @@
+use super::*;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+fn sha(digit: char) -> CommitSha {
+    CommitSha::new(&digit.to_string().repeat(40)).unwrap()
+}
+
+fn branch() -> BranchName {
+    BranchName::new("issue-1").unwrap()
+}
+
+fn facts() -> RemovalFacts {
+    RemovalFacts {
+        now: Timestamp::from_unix(1_000_000),
+        trigger: Trigger::ThreadClosed,
+        environment: Environment {
+            id: EnvironmentId(Uuid::nil()),
+            codebase: CodebaseId(Uuid::nil()),
+            work: Work { kind: WorkKind::Issue, id: "1".into() },
+            branch: branch(),
+            path: "/w".into(),
+            state: EnvironmentState::Active,
+            base: BranchName::new("main").ok(),
+            start: Some(sha('a')),
+            pinned: false,
+            provider: "worktree".into(),
+            metadata: EnvironmentMetadata::default(),
+            version: 1,
+            created_at: Timestamp::from_unix(0),
+            last_activity_at: Timestamp::from_unix(999_999),
+            destroyed_at: None,
+        },
+        validity: Probe::Known(Validity::Valid),
+        busy: false,
+        open_conversations: vec![],
+        foreign_lock: Probe::Known(None),
+        work: Probe::Known(WorkInProgress { on_branch: Some(branch()), ..Default::default() }),
+        branch: Probe::Known(BranchFacts { tip: sha('b'), has_own_commits: true, merged: Some(merged()) }),
+        stale_after: Duration::from_secs(14 * 86_400),
+    }
+}
+
+fn merged() -> MergeProof {
+    MergeProof::ContentInBase { base: BranchName::new("main").unwrap() }
+}
+
+fn with_branch(has_own_commits: bool, merged: Option<MergeProof>) -> RemovalFacts {
+    RemovalFacts { branch: Probe::Known(BranchFacts { tip: sha('b'), has_own_commits, merged }), ..facts() }
+}
+
+fn with_work(change: impl FnOnce(&mut WorkInProgress)) -> RemovalFacts {
+    let mut work = WorkInProgress { on_branch: Some(branch()), ..Default::default() };
+    change(&mut work);
+    RemovalFacts { work: Probe::Known(work), ..facts() }
+}
+
+#[test]
+fn proven_work_goes_with_its_branch() {
+    let Verdict::Remove(removal) = verdict(&facts()) else { panic!() };
+    assert!(removal.delete_branch);
+    assert_eq!(removal.because, Because::Merged(merged()));
+}
+
+#[test]
+fn unproven_work_keeps_its_branch() {
+    let Verdict::Remove(removal) = verdict(&with_branch(true, None)) else { panic!() };
+    assert!(!removal.delete_branch);
+    assert_eq!(removal.because, Because::BranchKept);
+}
+
+#[test]
+fn a_fresh_branch_is_not_merged() {
+    let Verdict::Remove(removal) = verdict(&with_branch(false, Some(merged()))) else { panic!() };
+    assert_eq!(removal.because, Because::NothingDone);
+}
+
+#[test]
+fn a_persons_branch_is_never_deleted() {
+    let mut facts = facts();
+    facts.environment.metadata.foreign_branch = true;
+    let Verdict::Remove(removal) = verdict(&facts) else { panic!() };
+    assert!(!removal.delete_branch);
+}
+
+#[test]
+fn every_reason_keeps_on_its_own() {
+    let mut pinned = facts();
+    pinned.environment.pinned = true;
+    let cases = [
+        (RemovalFacts { busy: true, ..facts() }, Keep::Busy),
+        (pinned, Keep::Pinned),
+        (RemovalFacts { open_conversations: vec![ThreadNumber(9)], ..facts() }, Keep::StillUsedBy(ThreadNumber(9))),
+        (
+            RemovalFacts { foreign_lock: Probe::Known(Some("demo".into())), ..facts() },
+            Keep::LockedBySomeoneElse("demo".into()),
+        ),
+        (RemovalFacts { validity: Probe::Known(Validity::Foreign), ..facts() }, Keep::ForeignPath),
+        (
+            RemovalFacts { work: Probe::Unknown("unreadable".into()), ..facts() },
+            Keep::CannotVerify("unreadable".into()),
+        ),
+        (RemovalFacts { branch: Probe::Unknown("no fetch".into()), ..facts() }, Keep::CannotVerify("no fetch".into())),
+        (with_work(|w| w.changed = 1), Keep::UncommittedChanges { changed: 1, untracked: 0 }),
+        (with_work(|w| w.untracked = 2), Keep::UncommittedChanges { changed: 0, untracked: 2 }),
+        (with_work(|w| w.operation = Some("rebase".into())), Keep::OperationInProgress("rebase".into())),
+        (with_work(|w| w.hidden_changes = true), Keep::HiddenChanges),
+        (with_work(|w| w.submodules = vec!["sub".into()]), Keep::SubmoduleWork("sub".into())),
+        (with_work(|w| w.nested = vec!["n".into()]), Keep::NestedRepository("n".into())),
+        (with_work(|w| w.ignored = vec![".env".into()]), Keep::IgnoredFiles(".env".into())),
+        (with_work(|w| w.on_branch = None), Keep::BranchDrift { recorded: branch(), actual: None }),
+    ];
+    for (facts, reason) in cases {
+        assert_eq!(verdict(&facts), Verdict::Keep(vec![reason]));
+    }
+}
+
+#[test]
+fn a_missing_worktree_is_a_ghost() {
+    let facts = RemovalFacts {
+        validity: Probe::Known(Validity::Missing),
+        work: Probe::Unknown("gone".into()),
+        branch: Probe::Unknown("gone".into()),
+        ..facts()
+    };
+    assert_eq!(verdict(&facts), Verdict::Ghost);
+}
+
+#[test]
+fn the_scheduler_leaves_recent_work_alone() {
+    let recent = RemovalFacts { trigger: Trigger::Schedule, ..with_branch(true, None) };
+    assert_eq!(verdict(&recent), Verdict::Keep(vec![Keep::StillActive]));
+    let old = RemovalFacts { now: Timestamp::from_unix(999_999 + 15 * 86_400), ..recent };
+    assert!(matches!(verdict(&old), Verdict::Remove(_)));
+}
+
+prop_compose! {
+    fn any_facts()(
+        busy: bool, pinned: bool, others in 0..3i64, state in 0..4usize, changed in 0..3u64, untracked in 0..3u64,
+        drift: bool, ignored: bool, own: bool, proven: bool, trigger in 0..Trigger::ALL.len(),
+        validity in 0..4usize, work_known: bool, branch_known: bool, locked: bool, foreign_branch: bool,
+    ) -> RemovalFacts {
+        let mut facts = facts();
+        facts.busy = busy;
+        facts.trigger = Trigger::ALL[trigger];
+        facts.environment.pinned = pinned;
+        facts.environment.metadata.foreign_branch = foreign_branch;
+        facts.environment.state = EnvironmentState::ALL[state];
+        facts.open_conversations = (0..others).map(ThreadNumber).collect();
+        facts.foreign_lock = Probe::Known(locked.then(|| "x".to_owned()));
+        facts.validity = [
+            Probe::Known(Validity::Valid), Probe::Known(Validity::Missing), Probe::Known(Validity::Foreign),
+            Probe::Unknown("no".to_owned()),
+        ][validity].clone();
+        facts.work = if work_known {
+            Probe::Known(WorkInProgress {
+                on_branch: (!drift).then(branch), changed, untracked,
+                ignored: if ignored { vec![".env".into()] } else { vec![] }, ..Default::default()
+            })
+        } else { Probe::Unknown("no".into()) };
+        facts.branch = if branch_known {
+            Probe::Known(BranchFacts { tip: sha('b'), has_own_commits: own, merged: proven.then(merged) })
+        } else { Probe::Unknown("no".into()) };
+        facts
+    }
+}
+
+proptest! {
+    #[test]
+    fn dirty_or_unknown_is_never_removed(facts in any_facts()) {
+        if let Verdict::Remove(_) = verdict(&facts) {
+            let work = facts.work.known().expect("known");
+            prop_assert!(work.changed == 0 && work.untracked == 0 && work.ignored.is_empty());
+            prop_assert_eq!(facts.validity, Probe::Known(Validity::Valid));
+            prop_assert!(!facts.busy && !facts.environment.pinned);
+        }
+    }
+
+    #[test]
+    fn a_branch_with_unmerged_commits_is_never_deleted(facts in any_facts()) {
+        if let Verdict::Remove(removal) = verdict(&facts) && removal.delete_branch {
+            let branch = facts.branch.known().expect("known");
+            prop_assert!(branch.merged.is_some() || !branch.has_own_commits);
+        }
+    }
+
+    #[test]
+    fn another_reason_to_keep_never_removes(facts in any_facts()) {
+        if let Verdict::Keep(_) = verdict(&facts) {
+            let mut more = facts.clone();
+            more.environment.pinned = true;
+            prop_assert!(matches!(verdict(&more), Verdict::Keep(_)));
+            let busier = RemovalFacts { busy: true, ..facts };
+            prop_assert!(matches!(verdict(&busier), Verdict::Keep(_)));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a restart does with rows that were left in the middle of something.
+
+use super::resolve::Validity;
+use crate::model::*;
+
+/// What to do with an environment row found at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    Nothing,
+    /// Its creation finished on disk: only the row lags behind.
+    Activate,
+    /// Its creation left nothing: close the row, so that the next try starts clean.
+    Discard,
+    /// Its removal had begun and the directory is gone: carry it to the end.
+    FinishRemoval,
+    /// Its removal had not touched the directory: take the row back and decide again.
+    Reactivate,
+}
+
+/// `busy`: a run that will continue the creation itself.
+pub fn repair(state: EnvironmentState, validity: &Probe<Validity>, busy: bool) -> Repair {
+    match (state, validity) {
+        (EnvironmentState::Active | EnvironmentState::Destroyed, _) => Repair::Nothing,
+        (EnvironmentState::Creating, _) if busy => Repair::Nothing,
+        (EnvironmentState::Creating, Probe::Known(Validity::Valid)) => Repair::Activate,
+        (EnvironmentState::Creating, Probe::Known(Validity::Missing)) => Repair::Discard,
+        (EnvironmentState::Removing, Probe::Known(Validity::Valid)) => Repair::Reactivate,
+        (EnvironmentState::Removing, Probe::Known(Validity::Missing)) => Repair::FinishRemoval,
+        // Not ours, or unreadable: leave it for a person, the panel shows it.
+        (
+            EnvironmentState::Creating | EnvironmentState::Removing,
+            Probe::Known(Validity::Foreign) | Probe::Unknown(_),
+        ) => Repair::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubt_never_discards() {
+        for state in EnvironmentState::ALL {
+            for busy in [true, false] {
+                assert_eq!(repair(*state, &Probe::Unknown("no".into()), busy), Repair::Nothing);
+            }
+        }
+    }
+
+    #[test]
+    fn each_half_done_step_is_finished_or_undone() {
+        use EnvironmentState::*;
+        let known = |v| Probe::Known(v);
+        assert_eq!(repair(Creating, &known(Validity::Valid), false), Repair::Activate);
+        assert_eq!(repair(Creating, &known(Validity::Missing), false), Repair::Discard);
+        assert_eq!(repair(Creating, &known(Validity::Missing), true), Repair::Nothing);
+        assert_eq!(repair(Removing, &known(Validity::Valid), false), Repair::Reactivate);
+        assert_eq!(repair(Removing, &known(Validity::Missing), false), Repair::FinishRemoval);
+        assert_eq!(repair(Active, &known(Validity::Missing), false), Repair::Nothing);
+    }
+}

@@ -1,0 +1,224 @@
+//! Which environment a message gets: the conversation's, the same work's, linked work's, or a new one.
+
+use crate::model::*;
+
+/// Whether a recorded worktree is really there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// Directory and registration exist, and both belong to the codebase's canonical repository.
+    Valid,
+    /// Directory or registration is gone.
+    Missing,
+    /// Something else stands at the path: another repository, a file, a link.
+    Foreign,
+}
+
+/// An environment row with what the disk says about it.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub environment: Environment,
+    pub validity: Probe<Validity>,
+}
+
+/// Work that a closing reference connects to this thread, with its live environment.
+#[derive(Clone, Debug)]
+pub struct LinkedCandidate {
+    pub candidate: Candidate,
+    /// The environment's branch contains the pull request's head commit.
+    pub contains_head: Probe<bool>,
+}
+
+/// The pull request a message stands in.
+#[derive(Clone, Debug)]
+pub struct PullFacts {
+    pub number: ThreadNumber,
+    pub head: BranchName,
+    pub head_sha: CommitSha,
+    /// The head lives in another repository, or its repository is gone: nothing can be pushed there.
+    pub fork: bool,
+    /// The head branch no longer exists in this repository.
+    pub head_gone: bool,
+    pub base: BranchName,
+}
+
+/// Everything the choice depends on.
+#[derive(Clone, Debug)]
+pub struct ResolveFacts {
+    pub work: Work,
+    /// Absent for issues.
+    pub pull: Option<PullFacts>,
+    /// The branch new work starts from; absent for an empty repository.
+    pub base: Option<BranchName>,
+    /// The environment the conversation points to.
+    pub current: Option<Candidate>,
+    /// The live environment of the same work.
+    pub same_work: Option<Candidate>,
+    pub linked: Vec<LinkedCandidate>,
+    /// References to other work, whether or not it has an environment.
+    pub links: Vec<Work>,
+}
+
+/// The choice, and which rows turned out to be stale on the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    /// Live rows whose worktree is gone: to be marked destroyed, and the person told.
+    pub forget: Vec<EnvironmentId>,
+    pub choice: Choice,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    Use { environment: EnvironmentId, found: Found },
+    Create(Place),
+    Block(Block),
+}
+
+/// How an existing environment was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    Conversation,
+    SameWork,
+    Linked(Work),
+}
+
+/// A new environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub work: Work,
+    pub branch: BranchName,
+    pub base: BranchName,
+    pub origin: Origin,
+    pub links: Vec<Work>,
+    /// Linked work that has an environment which could not be shared.
+    pub not_shared_with: Option<Work>,
+}
+
+/// What a new worktree starts from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The tip of the base branch on the remote.
+    Base,
+    /// The pull request's own head branch on the remote; results are pushed there.
+    PullHead,
+    /// `refs/pull/<n>/head`, pinned to this commit; results cannot be pushed.
+    PinnedHead { number: ThreadNumber, sha: CommitSha },
+}
+
+/// Why nothing may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Block {
+    EmptyRepository,
+    /// A worktree is recorded but could not be examined; making another could split the work.
+    CannotVerify {
+        environment: EnvironmentId,
+        why: String,
+    },
+    /// Something that is not ours stands where this worktree belongs.
+    ForeignPath {
+        environment: EnvironmentId,
+    },
+    /// A branch name from outside that we refuse.
+    BadBranch(String),
+}
+
+/// First hit wins: conversation, same work, safe linked work, creation.
+pub fn resolve(facts: &ResolveFacts) -> Resolution {
+    let mut forget = Vec::new();
+    let own = [(&facts.current, Found::Conversation), (&facts.same_work, Found::SameWork)];
+    for (candidate, found) in own.into_iter().filter_map(|(c, found)| Some((c.as_ref()?, found))) {
+        match examine(candidate, &mut forget) {
+            Seen::Usable => return Resolution { forget, choice: use_it(candidate, found) },
+            Seen::Stale => {}
+            Seen::Doubtful(block) => return Resolution { forget, choice: Choice::Block(block) },
+        }
+    }
+
+    let mut not_shared_with = None;
+    for linked in &facts.linked {
+        match examine(&linked.candidate, &mut forget) {
+            Seen::Usable if shareable(linked, facts.pull.as_ref()) => {
+                let found = Found::Linked(linked.candidate.environment.work.clone());
+                return Resolution { forget, choice: use_it(&linked.candidate, found) };
+            }
+            Seen::Usable | Seen::Doubtful(_) => {
+                not_shared_with.get_or_insert_with(|| linked.candidate.environment.work.clone());
+            }
+            Seen::Stale => {}
+        }
+    }
+    Resolution { forget, choice: create(facts, not_shared_with) }
+}
+
+enum Seen {
+    Usable,
+    Stale,
+    Doubtful(Block),
+}
+
+fn examine(candidate: &Candidate, forget: &mut Vec<EnvironmentId>) -> Seen {
+    let environment = &candidate.environment;
+    // A row still being created has no worktree yet; using it means finishing its creation.
+    match environment.state {
+        EnvironmentState::Creating => return Seen::Usable,
+        EnvironmentState::Removing | EnvironmentState::Destroyed => return Seen::Stale,
+        EnvironmentState::Active => {}
+    }
+    match &candidate.validity {
+        Probe::Known(Validity::Valid) => Seen::Usable,
+        Probe::Known(Validity::Missing) => {
+            if !forget.contains(&environment.id) {
+                forget.push(environment.id);
+            }
+            Seen::Stale
+        }
+        Probe::Known(Validity::Foreign) => Seen::Doubtful(Block::ForeignPath { environment: environment.id }),
+        Probe::Unknown(why) => Seen::Doubtful(Block::CannotVerify { environment: environment.id, why: why.clone() }),
+    }
+}
+
+fn use_it(candidate: &Candidate, found: Found) -> Choice {
+    Choice::Use { environment: candidate.environment.id, found }
+}
+
+/// Sharing must not mix two lines of work: the pull request's head has to be the environment's branch, or be contained
+/// in it. A fork's head is never shared, whatever its branch is called.
+fn shareable(linked: &LinkedCandidate, pull: Option<&PullFacts>) -> bool {
+    let environment = &linked.candidate.environment;
+    match pull {
+        Some(pull) if pull.fork || environment.metadata.fork_head.is_some() => false,
+        Some(pull) => environment.branch == pull.head || linked.contains_head == Probe::Known(true),
+        // An issue joins its pull request's environment unless that is a fork's.
+        None => environment.metadata.fork_head.is_none(),
+    }
+}
+
+fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
+    let named = |text: String| BranchName::new(&text).map_err(|error| Block::BadBranch(error.to_string()));
+    let (branch, base, origin) = match &facts.pull {
+        Some(pull) if pull.fork || pull.head_gone => {
+            let origin = Origin::PinnedHead { number: pull.number, sha: pull.head_sha.clone() };
+            (named(format!("pr-{}-review", pull.number)), Some(pull.base.clone()), origin)
+        }
+        Some(pull) => (Ok(pull.head.clone()), Some(pull.base.clone()), Origin::PullHead),
+        None => (named(format!("{}-{}", facts.work.kind, facts.work.id)), facts.base.clone(), Origin::Base),
+    };
+    let branch = match branch {
+        Ok(branch) => branch,
+        Err(block) => return Choice::Block(block),
+    };
+    let Some(base) = base else {
+        return Choice::Block(Block::EmptyRepository);
+    };
+    Choice::Create(Place {
+        work: facts.work.clone(),
+        branch,
+        base,
+        origin,
+        links: facts.links.clone(),
+        not_shared_with,
+    })
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,184 @@
+use super::*;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+fn sha(digit: char) -> CommitSha {
+    CommitSha::new(&digit.to_string().repeat(40)).unwrap()
+}
+
+fn environment(number: u128, work: Work, branch: &str) -> Environment {
+    Environment {
+        id: EnvironmentId(Uuid::from_u128(number)),
+        codebase: CodebaseId(Uuid::nil()),
+        work,
+        branch: BranchName::new(branch).unwrap(),
+        path: "/w".into(),
+        state: EnvironmentState::Active,
+        base: BranchName::new("main").ok(),
+        start: Some(sha('a')),
+        pinned: false,
+        provider: "worktree".into(),
+        metadata: EnvironmentMetadata::default(),
+        version: 1,
+        created_at: Timestamp::from_unix(0),
+        last_activity_at: Timestamp::from_unix(0),
+        destroyed_at: None,
+    }
+}
+
+fn work(kind: WorkKind, id: &str) -> Work {
+    Work { kind, id: id.into() }
+}
+
+fn candidate(number: u128, validity: Probe<Validity>) -> Candidate {
+    Candidate { environment: environment(number, work(WorkKind::Issue, "1"), "issue-1"), validity }
+}
+
+fn issue_facts() -> ResolveFacts {
+    ResolveFacts {
+        work: work(WorkKind::Issue, "1"),
+        pull: None,
+        base: BranchName::new("trunk").ok(),
+        current: None,
+        same_work: None,
+        linked: vec![],
+        links: vec![],
+    }
+}
+
+fn pull(head: &str, fork: bool) -> PullFacts {
+    PullFacts {
+        number: ThreadNumber(9),
+        head: BranchName::new(head).unwrap(),
+        head_sha: sha('b'),
+        fork,
+        head_gone: false,
+        base: BranchName::new("main").unwrap(),
+    }
+}
+
+fn pull_facts(head: &str, fork: bool) -> ResolveFacts {
+    ResolveFacts { work: work(WorkKind::PullRequest, "9"), pull: Some(pull(head, fork)), ..issue_facts() }
+}
+
+fn linked(contains_head: Probe<bool>) -> LinkedCandidate {
+    LinkedCandidate { candidate: candidate(3, Probe::Known(Validity::Valid)), contains_head }
+}
+
+#[test]
+fn a_new_issue_gets_its_own_branch_from_the_default_branch() {
+    let Choice::Create(place) = resolve(&issue_facts()).choice else { panic!("expected a creation") };
+    assert_eq!((place.branch.as_str(), place.base.as_str(), place.origin), ("issue-1", "trunk", Origin::Base));
+}
+
+#[test]
+fn a_pull_request_uses_its_real_branch_and_a_fork_a_pinned_review_branch() {
+    let Choice::Create(place) = resolve(&pull_facts("feature/x", false)).choice else { panic!() };
+    assert_eq!((place.branch.as_str(), place.origin), ("feature/x", Origin::PullHead));
+
+    let Choice::Create(place) = resolve(&pull_facts("main", true)).choice else { panic!() };
+    assert_eq!(place.branch.as_str(), "pr-9-review");
+    assert_eq!(place.origin, Origin::PinnedHead { number: ThreadNumber(9), sha: sha('b') });
+
+    let mut gone = pull_facts("feature/x", false);
+    gone.pull.as_mut().unwrap().head_gone = true;
+    let Choice::Create(place) = resolve(&gone).choice else { panic!() };
+    assert_eq!(place.branch.as_str(), "pr-9-review");
+}
+
+#[test]
+fn an_empty_repository_blocks() {
+    let facts = ResolveFacts { base: None, ..issue_facts() };
+    assert_eq!(resolve(&facts).choice, Choice::Block(Block::EmptyRepository));
+}
+
+#[test]
+fn a_stale_reference_is_forgotten_and_a_new_place_made() {
+    let facts = ResolveFacts { current: Some(candidate(1, Probe::Known(Validity::Missing))), ..issue_facts() };
+    let resolution = resolve(&facts);
+    assert_eq!(resolution.forget, vec![EnvironmentId(Uuid::from_u128(1))]);
+    assert!(matches!(resolution.choice, Choice::Create(_)));
+}
+
+#[test]
+fn sharing_needs_the_same_branch_or_the_head_commit() {
+    let share = |head: &str, fork, contains| {
+        let facts = ResolveFacts { linked: vec![linked(contains)], ..pull_facts(head, fork) };
+        resolve(&facts).choice
+    };
+    let shared = |choice: &Choice| matches!(choice, Choice::Use { found: Found::Linked(_), .. });
+    assert!(shared(&share("issue-1", false, Probe::Known(false))));
+    assert!(shared(&share("other", false, Probe::Known(true))));
+    for (head, fork, contains) in [
+        ("other", false, Probe::Known(false)),
+        ("other", false, Probe::Unknown("unreadable".into())),
+        ("issue-1", true, Probe::Known(true)),
+    ] {
+        let Choice::Create(place) = share(head, fork, contains) else { panic!("{head} must not share") };
+        assert_eq!(place.not_shared_with, Some(work(WorkKind::Issue, "1")));
+    }
+}
+
+fn validities() -> impl Strategy<Value = Probe<Validity>> {
+    prop_oneof![
+        Just(Probe::Known(Validity::Valid)),
+        Just(Probe::Known(Validity::Missing)),
+        Just(Probe::Known(Validity::Foreign)),
+        Just(Probe::Unknown("no".to_owned())),
+    ]
+}
+
+fn any_facts() -> impl Strategy<Value = ResolveFacts> {
+    let candidates = |number| proptest::option::of(validities().prop_map(move |v| candidate(number, v)));
+    let contains =
+        prop_oneof![Just(Probe::Known(true)), Just(Probe::Known(false)), Just(Probe::Unknown("no".to_owned()))];
+    let linked = proptest::collection::vec(
+        (validities(), contains)
+            .prop_map(|(v, contains_head)| LinkedCandidate { candidate: candidate(3, v), contains_head }),
+        0..3,
+    );
+    (candidates(1), candidates(2), linked, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        |(current, same_work, linked, is_pull, fork, empty)| {
+            let base = if is_pull { pull_facts("issue-1", fork) } else { issue_facts() };
+            let branch = base.base.clone().filter(|_| !empty);
+            ResolveFacts { current, same_work, linked, base: branch, ..base }
+        },
+    )
+}
+
+proptest! {
+    /// Total, repeatable, and never uses a worktree that was not seen to be valid.
+    #[test]
+    fn only_valid_worktrees_are_used(facts in any_facts()) {
+        let resolution = resolve(&facts);
+        prop_assert_eq!(&resolution, &resolve(&facts));
+        if let Choice::Use { environment, .. } = resolution.choice {
+            let all = facts.current.iter().chain(&facts.same_work).chain(facts.linked.iter().map(|l| &l.candidate));
+            let valid = all
+                .filter(|c| c.environment.id == environment)
+                .any(|c| c.validity == Probe::Known(Validity::Valid));
+            prop_assert!(valid);
+        }
+    }
+
+    /// Only a worktree known to be missing is forgotten.
+    #[test]
+    fn doubt_never_forgets(facts in any_facts()) {
+        for id in resolve(&facts).forget {
+            let all = facts.current.iter().chain(&facts.same_work).chain(facts.linked.iter().map(|l| &l.candidate));
+            let missing = all
+                .filter(|c| c.environment.id == id)
+                .any(|c| c.validity == Probe::Known(Validity::Missing));
+            prop_assert!(missing);
+        }
+    }
+
+    /// A doubtful own environment never leads to a second one.
+    #[test]
+    fn doubt_about_the_own_environment_never_creates(facts in any_facts()) {
+        let doubtful = |c: &Option<Candidate>| c.as_ref().is_some_and(|c| matches!(c.validity, Probe::Unknown(_)));
+        if doubtful(&facts.current) {
+            prop_assert!(matches!(resolve(&facts).choice, Choice::Block(_)));
+        }
+    }
+}
