@@ -1,3 +1,4 @@
 //! crate
 pub mod decide;
 pub mod model;
+pub mod reply;

@@ -87,6 +87,18 @@ pub struct EnvironmentMetadata {
     pub foreign_branch: bool,
     /// Why it was kept the last time somebody asked for its removal, in words for people.
     pub kept_because: Vec<String>,
+    /// The removal that is under way (state `removing`), so that a restart can finish exactly it.
+    pub removal: Option<PendingRemoval>,
+}
+
+/// A removal that was decided and written down before its first step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingRemoval {
+    pub trigger: Trigger,
+    pub tip: CommitSha,
+    pub delete_branch: bool,
+    /// Why it is safe, one sentence for people.
+    pub proof: String,
 }
 
 /// One execution of the agent for one message in one environment.

@@ -1,0 +1,29 @@
+//! Every sentence a person reads on a platform. Pure text from plain data: no I/O, no clock, no decisions.
+//!
+//! Each message says what happened, what is safe, and what to do next. Text that came from the agent passes through
+//! [`agent_text`] before it is shown.
+
+pub mod agent_text;
+pub mod answers;
+pub mod cleanup;
+pub mod status;
+
+/// The hidden line by which the service recognises a comment of its own. `key` is the outbox key.
+pub fn marker(key: &str) -> String {
+    format!("<!-- {MARKER_PREFIX}{key} -->")
+}
+
+/// Whether a text carries a marker of this service, whoever wrote it.
+pub fn carries_marker(text: &str) -> bool {
+    text.contains(&format!("<!-- {MARKER_PREFIX}"))
+}
+
+const MARKER_PREFIX: &str = "treewarden:";
+
+/// `1 file`, `2 files`.
+pub fn count(number: u64, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
+}

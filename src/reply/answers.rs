@@ -1,0 +1,225 @@
+//! Short answers: first lines of a run, refusals, blocks, and answers to commands.
+
+use super::{cleanup, count, marker};
+use crate::decide::cleanup::Keep;
+use crate::decide::resolve::Block;
+use crate::model::*;
+
+/// How an environment was found or made: the first line of the status comment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opening<'a> {
+    Created {
+        branch: &'a BranchName,
+    },
+    /// The branch existed before; `ahead` of the base.
+    Continuing {
+        branch: &'a BranchName,
+        ahead: u64,
+    },
+    ReviewingFork {
+        sha: &'a CommitSha,
+        branch: &'a BranchName,
+    },
+    Reusing {
+        work: &'a Work,
+    },
+    Same {
+        branch: &'a BranchName,
+    },
+}
+
+pub fn opening(opening: &Opening) -> String {
+    match opening {
+        Opening::Created { branch } | Opening::Same { branch } => format!("Working in isolated branch `{branch}`"),
+        Opening::Continuing { branch, ahead } => {
+            format!("Continuing on existing branch `{branch}`, {} ahead", count(*ahead, "commit"))
+        }
+        Opening::ReviewingFork { sha, branch } => {
+            format!("Reviewing PR at commit `{}` (branch: `{branch}`)", sha.short())
+        }
+        Opening::Reusing { work } => match work.kind {
+            WorkKind::Issue => format!("Reusing worktree from issue #{}", work.id),
+            WorkKind::PullRequest | WorkKind::Review => format!("Reusing worktree from PR #{}", work.id),
+            WorkKind::Thread | WorkKind::Task => format!("Reusing worktree from {work}"),
+        },
+    }
+}
+
+/// Told when a row pointed to a worktree that is gone.
+pub fn stale_reference(branch: &BranchName) -> String {
+    format!(
+        "Detected a stale worktree reference (`{branch}` is no longer on disk); a fresh worktree was made. \
+         Commits of that branch are safe; uncommitted files of the missing directory are not recoverable."
+    )
+}
+
+/// Told when linked work has an environment of its own that could not be shared.
+pub fn not_shared(work: &Work) -> String {
+    format!("Not sharing the worktree of {work}: it does not contain this pull request's head, so both stay apart.")
+}
+
+/// Told when the remote branch moved on in a way the worktree cannot follow.
+pub fn cannot_follow(branch: &BranchName, why: &str) -> String {
+    format!("`{branch}` on the remote has newer commits that were not taken in: {why}.")
+}
+
+pub fn blocked(block: &Block) -> String {
+    match block {
+        Block::EmptyRepository => {
+            "The repository has no commits yet, so there is nothing to branch from. Nothing was created. \
+             Push a first commit, then mention me again."
+                .to_owned()
+        }
+        Block::CannotVerify { why, .. } => format!(
+            "The worktree of this work could not be examined ({why}). Nothing was run or changed. \
+             Mention me again when the cause is gone."
+        ),
+        Block::ForeignPath { .. } => {
+            "Something that Treewarden did not make stands where this worktree belongs. Nothing was run or changed. \
+             Move it away, then mention me again."
+                .to_owned()
+        }
+        Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created."),
+    }
+}
+
+/// The limit message; counts are of live environments.
+pub fn limit_reached(codebase: &RepoName, live: u32) -> String {
+    format!(
+        "You have {live} active worktrees for **{}** (limit reached).\n\nNothing was created. Close finished issues and \
+         pull requests, or remove a worktree with `/worktree remove` in its thread, then mention me again.",
+        codebase.name()
+    )
+}
+
+/// The one explanation for people without write permission.
+pub fn refusal(login: &str, needs: Permission, key: &str) -> String {
+    format!(
+        "Sorry `{login}`, this needs {needs} permission on the repository. Nothing was run. \
+         Ask somebody who has it to mention me.\n\n{}",
+        marker(key)
+    )
+}
+
+pub fn too_many_runs(key: &str) -> String {
+    format!(
+        "This thread started too many runs within ten minutes, which looks like a loop. Nothing was run; \
+         mention me again in a while.\n\n{}",
+        marker(key)
+    )
+}
+
+pub fn unknown_command(given: &str, nearest: Option<&str>, key: &str) -> String {
+    let given: String = given.chars().filter(|c| *c != '`' && !c.is_control()).take(40).collect();
+    let hint = nearest.map(|name| format!(" Did you mean `{name}`?")).unwrap_or_default();
+    format!("I do not know `{given}`.{hint} `/help` lists what I understand. Nothing was run.\n\n{}", marker(key))
+}
+
+/// The answer to a command, with its marker.
+pub fn answer(text: &str, key: &str) -> String {
+    format!("{}\n\n{}", text.trim(), marker(key))
+}
+
+/// A delivery that was given up after several tries.
+pub fn gave_up(why: &str, key: &str) -> String {
+    format!(
+        "I could not handle this request: {why}. Nothing was changed. Mention me again when the cause is gone.\n\n{}",
+        marker(key)
+    )
+}
+
+/// `/worktree remove` when nothing is there, or it must stay.
+pub fn no_environment() -> String {
+    "This thread has no worktree. Nothing was removed.".to_owned()
+}
+
+pub fn kept_on_request(branch: &BranchName, reasons: &[Keep]) -> String {
+    let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", cleanup::sentence(reason))).collect();
+    format!("The worktree of `{branch}` is kept:\n\n{}\n\nNothing was removed.", list.join("\n"))
+}
+
+/// Facts of `/status`.
+#[derive(Clone, Debug)]
+pub struct ThreadStatus<'a> {
+    pub environment: Option<&'a Environment>,
+    pub ahead_behind: Probe<Option<(u64, u64)>>,
+    pub dirty: Probe<u64>,
+    pub run: Option<(RunState, Option<u32>)>,
+    pub live: usize,
+    pub limit: u32,
+}
+
+pub fn thread_status(status: &ThreadStatus) -> String {
+    let mut lines = Vec::new();
+    match status.environment {
+        None => lines.push("This thread has no worktree yet; a mention makes one.".to_owned()),
+        Some(environment) => {
+            let base = environment.base.as_ref().map(|b| format!(", based on `{b}`")).unwrap_or_default();
+            lines.push(format!("Worktree **{}** on branch `{}`{base}", environment.work, environment.branch));
+            match &status.ahead_behind {
+                Probe::Known(Some((ahead, behind))) => {
+                    lines.push(format!("{} ahead, {behind} behind", count(*ahead, "commit")));
+                }
+                Probe::Known(None) => {}
+                Probe::Unknown(why) => lines.push(format!("ahead/behind unknown: {why}")),
+            }
+            match &status.dirty {
+                Probe::Known(0) => lines.push("clean".to_owned()),
+                Probe::Known(files) => lines.push(count(*files, "uncommitted file")),
+                Probe::Unknown(why) => lines.push(format!("working tree unknown: {why}")),
+            }
+            if environment.pinned {
+                lines.push("pinned".to_owned());
+            }
+        }
+    }
+    lines.push(match status.run {
+        None => "no run is live".to_owned(),
+        Some((state, Some(place))) if place > 0 => format!("run {state}, {} ahead", count(place.into(), "run")),
+        Some((state, _)) => format!("run {state}"),
+    });
+    lines.push(format!("{} of {} in this repository", count(status.live as u64, "worktree"), status.limit));
+    lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// `/worktree list`.
+pub fn environment_list(environments: &[Environment], current: Option<EnvironmentId>) -> String {
+    if environments.is_empty() {
+        return "This repository has no worktrees.".to_owned();
+    }
+    let row = |environment: &Environment| {
+        let mark = if Some(environment.id) == current { " ← active" } else { "" };
+        let pin = if environment.pinned { " 📌" } else { "" };
+        format!("- **{}** `{}` ({}){pin}{mark}", environment.work, environment.branch, environment.state)
+    };
+    environments.iter().map(row).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_lines_are_exact() {
+        let branch = BranchName::new("issue-42").unwrap();
+        let feature = BranchName::new("feature/x").unwrap();
+        let sha = CommitSha::new(&format!("abc1234{}", "0".repeat(33))).unwrap();
+        let issue = Work { kind: WorkKind::Issue, id: "42".into() };
+        assert_eq!(opening(&Opening::Created { branch: &branch }), "Working in isolated branch `issue-42`");
+        assert_eq!(
+            opening(&Opening::ReviewingFork { sha: &sha, branch: &feature }),
+            "Reviewing PR at commit `abc1234` (branch: `feature/x`)"
+        );
+        assert_eq!(opening(&Opening::Reusing { work: &issue }), "Reusing worktree from issue #42");
+        assert_eq!(
+            opening(&Opening::Continuing { branch: &branch, ahead: 3 }),
+            "Continuing on existing branch `issue-42`, 3 commits ahead"
+        );
+    }
+
+    #[test]
+    fn an_unknown_command_cannot_break_the_comment() {
+        let text = unknown_command("/x`@everyone`\n", Some("/help"), "answer/1");
+        assert!(text.starts_with("I do not know `/x@everyone`. Did you mean `/help`?"));
+    }
+}

@@ -1,0 +1,136 @@
+//! What people are told when an environment is removed, or why it is kept.
+
+use super::{count, marker};
+use crate::decide::cleanup::{Because, Keep, MergeProof};
+use crate::model::*;
+
+/// One sentence: why removing was safe.
+pub fn proof(because: &Because, branch: &BranchName) -> String {
+    match because {
+        Because::Merged(MergeProof::Ancestor { base }) => format!("`{branch}` is merged into `{base}`"),
+        Because::Merged(MergeProof::ContentInBase { base }) => {
+            format!("everything `{branch}` changes is in `{base}`")
+        }
+        Because::Merged(MergeProof::PullRequest { number }) => {
+            format!("pull request #{number} merged exactly this commit of `{branch}`")
+        }
+        Because::BranchKept => format!("the worktree was clean and every commit stays on `{branch}`, which is kept"),
+        Because::NothingDone => format!("`{branch}` had no commit of its own and the worktree was clean"),
+    }
+}
+
+/// The comment under which a removal is reported.
+pub fn removed(details: &ReceiptDetails, key: &str) -> String {
+    let tip = details.tip.as_ref().map(|tip| format!(" at `{}`", tip.short())).unwrap_or_default();
+    let branch = match details.branch_deleted {
+        true => format!("The local branch `{}`{tip} was deleted", details.branch),
+        false => format!("The branch `{}`{tip} is kept", details.branch),
+    };
+    format!(
+        "🧹 The worktree was removed: {}. {branch}; to continue there: `{}`.\n\n{}",
+        details.proof,
+        details.restore,
+        marker(key)
+    )
+}
+
+/// The comment when closing a thread leaves its environment in place.
+pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
+    let dirty = reasons.iter().any(|reason| match reason {
+        Keep::UncommittedChanges { .. } => true,
+        Keep::Busy
+        | Keep::StillUsedBy(_)
+        | Keep::Pinned
+        | Keep::LockedBySomeoneElse(_)
+        | Keep::OperationInProgress(_)
+        | Keep::HiddenChanges
+        | Keep::SubmoduleWork(_)
+        | Keep::NestedRepository(_)
+        | Keep::IgnoredFiles(_)
+        | Keep::BranchDrift { .. }
+        | Keep::ForeignPath
+        | Keep::CannotVerify(_)
+        | Keep::StillActive
+        | Keep::InTransition => false,
+    });
+    let heading = match dirty {
+        true => "Cannot remove worktree - you have uncommitted changes.".to_owned(),
+        false => format!("The worktree of `{branch}` is kept; nothing was removed."),
+    };
+    let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", sentence(reason))).collect();
+    format!(
+        "{heading}\n\n{}\n\nNothing was lost. When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
+        list.join("\n"),
+        marker(key)
+    )
+}
+
+/// One reason, as shown in comments, the panel and reports.
+pub fn sentence(reason: &Keep) -> String {
+    match reason {
+        Keep::Busy => "a run is live or queued in it".to_owned(),
+        Keep::StillUsedBy(number) => format!("still used by #{number}, which is open"),
+        Keep::Pinned => "it is pinned".to_owned(),
+        Keep::LockedBySomeoneElse(why) if why.is_empty() => "somebody else locked it".to_owned(),
+        Keep::LockedBySomeoneElse(why) => format!("somebody else locked it: {why}"),
+        Keep::UncommittedChanges { changed, untracked } => {
+            format!("uncommitted work: {} and {}", count(*changed, "changed file"), count(*untracked, "untracked file"))
+        }
+        Keep::OperationInProgress(what) => format!("a {what} is in progress"),
+        Keep::HiddenChanges => "edits hidden from git status (skip-worktree or assume-unchanged)".to_owned(),
+        Keep::SubmoduleWork(path) => format!("the submodule `{path}` holds work of its own"),
+        Keep::NestedRepository(path) => format!("another repository lies inside, at `{path}`"),
+        Keep::IgnoredFiles(path) => format!("ignored files that exist nowhere else, such as `{path}`"),
+        Keep::BranchDrift { recorded, actual: Some(actual) } => {
+            format!("it was made for `{recorded}` but stands on `{actual}`")
+        }
+        Keep::BranchDrift { recorded, actual: None } => {
+            format!("it was made for `{recorded}` but its HEAD is detached")
+        }
+        Keep::ForeignPath => "something that Treewarden did not make stands at its path".to_owned(),
+        Keep::CannotVerify(why) => format!("it could not be checked: {why}"),
+        Keep::StillActive => "work goes on: it is neither merged nor stale".to_owned(),
+        Keep::InTransition => "it is being created or removed at this moment".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uncommitted_work_is_named_first() {
+        let branch = BranchName::new("issue-1").unwrap();
+        let text = kept(&branch, &[Keep::UncommittedChanges { changed: 1, untracked: 2 }, Keep::Pinned], "cleanup/1");
+        insta::assert_snapshot!(text, @"
+        Cannot remove worktree - you have uncommitted changes.
+
+        - uncommitted work: 1 changed file and 2 untracked files
+        - it is pinned
+
+        Nothing was lost. When the cause is gone, the next cleanup removes it; a mention here continues in it.
+
+        <!-- treewarden:cleanup/1 -->
+        ");
+    }
+
+    #[test]
+    fn a_removal_says_where_the_work_is() {
+        let details = ReceiptDetails {
+            proof: proof(
+                &Because::Merged(MergeProof::ContentInBase { base: BranchName::new("main").unwrap() }),
+                &BranchName::new("issue-1").unwrap(),
+            ),
+            branch: "issue-1".into(),
+            tip: CommitSha::new(&"a".repeat(40)).ok(),
+            branch_deleted: true,
+            restore: format!("git branch issue-1 {}", "a".repeat(40)),
+            ..Default::default()
+        };
+        insta::assert_snapshot!(removed(&details, "cleanup/1"), @"
+        🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; to continue there: `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa`.
+
+        <!-- treewarden:cleanup/1 -->
+        ");
+    }
+}

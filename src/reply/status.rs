@@ -1,0 +1,111 @@
+//! The status comment of a run: one comment, edited in place, state first, and at the end what the service verified.
+
+use super::{agent_text, count, marker};
+use crate::model::*;
+use std::time::Duration;
+
+/// Everything the comment shows. Links are relative to `web_url`, the platform's own pages.
+#[derive(Clone, Debug)]
+pub struct StatusView<'a> {
+    pub run: &'a Run,
+    pub repository: &'a RepoName,
+    pub web_url: &'a str,
+    /// Link into the panel for this run.
+    pub panel_url: String,
+    pub branch: Option<&'a BranchName>,
+    /// Runs ahead of this one, while it is queued.
+    pub place: Option<u32>,
+    /// What the agent said last about its progress.
+    pub step: Option<&'a str>,
+    pub elapsed: Option<Duration>,
+}
+
+/// The outbox key of a run's status comment.
+pub fn key(run: RunId) -> String {
+    format!("status/{run}")
+}
+
+pub fn render(view: &StatusView) -> String {
+    let mut parts = vec![headline(view)];
+    parts.extend(view.run.opening.clone());
+    if !view.run.state.is_final() {
+        parts.extend(view.step.map(|step| format!("› {}", agent_text::present(step, 200))));
+    }
+    parts.extend(view.run.reason.clone());
+    if let Some(answer) = view.run.answer.as_deref().filter(|a| !a.trim().is_empty()) {
+        parts.push(agent_text::present(answer.trim(), agent_text::MAX_ANSWER_CHARS));
+    }
+    if view.run.state.is_final() {
+        parts.extend(truth_line(view));
+    }
+    parts.push(links(view));
+    parts.push(marker(&key(view.run.id)));
+    parts.join("\n\n")
+}
+
+fn headline(view: &StatusView) -> String {
+    let elapsed = view.elapsed.map(|time| format!(" · {}", in_words(time))).unwrap_or_default();
+    let requester = format!("`{}`", view.run.request.requester.login);
+    match view.run.state {
+        RunState::Queued => match view.place {
+            Some(0) | None => format!("🕐 **Queued** for {requester}"),
+            Some(place) => format!("🕐 **Queued** for {requester} · {} ahead", count(place.into(), "run")),
+        },
+        RunState::Preparing => format!("🌱 **Preparing** the worktree for {requester}{elapsed}"),
+        RunState::Running => format!("🤖 **Working** on the request of {requester}{elapsed}"),
+        RunState::Delivering => format!("📦 **Delivering** the work for {requester}{elapsed}"),
+        RunState::Succeeded => format!("✅ **Done** for {requester}{elapsed}"),
+        RunState::Failed => format!("❌ **Failed**{elapsed}"),
+        RunState::Cancelled => format!("⏹️ **Stopped**{elapsed}"),
+        RunState::TimedOut => format!("⌛ **Time limit reached**{elapsed}"),
+        RunState::Interrupted => format!("⚡ **Interrupted** by a restart of the service{elapsed}"),
+    }
+}
+
+/// What the service read back itself, apart from anything the agent claims.
+fn truth_line(view: &StatusView) -> Option<String> {
+    let outcome = &view.run.outcome;
+    let branch = view.branch.map(|b| format!("`{b}`")).unwrap_or_default();
+    let mut facts = Vec::new();
+    if let Some(sha) = &outcome.pushed {
+        facts.push(format!("{branch} is at {} on the remote", commit_link(view, sha)));
+    }
+    if let Some(files) = outcome.files_changed {
+        facts.push(format!("{} changed", count(files, "file")));
+    }
+    if let Some(number) = outcome.pull_request {
+        facts.push(format!("pull request #{number}"));
+    }
+    if let Some(why) = &outcome.not_pushed_because {
+        facts.push(why.clone());
+    }
+    if facts.is_empty() {
+        if view.run.state != RunState::Succeeded {
+            return None;
+        }
+        facts.push("no file changed, nothing to push".to_owned());
+    }
+    Some(format!("---\n**Verified by Treewarden:** {}.", facts.join(" · ")))
+}
+
+fn commit_link(view: &StatusView, sha: &CommitSha) -> String {
+    format!("[`{}`]({}/{}/commit/{sha})", sha.short(), view.web_url, view.repository)
+}
+
+fn links(view: &StatusView) -> String {
+    format!("<sub>[Run and log]({})</sub>", view.panel_url)
+}
+
+/// `45 s`, `3 min 20 s`, `1 h 5 min`.
+pub fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -1,0 +1,80 @@
+use super::*;
+use uuid::Uuid;
+
+fn run(state: RunState) -> Run {
+    Run {
+        id: RunId(Uuid::from_u128(7)),
+        codebase: CodebaseId(Uuid::nil()),
+        conversation: ConversationId(Uuid::nil()),
+        environment: None,
+        delivery: InboxId(Uuid::nil()),
+        request: RunRequest {
+            requester: Person { id: UserId(5), login: "ann".into(), is_bot: false },
+            text: "add a greeting".into(),
+            source: MessageSource::ThreadBody,
+            url: String::new(),
+        },
+        state,
+        reason: None,
+        opening: Some("Working in isolated branch `issue-1`".into()),
+        answer: None,
+        process: None,
+        outcome: RunOutcome::default(),
+        cancel_requested: false,
+        attempts: 1,
+        created_at: Timestamp::from_unix(0),
+        started_at: None,
+        ended_at: None,
+    }
+}
+
+fn shown(run: &Run) -> String {
+    render(&StatusView {
+        run,
+        repository: &"octo/hello".parse().unwrap(),
+        web_url: "https://github.example",
+        panel_url: "http://panel/runs/7".into(),
+        branch: BranchName::new("issue-1").ok().as_ref(),
+        place: Some(2),
+        step: Some("editing files"),
+        elapsed: Some(Duration::from_secs(75)),
+    })
+}
+
+#[test]
+fn a_finished_run_ends_with_what_was_verified() {
+    let mut run = run(RunState::Succeeded);
+    run.answer = Some("I greeted @everyone.".into());
+    run.outcome = RunOutcome {
+        pushed: CommitSha::new(&"c".repeat(40)).ok(),
+        pull_request: Some(ThreadNumber(2)),
+        files_changed: Some(1),
+        commits: Some(1),
+        not_pushed_because: None,
+    };
+    insta::assert_snapshot!(shown(&run).replace('\u{200b}', "|"), @"
+    ✅ **Done** for `ann` · 1 min 15 s
+
+    Working in isolated branch `issue-1`
+
+    I greeted @|everyone.
+
+    ---
+    **Verified by Treewarden:** `issue-1` is at [`ccccccc`](https://github.example/octo/hello/commit/cccccccccccccccccccccccccccccccccccccccc) on the remote · 1 file changed · pull request #2.
+
+    <sub>[Run and log](http://panel/runs/7)</sub>
+
+    <!-- treewarden:status/00000000-0000-0000-0000-000000000007 -->
+    ");
+}
+
+#[test]
+fn a_queued_run_shows_its_place() {
+    assert!(shown(&run(RunState::Queued)).starts_with("🕐 **Queued** for `ann` · 2 runs ahead"));
+}
+
+#[test]
+fn a_success_without_changes_says_so_and_a_failure_claims_nothing() {
+    assert!(shown(&run(RunState::Succeeded)).contains("no file changed, nothing to push"));
+    assert!(!shown(&run(RunState::Failed)).contains("Verified"));
+}
