@@ -1,4 +1,5 @@
 //! crate
+pub mod command;
 pub mod decide;
 pub mod model;
 pub mod reply;

@@ -1,0 +1,119 @@
+//! Closing keywords in the body of a pull request (`Fixes #42`), read as GitHub reads them.
+//!
+//! Used when GitHub itself cannot be asked. Documented choices where it is vague: the keyword may be followed by a colon,
+//! with or without a space (`Fixed:#11` counts); any blank may stand between (`Fixes\t#14`); `GH-12` counts; a Markdown
+//! link does not. "Does not close #5" counts, because GitHub closes it.
+
+use crate::model::{RepoName, ThreadNumber};
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+
+/// The issues of `repository` that the text closes, in order, each once. References to other repositories are left out.
+pub fn references(body: &str, repository: &RepoName) -> Vec<ThreadNumber> {
+    let mut found = Vec::new();
+    let mut text = String::new();
+    let mut silent = 0usize;
+    for event in Parser::new(body) {
+        match event {
+            Event::Start(Tag::CodeBlock(_) | Tag::Link { .. } | Tag::Image { .. }) => {
+                silent += 1;
+                text.push_str(" \u{1} ");
+            }
+            Event::End(TagEnd::CodeBlock | TagEnd::Link | TagEnd::Image) => silent -= 1,
+            Event::Text(piece) if silent == 0 => text.push_str(&piece),
+            Event::SoftBreak | Event::HardBreak => text.push('\n'),
+            Event::End(TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough) => {}
+            Event::End(_) => text.push_str(" \u{1} "),
+            Event::Start(_) => {}
+            // Whatever else stands between a keyword and a number must not let them meet.
+            _ => text.push_str(" \u{1} "),
+        }
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    for (index, word) in words.iter().enumerate() {
+        let (keyword, glued) = match word.split_once(':') {
+            Some((keyword, rest)) => (keyword, Some(rest).filter(|rest| !rest.is_empty())),
+            None => (*word, None),
+        };
+        if !is_keyword(keyword.trim_start_matches(['(', '-', '*'])) {
+            continue;
+        }
+        let target = glued.or_else(|| words.get(index + 1).copied());
+        if let Some(number) = target.and_then(|target| local_number(target, repository))
+            && !found.contains(&number)
+        {
+            found.push(number);
+        }
+    }
+    found
+}
+
+fn is_keyword(word: &str) -> bool {
+    ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"]
+        .iter()
+        .any(|keyword| word.eq_ignore_ascii_case(keyword))
+}
+
+/// `#1`, `GH-1`, `owner/repo#1` or the issue's URL, with punctuation after it.
+fn local_number(target: &str, repository: &RepoName) -> Option<ThreadNumber> {
+    let digits_of = |rest: &str| -> Option<ThreadNumber> {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let tail_is_punctuation = rest[end..].chars().all(|c| c.is_ascii_punctuation());
+        rest[..end].parse().ok().filter(|_| tail_is_punctuation).map(ThreadNumber)
+    };
+    let own = repository.to_string();
+    if let Some((name, rest)) = target.split_once('#') {
+        return digits_of(rest).filter(|_| name.is_empty() || name.eq_ignore_ascii_case(&own));
+    }
+    if let Some(rest) = target.strip_prefix("GH-").or_else(|| target.strip_prefix("gh-")) {
+        return digits_of(rest);
+    }
+    let path = target.strip_prefix("https://")?.split_once('/')?.1;
+    let (name, rest) = path.split_once("/issues/")?;
+    digits_of(rest).filter(|_| name.eq_ignore_ascii_case(&own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(body: &str) -> Vec<i64> {
+        references(body, &"acme/app".parse().unwrap()).into_iter().map(|n| n.0).collect()
+    }
+
+    #[test]
+    fn each_number_needs_its_own_keyword() {
+        assert_eq!(numbers("Fixes #1, #2 and #3"), [1]);
+        assert_eq!(numbers("Fixes #1, fixes #2"), [1, 2]);
+    }
+
+    #[test]
+    fn other_repositories_are_not_local() {
+        assert!(numbers("Closes other/repo#3").is_empty());
+        assert_eq!(numbers("closes acme/app#4\nCloses ACME/App#5"), [4, 5]);
+        assert_eq!(numbers("Closes https://github.com/acme/app/issues/6."), [6]);
+        assert!(numbers("Closes https://github.com/other/app/issues/6").is_empty());
+    }
+
+    #[test]
+    fn comments_code_and_similar_words_do_not_link() {
+        assert_eq!(numbers("<!-- e.g. Fixes #42 -->\nCloses #7"), [7]);
+        assert!(numbers("`Fixes #1`\n\n```\nFixes #2\n```").is_empty());
+        assert_eq!(numbers("This fixes the same class of bug as #263.\n\nCloses #591"), [591]);
+        for body in ["see #8", "prefixes #9", "closes the loop on #10", "Fixes issue #123", "fixing #13"] {
+            assert!(numbers(body).is_empty(), "{body}");
+        }
+    }
+
+    #[test]
+    fn all_keywords_and_the_documented_forms_link() {
+        for keyword in ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"] {
+            assert_eq!(numbers(&format!("{keyword} #1")), [1]);
+        }
+        assert_eq!(numbers("CLOSES: #10"), [10]);
+        assert_eq!(numbers("Fixed:#11"), [11]);
+        assert_eq!(numbers("Fixes GH-12"), [12]);
+        assert_eq!(numbers("Fixes\t#14"), [14]);
+        assert_eq!(numbers("This does not close #5"), [5]);
+        assert!(numbers("Closes [#6](https://github.com/acme/app/issues/6)").is_empty());
+    }
+}

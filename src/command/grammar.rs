@@ -1,0 +1,179 @@
+//! From the text of a message to a request: a command when its first word starts with `/`, else work for the agent.
+
+use crate::model::Permission;
+
+/// What somebody wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Work for the agent, in the person's words.
+    Agent(String),
+    Command(Command),
+    /// Starts with `/` but is no command. `nearest` is the most similar one, when any is similar.
+    Unknown {
+        given: String,
+        nearest: Option<&'static str>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    Help,
+    Status,
+    Stop,
+    List,
+    /// The environment by the name `/worktree list` shows (`issue-42`), or this thread's.
+    Remove {
+        name: Option<String>,
+    },
+    Pin,
+    Unpin,
+}
+
+/// A row of the table of commands.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The words that select it.
+    pub name: &'static str,
+    pub usage: &'static str,
+    pub does: &'static str,
+    pub needs: Permission,
+}
+
+/// Every command, in the order of the help.
+pub const COMMANDS: &[Entry] = &[
+    Entry { name: "/help", usage: "/help", does: "lists the commands", needs: Permission::Write },
+    Entry {
+        name: "/status",
+        usage: "/status",
+        does: "shows this thread's worktree, branch, changes and run, and the count of the repository",
+        needs: Permission::Write,
+    },
+    Entry {
+        name: "/stop",
+        usage: "/stop",
+        does: "stops this thread's run; work done so far is kept",
+        needs: Permission::Write,
+    },
+    Entry {
+        name: "/worktree list",
+        usage: "/worktree list",
+        does: "lists the worktrees of this repository",
+        needs: Permission::Write,
+    },
+    Entry {
+        name: "/worktree remove",
+        usage: "/worktree remove [<name>]",
+        does: "removes a worktree when nothing in it would be lost, and says why not otherwise",
+        needs: Permission::Write,
+    },
+    Entry {
+        name: "/worktree pin",
+        usage: "/worktree pin",
+        does: "protects this thread's worktree from cleanup",
+        needs: Permission::Write,
+    },
+    Entry { name: "/worktree unpin", usage: "/worktree unpin", does: "ends that protection", needs: Permission::Write },
+];
+
+/// Understands a message (without its mention).
+pub fn parse(text: &str) -> Request {
+    let text = text.trim();
+    if !text.starts_with('/') {
+        return Request::Agent(text.to_owned());
+    }
+    let line = text.lines().next().unwrap_or_default();
+    let words: Vec<String> = line.split_whitespace().map(str::to_lowercase).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let command = match words.as_slice() {
+        ["/help"] => Command::Help,
+        ["/status"] => Command::Status,
+        ["/stop"] => Command::Stop,
+        ["/worktree", "list"] => Command::List,
+        ["/worktree", "remove"] => Command::Remove { name: None },
+        ["/worktree", "remove", name] if !name.starts_with('-') => Command::Remove { name: Some((*name).to_owned()) },
+        ["/worktree", "pin"] => Command::Pin,
+        ["/worktree", "unpin"] => Command::Unpin,
+        _ => return Request::Unknown { given: line.to_owned(), nearest: nearest(&words) },
+    };
+    Request::Command(command)
+}
+
+/// The table's row for a command.
+pub fn entry(command: &Command) -> &'static Entry {
+    let name = match command {
+        Command::Help => "/help",
+        Command::Status => "/status",
+        Command::Stop => "/stop",
+        Command::List => "/worktree list",
+        Command::Remove { .. } => "/worktree remove",
+        Command::Pin => "/worktree pin",
+        Command::Unpin => "/worktree unpin",
+    };
+    COMMANDS.iter().find(|entry| entry.name == name).unwrap_or(&COMMANDS[0])
+}
+
+/// The most similar command, when at most a third of its letters differ or it begins alike.
+fn nearest(words: &[&str]) -> Option<&'static str> {
+    let candidates = COMMANDS.iter().map(|entry| {
+        let length = entry.name.split(' ').count();
+        let given = words.iter().take(length).copied().collect::<Vec<_>>().join(" ");
+        (distance(&given, entry.name), entry.name)
+    });
+    candidates.filter(|(distance, name)| *distance <= name.len() / 3).min().map(|(_, name)| name)
+}
+
+/// Levenshtein distance in characters.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(100).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let change = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_of_the_table_is_understood() {
+        for entry in COMMANDS {
+            let Request::Command(command) = parse(entry.name) else { panic!("{}", entry.name) };
+            assert_eq!(super::entry(&command).name, entry.name);
+        }
+    }
+
+    #[test]
+    fn plain_text_is_for_the_agent() {
+        assert_eq!(parse(" add a greeting "), Request::Agent("add a greeting".into()));
+        assert_eq!(parse("see /etc/hosts"), Request::Agent("see /etc/hosts".into()));
+    }
+
+    #[test]
+    fn a_slip_gets_a_hint_and_nonsense_none() {
+        let nearest = |text| match parse(text) {
+            Request::Unknown { nearest, .. } => nearest,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(nearest("/stauts"), Some("/status"));
+        assert_eq!(nearest("/worktree lst"), Some("/worktree list"));
+        assert_eq!(nearest("/worktree remove --all"), Some("/worktree remove"));
+        assert_eq!(nearest("/deploy production"), None);
+        assert_eq!(nearest("/"), None);
+    }
+
+    #[test]
+    fn case_and_spacing_do_not_matter() {
+        assert_eq!(
+            parse("/Worktree   REMOVE  Issue-5"),
+            Request::Command(Command::Remove { name: Some("issue-5".into()) })
+        );
+    }
+}

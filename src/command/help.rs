@@ -1,0 +1,20 @@
+//! The text of `/help`, made from the table of commands.
+
+use super::grammar::COMMANDS;
+
+/// Markdown: one line a command, and what happens without one.
+pub fn text(slug: &str) -> String {
+    let rows = COMMANDS.iter().map(|entry| format!("- `{}` – {}", entry.usage, entry.does));
+    let list: Vec<String> = rows.collect();
+    format!(
+        "Mention `@{slug}` with a request and I work on it in a worktree of its own. A message that starts with one of \
+         these is answered at once, without the agent:\n\n{}",
+        list.join("\n")
+    )
+}
+
+/// The same as rows of a Markdown table, for the README.
+pub fn table() -> String {
+    let rows: Vec<String> = COMMANDS.iter().map(|entry| format!("| `{}` | {} |", entry.usage, entry.does)).collect();
+    format!("| command | what it does |\n|---|---|\n{}\n", rows.join("\n"))
+}

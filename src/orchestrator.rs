@@ -1,0 +1,192 @@
+//! The shell around the pure core: it gathers facts, asks `decide`, and applies what was decided.
+//!
+//! No policy lives here, and no SQL, git process, GitHub call or sentence for people: those have rooms of their own.
+//! This is the only room that creates, reuses or removes environments; pages, commands and the command line call its
+//! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
+//!
+//! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
+//! (isolation), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`workers`] (loops).
+
+mod commands;
+mod deliver;
+mod gather;
+mod intake;
+mod outbox;
+mod prepare;
+mod retry;
+mod runs;
+mod status;
+pub mod sweep;
+mod workers;
+
+pub use workers::Workers;
+
+use crate::agent::{AgentRunner, Limits};
+use crate::git::{Credential, Git, Repository};
+use crate::github::{AppIdentity, Github, GithubError, InstallationClient};
+use crate::isolation::Provider;
+use crate::model::*;
+use crate::platform::Platform;
+use crate::store::{Store, StoreError};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use tokio::sync::Notify;
+
+/// What the orchestrator is told once, at start.
+#[derive(Clone)]
+pub struct Settings {
+    /// `<home>`: repositories, agents' homes and run logs live below it.
+    pub home: PathBuf,
+    /// Where worktrees are made.
+    pub worktree_base: PathBuf,
+    /// How people reach the panel, without a trailing slash.
+    pub public_url: String,
+    /// GitHub's pages, without a trailing slash.
+    pub web_url: String,
+    pub environment_limit: u32,
+    pub run_limit: u32,
+    pub stale_after: Duration,
+    pub sweep_interval: Duration,
+    pub agent_limits: Limits,
+    /// Names this process in leases; stays the same over restarts on the same home.
+    pub node: String,
+    /// How long a claim holds without a heartbeat.
+    pub lease: Duration,
+    /// Least time between two edits of a status comment.
+    pub status_interval: Duration,
+}
+
+/// The wall clock, passed in.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Takes known secrets and token shapes out of a text before it leaves.
+pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// The orchestrator. A cheap handle; all clones are one.
+#[derive(Clone)]
+pub struct Orchestrator {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    settings: Settings,
+    store: Store,
+    git: Git,
+    github: Github,
+    identity: AppIdentity,
+    platform: Arc<dyn Platform>,
+    provider: Arc<dyn Provider>,
+    agent: Option<Arc<dyn AgentRunner>>,
+    clock: Clock,
+    redact: Redact,
+    wake: Wake,
+    permissions: gather::PermissionCache,
+}
+
+/// Bells between the loops: ringing one early only makes its loop look once more.
+#[derive(Default)]
+struct Wake {
+    deliveries: Notify,
+    runs: Notify,
+    outgoing: Notify,
+    sent: Notify,
+    cancelled: Notify,
+}
+
+/// Everything an [`Orchestrator`] is built from.
+pub struct Parts {
+    pub settings: Settings,
+    pub store: Store,
+    pub git: Git,
+    pub github: Github,
+    pub identity: AppIdentity,
+    pub platform: Arc<dyn Platform>,
+    pub provider: Arc<dyn Provider>,
+    /// Absent: every run fails with a sentence that says how to configure one.
+    pub agent: Option<Arc<dyn AgentRunner>>,
+    pub clock: Clock,
+    pub redact: Redact,
+}
+
+impl Orchestrator {
+    pub fn new(parts: Parts) -> Self {
+        let Parts { settings, store, git, github, identity, platform, provider, agent, clock, redact } = parts;
+        let inner = Inner {
+            settings,
+            store,
+            git,
+            github,
+            identity,
+            platform,
+            provider,
+            agent,
+            clock,
+            redact,
+            wake: Wake::default(),
+            permissions: gather::PermissionCache::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Tells the intake loop that something new lies in the inbox.
+    pub fn delivery_arrived(&self) {
+        self.inner.wake.deliveries.notify_one();
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.inner.clock)()
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    fn client(&self, codebase: &Codebase) -> InstallationClient {
+        self.inner.github.installation(codebase.installation)
+    }
+
+    /// The canonical repository. Named by GitHub's id, so that a rename moves nothing and a reused name meets nothing.
+    fn repository(&self, codebase: &Codebase) -> Repository {
+        let file = format!("{}-{}.git", codebase.name.name(), codebase.github_id);
+        self.inner.git.repository(self.settings().home.join("repos").join(codebase.name.owner()).join(file))
+    }
+
+    /// A token for git on this one repository, for this one operation.
+    async fn credential(&self, codebase: &Codebase, access: GitAccess) -> Result<Credential, GithubError> {
+        self.client(codebase).git_credential(codebase.github_id, access == GitAccess::Write).await
+    }
+}
+
+/// What a git operation needs on the remote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GitAccess {
+    Read,
+    Write,
+}
+
+/// Why a step could not be carried out. The sentence is fit for people.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Github(#[from] GithubError),
+    #[error(transparent)]
+    Git(#[from] crate::git::GitError),
+    #[error(transparent)]
+    Isolation(#[from] crate::isolation::IsolationError),
+    #[error(transparent)]
+    Agent(#[from] crate::agent::AgentError),
+    /// A decision not to go on, already worded.
+    #[error("{0}")]
+    Refused(String),
+    /// The environment is taken by another run: wait for it.
+    #[error("another run is at work in the same worktree")]
+    Occupied(EnvironmentId),
+    /// The lease was lost to another worker; whatever this one did is repeated there.
+    #[error("the lease on this run was lost")]
+    LeaseLost,
+}
