@@ -1,5 +1,7 @@
 //! crate
 pub mod command;
 pub mod decide;
+pub mod github;
 pub mod model;
+pub mod platform;
 pub mod reply;

@@ -4,6 +4,7 @@
 //! this one imports none. Text from outside becomes one of these types at the edge, so that inside no bare `String`
 //! stands for a branch, a commit or a repository.
 
+pub mod credential;
 pub mod event;
 pub mod id;
 pub mod name;
@@ -12,6 +13,7 @@ pub mod record;
 pub mod state;
 pub mod time;
 
+pub use credential::*;
 pub use event::*;
 pub use id::*;
 pub use name::*;

@@ -1,0 +1,18 @@
+//! GitHub, in our words: webhook signatures and payloads in, REST and GraphQL out.
+//!
+//! The only room that uses octocrab, through one door ([`client`]). It decides nothing: it answers questions and carries
+//! out single requests, and says precisely how a request failed ([`GithubError`]).
+
+mod auth;
+mod client;
+mod error;
+mod graphql;
+pub mod payload;
+mod rest;
+pub mod signature;
+
+pub use auth::AppIdentity;
+pub use client::{Github, GithubSettings, InstallationClient};
+pub use error::GithubError;
+pub use graphql::LinkedThread;
+pub use rest::{CommentInfo, IssueInfo, NewPullRequest, PullRequest, RepositoryInfo};

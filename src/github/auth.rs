@@ -1,0 +1,164 @@
+//! Who we are on GitHub: the App's key and identity, and tokens of its installations.
+//!
+//! Tokens are minted for one repository and the least permissions an operation needs, kept in memory only, and renewed
+//! five minutes before they end. Concurrent callers of the same token wait for one minting.
+
+use super::client::{Github, InstallationClient};
+use super::error::GithubError;
+use crate::model::*;
+use reqwest::Method;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::json;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+use tokio::sync::Mutex as AsyncMutex;
+
+/// Tokens are not used in their last minutes.
+const MARGIN_SECONDS: i64 = 300;
+
+/// The App's private key, parsed.
+pub(super) struct AppKey(pub jsonwebtoken::EncodingKey);
+
+impl AppKey {
+    pub fn from_pem(pem: &SecretString) -> Result<Self, GithubError> {
+        // Keys often arrive with their line breaks written out, from environment variables.
+        let text = pem.expose_secret().replace("\\n", "\n");
+        let key = jsonwebtoken::EncodingKey::from_rsa_pem(text.as_bytes());
+        key.map(Self)
+            .map_err(|_| GithubError::Settings("the App's private key is not an RSA key in PEM form".to_owned()))
+    }
+}
+
+/// What a token is good for. `None` as repository: whatever the installation reaches (only to ask which it is).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Access {
+    pub repository: Option<RepositoryId>,
+    pub scope: Scope,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Scope {
+    /// Read issues, pull requests and repository facts.
+    Read,
+    /// Write comments, reactions and pull requests.
+    Talk,
+    /// git fetch.
+    Fetch,
+    /// git push.
+    Push,
+}
+
+impl Scope {
+    fn permissions(self) -> serde_json::Value {
+        match self {
+            Scope::Read => json!({"contents": "read", "issues": "read", "pull_requests": "read", "metadata": "read"}),
+            Scope::Talk => {
+                json!({"contents": "read", "issues": "write", "pull_requests": "write", "metadata": "read"})
+            }
+            Scope::Fetch => json!({"contents": "read", "metadata": "read"}),
+            Scope::Push => json!({"contents": "write", "metadata": "read"}),
+        }
+    }
+}
+
+type Slot = Arc<AsyncMutex<Option<Token>>>;
+
+/// Tokens in memory, one slot for each installation and access.
+#[derive(Default)]
+pub(super) struct Tokens {
+    slots: Mutex<HashMap<(InstallationId, Access), Slot>>,
+}
+
+struct Token {
+    secret: SecretString,
+    expires_at: i64,
+}
+
+#[derive(Deserialize)]
+struct Minted {
+    token: SecretString,
+    expires_at: chrono::DateTime<chrono::Utc>,
+}
+
+impl Tokens {
+    fn slot(&self, key: (InstallationId, Access)) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        slots.entry(key).or_default().clone()
+    }
+}
+
+impl InstallationClient {
+    pub(super) async fn token(&self, access: Access) -> Result<SecretString, GithubError> {
+        let slot = self.github.tokens().slot((self.id, access));
+        let mut slot = slot.lock().await;
+        let now = chrono::Utc::now().timestamp();
+        if let Some(token) = slot.as_ref().filter(|token| token.expires_at - MARGIN_SECONDS > now) {
+            return Ok(token.secret.clone());
+        }
+        let mut body = json!({"permissions": access.scope.permissions()});
+        if let Some(repository) = access.repository {
+            body["repository_ids"] = json!([repository]);
+        }
+        let path = format!("/app/installations/{}/access_tokens", self.id);
+        let minted: Minted = self.github.as_app(Method::POST, &path, Some(&body)).await?.json()?;
+        let token = Token { secret: minted.token, expires_at: minted.expires_at.timestamp() };
+        Ok(slot.insert(token).secret.clone())
+    }
+
+    /// Drops a token GitHub no longer accepts, unless somebody replaced it already.
+    pub(super) async fn forget_token(&self, access: Access, refused: &SecretString) {
+        let slot = self.github.tokens().slot((self.id, access));
+        let mut slot = slot.lock().await;
+        if slot.as_ref().is_some_and(|token| token.secret.expose_secret() == refused.expose_secret()) {
+            *slot = None;
+        }
+    }
+
+    /// For one git operation on one repository.
+    pub async fn git_credential(&self, repository: RepositoryId, push: bool) -> Result<Credential, GithubError> {
+        let scope = if push { Scope::Push } else { Scope::Fetch };
+        let token = self.token(Access { repository: Some(repository), scope }).await?;
+        Ok(Credential { host: self.git_host().to_owned(), token })
+    }
+}
+
+/// The App and its bot account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppIdentity {
+    pub app_id: u64,
+    /// People write `@<slug>`.
+    pub slug: String,
+    pub name: String,
+    /// The account its comments come from, `<slug>[bot]`.
+    pub bot: Person,
+}
+
+#[derive(Deserialize)]
+struct AppAnswer {
+    id: u64,
+    slug: String,
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct UserAnswer {
+    id: i64,
+    login: String,
+}
+
+impl Github {
+    /// Asks GitHub who this App is. Without this answer nothing starts: it is how own comments are recognised.
+    pub async fn app(&self) -> Result<AppIdentity, GithubError> {
+        let app: AppAnswer = self.as_app(Method::GET, "/app", None).await?.json()?;
+        if app.slug.is_empty() {
+            return Err(GithubError::BadAnswer("the App has no slug".to_owned()));
+        }
+        let path = format!("/users/{}%5Bbot%5D", app.slug);
+        let bot: UserAnswer = self.as_app(Method::GET, &path, None).await?.json()?;
+        let bot = Person { id: UserId(bot.id), login: bot.login, is_bot: true };
+        Ok(AppIdentity { app_id: app.id, name: app.name.unwrap_or_else(|| app.slug.clone()), slug: app.slug, bot })
+    }
+}

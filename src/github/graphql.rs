@@ -1,0 +1,102 @@
+//! What only GraphQL tells: which issues a pull request closes, and the other way round.
+
+use super::auth::{Access, Scope};
+use super::client::InstallationClient;
+use super::error::GithubError;
+use crate::model::*;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const CLOSING_ISSUES: &str = include_str!("queries/closing_issues.graphql");
+const CLOSING_PULL_REQUESTS: &str = include_str!("queries/closing_pull_requests.graphql");
+/// A thread with more links than this many pages of 50 is cut off.
+const MAX_PAGES: usize = 10;
+
+/// An issue or pull request at the other end of a closing reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkedThread {
+    pub repository: RepositoryId,
+    pub number: ThreadNumber,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    nodes: Vec<Option<Node>>,
+    page_info: PageInfo,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    number: i64,
+    repository: NodeRepository,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeRepository {
+    database_id: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageInfo {
+    has_next_page: bool,
+    end_cursor: Option<String>,
+}
+
+impl InstallationClient {
+    /// The issues this pull request will close.
+    pub async fn closing_issues(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        number: ThreadNumber,
+    ) -> Result<Vec<LinkedThread>, GithubError> {
+        let at = "/data/repository/pullRequest/closingIssuesReferences";
+        self.linked(repository, name, number, CLOSING_ISSUES, at).await
+    }
+
+    /// The pull requests that will close this issue.
+    pub async fn closing_pull_requests(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        number: ThreadNumber,
+    ) -> Result<Vec<LinkedThread>, GithubError> {
+        let at = "/data/repository/issue/closedByPullRequestsReferences";
+        self.linked(repository, name, number, CLOSING_PULL_REQUESTS, at).await
+    }
+
+    async fn linked(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        number: ThreadNumber,
+        query: &str,
+        at: &str,
+    ) -> Result<Vec<LinkedThread>, GithubError> {
+        let access = Access { repository: Some(repository), scope: Scope::Read };
+        let mut found = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let variables = json!({"owner": name.owner(), "name": name.name(), "number": number, "cursor": cursor});
+            let answer = self.graphql_request(access, &json!({"query": query, "variables": variables})).await?;
+            let answer: Value = answer.json()?;
+            let page = answer.pointer(at).filter(|page| !page.is_null()).ok_or_else(|| {
+                let reason = answer.pointer("/errors/0/message").and_then(Value::as_str).unwrap_or("no data");
+                GithubError::BadAnswer(reason.to_owned())
+            })?;
+            let page = Page::deserialize(page).map_err(|error| GithubError::BadAnswer(error.to_string()))?;
+            found.extend(page.nodes.into_iter().flatten().map(|node| LinkedThread {
+                repository: RepositoryId(node.repository.database_id),
+                number: ThreadNumber(node.number),
+            }));
+            cursor = page.page_info.end_cursor.filter(|_| page.page_info.has_next_page);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}

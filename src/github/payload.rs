@@ -1,0 +1,237 @@
+//! Webhook payloads, turned into our [`Event`]s.
+//!
+//! Only the fields we need are decoded, each optional where GitHub may leave it out or send `null`; unknown fields,
+//! actions and events never fail a delivery. Source: GitHub's "Webhook events and payloads".
+
+mod shapes;
+
+use crate::model::*;
+use serde::Deserialize;
+use shapes::{Body, Comment, Shape};
+
+/// A body that is not what GitHub sends at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body is not a JSON object GitHub would send: {0}")]
+pub struct BadPayload(String);
+
+/// The key under which deliveries are put in order: `<repository id>#<number>`, or the repository, or the installation.
+/// Absent when the delivery is about none of them.
+pub fn conversation_key(body: &[u8]) -> Result<Option<String>, BadPayload> {
+    let body = parse(body)?;
+    let repository = body.repository.as_ref().and_then(|r| r.id);
+    let number = body.issue.as_ref().and_then(|i| i.number).or(body.pull_request.as_ref().and_then(|p| p.number));
+    let installation = body.installation.as_ref().and_then(|i| i.id);
+    Ok(match (repository, number, installation) {
+        (Some(repository), Some(number), _) => Some(format!("{repository}#{number}")),
+        (Some(repository), None, _) => Some(format!("{repository}")),
+        (None, _, Some(installation)) => Some(format!("installation {installation}")),
+        (None, _, None) => None,
+    })
+}
+
+/// Whether the event is one we act on; others are stored as ignored.
+pub fn is_known(event: &str) -> bool {
+    matches!(
+        event,
+        "issues"
+            | "issue_comment"
+            | "pull_request"
+            | "pull_request_review"
+            | "pull_request_review_comment"
+            | "installation"
+            | "installation_repositories"
+            | "repository"
+    )
+}
+
+/// Understands one delivery. What lacks a field it needs becomes [`Event::Nothing`] with the reason.
+pub fn understand(event: &str, body: &[u8]) -> Result<Event, BadPayload> {
+    let body = parse(body)?;
+    let action = body.action.clone().unwrap_or_default();
+    let understood = match event {
+        "issues" | "pull_request" => thread_event(&body, &action),
+        "issue_comment" => comment_event(&body, &action, body.comment.as_ref()),
+        "pull_request_review_comment" => comment_event(&body, &action, body.comment.as_ref()),
+        "pull_request_review" => review_event(&body, &action),
+        "installation" => installation_event(&body, &action),
+        "installation_repositories" => repositories_event(&body),
+        "repository" => repository_event(&body, &action),
+        _ => return Ok(Event::Nothing(format!("the event {event:?} is not one Treewarden acts on"))),
+    };
+    Ok(understood.unwrap_or_else(|missing| Event::Nothing(format!("{event} {action}: {missing}"))))
+}
+
+type Understood = Result<Event, &'static str>;
+
+fn parse(body: &[u8]) -> Result<Body, BadPayload> {
+    let value: serde_json::Value = serde_json::from_slice(body).map_err(|error| BadPayload(error.to_string()))?;
+    if !value.is_object() {
+        return Err(BadPayload("it is not an object".to_owned()));
+    }
+    Body::deserialize(value).map_err(|error| BadPayload(error.to_string()))
+}
+
+fn thread_event(body: &Body, action: &str) -> Understood {
+    let thread = thread(body)?;
+    let shape = body.pull_request.as_ref().or(body.issue.as_ref()).ok_or("no issue or pull request")?;
+    match action {
+        "opened" => Ok(Event::Written(thread_message(thread, shape)?)),
+        "edited" => {
+            let previous = previous_body(body);
+            Ok(Event::Edited { message: thread_message(thread, shape)?, previous, editor: person(&body.sender)? })
+        }
+        "closed" => {
+            let merged = shape.merged == Some(true);
+            let head = shape.head.as_ref().and_then(|head| head.sha.as_deref());
+            let merged_head = head.filter(|_| merged).and_then(|sha| CommitSha::new(sha).ok());
+            Ok(Event::Closed { thread, merged_head, by: person(&body.sender)? })
+        }
+        "reopened" => Ok(Event::Reopened { thread, by: person(&body.sender)? }),
+        "synchronize" => {
+            let head = shape.head.as_ref().and_then(|head| head.sha.as_deref()).ok_or("no head commit")?;
+            Ok(Event::HeadMoved { thread, head: CommitSha::new(head).map_err(|_| "no head commit")? })
+        }
+        _ => Err("nothing to do for this action"),
+    }
+}
+
+fn comment_event(body: &Body, action: &str, comment: Option<&Comment>) -> Understood {
+    let thread = thread(body)?;
+    let comment = comment.ok_or("no comment")?;
+    let id = CommentId(comment.id.ok_or("no comment id")?);
+    let source = match (&comment.path, &body.issue) {
+        (Some(path), None) => MessageSource::ReviewComment {
+            id,
+            review: comment.pull_request_review_id.map(CommentId),
+            path: path.clone(),
+            line: comment.line.or(comment.original_line),
+            diff_hunk: comment.diff_hunk.clone().unwrap_or_default(),
+        },
+        _ => MessageSource::IssueComment { id },
+    };
+    match action {
+        "created" => Ok(Event::Written(message(thread, source, comment)?)),
+        "edited" => {
+            let message = message(thread, source, comment)?;
+            Ok(Event::Edited { message, previous: previous_body(body), editor: person(&body.sender)? })
+        }
+        "deleted" => Ok(Event::Deleted { thread, source }),
+        _ => Err("nothing to do for this action"),
+    }
+}
+
+fn review_event(body: &Body, action: &str) -> Understood {
+    let thread = thread(body)?;
+    let review = body.review.as_ref().ok_or("no review")?;
+    let source = MessageSource::Review { id: CommentId(review.id.ok_or("no review id")?) };
+    match action {
+        "submitted" => Ok(Event::Written(message(thread, source, review)?)),
+        "edited" => {
+            let message = message(thread, source, review)?;
+            Ok(Event::Edited { message, previous: previous_body(body), editor: person(&body.sender)? })
+        }
+        _ => Err("nothing to do for this action"),
+    }
+}
+
+fn installation_event(body: &Body, action: &str) -> Understood {
+    let installation = installation(body)?;
+    let access = match action {
+        "created" | "unsuspend" | "new_permissions_accepted" => Access::Granted,
+        "deleted" | "suspend" => Access::Withdrawn,
+        _ => return Err("nothing to do for this action"),
+    };
+    Ok(Event::Installation { installation, access })
+}
+
+fn repositories_event(body: &Body) -> Understood {
+    let named = |list: &Option<Vec<shapes::Repository>>| {
+        let rows = list.iter().flatten();
+        rows.filter_map(|r| Some((RepositoryId(r.id?), r.full_name.as_deref()?.parse().ok()?))).collect()
+    };
+    let access =
+        Access::Repositories { added: named(&body.repositories_added), removed: named(&body.repositories_removed) };
+    Ok(Event::Installation { installation: installation(body)?, access })
+}
+
+fn repository_event(body: &Body, action: &str) -> Understood {
+    match action {
+        "renamed" | "transferred" | "edited" => Ok(Event::Renamed { repository: repository(body)? }),
+        _ => Err("nothing to do for this action"),
+    }
+}
+
+fn installation(body: &Body) -> Result<InstallationId, &'static str> {
+    body.installation.as_ref().and_then(|i| i.id).map(InstallationId).ok_or("no installation")
+}
+
+fn repository(body: &Body) -> Result<RepositoryRef, &'static str> {
+    let shape = body.repository.as_ref().ok_or("no repository")?;
+    Ok(RepositoryRef {
+        id: RepositoryId(shape.id.ok_or("no repository id")?),
+        name: shape.full_name.as_deref().and_then(|name| name.parse().ok()).ok_or("no usable repository name")?,
+        installation: installation(body)?,
+        default_branch: shape.default_branch.as_deref().and_then(|name| BranchName::new(name).ok()),
+    })
+}
+
+/// The issue or pull request a delivery is about. A comment on a pull request arrives with an `issue` that has a
+/// `pull_request` member.
+fn thread(body: &Body) -> Result<ThreadRef, &'static str> {
+    let (shape, kind) = match (&body.issue, &body.pull_request) {
+        (Some(issue), _) if issue.pull_request.is_some() => (issue, ThreadKind::PullRequest),
+        (Some(issue), _) => (issue, ThreadKind::Issue),
+        (None, Some(pull)) => (pull, ThreadKind::PullRequest),
+        (None, None) => return Err("no issue or pull request"),
+    };
+    Ok(ThreadRef {
+        repository: repository(body)?,
+        number: ThreadNumber(shape.number.ok_or("no number")?),
+        kind,
+        title: shape.title.clone().unwrap_or_default(),
+    })
+}
+
+fn thread_message(thread: ThreadRef, shape: &Shape) -> Result<Message, &'static str> {
+    Ok(Message {
+        thread,
+        source: MessageSource::ThreadBody,
+        author: person(&shape.user)?,
+        body: shape.body.clone().unwrap_or_default(),
+        url: shape.html_url.clone().unwrap_or_default(),
+        written_at: written_at(shape.created_at.as_deref()),
+    })
+}
+
+fn message(thread: ThreadRef, source: MessageSource, comment: &Comment) -> Result<Message, &'static str> {
+    Ok(Message {
+        thread,
+        source,
+        author: person(&comment.user)?,
+        body: comment.body.clone().unwrap_or_default(),
+        url: comment.html_url.clone().unwrap_or_default(),
+        written_at: written_at(comment.created_at.as_deref().or(comment.submitted_at.as_deref())),
+    })
+}
+
+fn previous_body(body: &Body) -> Option<String> {
+    body.changes.as_ref()?.body.as_ref()?.from.clone()
+}
+
+/// Deleted accounts arrive as `null` ("ghost"): nobody who could be answered.
+fn person(user: &Option<shapes::User>) -> Result<Person, &'static str> {
+    let user = user.as_ref().ok_or("its author no longer exists")?;
+    Ok(Person {
+        id: UserId(user.id.ok_or("its author has no id")?),
+        login: user.login.clone().ok_or("its author has no login")?,
+        is_bot: user.kind.as_deref().is_some_and(|kind| kind != "User"),
+    })
+}
+
+fn written_at(text: Option<&str>) -> Option<Timestamp> {
+    chrono::DateTime::parse_from_rfc3339(text?).ok().map(|moment| Timestamp::new(moment.to_utc()))
+}
+
+#[cfg(test)]
+#[path = "payload/tests.rs"]
+mod tests;

@@ -1,0 +1,65 @@
+//! The parts of GitHub's payloads that are decoded. Every field is optional and of the loosest type that works: a field of
+//! an unexpected type counts as absent.
+
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+
+/// Decodes a field, or treats it as absent when it has another type than expected.
+fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(input: D) -> Result<Option<T>, D::Error> {
+    let value = serde_json::Value::deserialize(input)?;
+    Ok(serde_json::from_value(value).ok())
+}
+
+macro_rules! shapes {
+    ($($name:ident { $($(#[$attr:meta])* $field:ident: $kind:ty),* $(,)? })*) => {$(
+        #[derive(Clone, Debug, Default, Deserialize)]
+        pub struct $name {
+            $($(#[$attr])* #[serde(default, deserialize_with = "lenient")] pub $field: Option<$kind>,)*
+        }
+    )*};
+}
+
+shapes! {
+    Body {
+        action: String,
+        sender: User,
+        installation: Installation,
+        repository: Repository,
+        issue: Shape,
+        pull_request: Shape,
+        comment: Comment,
+        review: Comment,
+        changes: Changes,
+        repositories_added: Vec<Repository>,
+        repositories_removed: Vec<Repository>,
+    }
+    User { id: i64, login: String, #[serde(rename = "type")] kind: String }
+    Installation { id: i64 }
+    Repository { id: i64, full_name: String, default_branch: String }
+    Shape {
+        number: i64,
+        title: String,
+        body: String,
+        html_url: String,
+        created_at: String,
+        user: User,
+        merged: bool,
+        head: Head,
+        pull_request: serde_json::Map<String, serde_json::Value>,
+    }
+    Head { sha: String }
+    Comment {
+        id: i64,
+        body: String,
+        html_url: String,
+        created_at: String,
+        submitted_at: String,
+        user: User,
+        path: String,
+        line: i64,
+        original_line: i64,
+        diff_hunk: String,
+        pull_request_review_id: i64,
+    }
+    Changes { body: Change }
+    Change { from: String }
+}

@@ -1,0 +1,160 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn base(action: &str) -> Value {
+    json!({
+        "action": action,
+        "installation": {"id": 3},
+        "repository": {"id": 1, "full_name": "acme/app", "default_branch": "trunk", "owner": {"login": "acme"}},
+        "sender": {"id": 5, "login": "ann", "type": "User"},
+    })
+}
+
+fn with(action: &str, extra: Value) -> Value {
+    let mut body = base(action);
+    for (key, value) in extra.as_object().unwrap() {
+        body[key] = value.clone();
+    }
+    body
+}
+
+fn event(name: &str, body: &Value) -> Event {
+    understand(name, body.to_string().as_bytes()).unwrap()
+}
+
+fn comment() -> Value {
+    json!({"id": 11, "body": "@bot fix", "user": {"id": 5, "login": "ann", "type": "User"}, "created_at": "2026-01-01T00:00:00Z"})
+}
+
+#[test]
+fn a_comment_on_an_issue_and_on_a_pull_request() {
+    let issue = with("created", json!({"issue": {"number": 7, "title": "T"}, "comment": comment()}));
+    let Event::Written(message) = event("issue_comment", &issue) else { panic!() };
+    assert_eq!((message.thread.kind, message.thread.number.0), (ThreadKind::Issue, 7));
+    assert_eq!(message.source, MessageSource::IssueComment { id: CommentId(11) });
+    assert_eq!(message.thread.repository.default_branch.unwrap().as_str(), "trunk");
+
+    let pull = with("created", json!({"issue": {"number": 7, "pull_request": {"url": "x"}}, "comment": comment()}));
+    let Event::Written(message) = event("issue_comment", &pull) else { panic!() };
+    assert_eq!(message.thread.kind, ThreadKind::PullRequest);
+}
+
+#[test]
+fn a_review_comment_brings_its_place() {
+    let mut comment = comment();
+    comment["path"] = json!("src/a.rs");
+    comment["line"] = Value::Null;
+    comment["original_line"] = json!(4);
+    comment["diff_hunk"] = json!("@@");
+    comment["pull_request_review_id"] = json!(9);
+    let body = with("created", json!({"pull_request": {"number": 7}, "comment": comment}));
+    let Event::Written(message) = event("pull_request_review_comment", &body) else { panic!() };
+    assert_eq!(
+        message.source,
+        MessageSource::ReviewComment {
+            id: CommentId(11),
+            review: Some(CommentId(9)),
+            path: "src/a.rs".into(),
+            line: Some(4),
+            diff_hunk: "@@".into()
+        }
+    );
+}
+
+#[test]
+fn closing_tells_merged_from_closed() {
+    let sha = "b".repeat(40);
+    let pull = |merged: bool| {
+        with("closed", json!({"pull_request": {"number": 9, "merged": merged, "head": {"sha": sha, "repo": null}}}))
+    };
+    let Event::Closed { merged_head, .. } = event("pull_request", &pull(true)) else { panic!() };
+    assert_eq!(merged_head.unwrap().as_str(), sha);
+    let Event::Closed { merged_head, .. } = event("pull_request", &pull(false)) else { panic!() };
+    assert_eq!(merged_head, None);
+    let Event::Closed { thread, .. } = event("issues", &with("closed", json!({"issue": {"number": 5}}))) else {
+        panic!()
+    };
+    assert_eq!(thread.kind, ThreadKind::Issue);
+}
+
+#[test]
+fn edits_bring_the_text_before() {
+    let changes = json!({"issue": {"number": 7}, "comment": comment(), "changes": {"body": {"from": "fix"}}});
+    let Event::Edited { previous, editor, .. } = event("issue_comment", &with("edited", changes)) else { panic!() };
+    assert_eq!((previous.as_deref(), editor.id), (Some("fix"), UserId(5)));
+}
+
+#[test]
+fn repositories_come_and_go() {
+    let body = with(
+        "removed",
+        json!({"repositories_removed": [{"id": 1, "full_name": "acme/app"}, {"id": null}], "repositories_added": null}),
+    );
+    let Event::Installation { access: Access::Repositories { added, removed }, .. } =
+        event("installation_repositories", &body)
+    else {
+        panic!()
+    };
+    assert!(added.is_empty());
+    assert_eq!(removed, vec![(RepositoryId(1), "acme/app".parse().unwrap())]);
+}
+
+#[test]
+fn nulls_and_unknown_things_never_fail_a_delivery() {
+    let full = with("created", json!({"issue": {"number": 7, "title": "T"}, "comment": comment()}));
+    for pointer in [
+        "/issue",
+        "/comment",
+        "/sender",
+        "/repository",
+        "/installation",
+        "/comment/user",
+        "/comment/body",
+        "/issue/title",
+        "/action",
+    ] {
+        for value in [Value::Null, json!("text"), json!(5), json!([]), json!({})] {
+            let mut body = full.clone();
+            *body.pointer_mut(pointer).unwrap() = value;
+            for name in [
+                "issue_comment",
+                "issues",
+                "pull_request",
+                "pull_request_review",
+                "installation",
+                "repository",
+                "nonsense",
+            ] {
+                let _ = event(name, &body);
+            }
+        }
+    }
+    let mut ghost = full.clone();
+    ghost["comment"]["user"] = Value::Null;
+    assert!(matches!(event("issue_comment", &ghost), Event::Nothing(_)));
+    assert!(matches!(event("milestone", &full), Event::Nothing(_)));
+    assert!(matches!(
+        event("issue_comment", &with("pinned", json!({"issue": {"number": 1}, "comment": comment()}))),
+        Event::Nothing(_)
+    ));
+}
+
+#[test]
+fn what_is_not_json_is_refused() {
+    for body in [&b""[..], b"[]", b"5", b"{\"a\":", b"payload=%7B%7D", b"\xff"] {
+        assert!(understand("issues", body).is_err());
+        assert!(conversation_key(body).is_err());
+    }
+}
+
+#[test]
+fn deliveries_of_one_thread_share_a_key() {
+    let key = |body: &Value| conversation_key(body.to_string().as_bytes()).unwrap();
+    let issue = with("created", json!({"issue": {"number": 7}, "comment": comment()}));
+    let pull = with("created", json!({"pull_request": {"number": 7}}));
+    assert_eq!(key(&issue).as_deref(), Some("1#7"));
+    assert_eq!(key(&pull), key(&issue));
+    assert_eq!(key(&base("renamed")).as_deref(), Some("1"));
+    assert_eq!(key(&json!({"installation": {"id": 3}})).as_deref(), Some("installation 3"));
+    assert_eq!(key(&json!({"zen": "x"})), None);
+}

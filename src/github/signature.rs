@@ -1,0 +1,96 @@
+//! The signature of webhook deliveries: HMAC-SHA256 over the raw body, `X-Hub-Signature-256: sha256=<64 hex digits>`.
+//! Source: GitHub's "Validating webhook deliveries".
+
+use hmac::{Hmac, KeyInit, Mac};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::Sha256;
+
+/// A body whose signature was checked. Nothing else makes one, so a handler that takes it cannot forget the check.
+#[derive(Clone, Debug)]
+pub struct Verified<B>(B);
+
+impl<B> Verified<B> {
+    pub fn into_inner(self) -> B {
+        self.0
+    }
+}
+
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Verified<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadSignature {
+    #[error("the X-Hub-Signature-256 header is missing")]
+    Missing,
+    #[error("the X-Hub-Signature-256 header is not sha256= and 64 hex digits")]
+    Malformed,
+    #[error("the signature does not fit the body and the configured secret")]
+    Wrong,
+}
+
+/// Checks `header` against `body` in constant time.
+pub fn verify<B: AsRef<[u8]>>(
+    secret: &SecretString,
+    header: Option<&str>,
+    body: B,
+) -> Result<Verified<B>, BadSignature> {
+    let digits = header.ok_or(BadSignature::Missing)?.strip_prefix("sha256=").ok_or(BadSignature::Malformed)?;
+    let claimed: [u8; 32] =
+        hex::decode(digits).ok().and_then(|bytes| bytes.try_into().ok()).ok_or(BadSignature::Malformed)?;
+    mac(secret, body.as_ref()).verify_slice(&claimed).map_err(|_| BadSignature::Wrong)?;
+    Ok(Verified(body))
+}
+
+/// The header value for `body`.
+pub fn sign(secret: &SecretString, body: &[u8]) -> String {
+    format!("sha256={}", hex::encode(mac(secret, body).finalize().into_bytes()))
+}
+
+fn mac(secret: &SecretString, body: &[u8]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose_secret().as_bytes())
+        .unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"));
+    mac.update(body);
+    mac
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_the_signed_bytes_are_accepted() {
+        let secret = SecretString::from("s3cret");
+        let body = b"{\"b\":1.0, \"a\":\"\\u00e9 \\/\"}\n";
+        let header = sign(&secret, body);
+        assert!(verify(&secret, Some(&header), &body[..]).is_ok());
+        assert!(verify(&secret, Some(&header.to_uppercase().replace("SHA256", "sha256")), &body[..]).is_ok());
+        for index in 0..body.len() {
+            let mut changed = body.to_vec();
+            changed[index] ^= 1;
+            assert_eq!(verify(&secret, Some(&header), changed).unwrap_err(), BadSignature::Wrong);
+        }
+    }
+
+    #[test]
+    fn missing_and_malformed_headers_are_told_apart() {
+        let secret = SecretString::from("s");
+        let check = |header: Option<&str>| verify(&secret, header, &b""[..]).unwrap_err();
+        assert_eq!(check(None), BadSignature::Missing);
+        for header in ["", "sha256=", "sha1=0000000000000000000000000000000000000000", "sha256=zz", "sha256=abc"] {
+            assert_eq!(check(Some(header)), BadSignature::Malformed);
+        }
+    }
+
+    /// The example of GitHub's documentation.
+    #[test]
+    fn the_documented_example_fits() {
+        let secret = SecretString::from("It's a Secret to Everybody");
+        assert_eq!(
+            sign(&secret, b"Hello, World!"),
+            "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+        );
+    }
+}
