@@ -5,14 +5,17 @@
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
-//! (isolation), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`workers`] (loops).
+//! (isolation), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
+//! crash), [`workers`] (the loops).
 
 mod commands;
 mod deliver;
 mod gather;
 mod intake;
+mod lease;
 mod outbox;
 mod prepare;
+mod recover;
 mod retry;
 mod runs;
 mod status;
@@ -22,12 +25,12 @@ mod workers;
 pub use workers::Workers;
 
 use crate::agent::{AgentRunner, Limits};
-use crate::git::{Credential, Git, Repository};
+use crate::git::{Git, Repository};
 use crate::github::{AppIdentity, Github, GithubError, InstallationClient};
 use crate::isolation::Provider;
 use crate::model::*;
 use crate::platform::Platform;
-use crate::store::{Store, StoreError};
+use crate::store::{NewOutgoing, Store, StoreError};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
@@ -47,11 +50,11 @@ pub struct Settings {
     pub stale_after: Duration,
     pub sweep_interval: Duration,
     pub agent_limits: Limits,
-    /// Names this process in leases; stays the same over restarts on the same home.
+    /// Names this installation in leases; stays the same over restarts on the same home.
     pub node: String,
     /// How long a claim holds without a heartbeat.
     pub lease: Duration,
-    /// Least time between two edits of a status comment.
+    /// Least time between two edits of a status comment while the agent works.
     pub status_interval: Duration,
 }
 
@@ -65,31 +68,6 @@ pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 #[derive(Clone)]
 pub struct Orchestrator {
     inner: Arc<Inner>,
-}
-
-struct Inner {
-    settings: Settings,
-    store: Store,
-    git: Git,
-    github: Github,
-    identity: AppIdentity,
-    platform: Arc<dyn Platform>,
-    provider: Arc<dyn Provider>,
-    agent: Option<Arc<dyn AgentRunner>>,
-    clock: Clock,
-    redact: Redact,
-    wake: Wake,
-    permissions: gather::PermissionCache,
-}
-
-/// Bells between the loops: ringing one early only makes its loop look once more.
-#[derive(Default)]
-struct Wake {
-    deliveries: Notify,
-    runs: Notify,
-    outgoing: Notify,
-    sent: Notify,
-    cancelled: Notify,
 }
 
 /// Everything an [`Orchestrator`] is built from.
@@ -107,28 +85,36 @@ pub struct Parts {
     pub redact: Redact,
 }
 
+struct Inner {
+    parts: Parts,
+    wake: Wake,
+    permissions: gather::PermissionCache,
+    leases: lease::Leases,
+}
+
+/// Bells between the loops: ringing one early only makes its loop look once more.
+#[derive(Default)]
+struct Wake {
+    deliveries: Notify,
+    runs: Notify,
+    outgoing: Notify,
+    sent: Notify,
+    cancelled: Notify,
+}
+
 impl Orchestrator {
     pub fn new(parts: Parts) -> Self {
-        let Parts { settings, store, git, github, identity, platform, provider, agent, clock, redact } = parts;
         let inner = Inner {
-            settings,
-            store,
-            git,
-            github,
-            identity,
-            platform,
-            provider,
-            agent,
-            clock,
-            redact,
+            parts,
             wake: Wake::default(),
             permissions: gather::PermissionCache::default(),
+            leases: lease::Leases::default(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     pub fn store(&self) -> &Store {
-        &self.inner.store
+        &self.inner.parts.store
     }
 
     /// Tells the intake loop that something new lies in the inbox.
@@ -136,35 +122,62 @@ impl Orchestrator {
         self.inner.wake.deliveries.notify_one();
     }
 
-    fn now(&self) -> Timestamp {
-        (self.inner.clock)()
+    fn parts(&self) -> &Parts {
+        &self.inner.parts
     }
 
     fn settings(&self) -> &Settings {
-        &self.inner.settings
+        &self.inner.parts.settings
+    }
+
+    fn node(&self) -> &str {
+        &self.settings().node
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.inner.parts.clock)()
     }
 
     fn client(&self, codebase: &Codebase) -> InstallationClient {
-        self.inner.github.installation(codebase.installation)
+        self.parts().github.installation(codebase.installation)
     }
 
-    /// The canonical repository. Named by GitHub's id, so that a rename moves nothing and a reused name meets nothing.
     fn repository(&self, codebase: &Codebase) -> Repository {
-        let file = format!("{}-{}.git", codebase.name.name(), codebase.github_id);
-        self.inner.git.repository(self.settings().home.join("repos").join(codebase.name.owner()).join(file))
+        self.parts().git.repository(self.settings().home.join("repos").join(&codebase.repository_dir))
     }
 
-    /// A token for git on this one repository, for this one operation.
-    async fn credential(&self, codebase: &Codebase, access: GitAccess) -> Result<Credential, GithubError> {
-        self.client(codebase).git_credential(codebase.github_id, access == GitAccess::Write).await
+    /// Writes down what is to be said, with secrets taken out; the outbox loop sends it.
+    async fn say(
+        &self,
+        key: String,
+        codebase: CodebaseId,
+        conversation: Option<ConversationId>,
+        outgoing: Outgoing,
+    ) -> Result<(), StoreError> {
+        let now = self.now();
+        let new = NewOutgoing { key, codebase, conversation, outgoing: self.redacted(outgoing), not_before: now };
+        self.store().enqueue(new, now).await?;
+        self.inner.wake.outgoing.notify_one();
+        Ok(())
     }
-}
 
-/// What a git operation needs on the remote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GitAccess {
-    Read,
-    Write,
+    fn redacted(&self, outgoing: Outgoing) -> Outgoing {
+        let redact = &self.parts().redact;
+        match outgoing {
+            Outgoing::Comment { number, body, marker } => Outgoing::Comment { number, body: redact(&body), marker },
+            Outgoing::PullRequest { head, base, title, body, draft } => {
+                Outgoing::PullRequest { head, base, title: redact(&title), body: redact(&body), draft }
+            }
+            Outgoing::React { .. } => outgoing,
+        }
+    }
+
+    /// An entry of the audit log; a failure to write one is logged and stops nothing.
+    async fn audit(&self, actor: &str, action: &str, subject: &str, detail: &str) {
+        if let Err(error) = self.store().append_audit(actor, action, subject, detail, self.now()).await {
+            tracing::error!(audit.action = action, error = %error, "audit entry not written");
+        }
+    }
 }
 
 /// Why a step could not be carried out. The sentence is fit for people.

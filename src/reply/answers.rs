@@ -4,6 +4,7 @@ use super::{cleanup, count, marker};
 use crate::decide::cleanup::Keep;
 use crate::decide::resolve::Block;
 use crate::model::*;
+use std::time::Duration;
 
 /// How an environment was found or made: the first line of the status comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +81,103 @@ pub fn blocked(block: &Block) -> String {
                 .to_owned()
         }
         Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created."),
+    }
+}
+
+/// The world changed under every decision; nothing was done.
+pub fn kept_moving() -> String {
+    "The worktree of this work changed while it was being prepared. Nothing was run; mention me again.".to_owned()
+}
+
+pub fn thread_unknown() -> String {
+    "The thread or repository of this run is no longer known. Nothing was run.".to_owned()
+}
+
+pub fn archived(repository: &RepoName) -> String {
+    format!("**{repository}** is archived, so nothing can be pushed to it. Nothing was run; work done before is kept.")
+}
+
+pub fn base_missing(base: &BranchName) -> String {
+    format!("The base branch `{base}` does not exist on the remote. Nothing was created. Restore it, then mention me again.")
+}
+
+pub fn branch_taken(branch: &BranchName, work: &Work) -> String {
+    format!(
+        "The branch `{branch}` is in use by the worktree of {work}. Nothing was created. \
+         Go on in that thread, or remove its worktree first."
+    )
+}
+
+/// Both sides have commits the other lacks.
+pub fn diverged(local: u64, remote: u64) -> String {
+    format!("the histories diverged ({local} local, {remote} remote)")
+}
+
+pub fn stopped_before_work() -> String {
+    "Stopped before the agent began.".to_owned()
+}
+
+pub fn stopped() -> String {
+    "Stopped on request. What the agent had done so far is kept, uncommitted, in the worktree.".to_owned()
+}
+
+pub fn timed_out(limit: Duration) -> String {
+    format!(
+        "The agent was ended after {}. What it had done so far is kept, uncommitted, in the worktree; \
+         mention me again to go on.",
+        super::status::in_words(limit)
+    )
+}
+
+pub fn agent_failed(why: &str) -> String {
+    format!("{why}\n\nWhat the agent had done so far is kept, uncommitted, in the worktree; mention me again to go on.")
+}
+
+pub fn interrupted() -> String {
+    "The service was restarted while the agent was at work. What it had done so far is kept, uncommitted, in the \
+     worktree; mention me again to go on."
+        .to_owned()
+}
+
+pub fn no_agent() -> String {
+    "No agent is configured, so nothing was run. Whoever runs this service sets `TREEWARDEN_AGENT_COMMAND` \
+     (see `treewarden doctor`)."
+        .to_owned()
+}
+
+pub fn environment_lost() -> String {
+    "The worktree of this run is gone. Commits are safe on its branch; mention me again for a fresh worktree.".to_owned()
+}
+
+// What stands in the line of verified facts when work stayed local.
+
+pub fn branch_drift(recorded: &BranchName, actual: Option<&BranchName>) -> String {
+    match actual {
+        Some(actual) => format!("not pushed: the agent left `{recorded}` for `{actual}`; its work is kept there"),
+        None => format!("not pushed: the agent detached HEAD from `{recorded}`; its work is kept in the worktree"),
+    }
+}
+
+pub fn base_gone() -> String {
+    "not pushed: the base branch is gone from the remote; the work is kept on its branch".to_owned()
+}
+
+pub fn fork_not_pushed(branch: &BranchName) -> String {
+    format!("not pushed: the pull request comes from a fork; the work is kept on `{branch}`")
+}
+
+pub fn push_rejected(branch: &BranchName, why: &str) -> String {
+    format!("not pushed: {why}; nothing was overwritten, the work is kept on `{branch}`")
+}
+
+pub fn no_pull_request(why: &str) -> String {
+    format!("the branch is pushed, but no pull request was opened: {why}")
+}
+
+pub fn pinned(environment: &Environment) -> String {
+    match environment.pinned {
+        true => format!("The worktree of `{}` is pinned: cleanup leaves it alone.", environment.branch),
+        false => format!("The worktree of `{}` is no longer pinned.", environment.branch),
     }
 }
 

@@ -21,16 +21,19 @@ pub fn proof(because: &Because, branch: &BranchName) -> String {
 
 /// The comment under which a removal is reported.
 pub fn removed(details: &ReceiptDetails, key: &str) -> String {
+    format!("{}\n\n{}", removed_line(details), marker(key))
+}
+
+/// One line: why it was safe, and where the work is.
+pub fn removed_line(details: &ReceiptDetails) -> String {
     let tip = details.tip.as_ref().map(|tip| format!(" at `{}`", tip.short())).unwrap_or_default();
     let branch = match details.branch_deleted {
         true => format!("The local branch `{}`{tip} was deleted", details.branch),
         false => format!("The branch `{}`{tip} is kept", details.branch),
     };
     format!(
-        "🧹 The worktree was removed: {}. {branch}; to continue there: `{}`.\n\n{}",
-        details.proof,
-        details.restore,
-        marker(key)
+        "🧹 The worktree was removed: {}. {branch}; to continue there: `{}`.",
+        details.proof, details.restore
     )
 }
 
@@ -63,6 +66,11 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         list.join("\n"),
         marker(key)
     )
+}
+
+/// A row without a worktree.
+pub fn ghost() -> String {
+    "its worktree was gone already".to_owned()
 }
 
 /// One reason, as shown in comments, the panel and reports.

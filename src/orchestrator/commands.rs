@@ -1,0 +1,126 @@
+//! Commands, answered at once. Each calls the same verbs as the panel and the command line.
+
+use super::{Orchestrator, StepError, sweep::Swept};
+use crate::command::{grammar::Command, help};
+use crate::model::*;
+use crate::reply::{answers, cleanup};
+
+impl Orchestrator {
+    /// The answer to a command, as Markdown.
+    pub(super) async fn command(
+        &self,
+        command: &Command,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        by: &Person,
+    ) -> Result<String, StepError> {
+        match command {
+            Command::Help => Ok(help::text(&self.parts().identity.slug)),
+            Command::Status => self.thread_status(codebase, conversation).await,
+            Command::Stop => {
+                let runs = self.stop_conversation(conversation.id, &by.login).await?;
+                Ok(match runs {
+                    0 => "No run is live or queued in this thread.".to_owned(),
+                    _ => "Stopping. Work done so far is kept in the worktree.".to_owned(),
+                })
+            }
+            Command::List => {
+                let environments = self.store().live_environments(Some(codebase.id)).await?;
+                Ok(answers::environment_list(&environments, conversation.environment))
+            }
+            Command::Remove { name } => self.remove_by_name(codebase, conversation, name.as_deref(), by).await,
+            Command::Pin => self.set_pinned(conversation, true).await,
+            Command::Unpin => self.set_pinned(conversation, false).await,
+        }
+    }
+
+    async fn thread_status(&self, codebase: &Codebase, conversation: &Conversation) -> Result<String, StepError> {
+        let environment = match conversation.environment {
+            Some(id) => self.store().load_environment(id).await?,
+            None => None,
+        };
+        let (ahead_behind, dirty) = match &environment {
+            Some(environment) => self.look_at(codebase, environment).await,
+            None => (Probe::Known(None), Probe::Known(0)),
+        };
+        let live = self.store().live_run_of(conversation.id).await?;
+        let run = match live {
+            Some(run) if run.state == RunState::Queued => {
+                Some((run.state, Some(self.store().queue_place(run.id).await?)))
+            }
+            Some(run) => Some((run.state, None)),
+            None => None,
+        };
+        let live = self.store().live_environments(Some(codebase.id)).await?.len();
+        Ok(answers::thread_status(&answers::ThreadStatus {
+            environment: environment.as_ref(),
+            ahead_behind,
+            dirty,
+            run,
+            live,
+            limit: self.settings().environment_limit,
+        }))
+    }
+
+    async fn remove_by_name(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        name: Option<&str>,
+        by: &Person,
+    ) -> Result<String, StepError> {
+        let live = self.store().live_environments(Some(codebase.id)).await?;
+        let wanted = live.into_iter().find(|environment| match name {
+            Some(name) => {
+                environment.work.to_string() == name || environment.branch.as_str().eq_ignore_ascii_case(name)
+            }
+            None => Some(environment.id) == conversation.environment,
+        });
+        let Some(environment) = wanted else {
+            return Ok(answers::no_environment());
+        };
+        Ok(match self.remove(environment.id, Trigger::Command, &by.login).await? {
+            Swept::Removed(details) => cleanup::removed_line(&details),
+            Swept::Kept(reasons) => answers::kept_on_request(&environment.branch, &reasons),
+            Swept::Gone => answers::no_environment(),
+        })
+    }
+
+    async fn set_pinned(&self, conversation: &Conversation, pinned: bool) -> Result<String, StepError> {
+        let environment = match conversation.environment {
+            Some(id) => self.store().load_environment(id).await?,
+            None => None,
+        };
+        let Some(mut environment) = environment else {
+            return Ok(answers::no_environment());
+        };
+        environment.pinned = pinned;
+        let environment = self.store().update_environment(&environment, self.now()).await?;
+        Ok(answers::pinned(&environment))
+    }
+
+    /// Asks this conversation's runs to stop; queued ones are over at once. Answers how many there were.
+    pub async fn stop_conversation(&self, conversation: ConversationId, actor: &str) -> Result<usize, StepError> {
+        let runs = self.store().request_cancel_of_conversation(conversation, self.now()).await?;
+        self.stopped(&runs, actor).await?;
+        Ok(runs.len())
+    }
+
+    /// Asks one run to stop; false when it is over already.
+    pub async fn stop_run(&self, run: RunId, actor: &str) -> Result<bool, StepError> {
+        let runs = self.store().request_cancel_of_run(run, self.now()).await?;
+        self.stopped(&runs, actor).await?;
+        Ok(!runs.is_empty())
+    }
+
+    async fn stopped(&self, runs: &[RunId], actor: &str) -> Result<(), StepError> {
+        for id in runs {
+            self.audit(actor, "run.stop", &id.to_string(), "").await;
+            if let Some(run) = self.store().load_run(*id).await?.filter(|run| run.state.is_final()) {
+                self.publish(&run, None).await?;
+            }
+        }
+        self.inner.wake.cancelled.notify_waiters();
+        Ok(())
+    }
+}

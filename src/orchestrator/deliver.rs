@@ -1,0 +1,169 @@
+//! After the agent: the service commits what is left, pushes without force, opens the pull request, and reads back what
+//! is true. Each step looks first whether it was done already, so a restart repeats all of them safely.
+
+use super::{Orchestrator, StepError, gather, prepare::Prepared, retry};
+use crate::agent::prompt::{PromptComment, PromptFacts};
+use crate::git::{CommitRequest, Ident, PushOutcome};
+use crate::model::*;
+use crate::reply::{answers, delivery};
+use std::time::Duration;
+
+/// How long a run waits for its pull request to be opened before it ends without one.
+const PULL_REQUEST_WAIT: Duration = Duration::from_secs(120);
+
+impl Orchestrator {
+    /// Delivers the work of a run; what was verified is written into `run.outcome`.
+    pub(super) async fn deliver(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
+        let (repository, environment) = (&prepared.repository, &prepared.environment);
+        let branch = &environment.branch;
+        repository.restore_config().await?;
+        let worktree = repository.worktree(&environment.path);
+        let head = worktree.head().await?;
+        if head.branch.as_ref() != Some(branch) {
+            run.outcome.not_pushed_because = Some(answers::branch_drift(branch, head.branch.as_ref()));
+            return Ok(());
+        }
+        effect(run, "commit");
+        worktree.commit_all(&self.commit_request(run, prepared)).await?;
+        let tip = repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
+        let base_tip = match &environment.base {
+            Some(base) => repository.tip(&base.remote_ref()).await?,
+            None => None,
+        };
+        let Some(base_tip) = base_tip else {
+            run.outcome.not_pushed_because = Some(answers::base_gone());
+            return Ok(());
+        };
+        let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
+        if ahead == 0 {
+            return Ok(());
+        }
+        run.outcome.commits = Some(ahead);
+        run.outcome.files_changed = Some(repository.diff_stat(&base_tip, &tip).await?.files);
+        if environment.metadata.fork_head.is_some() {
+            run.outcome.not_pushed_because = Some(answers::fork_not_pushed(branch));
+            return Ok(());
+        }
+        effect(run, "push");
+        let pushed = retry::patiently(|| self.push(prepared)).await?;
+        match pushed {
+            PushOutcome::Pushed(_) | PushOutcome::UpToDate(_) => {}
+            PushOutcome::Rejected { reason } => {
+                run.outcome.not_pushed_because = Some(answers::push_rejected(branch, &reason.to_string()));
+                return Ok(());
+            }
+        }
+        run.outcome.pushed = retry::patiently(|| self.read_back(prepared)).await?;
+        effect(run, "pull request");
+        self.ensure_pull_request(run, prepared).await
+    }
+
+    fn commit_request(&self, run: &Run, prepared: &Prepared) -> CommitRequest {
+        let bot = &self.parts().identity.bot;
+        let ident = |person: &Person| Ident {
+            name: person.login.clone(),
+            email: format!("{}+{}@users.noreply.github.com", person.id, person.login),
+        };
+        CommitRequest {
+            message: delivery::commit_message(&run.request, &prepared.conversation),
+            author: ident(bot),
+            committer: ident(bot),
+            co_authors: vec![ident(&run.request.requester)],
+            branch: prepared.environment.branch.clone(),
+        }
+    }
+
+    /// Each push gets a token of its own, so that a long run never pushes with one that has expired.
+    async fn push(&self, prepared: &Prepared) -> Result<PushOutcome, StepError> {
+        let codebase = &prepared.codebase;
+        let credential = self.client(codebase).git_credential(codebase.github_id, true).await?;
+        Ok(prepared.repository.push(&prepared.environment.branch, Some(&credential)).await?)
+    }
+
+    async fn read_back(&self, prepared: &Prepared) -> Result<Option<CommitSha>, StepError> {
+        let codebase = &prepared.codebase;
+        let credential = self.client(codebase).git_credential(codebase.github_id, false).await?;
+        Ok(prepared.repository.remote_branch(&prepared.environment.branch, Some(&credential)).await?)
+    }
+
+    /// The pull request of this branch: the one that is open, or a new draft.
+    async fn ensure_pull_request(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
+        let environment = &prepared.environment;
+        let codebase = &prepared.codebase;
+        let own = prepared.pull.as_ref().filter(|pull| pull.state == ThreadState::Open && pull.head == environment.branch);
+        if let Some(pull) = own {
+            run.outcome.pull_request = Some(pull.number);
+            return Ok(());
+        }
+        let open = retry::patiently(|| async {
+            let client = self.client(codebase);
+            Ok(client.find_open_pull_request(codebase.github_id, &codebase.name, &environment.branch).await?)
+        });
+        if let Some(pull) = open.await? {
+            run.outcome.pull_request = Some(pull.number);
+            return Ok(());
+        }
+        let Some(base) = environment.base.clone() else { return Ok(()) };
+        let key = format!("pull/{}", run.id);
+        let outgoing = Outgoing::PullRequest {
+            head: environment.branch.clone(),
+            base,
+            title: delivery::pull_request_title(&prepared.conversation),
+            body: delivery::pull_request_body(run, &prepared.conversation, &environment.work),
+            draft: true,
+        };
+        self.say(key.clone(), codebase.id, Some(run.conversation), outgoing).await?;
+        match self.wait_until_sent(&key, PULL_REQUEST_WAIT).await? {
+            Ok(number) => run.outcome.pull_request = number.map(ThreadNumber),
+            Err(why) => run.outcome.not_pushed_because = Some(answers::no_pull_request(&why)),
+        }
+        Ok(())
+    }
+
+    /// What the agent is told, gathered at the moment the run starts.
+    pub(super) async fn prompt_facts(&self, run: &Run, prepared: &Prepared) -> Result<PromptFacts, StepError> {
+        let (codebase, conversation) = (&prepared.codebase, &prepared.conversation);
+        let client = self.client(codebase);
+        let (id, name, number) = (codebase.github_id, &codebase.name, conversation.number);
+        let issue = retry::patiently(|| async { Ok(client.issue(id, name, number).await?) }).await?;
+        let trigger = match &run.request.source {
+            MessageSource::IssueComment { id } => Some(*id),
+            MessageSource::ThreadBody | MessageSource::Review { .. } | MessageSource::ReviewComment { .. } => None,
+        };
+        let mut comments = Vec::new();
+        for comment in retry::patiently(|| async { Ok(client.comments(id, name, number).await?) }).await? {
+            // Only what stood there before the request, and nothing the service itself wrote.
+            let Some(author) = comment.author.filter(|author| author.id != self.parts().identity.bot.id) else { continue };
+            if trigger.is_some_and(|trigger| comment.id >= trigger) {
+                break;
+            }
+            let trusted = self.permission(codebase, &author).await? >= Permission::Write;
+            comments.push(PromptComment { author: author.login, trusted, body: comment.body });
+        }
+        let diff_stat = match (&prepared.pull, &prepared.environment.base) {
+            (Some(pull), Some(base)) => match prepared.repository.tip(&base.remote_ref()).await? {
+                Some(base) => Some(prepared.repository.diff_stat(&base, &pull.head_sha).await?.to_string()),
+                None => None,
+            },
+            _ => None,
+        };
+        Ok(PromptFacts {
+            repository: name.clone(),
+            branch: prepared.environment.branch.clone(),
+            base: prepared.environment.base.clone(),
+            work: gather::work_of(conversation),
+            requester: run.request.requester.login.clone(),
+            task: run.request.text.clone(),
+            source: run.request.source.clone(),
+            title: issue.title,
+            body: issue.body,
+            labels: issue.labels,
+            comments,
+            diff_stat,
+        })
+    }
+}
+
+fn effect(run: &Run, what: &'static str) {
+    tracing::info!(target: "treewarden::effect", run.id = %run.id, "{what}");
+}

@@ -1,0 +1,305 @@
+//! Questions to the store, git and GitHub, answered as facts for `decide`. Nothing is changed here but caches.
+
+use super::{Orchestrator, StepError};
+use crate::command::closing;
+use crate::decide::cleanup::{BranchFacts, MergeProof, RemovalFacts, WorkInProgress};
+use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, ResolveFacts, Validity};
+use crate::git::{GitError, Repository, Worktree};
+use crate::github::PullRequest;
+use crate::model::*;
+use std::{collections::HashMap, sync::Mutex, time::Duration};
+
+/// Permissions are asked again after this.
+const PERMISSION_AGE: Duration = Duration::from_secs(120);
+
+#[derive(Default)]
+pub(super) struct PermissionCache {
+    known: Mutex<HashMap<(RepositoryId, UserId), (Permission, Timestamp)>>,
+}
+
+impl PermissionCache {
+    fn fresh(&self, key: (RepositoryId, UserId), now: Timestamp) -> Option<Permission> {
+        let mut known = self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        known.retain(|_, (_, at)| now.since(*at) < PERMISSION_AGE);
+        known.get(&key).map(|(permission, _)| *permission)
+    }
+
+    fn remember(&self, key: (RepositoryId, UserId), permission: Permission, now: Timestamp) {
+        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(key, (permission, now));
+    }
+}
+
+/// The work a thread stands for.
+pub(super) fn work_of(conversation: &Conversation) -> Work {
+    let kind = match conversation.kind {
+        ThreadKind::Issue => WorkKind::Issue,
+        ThreadKind::PullRequest => WorkKind::PullRequest,
+    };
+    Work { kind, id: conversation.number.to_string() }
+}
+
+/// The ref under which a pull request's head is kept.
+pub(super) fn pull_ref(number: ThreadNumber) -> String {
+    format!("refs/treewarden/pr/{number}")
+}
+
+impl Orchestrator {
+    /// What GitHub lets this person do on the codebase, at most two minutes old.
+    pub(super) async fn permission(&self, codebase: &Codebase, person: &Person) -> Result<Permission, StepError> {
+        let key = (codebase.github_id, person.id);
+        let now = self.now();
+        if let Some(permission) = self.inner.permissions.fresh(key, now) {
+            return Ok(permission);
+        }
+        let permission = self.client(codebase).permission(codebase.github_id, &codebase.name, &person.login).await?;
+        self.inner.permissions.remember(key, permission, now);
+        Ok(permission)
+    }
+
+    /// Everything the choice of an environment depends on. The canonical repository has just been fetched.
+    pub(super) async fn resolve_facts(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        repository: &Repository,
+        pull: Option<&PullRequest>,
+    ) -> Result<ResolveFacts, StepError> {
+        let work = work_of(conversation);
+        let current = match conversation.environment {
+            Some(id) => self.store().load_environment(id).await?,
+            None => None,
+        };
+        let same_work = self.store().find_live_environment(codebase.id, &work).await?;
+        let links = self.links(codebase, conversation, pull).await;
+        let mut linked = Vec::new();
+        for link in &links {
+            let Some(environment) = self.store().find_live_environment(codebase.id, link).await? else { continue };
+            let contains_head = match pull {
+                Some(pull) => contains(repository, &environment.branch, &pull.head_sha).await,
+                None => Probe::Known(false),
+            };
+            linked.push(LinkedCandidate { candidate: self.candidate(repository, environment).await, contains_head });
+        }
+        let base = match &codebase.default_branch {
+            Some(branch) if repository.tip(&branch.remote_ref()).await?.is_some() => Some(branch.clone()),
+            _ => None,
+        };
+        Ok(ResolveFacts {
+            work,
+            pull: match pull {
+                Some(pull) => Some(pull_facts(repository, pull).await?),
+                None => None,
+            },
+            base,
+            current: match current {
+                Some(environment) => Some(self.candidate(repository, environment).await),
+                None => None,
+            },
+            same_work: match same_work {
+                Some(environment) => Some(self.candidate(repository, environment).await),
+                None => None,
+            },
+            linked,
+            links,
+        })
+    }
+
+    async fn candidate(&self, repository: &Repository, environment: Environment) -> Candidate {
+        let validity = self.validity(repository, &environment).await;
+        Candidate { environment, validity }
+    }
+
+    pub(super) async fn validity(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
+        self.parts().provider.health(repository, &environment.path).await
+    }
+
+    /// Work that a closing reference connects to this thread, in this repository. GitHub is asked first; when it cannot
+    /// answer, the texts are read.
+    async fn links(&self, codebase: &Codebase, conversation: &Conversation, pull: Option<&PullRequest>) -> Vec<Work> {
+        let client = self.client(codebase);
+        let (id, name, number) = (codebase.github_id, &codebase.name, conversation.number);
+        let (kind, asked) = match pull {
+            Some(_) => (WorkKind::Issue, client.closing_issues(id, name, number).await),
+            None => (WorkKind::PullRequest, client.closing_pull_requests(id, name, number).await),
+        };
+        let mut numbers: Vec<ThreadNumber> = match asked {
+            Ok(threads) => threads.iter().filter(|thread| thread.repository == id).map(|thread| thread.number).collect(),
+            Err(error) => {
+                tracing::warn!(codebase.name = %name, error = %error, "closing references not answered, reading the text");
+                Vec::new()
+            }
+        };
+        // A base other than the default branch leaves GitHub's answer empty although the text links.
+        if let Some(pull) = pull {
+            for number in closing::references(&pull.body, name) {
+                if !numbers.contains(&number) {
+                    numbers.push(number);
+                }
+            }
+        }
+        numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect()
+    }
+
+    /// Everything a removal depends on; `closing` is the conversation whose own reference does not count.
+    pub(super) async fn removal_facts(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        environment: &Environment,
+        trigger: Trigger,
+        fetched: &Probe<()>,
+    ) -> Result<RemovalFacts, StepError> {
+        let validity = self.validity(repository, environment).await;
+        let usable = validity == Probe::Known(Validity::Valid);
+        let worktree = repository.worktree(&environment.path);
+        let conversations = self.store().conversations_of(environment.id).await?;
+        let others = conversations.iter().filter(|conversation| {
+            conversation.state == ThreadState::Open && work_of(conversation) != environment.work
+        });
+        Ok(RemovalFacts {
+            now: self.now(),
+            trigger,
+            environment: environment.clone(),
+            busy: self.store().environment_is_busy(environment.id).await?,
+            open_conversations: others.map(|conversation| conversation.number).collect(),
+            foreign_lock: if usable { foreign_lock(repository, environment).await } else { Probe::Known(None) },
+            work: match usable {
+                true => work_in_progress(&worktree).await,
+                false => Probe::Unknown("there is no worktree to look at".to_owned()),
+            },
+            branch: match fetched {
+                Probe::Known(()) => self.branch_facts(codebase, repository, environment).await.into(),
+                Probe::Unknown(why) => Probe::Unknown(format!("the repository could not be fetched: {why}")),
+            },
+            validity,
+            stale_after: self.settings().stale_after,
+        })
+    }
+
+    async fn branch_facts(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        environment: &Environment,
+    ) -> Result<BranchFacts, StepError> {
+        let missing = |what: String| StepError::Refused(what);
+        let branch = &environment.branch;
+        let tip = repository
+            .tip(&branch.full_ref())
+            .await?
+            .ok_or_else(|| missing(format!("the branch {branch} no longer exists here")))?;
+        let base = environment.base.clone().or_else(|| codebase.default_branch.clone());
+        let base = base.ok_or_else(|| missing("no base branch is known".to_owned()))?;
+        let base_tip = repository
+            .tip(&base.remote_ref())
+            .await?
+            .ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
+        let moved = environment.start.as_ref() != Some(&tip);
+        let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
+        let has_own_commits = moved || ahead > 0;
+        let merged = match has_own_commits {
+            true => self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead).await?,
+            false => None,
+        };
+        Ok(BranchFacts { tip, has_own_commits, merged })
+    }
+
+    /// Cheapest proof first; GitHub is asked last.
+    #[expect(clippy::too_many_arguments, reason = "two ends of one comparison, by name and by commit")]
+    async fn merge_proof(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        branch: &BranchName,
+        tip: &CommitSha,
+        base: BranchName,
+        base_tip: &CommitSha,
+        ahead: u64,
+    ) -> Result<Option<MergeProof>, StepError> {
+        if ahead == 0 {
+            return Ok(Some(MergeProof::Ancestor { base }));
+        }
+        // Commits that cancel each other out add nothing to the base without ever having been merged.
+        if !repository.net_diff_empty(base_tip, tip).await? && repository.merge_adds_nothing(base_tip, tip).await? {
+            return Ok(Some(MergeProof::ContentInBase { base }));
+        }
+        let merged = self.client(codebase).merged_pull_request(codebase.github_id, &codebase.name, branch, tip).await?;
+        Ok(merged.map(|number| MergeProof::PullRequest { number }))
+    }
+
+    /// What `/status` shows of an environment.
+    pub(super) async fn look_at(
+        &self,
+        codebase: &Codebase,
+        environment: &Environment,
+    ) -> (Probe<Option<(u64, u64)>>, Probe<u64>) {
+        let repository = self.repository(codebase);
+        let ahead_behind = async {
+            let Some(base) = &environment.base else { return Ok(None) };
+            let tip = repository.tip(&environment.branch.full_ref()).await?;
+            let base = repository.tip(&base.remote_ref()).await?;
+            match (tip, base) {
+                (Some(tip), Some(base)) => repository.ahead_behind(&tip, &base).await.map(Some),
+                _ => Ok::<_, GitError>(None),
+            }
+        };
+        let dirty = repository.worktree(&environment.path).status().await;
+        (ahead_behind.await.into(), dirty.map(|status| status.tracked + status.untracked + status.conflicted))
+    }
+}
+
+async fn contains(repository: &Repository, branch: &BranchName, commit: &CommitSha) -> Probe<bool> {
+    let answer = async {
+        match repository.tip(&branch.full_ref()).await? {
+            Some(tip) => repository.is_ancestor(commit, &tip).await,
+            None => Ok(false),
+        }
+    };
+    answer.await.into()
+}
+
+async fn pull_facts(repository: &Repository, pull: &PullRequest) -> Result<PullFacts, StepError> {
+    let head_gone = !pull.is_fork() && repository.tip(&pull.head.remote_ref()).await?.is_none();
+    Ok(PullFacts {
+        number: pull.number,
+        head: pull.head.clone(),
+        head_sha: pull.head_sha.clone(),
+        fork: pull.is_fork(),
+        head_gone,
+        base: pull.base.clone(),
+    })
+}
+
+/// A lock with another reason than ours is somebody else's.
+async fn foreign_lock(repository: &Repository, environment: &Environment) -> Probe<Option<String>> {
+    let entries = match repository.worktrees().await {
+        Ok(entries) => entries,
+        Err(error) => return Probe::Unknown(error.to_string()),
+    };
+    let entry = entries.into_iter().find(|entry| entry.path == environment.path);
+    Probe::Known(entry.and_then(|entry| entry.locked).filter(|reason| reason != crate::git::LOCK_REASON))
+}
+
+async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
+    /// Takes the answer out of a probe, or ends with the doubt.
+    macro_rules! known {
+        ($probe:expr) => {
+            match $probe {
+                Probe::Known(answer) => answer,
+                Probe::Unknown(why) => return Probe::Unknown(why),
+            }
+        };
+    }
+    let head = known!(Probe::from(worktree.head().await));
+    let status = known!(worktree.status().await);
+    Probe::Known(WorkInProgress {
+        on_branch: head.branch,
+        changed: status.tracked + status.conflicted,
+        untracked: status.untracked,
+        operation: known!(worktree.operation_in_progress().await),
+        hidden_changes: known!(worktree.hidden_changes().await),
+        submodules: known!(worktree.submodule_work().await),
+        nested: known!(worktree.nested_repositories().await),
+        ignored: known!(worktree.ignored_work().await).iter().map(|path| path.display().to_string()).collect(),
+    })
+}

@@ -1,0 +1,285 @@
+//! One delivery becomes what it leads to: a run, an answer, a removal, a changed row, or nothing with a reason.
+
+use super::{Orchestrator, StepError, retry};
+use crate::command::{grammar, mention};
+use crate::decide::admit::{AdmitFacts, Admission, admit};
+use crate::github::payload;
+use crate::model::*;
+use crate::reply::{self, answers};
+use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
+use std::time::Duration;
+
+/// Runs counted by the loop breaker.
+const RECENT: Duration = Duration::from_secs(600);
+
+enum Handled {
+    Done(String),
+    Ignored(String),
+}
+
+fn done(note: impl Into<String>) -> Result<Handled, StepError> {
+    Ok(Handled::Done(note.into()))
+}
+
+fn ignored(reason: impl Into<String>) -> Result<Handled, StepError> {
+    Ok(Handled::Ignored(reason.into()))
+}
+
+impl Orchestrator {
+    /// Claims and handles the next delivery; false when none is due.
+    pub(super) async fn intake_step(&self) -> Result<bool, StepError> {
+        let now = self.now();
+        let Some(delivery) = self.store().claim_delivery(self.node(), now, self.settings().lease).await? else {
+            return Ok(false);
+        };
+        let handled = self.handle(&delivery).await;
+        let now = self.now();
+        let (end, result) = match handled {
+            Ok(Handled::Done(note)) => (DeliveryEnd::Done(note), "done"),
+            Ok(Handled::Ignored(reason)) => (DeliveryEnd::Ignored(reason), "ignored"),
+            Err(error) => match retry::delivery_again(&delivery, &error, now) {
+                Some(at) => (DeliveryEnd::Retry { reason: error.to_string(), at }, "retried"),
+                None => {
+                    self.give_up(&delivery, &error).await;
+                    (DeliveryEnd::Failed(error.to_string()), "failed")
+                }
+            },
+        };
+        metrics::counter!("treewarden_deliveries_total", "result" => result).increment(1);
+        tracing::info!(delivery.guid = %delivery.guid, delivery.event = %delivery.event, result, "delivery handled");
+        self.store().finish_delivery(&delivery, end, now).await?;
+        Ok(true)
+    }
+
+    async fn handle(&self, delivery: &Delivery) -> Result<Handled, StepError> {
+        let event = match payload::understand(&delivery.event, &delivery.body) {
+            Ok(event) => event,
+            Err(error) => return ignored(error.to_string()),
+        };
+        match event {
+            Event::Nothing(reason) => ignored(reason),
+            Event::Written(message) => self.written(delivery, message).await,
+            Event::Edited { message, previous, editor } => {
+                // An edit counts only when it newly addresses the bot, and only by the author.
+                let slug = &self.parts().identity.slug;
+                let before = previous.as_deref().is_none_or(|text| mention::find(text, slug).is_some());
+                if before || editor.id != message.author.id {
+                    return ignored("the edit does not newly mention the bot, or is by somebody else");
+                }
+                self.written(delivery, message).await
+            }
+            Event::Deleted { thread, source } => self.deleted(&thread, &source).await,
+            Event::Closed { thread, merged_head, by } => {
+                let state = if merged_head.is_some() { ThreadState::Merged } else { ThreadState::Closed };
+                let (_, conversation) = self.thread(&thread).await?;
+                self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
+                self.audit(&by.login, "thread.closed", &subject(&thread), state.as_str()).await;
+                let note = self.close_conversation(conversation.id).await?;
+                done(note)
+            }
+            Event::Reopened { thread, by } => {
+                let (_, conversation) = self.thread(&thread).await?;
+                self.store().set_conversation_state(conversation.id, ThreadState::Open, None, self.now()).await?;
+                self.audit(&by.login, "thread.reopened", &subject(&thread), "").await;
+                done("the thread is open again")
+            }
+            Event::HeadMoved { .. } => done("the next message on this pull request takes the new commits in"),
+            Event::Renamed { repository } => {
+                self.codebase_of(&repository).await?;
+                done(format!("the repository is called {} now", repository.name))
+            }
+            Event::Installation { installation, access } => self.access_changed(installation, access).await,
+        }
+    }
+
+    async fn codebase_of(&self, repository: &RepositoryRef) -> Result<Codebase, StepError> {
+        let new = NewCodebase {
+            github_id: repository.id,
+            installation: repository.installation,
+            name: repository.name.clone(),
+            default_branch: repository.default_branch.clone(),
+        };
+        Ok(self.store().upsert_codebase(new, self.now()).await?)
+    }
+
+    async fn thread(&self, thread: &ThreadRef) -> Result<(Codebase, Conversation), StepError> {
+        let codebase = self.codebase_of(&thread.repository).await?;
+        let new = NewConversation {
+            platform: PlatformKind::Github,
+            codebase: codebase.id,
+            kind: thread.kind,
+            number: thread.number,
+            title: thread.title.clone(),
+        };
+        let conversation = self.store().upsert_conversation(new, self.now()).await?;
+        Ok((codebase, conversation))
+    }
+
+    async fn written(&self, delivery: &Delivery, message: Message) -> Result<Handled, StepError> {
+        let identity = &self.parts().identity;
+        let Some(text) = mention::find(&message.body, &identity.slug) else {
+            return ignored("the bot is not mentioned");
+        };
+        // Bots are turned away before GitHub is asked or a row is made.
+        if message.author.is_bot || message.author.id == identity.bot.id || reply::carries_marker(&message.body) {
+            return ignored("written by a bot");
+        }
+        let (codebase, conversation) = self.thread(&message.thread).await?;
+        let request = grammar::parse(&text);
+        let needs = match &request {
+            grammar::Request::Command(command) => grammar::entry(command).needs,
+            grammar::Request::Agent(_) | grammar::Request::Unknown { .. } => Permission::Write,
+        };
+        let now = self.now();
+        let admission = admit(&AdmitFacts {
+            author: message.author.clone(),
+            bot: identity.bot.clone(),
+            carries_marker: false,
+            permission: self.permission(&codebase, &message.author).await?,
+            needs,
+            recent_runs: self.store().recent_runs(conversation.id, now.minus(RECENT)).await?,
+        });
+        match admission {
+            Admission::Ignore(reason) => ignored(reason),
+            Admission::Refuse => {
+                let key = format!("refusal/{}/{}", conversation.id, message.author.id);
+                let body = answers::refusal(&message.author.login, needs, &key);
+                self.react(delivery, &codebase, &message, "confused").await?;
+                self.comment(key, &codebase, &conversation, body).await?;
+                ignored(format!("{} has no {needs} permission", message.author.login))
+            }
+            Admission::TooMany => {
+                let key = format!("loop/{}", conversation.id);
+                self.comment(key.clone(), &codebase, &conversation, answers::too_many_runs(&key)).await?;
+                ignored("too many runs in this thread within ten minutes")
+            }
+            Admission::Welcome => self.welcome(delivery, &codebase, &conversation, message, request).await,
+        }
+    }
+
+    async fn welcome(
+        &self,
+        delivery: &Delivery,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        message: Message,
+        request: grammar::Request,
+    ) -> Result<Handled, StepError> {
+        self.react(delivery, codebase, &message, "eyes").await?;
+        let key = format!("answer/{}", delivery.id);
+        match request {
+            grammar::Request::Unknown { given, nearest } => {
+                let body = answers::unknown_command(&given, nearest, &key);
+                self.comment(key, codebase, conversation, body).await?;
+                done("answered an unknown command")
+            }
+            grammar::Request::Command(command) => {
+                let text = self.command(&command, codebase, conversation, &message.author).await?;
+                self.comment(key.clone(), codebase, conversation, answers::answer(&text, &key)).await?;
+                done(format!("answered {}", grammar::entry(&command).name))
+            }
+            grammar::Request::Agent(text) => {
+                let new = NewRun {
+                    codebase: codebase.id,
+                    conversation: conversation.id,
+                    delivery: delivery.id,
+                    request: RunRequest {
+                        requester: message.author.clone(),
+                        text,
+                        source: message.source,
+                        url: message.url,
+                    },
+                };
+                let run = self.store().insert_run(new, self.now()).await?;
+                if run.state == RunState::Queued {
+                    self.publish(&run, None).await?;
+                }
+                self.audit(&message.author.login, "run.requested", &subject(&message.thread), &run.id.to_string()).await;
+                self.inner.wake.runs.notify_one();
+                done(format!("run {}", run.id))
+            }
+        }
+    }
+
+    async fn deleted(&self, thread: &ThreadRef, source: &MessageSource) -> Result<Handled, StepError> {
+        let (_, conversation) = self.thread(thread).await?;
+        let id = match source {
+            MessageSource::ThreadBody => return ignored("a thread's own text cannot be deleted"),
+            MessageSource::IssueComment { id }
+            | MessageSource::Review { id }
+            | MessageSource::ReviewComment { id, .. } => *id,
+        };
+        let cancelled = self.store().cancel_queued_runs_for_source(conversation.id, id, self.now()).await?;
+        for id in &cancelled {
+            if let Some(run) = self.store().load_run(*id).await? {
+                self.publish(&run, None).await?;
+            }
+        }
+        done(format!("{} queued runs cancelled", cancelled.len()))
+    }
+
+    async fn access_changed(&self, installation: InstallationId, access: Access) -> Result<Handled, StepError> {
+        let now = self.now();
+        match access {
+            Access::Granted | Access::Withdrawn => {
+                let connected = access == Access::Granted;
+                for codebase in self.store().list_codebases().await? {
+                    if codebase.installation == installation {
+                        self.store().set_codebase_connected(codebase.id, connected, now).await?;
+                    }
+                }
+                done(if connected { "the installation gives access" } else { "the installation is gone; work is kept" })
+            }
+            Access::Repositories { added, removed } => {
+                for (list, connected) in [(&added, true), (&removed, false)] {
+                    for (id, _) in list {
+                        if let Some(codebase) = self.store().find_codebase_by_github(*id).await? {
+                            self.store().set_codebase_connected(codebase.id, connected, now).await?;
+                        }
+                    }
+                }
+                done(format!("{} repositories added, {} removed; work is kept", added.len(), removed.len()))
+            }
+        }
+    }
+
+    async fn react(&self, delivery: &Delivery, codebase: &Codebase, message: &Message, content: &str) -> Result<(), StepError> {
+        let outgoing = Outgoing::React {
+            number: message.thread.number,
+            source: message.source.clone(),
+            content: content.to_owned(),
+        };
+        self.say(format!("react/{}/{content}", delivery.id), codebase.id, None, outgoing).await?;
+        Ok(())
+    }
+
+    /// One comment in the conversation's thread, recognised by `key`.
+    pub(super) async fn comment(
+        &self,
+        key: String,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        body: String,
+    ) -> Result<(), StepError> {
+        let marker = reply::marker(&key);
+        let outgoing = Outgoing::Comment { number: conversation.number, body, marker };
+        self.say(key, codebase.id, Some(conversation.id), outgoing).await?;
+        Ok(())
+    }
+
+    /// Tells the thread that its delivery could not be handled, when it was addressed to the bot at all.
+    async fn give_up(&self, delivery: &Delivery, error: &StepError) {
+        tracing::error!(delivery.guid = %delivery.guid, error = %error, "delivery given up");
+        let Ok(Event::Written(message)) = payload::understand(&delivery.event, &delivery.body) else { return };
+        let Ok((codebase, conversation)) = self.thread(&message.thread).await else { return };
+        let key = format!("answer/{}", delivery.id);
+        let body = answers::gave_up(&error.to_string(), &key);
+        if let Err(error) = self.comment(key, &codebase, &conversation, body).await {
+            tracing::error!(error = %error, "the person could not be told");
+        }
+    }
+}
+
+fn subject(thread: &ThreadRef) -> String {
+    format!("{}#{}", thread.repository.name, thread.number)
+}

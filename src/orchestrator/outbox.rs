@@ -1,0 +1,62 @@
+//! Sending what the outbox wants to be true, one row at a time for each codebase, in order.
+
+use super::{Orchestrator, StepError, retry};
+use crate::model::*;
+use crate::platform::SendError;
+use crate::store::OutgoingEnd;
+use std::time::Duration;
+
+impl Orchestrator {
+    /// Claims and sends the next row that is due; false when there is none.
+    pub(super) async fn outbox_step(&self) -> Result<bool, StepError> {
+        let now = self.now();
+        let Some(row) = self.store().claim_outgoing(self.node(), now, self.settings().lease).await? else {
+            return Ok(false);
+        };
+        tracing::info!(target: "treewarden::effect", outbox.key = %row.key, outbox.attempts = row.attempts, "send");
+        let sent = match self.store().load_codebase(row.codebase).await? {
+            Some(codebase) => self.parts().platform.send(&codebase, &row).await,
+            None => Err(SendError::Permanent("its repository is no longer known".to_owned())),
+        };
+        let now = self.now();
+        let (end, result) = match sent {
+            Ok(remote_id) => (OutgoingEnd::Sent { remote_id }, "sent"),
+            Err(SendError::Permanent(why)) => (OutgoingEnd::Failed(why), "failed"),
+            Err(SendError::Retry { after, why }) => match retry::outgoing_again(&row, after, now) {
+                Some(at) => (OutgoingEnd::Retry { error: why, at }, "retried"),
+                None => (OutgoingEnd::Failed(why), "failed"),
+            },
+        };
+        if let OutgoingEnd::Failed(why) | OutgoingEnd::Retry { error: why, .. } = &end {
+            tracing::warn!(outbox.key = %row.key, error = %why, result, "not sent");
+        }
+        metrics::counter!("treewarden_outbox_sent_total", "result" => result).increment(1);
+        self.store().finish_outgoing(&row, self.node(), end, now).await?;
+        self.inner.wake.sent.notify_waiters();
+        Ok(true)
+    }
+
+    /// Waits until a row is sent and answers with the id of what stands for it, or with why it will not be.
+    pub(super) async fn wait_until_sent(
+        &self,
+        key: &str,
+        most: Duration,
+    ) -> Result<Result<Option<i64>, String>, StepError> {
+        let deadline = tokio::time::Instant::now() + most;
+        loop {
+            let rung = self.inner.wake.sent.notified();
+            let row = self.store().load_outgoing_by_key(key).await?;
+            match row.map(|row| (row.state, row.remote_id, row.last_error)) {
+                Some((OutboxState::Sent, remote_id, _)) => return Ok(Ok(remote_id)),
+                Some((OutboxState::Failed, _, error)) => return Ok(Err(error.unwrap_or_default())),
+                Some((OutboxState::Pending | OutboxState::Sending, _, error)) if tokio::time::Instant::now() >= deadline => {
+                    return Ok(Err(error.unwrap_or_else(|| "GitHub did not take it in time".to_owned())));
+                }
+                Some((OutboxState::Pending | OutboxState::Sending, ..)) => {}
+                None => return Ok(Err("it was withdrawn".to_owned())),
+            }
+            // The bell may have been rung before this wait began; a short limit covers that.
+            let _ = tokio::time::timeout(Duration::from_millis(500), rung).await;
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! From a claimed run to a worktree it may work in: fetch, resolve, create or reuse, follow the remote.
+
+use super::{Orchestrator, StepError, gather, retry};
+use crate::decide::resolve::{Block, Choice, Found, Origin, Place, resolve};
+use crate::git::{FetchRequest, GitError, Repository, WorktreeStart};
+use crate::github::PullRequest;
+use crate::isolation::CreateRequest;
+use crate::model::*;
+use crate::reply::answers::{self, Opening};
+use crate::store::{Inserted, NewEnvironment};
+
+/// The world may move between gathering and applying; then it is decided again, this often at most.
+const DECISIONS: usize = 4;
+
+/// Where a run works.
+pub(super) struct Prepared {
+    pub codebase: Codebase,
+    pub conversation: Conversation,
+    pub repository: Repository,
+    pub environment: Environment,
+    pub pull: Option<PullRequest>,
+}
+
+/// What the first lines of the status comment are made from.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Orchestrator {
+    /// Finds or makes the environment of a run, binds the run to it, and brings it up to date.
+    pub(super) async fn prepare(&self, run: &mut Run) -> Result<Prepared, StepError> {
+        let (codebase, conversation) = self.thread_of(run).await?;
+        let (codebase, clone_url) = retry::patiently(|| self.refreshed(&codebase)).await?;
+        let repository = self.repository(&codebase);
+        let pull = match conversation.kind {
+            ThreadKind::PullRequest => Some(
+                retry::patiently(|| async {
+                    let client = self.client(&codebase);
+                    Ok(client.pull_request(codebase.github_id, &codebase.name, conversation.number).await?)
+                })
+                .await?,
+            ),
+            ThreadKind::Issue => None,
+        };
+        retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, pull.as_ref().map(|pull| pull.number))).await?;
+
+        let mut notes = Notes::default();
+        for _ in 0..DECISIONS {
+            let facts = self.resolve_facts(&codebase, &conversation, &repository, pull.as_ref()).await?;
+            let resolution = resolve(&facts);
+            for id in &resolution.forget {
+                self.forget(*id, &mut notes).await?;
+            }
+            let environment = match resolution.choice {
+                Choice::Block(block) => return Err(StepError::Refused(answers::blocked(&block))),
+                Choice::Use { environment, found } => {
+                    let Some(environment) = self.store().load_environment(environment).await? else { continue };
+                    self.use_existing(run, &repository, environment, &found, &mut notes).await?
+                }
+                Choice::Create(place) => self.create(&codebase, &repository, &place, &mut notes).await?,
+            };
+            let Some(environment) = environment else { continue };
+            let environment = self.bind(run, environment, &notes).await?;
+            self.store().set_conversation_environment(conversation.id, Some(environment.id), self.now()).await?;
+            self.store().touch_environment(environment.id, self.now()).await?;
+            return Ok(Prepared { codebase, conversation, repository, environment, pull });
+        }
+        Err(StepError::Refused(answers::kept_moving()))
+    }
+
+    pub(super) async fn thread_of(&self, run: &Run) -> Result<(Codebase, Conversation), StepError> {
+        let codebase = self.store().load_codebase(run.codebase).await?;
+        let conversation = self.store().load_conversation(run.conversation).await?;
+        match (codebase, conversation) {
+            (Some(codebase), Some(conversation)) => Ok((codebase, conversation)),
+            _ => Err(StepError::Refused(answers::thread_unknown())),
+        }
+    }
+
+    /// The codebase with its present name and default branch, and where to clone it from.
+    async fn refreshed(&self, codebase: &Codebase) -> Result<(Codebase, String), StepError> {
+        let info = self.client(codebase).repository(codebase.github_id).await?;
+        if info.archived {
+            return Err(StepError::Refused(answers::archived(&info.name)));
+        }
+        let new = crate::store::NewCodebase {
+            github_id: info.id,
+            installation: codebase.installation,
+            name: info.name,
+            default_branch: info.default_branch,
+        };
+        Ok((self.store().upsert_codebase(new, self.now()).await?, info.clone_url))
+    }
+
+    /// Brings the canonical repository up to date: all branches, and one pull request's head.
+    pub(super) async fn fetch(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        clone_url: &str,
+        pull: Option<ThreadNumber>,
+    ) -> Result<(), StepError> {
+        repository.ensure(clone_url).await?;
+        let credential = self.client(codebase).git_credential(codebase.github_id, false).await?;
+        let pulls = pull.map(|number| (format!("refs/pull/{number}/head"), gather::pull_ref(number)));
+        let request = FetchRequest { branches: true, extra: pulls.into_iter().collect() };
+        Ok(repository.fetch(&request, Some(&credential)).await?)
+    }
+
+    /// A live row whose worktree is gone: closed, and the person told.
+    async fn forget(&self, id: EnvironmentId, notes: &mut Notes) -> Result<(), StepError> {
+        if let Some(environment) = self.store().load_environment(id).await? {
+            let environment = self.store().destroy_environment(&environment, None, self.now()).await?;
+            self.audit("treewarden", "environment.stale", &environment.branch.to_string(), "the worktree was gone").await;
+            notes.0.push(answers::stale_reference(&environment.branch));
+        }
+        Ok(())
+    }
+
+    /// An environment that is there already, or whose creation was begun.
+    async fn use_existing(
+        &self,
+        run: &Run,
+        repository: &Repository,
+        environment: Environment,
+        found: &Found,
+        notes: &mut Notes,
+    ) -> Result<Option<Environment>, StepError> {
+        if environment.state == EnvironmentState::Creating {
+            // Only whoever inserted the row knows what it was to start from: begin anew.
+            return match self.store().environment_run(environment.id).await? {
+                Some(other) if other != run.id => Err(StepError::Occupied(environment.id)),
+                _ => {
+                    self.finish_creation(repository, environment, notes).await.map(Some)
+                }
+            };
+        }
+        let opening = match found {
+            Found::Linked(work) => Opening::Reusing { work },
+            Found::Conversation | Found::SameWork => match &environment.metadata.fork_head {
+                Some(sha) => Opening::ReviewingFork { sha, branch: &environment.branch },
+                None => Opening::Same { branch: &environment.branch },
+            },
+        };
+        notes.0.insert(0, answers::opening(&opening));
+        Ok(Some(environment))
+    }
+
+    /// Writes the journal row, makes the worktree, marks it active. `None`: somebody else was faster, decide again.
+    async fn create(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        place: &Place,
+        notes: &mut Notes,
+    ) -> Result<Option<Environment>, StepError> {
+        let fork_head = match &place.origin {
+            Origin::PinnedHead { sha, .. } => Some(sha.clone()),
+            Origin::Base | Origin::PullHead => None,
+        };
+        let remote_tip = repository.tip(&place.branch.remote_ref()).await?;
+        let new = NewEnvironment {
+            codebase: codebase.id,
+            work: place.work.clone(),
+            branch: place.branch.clone(),
+            path: self.place_on_disk(codebase, &place.branch),
+            base: Some(place.base.clone()),
+            provider: self.parts().provider.name().to_owned(),
+            metadata: EnvironmentMetadata {
+                links: place.links.clone(),
+                fork_head,
+                foreign_branch: remote_tip.is_some() && place.origin != Origin::Base,
+                ..Default::default()
+            },
+        };
+        match self.store().insert_environment(new, self.settings().environment_limit, self.now()).await? {
+            Inserted::Created(environment) => {
+                notes.0.extend(place.not_shared_with.as_ref().map(answers::not_shared));
+                self.finish_creation(repository, environment, notes).await.map(Some)
+            }
+            Inserted::Exists(_) => Ok(None),
+            Inserted::BranchTaken(environment) => {
+                Err(StepError::Refused(answers::branch_taken(&environment.branch, &environment.work)))
+            }
+            Inserted::LimitReached { live } => {
+                Err(StepError::Refused(answers::limit_reached(&codebase.name, live)))
+            }
+        }
+    }
+
+    fn place_on_disk(&self, codebase: &Codebase, branch: &BranchName) -> std::path::PathBuf {
+        let repository = codebase.repository_dir.trim_end_matches(".git");
+        self.settings().worktree_base.join(repository).join(branch.slug())
+    }
+
+    /// Makes the worktree of a journalled row. A failure undoes what this try made, so that the next one starts clean.
+    async fn finish_creation(
+        &self,
+        repository: &Repository,
+        environment: Environment,
+        notes: &mut Notes,
+    ) -> Result<Environment, StepError> {
+        tracing::info!(target: "treewarden::effect", environment.id = %environment.id, "create worktree");
+        match self.make_worktree(repository, &environment, notes).await {
+            Ok(start) => {
+                let active = Environment { state: EnvironmentState::Active, start: Some(start), ..environment };
+                let active = self.store().update_environment(&active, self.now()).await?;
+                self.audit("treewarden", "environment.created", &active.branch.to_string(), &active.path.display().to_string())
+                    .await;
+                Ok(active)
+            }
+            Err(error) => {
+                self.store().destroy_environment(&environment, None, self.now()).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Existing branches are continued as they are, never reset.
+    async fn make_worktree(
+        &self,
+        repository: &Repository,
+        environment: &Environment,
+        notes: &mut Notes,
+    ) -> Result<CommitSha, StepError> {
+        let branch = &environment.branch;
+        let base = environment.base.as_ref().ok_or_else(|| StepError::Refused(answers::blocked(&Block::EmptyRepository)))?;
+        let base_tip = repository.tip(&base.remote_ref()).await?;
+        let local = repository.tip(&branch.full_ref()).await?;
+        let remote = repository.tip(&branch.remote_ref()).await?;
+        let (start, tip) = match (&environment.metadata.fork_head, local, remote) {
+            (_, Some(local), _) => (WorktreeStart::Existing, local),
+            (Some(sha), None, _) => (WorktreeStart::NewBranch(sha.clone()), sha.clone()),
+            (None, None, Some(remote)) => (WorktreeStart::NewBranch(remote.clone()), remote),
+            (None, None, None) => {
+                let tip = base_tip.clone().ok_or_else(|| StepError::Refused(answers::base_missing(base)))?;
+                (WorktreeStart::NewBranch(tip.clone()), tip)
+            }
+        };
+        let fresh = matches!(&start, WorktreeStart::NewBranch(sha) if Some(sha) == base_tip.as_ref());
+        let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start };
+        self.parts().provider.create(repository, &request).await?;
+        let line = match (&environment.metadata.fork_head, fresh) {
+            (Some(sha), _) => answers::opening(&Opening::ReviewingFork { sha, branch }),
+            (None, true) => answers::opening(&Opening::Created { branch }),
+            (None, false) => {
+                let ahead = match &base_tip {
+                    Some(base) => repository.ahead_behind(&tip, base).await?.0,
+                    None => 0,
+                };
+                answers::opening(&Opening::Continuing { branch, ahead })
+            }
+        };
+        notes.0.insert(0, line);
+        Ok(tip)
+    }
+
+    /// Ties the run to the environment; the database refuses a second live run in it.
+    async fn bind(&self, run: &mut Run, environment: Environment, notes: &Notes) -> Result<Environment, StepError> {
+        let _lease = self.inner.leases.take(environment.id).await;
+        run.environment = Some(environment.id);
+        run.opening = Some(notes.0.join("\n\n"));
+        match self.store().update_run(run, self.node(), self.now()).await {
+            Ok(true) => {}
+            Ok(false) => return Err(StepError::LeaseLost),
+            Err(error) if error.is_conflict() => return Err(StepError::Occupied(environment.id)),
+            Err(error) => return Err(error.into()),
+        }
+        // A removal may have come between the decision and the binding; from here on the run keeps it away.
+        match self.store().load_environment(environment.id).await? {
+            Some(now) if now.state == EnvironmentState::Active => Ok(now),
+            _ => {
+                run.environment = None;
+                self.store().update_run(run, self.node(), self.now()).await?;
+                Err(StepError::Refused(answers::kept_moving()))
+            }
+        }
+    }
+
+    /// Takes new commits of the branch's remote in, when that is a plain fast-forward of a clean worktree; otherwise the
+    /// reply says what is in the way.
+    pub(super) async fn follow_remote(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
+        let (repository, environment) = (&prepared.repository, &prepared.environment);
+        let remote = match (&environment.metadata.fork_head, &prepared.pull) {
+            (Some(_), Some(pull)) => Some(pull.head_sha.clone()),
+            (Some(_), None) => None,
+            (None, _) => repository.tip(&environment.branch.remote_ref()).await?,
+        };
+        let local = repository.tip(&environment.branch.full_ref()).await?;
+        let (Some(remote), Some(local)) = (remote, local) else { return Ok(()) };
+        if remote == local || repository.is_ancestor(&remote, &local).await? {
+            return Ok(());
+        }
+        let obstacle = if !repository.is_ancestor(&local, &remote).await? {
+            let (ours, theirs) = repository.ahead_behind(&local, &remote).await?;
+            Some(answers::diverged(ours, theirs))
+        } else {
+            match repository.worktree(&environment.path).fast_forward(&remote).await {
+                Ok(()) => None,
+                Err(GitError::Refused { reason }) => Some(reason),
+                Err(error) => return Err(error.into()),
+            }
+        };
+        if let Some(why) = obstacle {
+            let note = answers::cannot_follow(&environment.branch, &why);
+            run.opening = Some([run.opening.clone().unwrap_or_default(), note].join("\n\n"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! After a start: everything a crash left in the middle is finished, undone or told. Nothing is ever guessed; what cannot
+//! be examined is left as it is and shown.
+
+use super::{Orchestrator, StepError};
+use crate::agent::process;
+use crate::decide::reconcile::{Repair, repair};
+use crate::model::*;
+use crate::reply::answers;
+
+impl Orchestrator {
+    /// Runs once, before the loops start. This process holds the home's lock, so every claim of this node is a dead one.
+    pub async fn recover(&self) -> Result<(), StepError> {
+        let now = self.now();
+        let node = self.node();
+        self.store().release_deliveries_of(node, now).await?;
+        self.store().release_outgoing_of(node, now).await?;
+        for run in self.store().release_runs_of(node, now).await? {
+            self.recover_run(run).await?;
+        }
+        for environment in self.store().live_environments(None).await? {
+            if let Err(error) = self.recover_environment(environment.clone()).await {
+                tracing::error!(environment.id = %environment.id, error = %error, "environment not reconciled; it is kept");
+            }
+        }
+        self.parts().provider.empty_trash().await?;
+        for conversation in self.store().closed_conversations_with_environment().await? {
+            if let Err(error) = self.close_conversation(conversation.id).await {
+                tracing::error!(conversation.id = %conversation.id, error = %error, "closed thread not looked after");
+            }
+        }
+        Ok(())
+    }
+
+    /// A run whose lease ran out while its agent was at work: the agent is ended, the thread told. Runs in other stages are
+    /// simply claimed again.
+    pub(super) async fn recover_run(&self, mut run: Run) -> Result<(), StepError> {
+        if run.state != RunState::Running {
+            return Ok(());
+        }
+        if let Some(agent) = run.process.take() {
+            process::end_leftover(agent);
+        }
+        run.state = RunState::Interrupted;
+        run.reason = Some(answers::interrupted());
+        run.ended_at = Some(self.now());
+        tracing::warn!(run.id = %run.id, "run interrupted by a restart");
+        self.conclude(&run).await
+    }
+
+    async fn recover_environment(&self, environment: Environment) -> Result<(), StepError> {
+        if environment.state == EnvironmentState::Active {
+            return Ok(());
+        }
+        let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(()) };
+        let repository = self.repository(&codebase);
+        let validity = self.validity(&repository, &environment).await;
+        match repair(environment.state, &validity, self.store().work_is_queued(&environment).await?) {
+            Repair::Nothing => {}
+            Repair::Activate => {
+                let start = repository.tip(&environment.branch.full_ref()).await?;
+                let active = Environment { state: EnvironmentState::Active, start, ..environment };
+                self.store().update_environment(&active, self.now()).await?;
+            }
+            Repair::Discard => {
+                self.store().destroy_environment(&environment, None, self.now()).await?;
+            }
+            Repair::FinishRemoval => {
+                self.finish_removal(&codebase, &repository, environment, "recovery").await?;
+            }
+            Repair::Reactivate => {
+                let mut active = environment;
+                active.state = EnvironmentState::Active;
+                active.metadata.removal = None;
+                self.store().update_environment(&active, self.now()).await?;
+            }
+        }
+        Ok(())
+    }
+}

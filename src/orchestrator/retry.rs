@@ -1,0 +1,62 @@
+//! What to do after a failure: try again at once, later, or give up. Facts only; the wording is `reply`'s.
+
+use super::StepError;
+use crate::model::*;
+use std::time::Duration;
+
+/// Deliveries are given up after this many tries (over about half an hour).
+const DELIVERY_TRIES: i64 = 9;
+/// Outgoing rows are given up after this many tries (over about a day).
+const OUTGOING_TRIES: i64 = 24;
+/// Within a run, a step that failed for a passing reason is repeated this often.
+const STEP_TRIES: u32 = 3;
+/// A run does not wait longer than this for GitHub.
+const LONGEST_WAIT: Duration = Duration::from_secs(90);
+
+/// Whether the same step may succeed later without anybody changing anything, and how long to wait when that is known.
+pub(super) fn passing(error: &StepError) -> Option<Option<Duration>> {
+    match error {
+        StepError::Github(error) => error.is_transient().then(|| error.retry_after()),
+        StepError::Store(error) => error.is_transient().then_some(None),
+        StepError::Git(error) => error.is_transient().then_some(None),
+        StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) => None,
+        StepError::Occupied(_) | StepError::LeaseLost => None,
+    }
+}
+
+/// When a delivery that failed is tried again; `None`: never.
+pub(super) fn delivery_again(delivery: &Delivery, error: &StepError, now: Timestamp) -> Option<Timestamp> {
+    let asked = passing(error)?;
+    (delivery.attempts < DELIVERY_TRIES).then(|| now.plus(asked.unwrap_or_else(|| backoff(delivery.attempts, 300))))
+}
+
+/// When an outgoing row that failed is tried again; `None`: never.
+pub(super) fn outgoing_again(row: &OutboxRow, asked: Option<Duration>, now: Timestamp) -> Option<Timestamp> {
+    let pause = asked.unwrap_or_else(|| backoff(row.attempts, 3600));
+    (row.attempts < OUTGOING_TRIES).then(|| now.plus(pause))
+}
+
+/// 1 s, 2 s, 4 s, … up to `most` seconds.
+fn backoff(attempts: i64, most: u64) -> Duration {
+    Duration::from_secs((1u64 << attempts.clamp(1, 20).saturating_sub(1)).min(most))
+}
+
+/// Carries out a repeatable step, again after passing failures.
+pub(super) async fn patiently<T, F>(mut step: impl FnMut() -> F) -> Result<T, StepError>
+where
+    F: Future<Output = Result<T, StepError>>,
+{
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        let error = match step().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let wait = passing(&error).map(|asked| asked.unwrap_or(Duration::from_millis(400) * 3u32.pow(tried)));
+        match wait.filter(|wait| tried < STEP_TRIES && *wait <= LONGEST_WAIT) {
+            Some(wait) => tokio::time::sleep(wait).await,
+            None => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A run, from the queue to its end: prepare, let the agent work, deliver, and say what became of it.
+//!
+//! The state in the database is written before each stage begins, so that a restart knows where it was: preparing and
+//! delivering are repeated, a run whose agent was at work is marked interrupted.
+
+use super::{Orchestrator, StepError, prepare::Prepared};
+use crate::agent::{AgentEvent, Outcome, TurnEnd, TurnSpec, prompt};
+use crate::model::*;
+use crate::reply::answers;
+use crate::store::NewOutgoing;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// How a run ended, before it is written down.
+struct Ended {
+    state: RunState,
+    reason: Option<String>,
+}
+
+impl Ended {
+    fn failed(reason: impl Into<String>) -> Self {
+        Self { state: RunState::Failed, reason: Some(reason.into()) }
+    }
+}
+
+impl Orchestrator {
+    /// Claims the next run that may start; `None` when there is none.
+    pub(super) async fn claim_next_run(&self) -> Result<Option<Run>, StepError> {
+        let settings = self.settings();
+        Ok(self.store().claim_run(self.node(), self.now(), settings.lease, settings.run_limit).await?)
+    }
+
+    /// Carries a claimed run to its end. Dropping this future leaves the run to the next start.
+    pub(super) async fn drive(&self, mut run: Run) {
+        let cancel = CancellationToken::new();
+        let heart = self.heartbeat(run.clone(), cancel.clone());
+        let outcome = tokio::select! {
+            outcome = self.stages(&mut run, &cancel) => outcome,
+            () = heart => Err(StepError::LeaseLost),
+        };
+        let ended = match outcome {
+            Ok(ended) => ended,
+            Err(StepError::LeaseLost) => {
+                tracing::warn!(run.id = %run.id, "lease lost; another worker goes on");
+                return;
+            }
+            Err(StepError::Occupied(environment)) => {
+                if let Err(error) = self.store().requeue_run(&run, self.node(), Some(environment), self.now()).await {
+                    tracing::error!(run.id = %run.id, error = %error, "run could not be put back");
+                }
+                return;
+            }
+            Err(error) => Ended::failed(error.to_string()),
+        };
+        if let Err(error) = self.finish(&mut run, ended).await {
+            tracing::error!(run.id = %run.id, error = %error, "the end of the run could not be written; a later start repeats it");
+        }
+    }
+
+    async fn stages(&self, run: &mut Run, cancel: &CancellationToken) -> Result<Ended, StepError> {
+        if run.state == RunState::Delivering {
+            let prepared = self.prepared_before(run).await?;
+            return self.deliver_and_end(run, &prepared).await;
+        }
+        run.started_at.get_or_insert(self.now());
+        self.save(run).await?;
+        self.publish(run, None).await?;
+        let prepared = self.prepare(run).await?;
+        self.follow_remote(run, &prepared).await?;
+        if cancel.is_cancelled() {
+            return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
+        }
+        self.enter(run, RunState::Running).await?;
+        let end = self.work(run, &prepared, cancel).await?;
+        run.process = None;
+        run.answer = Some((self.parts().redact)(&end.answer));
+        match end.outcome {
+            Outcome::Done => {
+                self.enter(run, RunState::Delivering).await?;
+                self.deliver_and_end(run, &prepared).await
+            }
+            Outcome::Cancelled => Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped()) }),
+            Outcome::TimedOut => {
+                Ok(Ended { state: RunState::TimedOut, reason: Some(answers::timed_out(self.settings().agent_limits.wall)) })
+            }
+            Outcome::Failed(why) => Ok(Ended::failed(answers::agent_failed(&(self.parts().redact)(&why)))),
+        }
+    }
+
+    async fn deliver_and_end(&self, run: &mut Run, prepared: &Prepared) -> Result<Ended, StepError> {
+        self.deliver(run, prepared).await?;
+        Ok(Ended { state: RunState::Succeeded, reason: None })
+    }
+
+    /// What a run that was interrupted while delivering needs to go on.
+    async fn prepared_before(&self, run: &Run) -> Result<Prepared, StepError> {
+        let (codebase, conversation) = self.thread_of(run).await?;
+        let environment = match run.environment {
+            Some(id) => self.store().load_environment(id).await?,
+            None => None,
+        };
+        let environment = environment.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
+        let pull = match conversation.kind {
+            ThreadKind::PullRequest => {
+                let client = self.client(&codebase);
+                Some(client.pull_request(codebase.github_id, &codebase.name, conversation.number).await?)
+            }
+            ThreadKind::Issue => None,
+        };
+        Ok(Prepared { repository: self.repository(&codebase), codebase, conversation, environment, pull })
+    }
+
+    async fn save(&self, run: &Run) -> Result<(), StepError> {
+        match self.store().update_run(run, self.node(), self.now()).await? {
+            true => Ok(()),
+            false => Err(StepError::LeaseLost),
+        }
+    }
+
+    async fn enter(&self, run: &mut Run, state: RunState) -> Result<(), StepError> {
+        run.state = state;
+        self.save(run).await?;
+        tracing::info!(target: "treewarden::effect", run.id = %run.id, run.state = %state, "run enters a stage");
+        self.publish(run, None).await
+    }
+
+    /// Lets the agent work in the worktree, writing down its process and its progress.
+    async fn work(&self, run: &mut Run, prepared: &Prepared, cancel: &CancellationToken) -> Result<TurnEnd, StepError> {
+        let Some(agent) = self.parts().agent.clone() else {
+            return Err(StepError::Refused(answers::no_agent()));
+        };
+        let spec = self.turn(run, prepared).await?;
+        let (sender, mut events) = mpsc::channel(64);
+        let turn = agent.run(spec, sender, cancel.clone());
+        tokio::pin!(turn);
+        let mut step: Option<String> = None;
+        let mut shown: Option<String> = None;
+        let mut tick = tokio::time::interval(self.settings().status_interval);
+        tick.tick().await;
+        loop {
+            tokio::select! {
+                end = &mut turn => return Ok(end?),
+                Some(event) = events.recv() => match event {
+                    AgentEvent::Started(process) => {
+                        run.process = Some(process);
+                        self.save(run).await?;
+                    }
+                    AgentEvent::Status(text) => step = Some((self.parts().redact)(&text)),
+                },
+                _ = tick.tick() => if step != shown {
+                    self.publish(run, step.as_deref()).await?;
+                    shown.clone_from(&step);
+                },
+            }
+        }
+    }
+
+    async fn turn(&self, run: &Run, prepared: &Prepared) -> Result<TurnSpec, StepError> {
+        let environment = &prepared.environment;
+        let home = &self.settings().home;
+        let facts = self.prompt_facts(run, prepared).await?;
+        let mut env = vec![
+            ("TREEWARDEN_RUN_ID".to_owned(), run.id.to_string()),
+            ("TREEWARDEN_REPO".to_owned(), prepared.codebase.name.to_string()),
+            ("TREEWARDEN_ISSUE".to_owned(), prepared.conversation.number.to_string()),
+            ("TREEWARDEN_BRANCH".to_owned(), environment.branch.to_string()),
+        ];
+        env.extend(environment.base.as_ref().map(|base| ("TREEWARDEN_BASE".to_owned(), base.to_string())));
+        Ok(TurnSpec {
+            run: run.id,
+            cwd: environment.path.clone(),
+            state_dir: home.join("agents").join(run.conversation.to_string()),
+            prompt: prompt::render(&facts),
+            env,
+            limits: self.settings().agent_limits.clone(),
+            log: self.log_path(run.id),
+        })
+    }
+
+    /// Where a run's output is kept.
+    pub fn log_path(&self, run: RunId) -> std::path::PathBuf {
+        self.settings().home.join("runs").join(format!("{run}.log"))
+    }
+
+    /// Renews the lease until it is lost; then returns. Brings requests to stop along.
+    async fn heartbeat(&self, run: Run, cancel: CancellationToken) {
+        let lease = self.settings().lease;
+        loop {
+            tokio::select! {
+                () = self.inner.wake.cancelled.notified() => {}
+                () = tokio::time::sleep(lease / 3) => {}
+            }
+            match self.store().heartbeat_run(&run, self.node(), self.now().plus(lease)).await {
+                Ok(Some(true)) => cancel.cancel(),
+                Ok(Some(false)) => {}
+                Ok(None) => return,
+                Err(error) => tracing::warn!(run.id = %run.id, error = %error, "heartbeat not written"),
+            }
+        }
+    }
+
+    /// Writes the end of a run and its last status comment in one transaction, then looks after its thread.
+    async fn finish(&self, run: &mut Run, ended: Ended) -> Result<(), StepError> {
+        run.state = ended.state;
+        run.reason = ended.reason.map(|reason| (self.parts().redact)(&reason));
+        run.process = None;
+        run.ended_at = Some(self.now());
+        self.conclude(run).await?;
+        self.after_run(run).await
+    }
+
+    /// Writes a run's final state together with its status comment.
+    pub(super) async fn conclude(&self, run: &Run) -> Result<(), StepError> {
+        let now = self.now();
+        let outgoing = self.status_comment(run, None).await?.map(|outgoing| NewOutgoing {
+            key: crate::reply::status::key(run.id),
+            codebase: run.codebase,
+            conversation: Some(run.conversation),
+            outgoing: self.redacted(outgoing),
+            not_before: now,
+        });
+        if !self.store().finish_run(run, self.node(), outgoing, now).await? {
+            return Err(StepError::LeaseLost);
+        }
+        metrics::counter!("treewarden_runs_total", "result" => run.state.as_str()).increment(1);
+        tracing::info!(target: "treewarden::effect", run.id = %run.id, run.state = %run.state, "run ended");
+        self.inner.wake.outgoing.notify_one();
+        self.inner.wake.runs.notify_one();
+        Ok(())
+    }
+
+    /// A thread that was closed while the run was live is looked at again.
+    async fn after_run(&self, run: &Run) -> Result<(), StepError> {
+        if let Some(environment) = run.environment {
+            self.store().touch_environment(environment, self.now()).await?;
+            for conversation in self.store().conversations_of(environment).await? {
+                if conversation.state != ThreadState::Open {
+                    self.close_conversation(conversation.id).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

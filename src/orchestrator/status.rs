@@ -1,0 +1,49 @@
+//! Publishing a run's status comment: the row in the outbox always holds the newest wanted text.
+
+use super::{Orchestrator, StepError};
+use crate::model::*;
+use crate::reply::{
+    self,
+    status::{self, StatusView},
+};
+
+impl Orchestrator {
+    /// Asks for the status comment to say what `run` says now.
+    pub(super) async fn publish(&self, run: &Run, step: Option<&str>) -> Result<(), StepError> {
+        if let Some(outgoing) = self.status_comment(run, step).await? {
+            self.say(status::key(run.id), run.codebase, Some(run.conversation), outgoing).await?;
+        }
+        Ok(())
+    }
+
+    /// The status comment for a run; absent when its thread is no longer known.
+    pub(super) async fn status_comment(&self, run: &Run, step: Option<&str>) -> Result<Option<Outgoing>, StepError> {
+        let codebase = self.store().load_codebase(run.codebase).await?;
+        let conversation = self.store().load_conversation(run.conversation).await?;
+        let (Some(codebase), Some(conversation)) = (codebase, conversation) else {
+            return Ok(None);
+        };
+        let environment = match run.environment {
+            Some(id) => self.store().load_environment(id).await?,
+            None => None,
+        };
+        let place = match run.state {
+            RunState::Queued => Some(self.store().queue_place(run.id).await?),
+            _ => None,
+        };
+        let settings = self.settings();
+        let end = run.ended_at.unwrap_or_else(|| self.now());
+        let body = status::render(&StatusView {
+            run,
+            repository: &codebase.name,
+            web_url: &settings.web_url,
+            panel_url: format!("{}/runs/{}", settings.public_url, run.id),
+            branch: environment.as_ref().map(|environment| &environment.branch),
+            place,
+            step,
+            elapsed: run.started_at.map(|start| end.since(start)),
+        });
+        let marker = reply::marker(&status::key(run.id));
+        Ok(Some(Outgoing::Comment { number: conversation.number, body, marker }))
+    }
+}

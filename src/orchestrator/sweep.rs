@@ -1,0 +1,232 @@
+//! Removing environments: for a closed thread, on request, and in passes over all of them.
+//!
+//! One sequence serves every trigger: facts, verdict, journal (`removing`), the provider's removal, receipt. What was
+//! journalled is finished by the next start ([`super::recover`]).
+
+use super::{Orchestrator, StepError, gather, retry};
+use crate::decide::cleanup::{Keep, Removal, Verdict, verdict};
+use crate::git::Repository;
+use crate::isolation::{IsolationError, RemoveRequest};
+use crate::model::*;
+use crate::reply::cleanup;
+
+/// What became of one environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swept {
+    Removed(ReceiptDetails),
+    Kept(Vec<Keep>),
+    /// Its worktree was gone already; the row is closed now.
+    Gone,
+}
+
+impl Orchestrator {
+    /// Removes an environment when nothing would be lost; otherwise says every reason to keep it.
+    pub async fn remove(&self, id: EnvironmentId, trigger: Trigger, actor: &str) -> Result<Swept, StepError> {
+        let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
+        let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
+        let fetched = self.fetched(&codebase).await;
+        self.remove_fetched(&codebase, id, trigger, actor, &fetched).await
+    }
+
+    /// Looks at every live environment once; `dry_run` decides and changes nothing. The report is stored.
+    pub async fn pass(&self, trigger: Trigger, dry_run: bool, actor: &str) -> Result<CleanupReport, StepError> {
+        let started_at = self.now();
+        let mut lines = Vec::new();
+        for codebase in self.store().list_codebases().await? {
+            let environments = self.store().live_environments(Some(codebase.id)).await?;
+            if environments.is_empty() {
+                continue;
+            }
+            let fetched = self.fetched(&codebase).await;
+            for environment in environments {
+                let result = match self.pass_one(&codebase, &environment, trigger, dry_run, actor, &fetched).await {
+                    Ok(result) => result,
+                    // One failing environment never stops the pass.
+                    Err(error) => ReportResult::Failed(error.to_string()),
+                };
+                lines.push(ReportLine { environment: environment.id, branch: environment.branch.to_string(), result });
+            }
+        }
+        let id = ReportId(uuid::Uuid::now_v7());
+        let report = CleanupReport { id, trigger, dry_run, lines, started_at, ended_at: self.now() };
+        self.store().insert_report(&report).await?;
+        Ok(report)
+    }
+
+    async fn pass_one(
+        &self,
+        codebase: &Codebase,
+        environment: &Environment,
+        trigger: Trigger,
+        dry_run: bool,
+        actor: &str,
+        fetched: &Probe<()>,
+    ) -> Result<ReportResult, StepError> {
+        if dry_run {
+            let repository = self.repository(codebase);
+            let facts = self.removal_facts(codebase, &repository, environment, trigger, fetched).await?;
+            return Ok(match verdict(&facts) {
+                Verdict::Remove(removal) => ReportResult::Removed(cleanup::proof(&removal.because, &environment.branch)),
+                Verdict::Ghost => ReportResult::Removed(cleanup::ghost()),
+                Verdict::Keep(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
+            });
+        }
+        Ok(match self.remove_fetched(codebase, environment.id, trigger, actor, fetched).await? {
+            Swept::Removed(details) => ReportResult::Removed(details.proof),
+            Swept::Gone => ReportResult::Removed(cleanup::ghost()),
+            Swept::Kept(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
+        })
+    }
+
+    /// A closed thread lets go of its environment: removed when nobody else uses it and nothing would be lost. Answers
+    /// with what was done, for the inbox.
+    pub(super) async fn close_conversation(&self, id: ConversationId) -> Result<String, StepError> {
+        let Some(conversation) = self.store().load_conversation(id).await? else { return Ok("unknown thread".into()) };
+        if conversation.state == ThreadState::Open {
+            return Ok("the thread was opened again".into());
+        }
+        let own_work = gather::work_of(&conversation);
+        let environment = match conversation.environment {
+            Some(environment) => self.store().load_environment(environment).await?,
+            None => self.store().find_live_environment(conversation.codebase, &own_work).await?,
+        };
+        let Some(environment) = environment.filter(|environment| environment.state == EnvironmentState::Active) else {
+            return Ok("no worktree belongs to this thread".into());
+        };
+        let users = self.store().conversations_of(environment.id).await?;
+        if users.iter().any(|user| user.id != id && user.state == ThreadState::Open) {
+            self.store().set_conversation_environment(id, None, self.now()).await?;
+            return Ok("the worktree is still used by another open thread".into());
+        }
+        let Some(codebase) = self.store().load_codebase(conversation.codebase).await? else {
+            return Ok("unknown repository".into());
+        };
+        let key = format!("cleanup/{}/{id}", environment.id);
+        match self.remove(environment.id, Trigger::ThreadClosed, "webhook").await? {
+            Swept::Removed(details) => {
+                self.comment(key.clone(), &codebase, &conversation, cleanup::removed(&details, &key)).await?;
+                Ok(format!("worktree removed: {}", details.proof))
+            }
+            Swept::Kept(reasons) if reasons.contains(&Keep::Busy) => Ok("waits for the run that is live".into()),
+            Swept::Kept(reasons) => {
+                let body = cleanup::kept(&environment.branch, &reasons, &key);
+                self.comment(key, &codebase, &conversation, body).await?;
+                Ok("worktree kept, with the reasons in the thread".into())
+            }
+            Swept::Gone => Ok("the worktree was gone already".into()),
+        }
+    }
+
+    /// A fresh view of the remote; a failure is a doubt that keeps everything.
+    async fn fetched(&self, codebase: &Codebase) -> Probe<()> {
+        let fetch = retry::patiently(|| async {
+            let info = self.client(codebase).repository(codebase.github_id).await?;
+            self.fetch(codebase, &self.repository(codebase), &info.clone_url, None).await
+        });
+        fetch.await.into()
+    }
+
+    async fn remove_fetched(
+        &self,
+        codebase: &Codebase,
+        id: EnvironmentId,
+        trigger: Trigger,
+        actor: &str,
+        fetched: &Probe<()>,
+    ) -> Result<Swept, StepError> {
+        // From here until the row is journalled no run can bind itself to the environment.
+        let _lease = self.inner.leases.take(id).await;
+        let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
+        if environment.state == EnvironmentState::Destroyed {
+            return Ok(Swept::Gone);
+        }
+        let repository = self.repository(codebase);
+        let facts = self.removal_facts(codebase, &repository, &environment, trigger, fetched).await?;
+        match verdict(&facts) {
+            Verdict::Keep(reasons) => self.keep(environment, reasons).await,
+            Verdict::Ghost => {
+                self.store().destroy_environment(&environment, None, self.now()).await?;
+                Ok(Swept::Gone)
+            }
+            Verdict::Remove(removal) => {
+                let environment = self.journal(environment, &removal, trigger).await?;
+                self.finish_removal(codebase, &repository, environment, actor).await
+            }
+        }
+    }
+
+    /// The reasons are remembered, so that the panel shows them.
+    async fn keep(&self, mut environment: Environment, reasons: Vec<Keep>) -> Result<Swept, StepError> {
+        let words: Vec<String> = reasons.iter().map(cleanup::sentence).collect();
+        if environment.metadata.kept_because != words {
+            environment.metadata.kept_because = words;
+            self.store().update_environment(&environment, self.now()).await?;
+        }
+        Ok(Swept::Kept(reasons))
+    }
+
+    async fn journal(&self, mut environment: Environment, removal: &Removal, trigger: Trigger) -> Result<Environment, StepError> {
+        environment.state = EnvironmentState::Removing;
+        environment.metadata.removal = Some(PendingRemoval {
+            trigger,
+            tip: removal.tip.clone(),
+            delete_branch: removal.delete_branch,
+            proof: cleanup::proof(&removal.because, &environment.branch),
+        });
+        Ok(self.store().update_environment(&environment, self.now()).await?)
+    }
+
+    /// Carries a journalled removal to its end; also called for removals that a crash left half-way.
+    pub(super) async fn finish_removal(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        mut environment: Environment,
+        actor: &str,
+    ) -> Result<Swept, StepError> {
+        let Some(pending) = environment.metadata.removal.clone() else {
+            return Ok(Swept::Kept(vec![Keep::InTransition]));
+        };
+        tracing::info!(target: "treewarden::effect", environment.id = %environment.id, "remove worktree");
+        let request = RemoveRequest {
+            environment: environment.id,
+            path: environment.path.clone(),
+            branch: environment.branch.clone(),
+            delete_branch_at: pending.delete_branch.then(|| pending.tip.clone()),
+        };
+        let removed = match self.parts().provider.remove(repository, &request).await {
+            Ok(removed) => removed,
+            Err(error) => {
+                // The directory is where it was: the row goes back, with the reason shown.
+                environment.state = EnvironmentState::Active;
+                environment.metadata.removal = None;
+                let environment = self.store().update_environment(&environment, self.now()).await?;
+                return match error {
+                    IsolationError::ChangedMeanwhile(status) => {
+                        let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);
+                        self.keep(environment, vec![Keep::UncommittedChanges { changed, untracked }]).await
+                    }
+                    error => self.keep(environment, vec![Keep::CannotVerify(error.to_string())]).await,
+                };
+            }
+        };
+        let details = ReceiptDetails {
+            proof: pending.proof,
+            branch: environment.branch.to_string(),
+            restore: match removed.branch_deleted {
+                true => format!("git branch {} {}", environment.branch, pending.tip),
+                false => format!("git worktree add ../{} {}", environment.branch.slug(), environment.branch),
+            },
+            tip: Some(pending.tip),
+            branch_deleted: removed.branch_deleted,
+            safety_ref: None,
+            bytes_freed: removed.bytes,
+        };
+        let receipt = Some((pending.trigger, details.clone()));
+        self.store().destroy_environment(&environment, receipt, self.now()).await?;
+        let subject = format!("{} {}", codebase.name, environment.work);
+        self.audit(actor, "environment.removed", &subject, &details.proof).await;
+        metrics::counter!("treewarden_environments_removed_total", "trigger" => pending.trigger.as_str()).increment(1);
+        Ok(Swept::Removed(details))
+    }
+}

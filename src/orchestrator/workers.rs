@@ -1,0 +1,174 @@
+//! The loops that keep everything moving. Each looks for work, and sleeps until its bell rings or a second passes.
+
+use super::{Orchestrator, StepError};
+use crate::model::Trigger;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Longest sleep of a loop: rows that wait for a moment in time ring no bell.
+const NAP: Duration = Duration::from_secs(1);
+/// Pause of a loop whose step failed (database away).
+const AFTER_FAILURE: Duration = Duration::from_secs(2);
+const INTAKE_WORKERS: usize = 4;
+const OUTBOX_WORKERS: usize = 2;
+
+/// The running loops.
+pub struct Workers {
+    stop_claiming: CancellationToken,
+    stop_sending: CancellationToken,
+    loops: TaskTracker,
+    senders: TaskTracker,
+    runs: TaskTracker,
+    healthy: Arc<AtomicBool>,
+}
+
+impl Workers {
+    /// Starts all loops. [`Orchestrator::recover`] has run.
+    pub fn start(orchestrator: &Orchestrator) -> Self {
+        let workers = Self {
+            stop_claiming: CancellationToken::new(),
+            stop_sending: CancellationToken::new(),
+            loops: TaskTracker::new(),
+            senders: TaskTracker::new(),
+            runs: TaskTracker::new(),
+            healthy: Arc::new(AtomicBool::new(true)),
+        };
+        for _ in 0..INTAKE_WORKERS {
+            let (this, wake) = (orchestrator.clone(), orchestrator.clone());
+            workers.keep_stepping(
+                &workers.loops,
+                &workers.stop_claiming,
+                move || wake.clone(),
+                |o| &o.inner.wake.deliveries,
+                move || {
+                    let this = this.clone();
+                    async move { this.intake_step().await }
+                },
+            );
+        }
+        for _ in 0..OUTBOX_WORKERS {
+            let (this, wake) = (orchestrator.clone(), orchestrator.clone());
+            workers.keep_stepping(
+                &workers.senders,
+                &workers.stop_sending,
+                move || wake.clone(),
+                |o| &o.inner.wake.outgoing,
+                move || {
+                    let this = this.clone();
+                    async move { this.outbox_step().await }
+                },
+            );
+        }
+        let (this, wake, runs) = (orchestrator.clone(), orchestrator.clone(), workers.runs.clone());
+        workers.keep_stepping(
+            &workers.loops,
+            &workers.stop_claiming,
+            move || wake.clone(),
+            |o| &o.inner.wake.runs,
+            move || {
+                let (this, runs) = (this.clone(), runs.clone());
+                async move {
+                    let Some(run) = this.claim_next_run().await? else { return Ok(false) };
+                    runs.spawn(async move { this.drive(run).await });
+                    Ok(true)
+                }
+            },
+        );
+        workers.start_timer(orchestrator);
+        workers
+    }
+
+    /// Whether the loops get through to the database.
+    pub fn healthy(&self) -> Arc<AtomicBool> {
+        self.healthy.clone()
+    }
+
+    /// Stops claiming, lets live runs finish within `limit`, and sends what they still had to say. True when everything
+    /// came to its end; what did not is picked up by the next start.
+    pub async fn shut_down(self, limit: Duration) -> bool {
+        self.stop_claiming.cancel();
+        self.loops.close();
+        self.runs.close();
+        let finished = tokio::time::timeout(limit, async {
+            self.loops.wait().await;
+            self.runs.wait().await;
+        });
+        let all = finished.await.is_ok();
+        self.stop_sending.cancel();
+        self.senders.close();
+        let sent = tokio::time::timeout(Duration::from_secs(10), self.senders.wait()).await.is_ok();
+        all && sent
+    }
+
+    fn keep_stepping<S, F>(
+        &self,
+        tracker: &TaskTracker,
+        stop: &CancellationToken,
+        handle: impl Fn() -> Orchestrator + Send + 'static,
+        bell: impl for<'a> Fn(&'a Orchestrator) -> &'a Notify + Send + 'static,
+        step: S,
+    ) where
+        S: Fn() -> F + Send + 'static,
+        F: Future<Output = Result<bool, StepError>> + Send,
+    {
+        let (stop, healthy) = (stop.clone(), self.healthy.clone());
+        tracker.spawn(async move {
+            let orchestrator = handle();
+            while !stop.is_cancelled() {
+                let pause = match step().await {
+                    Ok(true) => continue,
+                    Ok(false) => {
+                        healthy.store(true, Ordering::Relaxed);
+                        NAP
+                    }
+                    Err(error) => {
+                        healthy.store(false, Ordering::Relaxed);
+                        tracing::error!(error = %error, "a worker's step failed; it is repeated");
+                        AFTER_FAILURE
+                    }
+                };
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = bell(&orchestrator).notified() => {}
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+        });
+    }
+
+    /// Passes of the cleanup service, and runs of other nodes whose lease ran out.
+    fn start_timer(&self, orchestrator: &Orchestrator) {
+        let (this, stop) = (orchestrator.clone(), self.stop_claiming.clone());
+        self.loops.spawn(async move {
+            let mut passes = tokio::time::interval(this.settings().sweep_interval);
+            let mut leases = tokio::time::interval(this.settings().lease);
+            loop {
+                let outcome = tokio::select! {
+                    () = stop.cancelled() => return,
+                    _ = passes.tick() => this.pass(Trigger::Schedule, false, "schedule").await.map(drop),
+                    _ = leases.tick() => this.recover_expired().await,
+                };
+                if let Err(error) = outcome {
+                    tracing::error!(error = %error, "a timed step failed; it is repeated");
+                }
+            }
+        });
+    }
+}
+
+impl Orchestrator {
+    async fn recover_expired(&self) -> Result<(), StepError> {
+        self.store().release_expired_deliveries(self.now()).await?;
+        for run in self.store().expired_runs(self.now()).await? {
+            self.recover_run(run).await?;
+        }
+        Ok(())
+    }
+}
