@@ -5,3 +5,4 @@ pub mod github;
 pub mod model;
 pub mod platform;
 pub mod reply;
+pub mod store;

@@ -13,6 +13,8 @@ pub struct Codebase {
     pub name: RepoName,
     /// As GitHub last said; absent for an empty repository.
     pub default_branch: Option<BranchName>,
+    /// Where its canonical repository lies below `repos/`; chosen once, kept through renames.
+    pub repository_dir: String,
     /// False when the installation no longer reaches it; environments stay and are listed.
     pub connected: bool,
     pub created_at: Timestamp,

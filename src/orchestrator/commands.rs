@@ -95,7 +95,7 @@ impl Orchestrator {
             return Ok(answers::no_environment());
         };
         environment.pinned = pinned;
-        let environment = self.store().update_environment(&environment, self.now()).await?;
+        let environment = self.store().update_environment(&environment).await?;
         Ok(answers::pinned(&environment))
     }
 

@@ -203,7 +203,7 @@ impl Orchestrator {
         match self.make_worktree(repository, &environment, notes).await {
             Ok(start) => {
                 let active = Environment { state: EnvironmentState::Active, start: Some(start), ..environment };
-                let active = self.store().update_environment(&active, self.now()).await?;
+                let active = self.store().update_environment(&active).await?;
                 self.audit("treewarden", "environment.created", &active.branch.to_string(), &active.path.display().to_string())
                     .await;
                 Ok(active)

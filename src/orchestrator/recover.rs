@@ -59,7 +59,7 @@ impl Orchestrator {
             Repair::Activate => {
                 let start = repository.tip(&environment.branch.full_ref()).await?;
                 let active = Environment { state: EnvironmentState::Active, start, ..environment };
-                self.store().update_environment(&active, self.now()).await?;
+                self.store().update_environment(&active).await?;
             }
             Repair::Discard => {
                 self.store().destroy_environment(&environment, None, self.now()).await?;
@@ -71,7 +71,7 @@ impl Orchestrator {
                 let mut active = environment;
                 active.state = EnvironmentState::Active;
                 active.metadata.removal = None;
-                self.store().update_environment(&active, self.now()).await?;
+                self.store().update_environment(&active).await?;
             }
         }
         Ok(())

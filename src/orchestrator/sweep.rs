@@ -160,7 +160,7 @@ impl Orchestrator {
         let words: Vec<String> = reasons.iter().map(cleanup::sentence).collect();
         if environment.metadata.kept_because != words {
             environment.metadata.kept_because = words;
-            self.store().update_environment(&environment, self.now()).await?;
+            self.store().update_environment(&environment).await?;
         }
         Ok(Swept::Kept(reasons))
     }
@@ -173,7 +173,7 @@ impl Orchestrator {
             delete_branch: removal.delete_branch,
             proof: cleanup::proof(&removal.because, &environment.branch),
         });
-        Ok(self.store().update_environment(&environment, self.now()).await?)
+        Ok(self.store().update_environment(&environment).await?)
     }
 
     /// Carries a journalled removal to its end; also called for removals that a crash left half-way.
@@ -200,7 +200,7 @@ impl Orchestrator {
                 // The directory is where it was: the row goes back, with the reason shown.
                 environment.state = EnvironmentState::Active;
                 environment.metadata.removal = None;
-                let environment = self.store().update_environment(&environment, self.now()).await?;
+                let environment = self.store().update_environment(&environment).await?;
                 return match error {
                     IsolationError::ChangedMeanwhile(status) => {
                         let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);

@@ -98,7 +98,9 @@ pub fn archived(repository: &RepoName) -> String {
 }
 
 pub fn base_missing(base: &BranchName) -> String {
-    format!("The base branch `{base}` does not exist on the remote. Nothing was created. Restore it, then mention me again.")
+    format!(
+        "The base branch `{base}` does not exist on the remote. Nothing was created. Restore it, then mention me again."
+    )
 }
 
 pub fn branch_taken(branch: &BranchName, work: &Work) -> String {
@@ -146,7 +148,8 @@ pub fn no_agent() -> String {
 }
 
 pub fn environment_lost() -> String {
-    "The worktree of this run is gone. Commits are safe on its branch; mention me again for a fresh worktree.".to_owned()
+    "The worktree of this run is gone. Commits are safe on its branch; mention me again for a fresh worktree."
+        .to_owned()
 }
 
 // What stands in the line of verified facts when work stayed local.

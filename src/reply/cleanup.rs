@@ -31,10 +31,7 @@ pub fn removed_line(details: &ReceiptDetails) -> String {
         true => format!("The local branch `{}`{tip} was deleted", details.branch),
         false => format!("The branch `{}`{tip} is kept", details.branch),
     };
-    format!(
-        "🧹 The worktree was removed: {}. {branch}; to continue there: `{}`.",
-        details.proof, details.restore
-    )
+    format!("🧹 The worktree was removed: {}. {branch}; to continue there: `{}`.", details.proof, details.restore)
 }
 
 /// The comment when closing a thread leaves its environment in place.
