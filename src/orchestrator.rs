@@ -117,6 +117,11 @@ impl Orchestrator {
         &self.inner.parts.store
     }
 
+    /// Whether the git program can be run.
+    pub async fn git_answers(&self) -> bool {
+        self.parts().git.version().await.is_ok()
+    }
+
     /// Tells the intake loop that something new lies in the inbox.
     pub fn delivery_arrived(&self) {
         self.inner.wake.deliveries.notify_one();

@@ -29,8 +29,8 @@ impl Orchestrator {
                 Ok(answers::environment_list(&environments, conversation.environment))
             }
             Command::Remove { name } => self.remove_by_name(codebase, conversation, name.as_deref(), by).await,
-            Command::Pin => self.set_pinned(conversation, true).await,
-            Command::Unpin => self.set_pinned(conversation, false).await,
+            Command::Pin => self.pin_thread(conversation, true, by).await,
+            Command::Unpin => self.pin_thread(conversation, false, by).await,
         }
     }
 
@@ -86,17 +86,27 @@ impl Orchestrator {
         })
     }
 
-    async fn set_pinned(&self, conversation: &Conversation, pinned: bool) -> Result<String, StepError> {
-        let environment = match conversation.environment {
-            Some(id) => self.store().load_environment(id).await?,
+    async fn pin_thread(&self, conversation: &Conversation, pinned: bool, by: &Person) -> Result<String, StepError> {
+        let pinned = match conversation.environment {
+            Some(id) => self.set_pinned(id, pinned, &by.login).await?,
             None => None,
         };
-        let Some(mut environment) = environment else {
-            return Ok(answers::no_environment());
-        };
+        Ok(pinned.map_or_else(answers::no_environment, |environment| answers::pinned(&environment)))
+    }
+
+    /// Protects an environment from cleanup, or ends that; `None` when there is no such environment.
+    pub async fn set_pinned(
+        &self,
+        id: EnvironmentId,
+        pinned: bool,
+        actor: &str,
+    ) -> Result<Option<Environment>, StepError> {
+        let Some(mut environment) = self.store().load_environment(id).await? else { return Ok(None) };
         environment.pinned = pinned;
         let environment = self.store().update_environment(&environment).await?;
-        Ok(answers::pinned(&environment))
+        let action = if pinned { "environment.pinned" } else { "environment.unpinned" };
+        self.audit(actor, action, environment.branch.as_str(), "").await;
+        Ok(Some(environment))
     }
 
     /// Asks this conversation's runs to stop; queued ones are over at once. Answers how many there were.

@@ -21,9 +21,26 @@ pub(super) struct Prepared {
     pub pull: Option<PullRequest>,
 }
 
-/// What the first lines of the status comment are made from.
+/// The first lines of the status comment.
 #[derive(Default)]
 struct Notes(Vec<String>);
+
+impl Notes {
+    /// An environment that is there already. One still being created gets its line from the creation.
+    fn found(&mut self, environment: &Environment, found: &Found) {
+        if environment.state == EnvironmentState::Creating {
+            return;
+        }
+        let opening = match (found, &environment.metadata.fork_head) {
+            (Found::Linked(work), _) => Opening::Reusing { work },
+            (Found::Conversation | Found::SameWork, Some(sha)) => {
+                Opening::ReviewingFork { sha, branch: &environment.branch }
+            }
+            (Found::Conversation | Found::SameWork, None) => Opening::Same { branch: &environment.branch },
+        };
+        self.0.insert(0, answers::opening(&opening));
+    }
+}
 
 impl Orchestrator {
     /// Finds or makes the environment of a run, binds the run to it, and brings it up to date.
@@ -54,12 +71,21 @@ impl Orchestrator {
                 Choice::Block(block) => return Err(StepError::Refused(answers::blocked(&block))),
                 Choice::Use { environment, found } => {
                     let Some(environment) = self.store().load_environment(environment).await? else { continue };
-                    self.use_existing(run, &repository, environment, &found, &mut notes).await?
+                    notes.found(&environment, &found);
+                    environment
                 }
-                Choice::Create(place) => self.create(&codebase, &repository, &place, &mut notes).await?,
+                Choice::Create(place) => {
+                    let Some(environment) = self.journal_creation(&codebase, &repository, &place).await? else { continue };
+                    notes.0.extend(place.not_shared_with.as_ref().map(answers::not_shared));
+                    environment
+                }
             };
-            let Some(environment) = environment else { continue };
-            let environment = self.bind(run, environment, &notes).await?;
+            let Some(environment) = self.bind(run, environment.id).await? else { continue };
+            let environment = match environment.state {
+                EnvironmentState::Creating => self.finish_creation(&repository, environment, &mut notes).await?,
+                EnvironmentState::Active | EnvironmentState::Removing | EnvironmentState::Destroyed => environment,
+            };
+            run.opening = Some(notes.0.join("\n\n"));
             self.store().set_conversation_environment(conversation.id, Some(environment.id), self.now()).await?;
             self.store().touch_environment(environment.id, self.now()).await?;
             return Ok(Prepared { codebase, conversation, repository, environment, pull });
@@ -116,48 +142,18 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// An environment that is there already, or whose creation was begun.
-    async fn use_existing(
-        &self,
-        run: &Run,
-        repository: &Repository,
-        environment: Environment,
-        found: &Found,
-        notes: &mut Notes,
-    ) -> Result<Option<Environment>, StepError> {
-        if environment.state == EnvironmentState::Creating {
-            // Only whoever inserted the row knows what it was to start from: begin anew.
-            return match self.store().environment_run(environment.id).await? {
-                Some(other) if other != run.id => Err(StepError::Occupied(environment.id)),
-                _ => {
-                    self.finish_creation(repository, environment, notes).await.map(Some)
-                }
-            };
-        }
-        let opening = match found {
-            Found::Linked(work) => Opening::Reusing { work },
-            Found::Conversation | Found::SameWork => match &environment.metadata.fork_head {
-                Some(sha) => Opening::ReviewingFork { sha, branch: &environment.branch },
-                None => Opening::Same { branch: &environment.branch },
-            },
-        };
-        notes.0.insert(0, answers::opening(&opening));
-        Ok(Some(environment))
-    }
-
-    /// Writes the journal row, makes the worktree, marks it active. `None`: somebody else was faster, decide again.
-    async fn create(
+    /// Writes the journal row of a new environment. `None`: somebody else was faster, decide again.
+    async fn journal_creation(
         &self,
         codebase: &Codebase,
         repository: &Repository,
         place: &Place,
-        notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
         let fork_head = match &place.origin {
             Origin::PinnedHead { sha, .. } => Some(sha.clone()),
             Origin::Base | Origin::PullHead => None,
         };
-        let remote_tip = repository.tip(&place.branch.remote_ref()).await?;
+        let on_remote = repository.tip(&place.branch.remote_ref()).await?.is_some();
         let new = NewEnvironment {
             codebase: codebase.id,
             work: place.work.clone(),
@@ -168,18 +164,15 @@ impl Orchestrator {
             metadata: EnvironmentMetadata {
                 links: place.links.clone(),
                 fork_head,
-                foreign_branch: remote_tip.is_some() && place.origin != Origin::Base,
+                foreign_branch: on_remote && place.origin != Origin::Base,
                 ..Default::default()
             },
         };
         match self.store().insert_environment(new, self.settings().environment_limit, self.now()).await? {
-            Inserted::Created(environment) => {
-                notes.0.extend(place.not_shared_with.as_ref().map(answers::not_shared));
-                self.finish_creation(repository, environment, notes).await.map(Some)
-            }
+            Inserted::Created(environment) => Ok(Some(environment)),
             Inserted::Exists(_) => Ok(None),
-            Inserted::BranchTaken(environment) => {
-                Err(StepError::Refused(answers::branch_taken(&environment.branch, &environment.work)))
+            Inserted::BranchTaken(taken) => {
+                Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work)))
             }
             Inserted::LimitReached { live } => {
                 Err(StepError::Refused(answers::limit_reached(&codebase.name, live)))
@@ -254,26 +247,23 @@ impl Orchestrator {
         Ok(tip)
     }
 
-    /// Ties the run to the environment; the database refuses a second live run in it.
-    async fn bind(&self, run: &mut Run, environment: Environment, notes: &Notes) -> Result<Environment, StepError> {
-        let _lease = self.inner.leases.take(environment.id).await;
-        run.environment = Some(environment.id);
-        run.opening = Some(notes.0.join("\n\n"));
-        match self.store().update_run(run, self.node(), self.now()).await {
+    /// Ties the run to the environment; the database refuses a second live run in it. `None`: a removal came between
+    /// the decision and the binding, decide again.
+    async fn bind(&self, run: &mut Run, id: EnvironmentId) -> Result<Option<Environment>, StepError> {
+        let _lease = self.inner.leases.take(id).await;
+        run.environment = Some(id);
+        match self.store().update_run(run, self.node()).await {
             Ok(true) => {}
             Ok(false) => return Err(StepError::LeaseLost),
-            Err(error) if error.is_conflict() => return Err(StepError::Occupied(environment.id)),
+            Err(error) if error.is_conflict() => return Err(StepError::Occupied(id)),
             Err(error) => return Err(error.into()),
         }
-        // A removal may have come between the decision and the binding; from here on the run keeps it away.
-        match self.store().load_environment(environment.id).await? {
-            Some(now) if now.state == EnvironmentState::Active => Ok(now),
-            _ => {
-                run.environment = None;
-                self.store().update_run(run, self.node(), self.now()).await?;
-                Err(StepError::Refused(answers::kept_moving()))
-            }
-        }
+        let now = self.store().load_environment(id).await?;
+        let usable = |environment: &Environment| match environment.state {
+            EnvironmentState::Creating | EnvironmentState::Active => true,
+            EnvironmentState::Removing | EnvironmentState::Destroyed => false,
+        };
+        Ok(now.filter(usable))
     }
 
     /// Takes new commits of the branch's remote in, when that is a plain fast-forward of a clean worktree; otherwise the

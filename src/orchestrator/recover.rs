@@ -14,7 +14,7 @@ impl Orchestrator {
         let node = self.node();
         self.store().release_deliveries_of(node, now).await?;
         self.store().release_outgoing_of(node, now).await?;
-        for run in self.store().release_runs_of(node, now).await? {
+        for run in self.store().release_runs_of(node).await? {
             self.recover_run(run).await?;
         }
         for environment in self.store().live_environments(None).await? {
@@ -54,7 +54,7 @@ impl Orchestrator {
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(()) };
         let repository = self.repository(&codebase);
         let validity = self.validity(&repository, &environment).await;
-        match repair(environment.state, &validity, self.store().work_is_queued(&environment).await?) {
+        match repair(environment.state, &validity, self.store().environment_is_busy(environment.id).await?) {
             Repair::Nothing => {}
             Repair::Activate => {
                 let start = repository.tip(&environment.branch.full_ref()).await?;

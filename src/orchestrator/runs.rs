@@ -45,7 +45,7 @@ impl Orchestrator {
                 return;
             }
             Err(StepError::Occupied(environment)) => {
-                if let Err(error) = self.store().requeue_run(&run, self.node(), Some(environment), self.now()).await {
+                if let Err(error) = self.store().requeue_run(&run, self.node(), environment).await {
                     tracing::error!(run.id = %run.id, error = %error, "run could not be put back");
                 }
                 return;
@@ -111,7 +111,7 @@ impl Orchestrator {
     }
 
     async fn save(&self, run: &Run) -> Result<(), StepError> {
-        match self.store().update_run(run, self.node(), self.now()).await? {
+        match self.store().update_run(run, self.node()).await? {
             true => Ok(()),
             false => Err(StepError::LeaseLost),
         }

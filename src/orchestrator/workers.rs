@@ -166,7 +166,7 @@ impl Workers {
 impl Orchestrator {
     async fn recover_expired(&self) -> Result<(), StepError> {
         self.store().release_expired_deliveries(self.now()).await?;
-        for run in self.store().expired_runs(self.now()).await? {
+        for run in self.store().take_over_expired_runs(self.node(), self.now()).await? {
             self.recover_run(run).await?;
         }
         Ok(())

@@ -177,6 +177,10 @@ pub fn no_pull_request(why: &str) -> String {
     format!("the branch is pushed, but no pull request was opened: {why}")
 }
 
+pub fn removed_before(branch: &BranchName) -> String {
+    format!("The worktree of `{branch}` was gone already.")
+}
+
 pub fn pinned(environment: &Environment) -> String {
     match environment.pinned {
         true => format!("The worktree of `{}` is pinned: cleanup leaves it alone.", environment.branch),

@@ -1,0 +1,57 @@
+//! HTTP: the webhook, health and metrics, and the panel. Handlers check, ask the store or call a verb of the orchestrator,
+//! and show the outcome; they decide nothing about environments.
+//!
+//! What may not live here: SQL, git, GitHub calls, policy. [`router`] lists every route in one table.
+
+mod assets;
+mod error;
+mod format;
+mod guard;
+mod health;
+mod login;
+mod pages;
+mod router;
+mod webhook;
+
+pub use login::LoginLinks;
+pub use router::router;
+
+use crate::model::Timestamp;
+use crate::orchestrator::Orchestrator;
+use crate::store::{InboxWriter, Store};
+use secrecy::SecretString;
+use std::sync::{Arc, atomic::AtomicBool};
+
+/// Everything handlers need. A cheap handle.
+#[derive(Clone)]
+pub struct WebState {
+    pub inner: Arc<WebParts>,
+}
+
+pub struct WebParts {
+    pub store: Store,
+    pub inbox: InboxWriter,
+    pub orchestrator: Orchestrator,
+    pub webhook_secret: SecretString,
+    pub links: LoginLinks,
+    /// Prometheus text.
+    pub metrics: Box<dyn Fn() -> String + Send + Sync>,
+    /// The workers get through to the database.
+    pub workers_healthy: Arc<AtomicBool>,
+    /// Set when the process is asked to stop: `/readyz` then says so.
+    pub stopping: Arc<AtomicBool>,
+    pub clock: crate::orchestrator::Clock,
+    /// How browsers reach the panel, without a trailing slash.
+    pub public_url: String,
+    /// GitHub's pages, without a trailing slash.
+    pub web_url: String,
+    /// People write `@<slug>`.
+    pub slug: String,
+    pub environment_limit: u32,
+}
+
+impl WebState {
+    fn now(&self) -> Timestamp {
+        (self.inner.clock)()
+    }
+}

@@ -1,0 +1,48 @@
+//! For machines that watch: alive, ready, metrics.
+
+use super::WebState;
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+use std::sync::atomic::Ordering;
+
+/// The process answers.
+pub async fn alive() -> &'static str {
+    "ok\n"
+}
+
+/// The database answers, git runs, the workers get through, and the process is not about to stop.
+pub async fn ready(State(state): State<WebState>) -> Response {
+    let words = |fine: bool| if fine { "ok" } else { "failing" };
+    let database = state.inner.store.ping().await.is_ok();
+    let git = state.inner.orchestrator.git_answers().await;
+    let workers = state.inner.workers_healthy.load(Ordering::Relaxed);
+    let stopping = state.inner.stopping.load(Ordering::Relaxed);
+    let status = match database && git && workers && !stopping {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let body = json!({
+        "database": words(database), "git": words(git), "workers": words(workers), "stopping": stopping,
+    });
+    (status, Json(body)).into_response()
+}
+
+/// Prometheus text; gauges are read from the database at this moment.
+pub async fn metrics(State(state): State<WebState>) -> Response {
+    if let Ok(waiting) = state.inner.store.unfinished().await {
+        for (queue, depth) in [("inbox", waiting.deliveries), ("runs", waiting.runs), ("outbox", waiting.outgoing)] {
+            metrics::gauge!("treewarden_queue_depth", "queue" => queue).set(depth as f64);
+        }
+    }
+    if let Ok(counts) = state.inner.store.environment_counts().await {
+        for (kind, count) in counts {
+            metrics::gauge!("treewarden_environments", "state" => kind.as_str()).set(count as f64);
+        }
+    }
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], (state.inner.metrics)()).into_response()
+}
