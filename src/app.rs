@@ -1,0 +1,229 @@
+//! The composition root: builds everything from the settings, starts the workers and the server, and stops them gently.
+//!
+//! No logic of the product lives here; what the command line asks for is in [`commands`].
+
+pub mod commands;
+mod doctor;
+mod lock;
+mod story;
+
+use crate::agent::{AgentRunner, CommandRunner, Limits};
+use crate::config::{Config, HomeError};
+use crate::git::{Git, GitError, GitSettings};
+use crate::github::{Github, GithubError, GithubSettings};
+use crate::isolation::WorktreeProvider;
+use crate::model::Timestamp;
+use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Workers};
+use crate::platform::GithubPlatform;
+use crate::store::{Store, StoreError};
+use crate::telemetry::{Metrics, Redactor};
+use crate::web::{LoginLinks, WebParts, WebState, router};
+use lock::{HomeLock, LockError};
+use secrecy::ExposeSecret;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// How long live runs may take to end after the process was asked to stop.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
+/// How long a claim holds without a heartbeat.
+const LEASE: Duration = Duration::from_secs(60);
+/// Least time between two edits of a status comment while the agent works.
+const STATUS_INTERVAL: Duration = Duration::from_secs(15);
+/// How often histograms are folded.
+const METRICS_UPKEEP: Duration = Duration::from_secs(10);
+
+/// Why the service does not start. Every sentence says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(
+        "No GitHub App is configured, so nothing was started. Set GITHUB_APP_ID, GITHUB_APP_PRIVATE_KEY (or _FILE) and \
+         GITHUB_WEBHOOK_SECRET; the README says where they come from. To look around first: treewarden demo"
+    )]
+    NoApp,
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error("GitHub did not say which App this is: {0}. Without that the bot could not recognise its own comments.")]
+    Github(#[from] GithubError),
+    #[error("The state of the last run could not be recovered: {0}")]
+    Recover(#[from] StepError),
+    #[error("{address} cannot be listened on: {error}. Choose another with --listen or TREEWARDEN_LISTEN.")]
+    Listen { address: String, error: std::io::Error },
+}
+
+/// A running Treewarden.
+pub struct Service {
+    pub address: SocketAddr,
+    pub public_url: String,
+    pub slug: String,
+    pub orchestrator: Orchestrator,
+    pub links: LoginLinks,
+    workers: Workers,
+    stopping: Arc<AtomicBool>,
+    close: CancellationToken,
+    server: tokio::task::JoinHandle<std::io::Result<()>>,
+    _lock: HomeLock,
+}
+
+/// The orchestrator with everything below it, without workers or server; what one-off commands use.
+pub struct Core {
+    pub orchestrator: Orchestrator,
+    pub slug: String,
+    lock: HomeLock,
+}
+
+pub fn wall_clock() -> Clock {
+    Arc::new(|| Timestamp::new(chrono::Utc::now()))
+}
+
+impl Core {
+    /// Takes the home, opens and migrates the database, and asks GitHub who we are.
+    pub async fn build(config: &Config, public_url: &str) -> Result<Self, StartError> {
+        let app = config.github.app.as_ref().ok_or(StartError::NoApp)?;
+        config.prepare_home()?;
+        let lock = HomeLock::take(&config.home)?;
+        let store = Store::open(config.database_url.expose_secret()).await?;
+        store.migrate().await?;
+        let git = Git::new(GitSettings::new("git", config.home.join("git")))?;
+        git.version().await?;
+        let github = Github::new(&GithubSettings {
+            app_id: app.app_id,
+            private_key_pem: app.private_key.clone(),
+            api_url: config.github.api_url.clone(),
+            web_url: config.github.web_url.clone(),
+            timeout: None,
+        })?;
+        let identity = github.app().await?;
+        let redactor = Redactor::new(config.secrets());
+        let agent = config.agent.as_ref().map(|agent| {
+            let runner = CommandRunner::new(agent.argv.clone(), agent.env.clone(), redactor.clone());
+            Arc::new(runner) as Arc<dyn AgentRunner>
+        });
+        let slug = identity.slug.clone();
+        let orchestrator = Orchestrator::new(Parts {
+            settings: settings(config, public_url, lock.node()),
+            store,
+            git,
+            platform: Arc::new(GithubPlatform::new(github.clone(), identity.clone())),
+            provider: Arc::new(WorktreeProvider::new(config.worktree_base.clone(), config.home.join("trash"))),
+            github,
+            identity,
+            agent,
+            clock: wall_clock(),
+            redact: Arc::new(move |text| redactor.redact(text)),
+        });
+        Ok(Self { orchestrator, slug, lock })
+    }
+}
+
+fn settings(config: &Config, public_url: &str, node: &str) -> Settings {
+    Settings {
+        home: config.home.clone(),
+        worktree_base: config.worktree_base.clone(),
+        public_url: public_url.to_owned(),
+        web_url: config.github.web_url.clone(),
+        environment_limit: config.max_worktrees,
+        run_limit: config.max_runs,
+        stale_after: config.stale_after,
+        sweep_interval: config.cleanup_interval,
+        agent_limits: Limits { wall: config.run_time_limit, ..Limits::default() },
+        node: node.to_owned(),
+        lease: LEASE,
+        status_interval: STATUS_INTERVAL,
+    }
+}
+
+impl Service {
+    /// Starts everything. When this returns, deliveries are taken and work goes on where it was left.
+    pub async fn start(config: &Config) -> Result<Self, StartError> {
+        let app = config.github.app.as_ref().ok_or(StartError::NoApp)?;
+        let webhook_secret = app.webhook_secret.clone();
+        let address = config.listen.to_string();
+        let listener = TcpListener::bind(&address).await;
+        let listener = listener.map_err(|error| StartError::Listen { address: address.clone(), error })?;
+        let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
+        let public_url = config.public_url(bound);
+        let Core { orchestrator, slug, lock } = Core::build(config, &public_url).await?;
+        orchestrator.recover().await?;
+
+        let metrics = Metrics::start();
+        let workers = Workers::start(&orchestrator);
+        let links = LoginLinks::default();
+        let stopping = Arc::new(AtomicBool::new(false));
+        let upkeep = metrics.clone();
+        let parts = WebParts {
+            store: orchestrator.store().clone(),
+            inbox: orchestrator.store().inbox_writer(),
+            orchestrator: orchestrator.clone(),
+            webhook_secret,
+            links: links.clone(),
+            metrics: Box::new(move || metrics.render()),
+            workers_healthy: workers.healthy(),
+            stopping: stopping.clone(),
+            clock: wall_clock(),
+            public_url: public_url.clone(),
+            web_url: config.github.web_url.clone(),
+            slug: slug.clone(),
+            environment_limit: config.max_worktrees,
+        };
+        let routes = router(WebState { inner: Arc::new(parts) });
+        let close = CancellationToken::new();
+        let closed = close.clone();
+        let serve = axum::serve(listener, routes.into_make_service_with_connect_info::<SocketAddr>())
+            .with_graceful_shutdown(async move { closed.cancelled().await });
+        let server = tokio::spawn(serve.into_future());
+        let closed = close.clone();
+        tokio::spawn(async move {
+            let fold = async {
+                loop {
+                    tokio::time::sleep(METRICS_UPKEEP).await;
+                    upkeep.upkeep();
+                }
+            };
+            closed.run_until_cancelled(fold).await
+        });
+        tracing::info!(listen = %bound, app.slug = %slug, "Treewarden takes deliveries");
+        Ok(Self {
+            address: bound,
+            public_url,
+            slug,
+            orchestrator,
+            links,
+            workers,
+            stopping,
+            close,
+            server,
+            _lock: lock,
+        })
+    }
+
+    /// A fresh one-time link into the panel.
+    pub fn login_link(&self) -> String {
+        format!("{}{}", self.public_url, self.links.issue(wall_clock()()))
+    }
+
+    /// Stops claiming, lets live runs end, keeps taking deliveries into the inbox meanwhile, then closes the listener.
+    /// True when everything came to its end; the rest is picked up by the next start.
+    pub async fn stop(self) -> bool {
+        self.stopping.store(true, Ordering::Relaxed);
+        tracing::info!("stopping: nothing new is claimed, live runs may end");
+        let all = self.workers.shut_down(SHUTDOWN_LIMIT).await;
+        self.close.cancel();
+        let closed = tokio::time::timeout(Duration::from_secs(10), self.server).await.is_ok();
+        tracing::info!(everything_ended = all, "stopped");
+        all && closed
+    }
+}

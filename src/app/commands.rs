@@ -1,0 +1,132 @@
+//! What the command line asks for. Each command answers with the process's exit code.
+
+use super::{Core, Service, StartError, doctor, story};
+use crate::cli::{Cli, Command, EnvCommand};
+use crate::config::Config;
+use crate::model::*;
+use crate::store::Store;
+use crate::telemetry::{self, Redactor};
+use anyhow::{Context, anyhow, bail};
+use secrecy::ExposeSecret;
+use std::{io::IsTerminal, process::ExitCode};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Carries a command out.
+pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let flags = cli.flags().context("the current directory is not readable")?;
+    match &cli.command {
+        Command::DemoAgent => return Ok(crate::demo::agent::main()),
+        Command::Demo(demo) => return story::play(demo, std::io::stdin().is_terminal()).await,
+        Command::Doctor { json } => return doctor::examine(&flags, *json).await,
+        Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } | Command::Env { .. } => {}
+    }
+    let config = Config::from_process(&flags).map_err(|problems| anyhow!("{problems}"))?;
+    telemetry::start(&config.log, config.log_format, Redactor::new(config.secrets()))?;
+    match cli.command {
+        Command::Serve(_) => serve(&config).await,
+        Command::Migrate => {
+            open_store(&config).await?.migrate().await?;
+            println!("The database has this version's schema.");
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Cleanup { dry_run } => clean_up(&config, dry_run).await,
+        Command::Env { command } => environments(&config, &command).await,
+        Command::DemoAgent | Command::Demo(_) | Command::Doctor { .. } => bail!("handled above"),
+    }
+}
+
+async fn open_store(config: &Config) -> anyhow::Result<Store> {
+    config.prepare_home()?;
+    Ok(Store::open(config.database_url.expose_secret()).await?)
+}
+
+async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
+    let service = Service::start(config).await?;
+    println!("Treewarden listens on http://{}", service.address);
+    println!("GitHub delivers to {}/webhooks/github", service.public_url);
+    println!("Panel, one-time link (this machine only, good for an hour): {}", service.login_link());
+    wait_for_signal().await?;
+    let all = service.stop().await;
+    if !all {
+        println!("Some runs had not ended; the next start takes care of them. Nothing is lost.");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns at the first SIGTERM or SIGINT.
+pub(super) async fn wait_for_signal() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
+    let core = match Core::build(config, "").await {
+        Ok(core) => core,
+        Err(StartError::Lock(error)) => bail!("{error} The panel's cleanup page does the same."),
+        Err(error) => return Err(error.into()),
+    };
+    let report = core.orchestrator.pass(Trigger::Cli, dry_run, "cli").await?;
+    let verb = if dry_run { "would go" } else { "removed" };
+    for line in &report.lines {
+        match &line.result {
+            ReportResult::Removed(why) => println!("{verb}  {}: {why}", line.branch),
+            ReportResult::Kept(reasons) => println!("kept     {}: {}", line.branch, reasons.join("; ")),
+            ReportResult::Failed(why) => println!("failed   {}: {why}", line.branch),
+        }
+    }
+    println!("{} worktrees looked at.", report.lines.len());
+    let failed = report.lines.iter().any(|line| matches!(line.result, ReportResult::Failed(_)));
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn environments(config: &Config, command: &EnvCommand) -> anyhow::Result<ExitCode> {
+    let store = open_store(config).await?;
+    store.migrate().await?;
+    match command {
+        EnvCommand::List => {
+            for environment in store.live_environments(None).await? {
+                let codebase = store.load_codebase(environment.codebase).await?;
+                let name = codebase.map(|codebase| codebase.name.to_string()).unwrap_or_default();
+                println!(
+                    "{}  {name}#{}  {}  {}  since {}",
+                    environment.id, environment.work, environment.branch, environment.state, environment.created_at
+                );
+            }
+        }
+        EnvCommand::Show { name } => {
+            let environment = find_environment(&store, name).await?;
+            let environment = environment.ok_or_else(|| anyhow!("No environment is called {name}. `env list` shows all."))?;
+            println!("id        {}", environment.id);
+            println!("work      {}", environment.work);
+            println!("branch    {}", environment.branch);
+            println!("state     {}", environment.state);
+            println!("path      {}", environment.path.display());
+            println!("base      {}", environment.base.map(String::from).unwrap_or_default());
+            println!("active    {}", environment.last_activity_at);
+            for why in &environment.metadata.kept_because {
+                println!("kept      {why}");
+            }
+            if let Some(receipt) = store.receipt_of(environment.id).await? {
+                println!("removed   {}: {}", receipt.created_at, receipt.details.proof);
+                println!("restore   {}", receipt.details.restore);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// By id, or as `owner/name#issue-42`.
+async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<Environment>> {
+    if let Ok(id) = name.parse() {
+        return Ok(store.load_environment(id).await?);
+    }
+    let Some((repository, work)) = name.split_once('#') else { return Ok(None) };
+    let Some(codebase) = store.find_codebase(&repository.parse()?).await? else { return Ok(None) };
+    let live = store.live_environments(Some(codebase.id)).await?;
+    Ok(live.into_iter().find(|environment| environment.work.to_string() == work))
+}

@@ -1,0 +1,51 @@
+//! One service a home: a lock that the kernel gives back when the process ends, however it ends, and the name under which
+//! this home claims work.
+
+use rustix::fs::{FlockOperation, flock};
+use std::{
+    fs::File,
+    io::{self, Read, Seek, Write},
+    path::{Path, PathBuf},
+};
+use uuid::Uuid;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error(
+        "Another Treewarden runs on {}. Stop it first, or use its panel; nothing was changed.", .0.display()
+    )]
+    Taken(PathBuf),
+    #[error("{} cannot be used: {error}", path.display())]
+    Unusable { path: PathBuf, error: io::Error },
+}
+
+/// Held until dropped.
+pub struct HomeLock {
+    _file: File,
+    node: String,
+}
+
+impl HomeLock {
+    pub fn take(home: &Path) -> Result<Self, LockError> {
+        let path = home.join("node");
+        let unusable = |error| LockError::Unusable { path: path.clone(), error };
+        let mut options = File::options();
+        let mut file = options.create(true).read(true).write(true).truncate(false).open(&path).map_err(unusable)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            rustix::io::Errno::WOULDBLOCK => LockError::Taken(home.to_owned()),
+            error => unusable(error.into()),
+        })?;
+        let mut node = String::new();
+        file.read_to_string(&mut node).map_err(unusable)?;
+        if node.trim().is_empty() {
+            node = Uuid::now_v7().to_string();
+            file.rewind().and_then(|()| file.write_all(node.as_bytes())).map_err(unusable)?;
+        }
+        Ok(Self { node: node.trim().to_owned(), _file: file })
+    }
+
+    /// Stays the same over restarts on this home.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+}

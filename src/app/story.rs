@@ -1,0 +1,181 @@
+//! `treewarden demo`: the whole story, for real, on this machine: a stand-in for GitHub, real git over HTTP, the embedded
+//! database, a toy agent. Each step is told, checked, and linked.
+
+use super::{Service, commands};
+use crate::cli::Demo;
+use crate::config::{Config, Flags};
+use crate::demo::github::{CommentView, MergeMethod, Standin, StandinOptions};
+use crate::model::*;
+use crate::telemetry::{self, LogFormat, Redactor};
+use anyhow::{Context, anyhow, ensure};
+use secrecy::ExposeSecret;
+use std::{future::Future, path::PathBuf, process::ExitCode, time::Duration};
+use uuid::Uuid;
+
+const REPOSITORY: &str = "octo/hello";
+const PERSON: &str = "ann";
+/// A step that takes longer than this has failed.
+const PATIENCE: Duration = Duration::from_secs(90);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A directory that goes when the demo ends.
+struct Playground(PathBuf);
+
+impl Drop for Playground {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub async fn play(demo: &Demo, terminal: bool) -> anyhow::Result<ExitCode> {
+    let playground = Playground(std::env::temp_dir().join(format!("treewarden-demo-{}", Uuid::new_v4().simple())));
+    std::fs::create_dir_all(&playground.0).context("the demo needs a temporary directory")?;
+    telemetry::start("warn", LogFormat::Text, Redactor::new([]))?;
+
+    let mut options = StandinOptions::new(playground.0.join("github"));
+    options.visitor = PERSON.to_owned();
+    let standin = Standin::start(options).await?;
+    let config = settings(&playground, &standin, demo)?;
+    let service = Service::start(&config).await?;
+    let secret = config.github.app.as_ref().map(|app| app.webhook_secret.clone()).unwrap_or_default();
+    standin.set_webhook(&format!("http://{}/webhooks/github", service.address), secret);
+
+    println!("Treewarden, playing its whole story on this machine.\n");
+    println!("  Open the panel: {}\n", service.login_link());
+    let told = tell(&standin, &service).await;
+    match &told {
+        Ok(()) => println!("\nEvery step was checked against git, the database and the stand-in. The end."),
+        Err(error) => println!("\nThe story broke off: {error:#}"),
+    }
+    if demo.holds(terminal) {
+        println!("\nStill up. Write `@{} <request>` yourself:", service.slug);
+        println!("  {}/{REPOSITORY}", standin.web_url());
+        println!("  Panel: {}", service.login_link());
+        println!("Ctrl-C ends it and removes everything it made.");
+        commands::wait_for_signal().await?;
+    }
+    service.stop().await;
+    standin.stop();
+    Ok(if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The same settings a real installation has, read the same way.
+fn settings(playground: &Playground, standin: &Standin, demo: &Demo) -> anyhow::Result<Config> {
+    let program = std::env::current_exe().context("the demo's agent is this program")?;
+    let home = playground.0.join("home");
+    let flags = Flags { home: Some(home), ..Flags::default() };
+    let key = standin.private_key_pem();
+    let listen = demo.listening.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    let env = |name: &str| match name {
+        "TREEWARDEN_LISTEN" => Some(listen.clone()),
+        "GITHUB_API_URL" => Some(standin.api_url()),
+        "GITHUB_WEB_URL" => Some(standin.web_url()),
+        "GITHUB_APP_ID" => Some(standin.app_id().to_string()),
+        "GITHUB_APP_PRIVATE_KEY" => Some(key.expose_secret().to_owned()),
+        "GITHUB_WEBHOOK_SECRET" => Some(Uuid::new_v4().simple().to_string()),
+        "TREEWARDEN_AGENT_COMMAND" => Some(format!("'{}' demo-agent", program.display())),
+        "PATH" => std::env::var("PATH").ok(),
+        _ => None,
+    };
+    Config::load(&flags, env, |path| std::fs::read_to_string(path)).map_err(|problems| anyhow!("{problems}"))
+}
+
+async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
+    let web = standin.web_url();
+    let panel = &service.public_url;
+    let store = service.orchestrator.store();
+
+    let files = [("README.md", "# hello\n\nA small repository.\n")];
+    standin.create_repository(REPOSITORY, &files).await?;
+    standin.set_permission(REPOSITORY, PERSON, Permission::Write)?;
+    let issue = standin.open_issue(REPOSITORY, PERSON, "Greet people", "We should greet people who come by.")?;
+    step(1, &format!("{PERSON} opens issue #{issue}, \"Greet people\""), &format!("{web}/{REPOSITORY}/issues/{issue}"));
+
+    let request = format!("@{} add a greeting", service.slug);
+    let asked = standin.comment(REPOSITORY, PERSON, issue, &request)?;
+    step(2, &format!("{PERSON} writes: {request}"), "");
+    until("the eyes reaction", || async {
+        let reactions = standin.comment_reactions(REPOSITORY, asked)?;
+        Ok(reactions.iter().any(|reaction| reaction.content == "eyes").then_some(()))
+    })
+    .await?;
+    step(3, "Treewarden has seen it: 👀", "");
+
+    let environment = until("the worktree", || async {
+        let live = store.live_environments(None).await?;
+        Ok(live.into_iter().find(|environment| environment.state == EnvironmentState::Active))
+    })
+    .await?;
+    ensure!(environment.path.join(".git").is_file(), "the worktree is not a linked worktree");
+    let link = format!("{panel}/environments/{}", environment.id);
+    step(4, &format!("A worktree of its own, on branch {}", environment.branch), &link);
+
+    let status = finished_status(standin, issue, "Working in isolated branch `issue-1`").await?;
+    let runs = store.list_runs(Default::default(), 10, 0).await?;
+    let run = runs.first().context("no run was recorded")?;
+    ensure!(run.state == RunState::Succeeded, "the run ended as {}", run.state);
+    step(5, "The agent worked there; what it said is in its log", &format!("{panel}/runs/{}", run.id));
+
+    let pull = run.outcome.pull_request.context("no pull request was opened")?.0;
+    let opened = standin.pull(REPOSITORY, pull)?;
+    ensure!(opened.body.contains(&format!("Fixes #{issue}")), "the pull request does not link the issue");
+    let pushed = run.outcome.pushed.as_ref().context("nothing was pushed")?;
+    ensure!(opened.head_sha == pushed.as_str(), "the remote is not where the comment says");
+    step(6, &format!("Committed, pushed, draft pull request #{pull} opened"), &format!("{web}/{REPOSITORY}/pull/{pull}"));
+    let truth = status.body.lines().find(|line| line.starts_with("**Verified")).unwrap_or_default();
+    println!("       {truth}");
+
+    let again = format!("@{} mention the greeting in the README", service.slug);
+    standin.comment(REPOSITORY, PERSON, pull, &again)?;
+    step(7, &format!("On the pull request {PERSON} writes: {again}"), "");
+    finished_status(standin, pull, "Reusing worktree from issue #1").await?;
+    let live = store.live_environments(None).await?;
+    ensure!(live.len() == 1 && live[0].id == environment.id, "the pull request got a worktree of its own");
+    step(8, "The same worktree served both; the new commit is on the pull request", &link);
+
+    standin.set_draft(REPOSITORY, PERSON, pull, false)?;
+    standin.merge(REPOSITORY, PERSON, pull, MergeMethod::Squash).await?;
+    step(9, &format!("{PERSON} squash-merges #{pull}; that closes issue #{issue}"), "");
+    let receipt = until("the receipt", || async { Ok(store.receipt_of(environment.id).await?) }).await?;
+    ensure!(!environment.path.exists(), "the worktree is still there");
+    ensure!(receipt.details.branch_deleted, "the merged branch was kept");
+    step(10, &format!("The worktree is gone: {}", receipt.details.proof), &link);
+    println!("       receipt: last commit {}", receipt.details.tip.map(String::from).unwrap_or_default());
+    Ok(())
+}
+
+fn step(number: u32, text: &str, link: &str) {
+    println!("  {number:>2}.  {text}");
+    if !link.is_empty() {
+        println!("       {link}");
+    }
+}
+
+/// The bot's status comment with this first line, once it says that the run is done.
+async fn finished_status(standin: &Standin, number: i64, opening: &str) -> anyhow::Result<CommentView> {
+    until("the final status comment", || async {
+        let comments = standin.comments(REPOSITORY, number)?;
+        let own = comments.into_iter().filter(|comment| comment.via_app && comment.body.contains(opening));
+        let ended = own.into_iter().find(|comment| !comment.body.starts_with(['🕐', '🌱', '🤖', '📦']));
+        if let Some(comment) = &ended {
+            ensure!(comment.body.starts_with('✅'), "the run did not succeed: {}", comment.body);
+        }
+        Ok(ended)
+    })
+    .await
+}
+
+/// Looks again and again until there is an answer.
+async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> anyhow::Result<T>
+where
+    F: Future<Output = anyhow::Result<Option<T>>>,
+{
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look().await? {
+            return Ok(found);
+        }
+        ensure!(tokio::time::Instant::now() < deadline, "{what} did not come within {} s", PATIENCE.as_secs());
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
