@@ -11,7 +11,7 @@ use crate::agent::{AgentRunner, CommandRunner, Limits};
 use crate::config::{Config, HomeError};
 use crate::git::{Git, GitError, GitSettings};
 use crate::github::{Github, GithubError, GithubSettings};
-use crate::isolation::WorktreeProvider;
+use crate::isolation::{IsolationError, WorktreeProvider};
 use crate::model::Timestamp;
 use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Workers};
 use crate::platform::GithubPlatform;
@@ -56,6 +56,8 @@ pub enum StartError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Git(#[from] GitError),
+    #[error(transparent)]
+    Isolation(#[from] IsolationError),
     #[error("GitHub did not say which App this is: {0}. Without that the bot could not recognise its own comments.")]
     Github(#[from] GithubError),
     #[error("The state of the last run could not be recovered: {0}")]
@@ -118,7 +120,7 @@ impl Core {
             store,
             git,
             platform: Arc::new(GithubPlatform::new(github.clone(), identity.clone())),
-            provider: Arc::new(WorktreeProvider::new(config.worktree_base.clone(), config.home.join("trash"))),
+            provider: Arc::new(WorktreeProvider::new(&config.worktree_base, &config.home.join("trash"))?),
             github,
             identity,
             agent,

@@ -6,4 +6,5 @@
 pub mod closing;
 pub mod grammar;
 pub mod help;
+mod markdown;
 pub mod mention;

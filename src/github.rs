@@ -5,14 +5,18 @@
 
 mod auth;
 mod client;
+mod comments;
 mod error;
 mod graphql;
 pub mod payload;
+mod pulls;
 mod rest;
 pub mod signature;
 
 pub use auth::AppIdentity;
 pub use client::{Github, GithubSettings, InstallationClient};
+pub use comments::CommentInfo;
 pub use error::GithubError;
 pub use graphql::LinkedThread;
-pub use rest::{CommentInfo, IssueInfo, NewPullRequest, PullRequest, RepositoryInfo};
+pub use pulls::{NewPullRequest, PullRequest};
+pub use rest::{IssueInfo, RepositoryInfo};

@@ -12,6 +12,7 @@ pub mod probe;
 pub mod record;
 pub mod state;
 pub mod time;
+pub mod worktree;
 
 pub use credential::*;
 pub use event::*;
@@ -21,3 +22,4 @@ pub use probe::*;
 pub use record::*;
 pub use state::*;
 pub use time::*;
+pub use worktree::*;

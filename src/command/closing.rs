@@ -58,7 +58,7 @@ fn local_number(target: &str, repository: &RepoName) -> Option<ThreadNumber> {
     let digits_of = |rest: &str| -> Option<ThreadNumber> {
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let tail_is_punctuation = rest[end..].chars().all(|c| c.is_ascii_punctuation());
-        rest[..end].parse().ok().filter(|_| tail_is_punctuation).map(ThreadNumber)
+        rest[..end].parse().ok().filter(|number| *number > 0 && tail_is_punctuation).map(ThreadNumber)
     };
     let own = repository.to_string();
     if let Some((name, rest)) = target.split_once('#') {
@@ -99,7 +99,16 @@ mod tests {
         assert_eq!(numbers("<!-- e.g. Fixes #42 -->\nCloses #7"), [7]);
         assert!(numbers("`Fixes #1`\n\n```\nFixes #2\n```").is_empty());
         assert_eq!(numbers("This fixes the same class of bug as #263.\n\nCloses #591"), [591]);
-        for body in ["see #8", "prefixes #9", "closes the loop on #10", "Fixes issue #123", "fixing #13"] {
+        for body in [
+            "see #8",
+            "Fixes #0",
+            "Fixes #99999999999999999999",
+            "Fixes #1a",
+            "prefixes #9",
+            "closes the loop on #10",
+            "Fixes issue #123",
+            "fixing #13",
+        ] {
             assert!(numbers(body).is_empty(), "{body}");
         }
     }

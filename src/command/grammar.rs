@@ -78,7 +78,7 @@ pub const COMMANDS: &[Entry] = &[
 /// Understands a message (without its mention).
 pub fn parse(text: &str) -> Request {
     let text = text.trim();
-    if !text.starts_with('/') {
+    if !starts_with_command(text) {
         return Request::Agent(text.to_owned());
     }
     let line = text.lines().next().unwrap_or_default();
@@ -96,6 +96,12 @@ pub fn parse(text: &str) -> Request {
         _ => return Request::Unknown { given: line.to_owned(), nearest: nearest(&words) },
     };
     Request::Command(command)
+}
+
+/// The first word starts with `/` and is no path (`/etc/hosts is wrong` is a remark for the agent).
+fn starts_with_command(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    word.strip_prefix('/').is_some_and(|name| !name.contains(['/', '.']))
 }
 
 /// The table's row for a command.
@@ -153,7 +159,9 @@ mod tests {
     #[test]
     fn plain_text_is_for_the_agent() {
         assert_eq!(parse(" add a greeting "), Request::Agent("add a greeting".into()));
-        assert_eq!(parse("see /etc/hosts"), Request::Agent("see /etc/hosts".into()));
+        for text in ["see /etc/hosts", "/etc/hosts is wrong", "/Makefile.am fails", "// TODO in a.rs", ""] {
+            assert_eq!(parse(text), Request::Agent(text.into()));
+        }
     }
 
     #[test]

@@ -1,119 +1,127 @@
 //! Whether a text addresses the bot, and what it then says.
 //!
-//! The Markdown is parsed (CommonMark with GitHub's tables and strike-through), so that code, quotes, HTML comments, link
-//! targets and alternative texts never count, wherever they stand.
+//! Code, quotes, links, images and HTML never count ([`super::markdown`]), wherever they stand. What is a whole login
+//! follows GitHub, so that the bot answers exactly when GitHub shows a mention.
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use super::markdown::{MASK, visible};
 use std::ops::Range;
 
 /// The message to the bot called `slug`: the text without the mention, quotes and hidden parts; absent when the text does
 /// not mention it. Several mentions are one message.
 pub fn find(body: &str, slug: &str) -> Option<String> {
-    let map = Map::of(body);
-    let mentions = mentions(body, slug, &map);
+    let visible = visible(body);
+    let mentions = mentions(&visible.text, slug);
     if mentions.is_empty() {
         return None;
     }
-    let mut cut: Vec<Range<usize>> = mentions.into_iter().map(|range| with_wrapping(body, range)).collect();
-    cut.extend(map.dropped);
-    cut.sort_by_key(|range| range.start);
+    let mut cuts: Vec<Range<usize>> = Vec::new();
+    for mention in mentions {
+        let (cut, closing) = cuts_for(body, mention);
+        cuts.push(cut);
+        cuts.extend(closing);
+    }
+    cuts.extend(visible.foreign.into_iter().map(|range| without_gap(body, range)));
+    cuts.sort_by_key(|range| range.start);
     let mut message = String::with_capacity(body.len());
     let mut position = 0;
-    for range in cut {
-        if range.start > position {
-            message.push_str(&body[position..range.start]);
-        }
-        position = position.max(range.end);
+    for cut in cuts {
+        message.push_str(&body[position..cut.start.max(position)]);
+        position = position.max(cut.end);
     }
     message.push_str(&body[position..]);
-    Some(tidy(&message))
+    Some(message.trim().to_owned())
 }
 
-/// Which parts of a Markdown text are what.
-struct Map {
-    /// Byte ranges of ordinary text, where a mention counts.
-    plain: Vec<Range<usize>>,
-    /// Byte ranges that are not part of the message: quotes and HTML comments.
-    dropped: Vec<Range<usize>>,
-}
-
-impl Map {
-    fn of(body: &str) -> Self {
-        let mut map = Map { plain: Vec::new(), dropped: Vec::new() };
-        let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-        let (mut quote, mut silent) = (0usize, 0usize);
-        for (event, range) in Parser::new_ext(body, options).into_offset_iter() {
-            match event {
-                Event::Start(Tag::BlockQuote(_)) => {
-                    if quote == 0 {
-                        map.dropped.push(range);
-                    }
-                    quote += 1;
-                }
-                Event::End(TagEnd::BlockQuote(_)) => quote -= 1,
-                Event::Start(Tag::CodeBlock(_) | Tag::Image { .. }) => silent += 1,
-                Event::End(TagEnd::CodeBlock | TagEnd::Image) => silent -= 1,
-                Event::Start(Tag::HtmlBlock) if body[range.clone()].trim_start().starts_with("<!--") => {
-                    map.dropped.push(range);
-                }
-                Event::InlineHtml(html) if html.starts_with("<!--") => map.dropped.push(range),
-                Event::Text(_) if quote == 0 && silent == 0 => map.plain.push(range),
-                _ => {}
+fn mentions(text: &str, slug: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    for word in text.split_inclusive(|c: char| c.is_whitespace() || c == MASK) {
+        let url = if word.starts_with("www.") { Some(0) } else { word.find("://") };
+        for (at, _) in word.match_indices('@') {
+            let end = at + 1 + slug.len();
+            let named = word.get(at + 1..end).is_some_and(|login| login.eq_ignore_ascii_case(slug));
+            if named && url.is_none_or(|url| at < url) && begins_login(&word[..at]) && ends_login(&word[end..]) {
+                found.push(start + at..start + end);
             }
         }
-        map
+        start += word.len();
     }
+    found
+}
 
-    fn is_plain(&self, range: &Range<usize>) -> bool {
-        // Text may arrive in pieces (`@bot` and `-dev`); each byte has to lie in one of them.
-        range.clone().all(|byte| self.plain.iter().any(|plain| plain.contains(&byte)))
+/// Not inside an e-mail address or a path.
+fn begins_login(before: &str) -> bool {
+    !before.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '@'))
+}
+
+/// Not inside a longer login, a domain, a team (`@bot/team`) or the login of an App (`@bot[bot]`).
+fn ends_login(after: &str) -> bool {
+    let mut rest = after.chars();
+    match rest.next() {
+        Some(c) if c.is_ascii_alphanumeric() => false,
+        Some('-' | '_' | '/' | '@') => false,
+        Some('[') => !after.get(..5).is_some_and(|suffix| suffix.eq_ignore_ascii_case("[bot]")),
+        Some('.') => !rest.next().is_some_and(|c| c.is_ascii_alphanumeric()),
+        Some(_) | None => true,
     }
 }
 
-fn mentions(body: &str, slug: &str, map: &Map) -> Vec<Range<usize>> {
-    let needle = format!("@{}", slug.to_ascii_lowercase());
-    let haystack = body.to_ascii_lowercase();
-    haystack
-        .match_indices(&needle)
-        .map(|(start, found)| start..start + found.len())
-        .filter(|range| stands_alone(body, range) && map.is_plain(range))
-        .collect()
+/// What to take out for one mention: itself, with the signs around it and the punctuation that joined it to the request;
+/// and, when a sign opened just before it wraps the rest of the line, where that sign closes.
+fn cuts_for(body: &str, mention: Range<usize>) -> (Range<usize>, Option<Range<usize>>) {
+    let mention = with_wrapping(body, mention);
+    let line_start = body[..mention.start].rfind('\n').map_or(0, |found| found + 1);
+    let prefix = body[line_start..mention.start].trim_start();
+    let joined = mention.end + joint(&body[mention.end..]);
+    if prefix.trim_end().trim_start_matches(['#', '.']).is_empty() {
+        return (line_start..joined, None);
+    }
+    let closers: Option<String> = prefix.chars().rev().map(closer_of).collect();
+    let Some(closers) = closers else { return (without_gap(body, mention), None) };
+    let line_end = mention.end + body[mention.end..].lines().next().unwrap_or_default().trim_end().len();
+    if !body[joined.min(line_end)..line_end].ends_with(&closers) {
+        return (mention.start..joined, None);
+    }
+    (line_start..joined, Some(line_end - closers.len()..line_end))
 }
 
-/// A whole login: not inside an e-mail address, a URL, a longer login, a team (`@bot/team`) or an app login (`@bot[bot]`).
-fn stands_alone(body: &str, range: &Range<usize>) -> bool {
-    let before = body[..range.start].chars().next_back();
-    let mut after = body[range.end..].chars();
-    let begins =
-        before.is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '_' | '-' | '.' | '/' | '@' | '+' | '`' | '\\'));
-    let ends = match after.next() {
-        None => true,
-        Some(c) if c.is_alphanumeric() => false,
-        Some('-' | '_' | '/' | '[' | '@') => false,
-        Some('.') => !after.next().is_some_and(char::is_alphanumeric),
-        Some(_) => true,
-    };
-    begins && ends
-}
-
-/// Extends the range over a pair of signs around it: `**@bot**`, `(@bot)`.
+/// Extends the range over pairs of signs directly around it: `**@bot**`, `(@bot)`.
 fn with_wrapping(body: &str, mut range: Range<usize>) -> Range<usize> {
-    loop {
-        let before = body[..range.start].chars().next_back();
-        let after = body[range.end..].chars().next();
-        match (before, after) {
-            (Some('*'), Some('*')) | (Some('_'), Some('_')) | (Some('('), Some(')')) | (Some('~'), Some('~')) => {
-                range = range.start - 1..range.end + 1;
-            }
-            _ => return range,
-        }
+    while let (Some(before), Some(after)) = (body[..range.start].chars().next_back(), body[range.end..].chars().next())
+        && closer_of(before) == Some(after)
+    {
+        range = range.start - before.len_utf8()..range.end + after.len_utf8();
+    }
+    range
+}
+
+fn closer_of(opener: char) -> Option<char> {
+    match opener {
+        '(' => Some(')'),
+        '[' => Some(']'),
+        '“' => Some('”'),
+        '«' => Some('»'),
+        '*' | '_' | '~' | '"' | '\'' => Some(opener),
+        _ => None,
     }
 }
 
-/// Without blank edges and without the punctuation that followed the mention.
-fn tidy(message: &str) -> String {
-    let joining = |c: char| c.is_whitespace() || matches!(c, ',' | ':' | ';' | '.' | '!' | '?' | '#' | '"');
-    message.trim_start_matches(joining).trim_end().to_owned()
+/// Length of what joins a mention to its request: punctuation directly behind it, blanks, and a dash of its own.
+fn joint(after: &str) -> usize {
+    let blank = [' ', '\t'];
+    let rest = after.trim_start_matches([',', ':', ';', '.', '!', '?', '…']).trim_start_matches(blank);
+    let dash = rest.strip_prefix(['-', '–', '—']).filter(|rest| rest.starts_with(blank));
+    after.len() - dash.map_or(rest, |rest| rest.trim_start_matches(blank)).len()
+}
+
+/// Takes one of two blanks along, so that no gap stays.
+fn without_gap(body: &str, range: Range<usize>) -> Range<usize> {
+    let follows = body[range.end..].chars().next();
+    let closes = follows.is_none_or(|c| c.is_whitespace() || matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | ')'));
+    match closes && body[..range.start].ends_with([' ', '\t']) {
+        true => range.start - 1..range.end,
+        false => range,
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +161,10 @@ mod tests {
             "https://x.test/@bot/y",
             "![@bot](a.png)",
             "me@bot",
+            "[ask @bot](https://x.test)",
+            "https://x.test/?to=@bot",
+            "<code>@bot fix</code>",
+            "@bot.example",
         ] {
             assert_eq!(message(body), None, "{body}");
         }
@@ -162,7 +174,10 @@ mod tests {
     fn punctuation_and_case_do_not_hide_a_mention() {
         for (body, expected) in [
             ("(@bot) check?", "check?"),
-            ("\"@bot help\"", "help\""),
+            ("\"@bot help\"", "help"),
+            ("**@bot fix** it", "**fix** it"),
+            ("* @bot fix *now*", "* fix *now*"),
+            ("**@bot fix it**", "fix it"),
             ("cc:@bot", "cc:"),
             ("please,@bot fix", "please, fix"),
             ("**@bot** fix", "fix"),
@@ -170,7 +185,11 @@ mod tests {
             ("@BOT: fix", "fix"),
             ("@bot, fix", "fix"),
             ("## @bot fix", "fix"),
-            ("fix this @bot.", "fix this ."),
+            ("fix this @bot.", "fix this."),
+            ("fix @bot this", "fix this"),
+            ("- @bot fix", "- fix"),
+            ("请@bot修复", "请修复"),
+            (".@bot fix", "fix"),
             ("@bot", ""),
         ] {
             assert_eq!(message(body).as_deref(), Some(expected), "{body}");
@@ -180,19 +199,35 @@ mod tests {
     #[test]
     fn a_quote_above_is_not_part_of_the_message() {
         assert_eq!(message("> @bot shall I push?\n\n@bot yes, push").as_deref(), Some("yes, push"));
-        assert_eq!(message("@bot fix <!-- secretly --> it").as_deref(), Some("fix  it"));
+        assert_eq!(message("@bot fix <!-- secretly --> it").as_deref(), Some("fix it"));
+    }
+
+    #[test]
+    fn only_punctuation_that_joins_is_stripped() {
+        for (body, expected) in [
+            ("@bot #5 please", "#5 please"),
+            ("@bot .env is missing", ".env is missing"),
+            ("@bot \"quoted\" text", "\"quoted\" text"),
+            ("@bot: – /status", "/status"),
+            ("Hello.\n\n@bot, fix it", "Hello.\n\nfix it"),
+        ] {
+            assert_eq!(message(body).as_deref(), Some(expected), "{body}");
+        }
     }
 
     #[test]
     fn several_mentions_are_one_message_and_code_stays() {
-        assert_eq!(message("@bot run `x` and @bot tell").as_deref(), Some("run `x` and  tell"));
+        assert_eq!(message("@bot run `x` and @bot tell").as_deref(), Some("run `x` and tell"));
         assert_eq!(message("@bot\n```\ncode\n```").as_deref(), Some("```\ncode\n```"));
     }
 
-    #[test]
-    fn odd_texts_do_not_panic() {
-        for body in ["", "@", "İ@bot ß", "@bot\u{0}", "\u{feff}@bot x", "|@bot|x|\n|-|-|\n"] {
-            let _ = message(body);
+    proptest::proptest! {
+        #[test]
+        fn any_text_gets_an_answer(body in "(@bot|@BOT|[`*_~>#<!\\-.,:()\\[\\]\"' \n\taä🚀]|<!--|-->|<code>|</code>|\r\n|\\PC){0,40}") {
+            if let Some(message) = message(&body) {
+                proptest::prop_assert!(message.len() <= body.len());
+                proptest::prop_assert!(body.to_ascii_lowercase().contains("@bot"));
+            }
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Whether an environment may be removed, what becomes of its branch, and otherwise every reason to keep it.
 
-use super::resolve::Validity;
 use crate::model::*;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! What a restart does with rows that were left in the middle of something.
 
-use super::resolve::Validity;
 use crate::model::*;
 
 /// What to do with an environment row found at start.

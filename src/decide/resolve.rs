@@ -2,17 +2,6 @@
 
 use crate::model::*;
 
-/// Whether a recorded worktree is really there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Validity {
-    /// Directory and registration exist, and both belong to the codebase's canonical repository.
-    Valid,
-    /// Directory or registration is gone.
-    Missing,
-    /// Something else stands at the path: another repository, a file, a link.
-    Foreign,
-}
-
 /// An environment row with what the disk says about it.
 #[derive(Clone, Debug)]
 pub struct Candidate {

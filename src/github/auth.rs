@@ -32,7 +32,7 @@ impl AppKey {
     }
 }
 
-/// What a token is good for. `None` as repository: whatever the installation reaches (only to ask which it is).
+/// What a token is good for. `None` as repository: for questions that are about none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Access {
     pub repository: Option<RepositoryId>,
@@ -41,6 +41,8 @@ pub(super) struct Access {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
+    /// Public facts: accounts.
+    Metadata,
     /// Read issues, pull requests and repository facts.
     Read,
     /// Write comments, reactions and pull requests.
@@ -54,6 +56,7 @@ pub(super) enum Scope {
 impl Scope {
     fn permissions(self) -> serde_json::Value {
         match self {
+            Scope::Metadata => json!({"metadata": "read"}),
             Scope::Read => json!({"contents": "read", "issues": "read", "pull_requests": "read", "metadata": "read"}),
             Scope::Talk => {
                 json!({"contents": "read", "issues": "write", "pull_requests": "write", "metadata": "read"})
@@ -103,7 +106,12 @@ impl InstallationClient {
             body["repository_ids"] = json!([repository]);
         }
         let path = format!("/app/installations/{}/access_tokens", self.id);
-        let minted: Minted = self.github.as_app(Method::POST, &path, Some(&body)).await?.json()?;
+        let minted = self.github.as_app(Method::POST, &path, Some(&body)).await.map_err(|error| match error {
+            // Whether a token was made is no matter: what it was for has not been sent.
+            GithubError::OutcomeUnknown => GithubError::Unreachable("no answer to the request for a token".to_owned()),
+            error => error,
+        });
+        let minted: Minted = minted?.json()?;
         let token = Token { secret: minted.token, expires_at: minted.expires_at.timestamp() };
         Ok(slot.insert(token).secret.clone())
     }
@@ -121,7 +129,7 @@ impl InstallationClient {
     pub async fn git_credential(&self, repository: RepositoryId, push: bool) -> Result<Credential, GithubError> {
         let scope = if push { Scope::Push } else { Scope::Fetch };
         let token = self.token(Access { repository: Some(repository), scope }).await?;
-        Ok(Credential { host: self.git_host().to_owned(), token })
+        Ok(Credential { host: self.git_host(), token })
     }
 }
 
@@ -149,6 +157,12 @@ struct UserAnswer {
     login: String,
 }
 
+#[derive(Deserialize)]
+struct InstallationAnswer {
+    id: i64,
+    suspended_at: Option<String>,
+}
+
 impl Github {
     /// Asks GitHub who this App is. Without this answer nothing starts: it is how own comments are recognised.
     pub async fn app(&self) -> Result<AppIdentity, GithubError> {
@@ -156,9 +170,27 @@ impl Github {
         if app.slug.is_empty() {
             return Err(GithubError::BadAnswer("the App has no slug".to_owned()));
         }
-        let path = format!("/users/{}%5Bbot%5D", app.slug);
-        let bot: UserAnswer = self.as_app(Method::GET, &path, None).await?.json()?;
+        let bot = self.bot_account(&app.slug).await?;
         let bot = Person { id: UserId(bot.id), login: bot.login, is_bot: true };
         Ok(AppIdentity { app_id: app.id, name: app.name.unwrap_or_else(|| app.slug.clone()), slug: app.slug, bot })
+    }
+
+    /// Accounts are shown to installations (a private Enterprise Server shows them to nobody else) and on github.com to
+    /// anybody; only App endpoints are promised to take the App's own JWT, so it comes last.
+    async fn bot_account(&self, slug: &str) -> Result<UserAnswer, GithubError> {
+        let path = format!("/users/{slug}%5Bbot%5D");
+        let known = self.as_app(Method::GET, "/app/installations?per_page=100", None).await?;
+        let known: Vec<InstallationAnswer> = known.json()?;
+        if let Some(installation) = known.iter().find(|installation| installation.suspended_at.is_none()) {
+            let client = self.installation(InstallationId(installation.id));
+            let access = Access { repository: None, scope: Scope::Metadata };
+            return client.request(access, Method::GET, &path, None).await?.json();
+        }
+        match self.as_anybody(&path).await {
+            Err(GithubError::Unauthorized | GithubError::RateLimited { .. }) => {
+                self.as_app(Method::GET, &path, None).await?.json()
+            }
+            answer => answer?.json(),
+        }
     }
 }

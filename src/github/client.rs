@@ -1,13 +1,13 @@
 //! The one door to GitHub's API: octocrab underneath, one place for time limits, retries, redirects and errors.
 //!
 //! Reads are repeated on server errors; writes never are, because the first try may have had its effect. Redirects are
-//! not followed, so requests only ever reach the configured hosts.
+//! followed on the configured API host only (a renamed repository), so credentials never reach another one.
 
 use super::auth::{Access, AppKey, Tokens};
 use super::error::GithubError;
 use crate::model::*;
 use octocrab::Octocrab;
-use reqwest::{Method, StatusCode, header::HeaderMap};
+use reqwest::{Method, StatusCode, Url, header::HeaderMap};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -18,6 +18,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Reads are tried this often in all, with growing pauses.
 const READ_TRIES: u32 = 3;
 const READ_PAUSE: Duration = Duration::from_millis(250);
+const MAX_REDIRECTS: u32 = 3;
+/// When GitHub asks for patience without saying how much. Source: "Rate limits for the REST API".
+pub(super) const UNNAMED_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: i64 = 3600;
 
 /// How to reach GitHub as the App.
 #[derive(Clone, Debug)]
@@ -45,7 +49,8 @@ pub(super) struct Inner {
     bare: Octocrab,
     /// The same for the GraphQL endpoint, which has another base.
     bare_graphql: Octocrab,
-    web_host: String,
+    api_url: Url,
+    web_url: Url,
     tokens: Tokens,
 }
 
@@ -69,27 +74,34 @@ impl Answer {
 }
 
 impl Github {
+    /// Checks the settings; asks nobody. Has to be called inside a Tokio runtime.
     pub fn new(settings: &GithubSettings) -> Result<Self, GithubError> {
+        let api_url = parse_url(&settings.api_url)?;
+        let web_url = parse_url(&settings.web_url)?;
         let transport = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(settings.timeout.unwrap_or(REQUEST_TIMEOUT))
             .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("treewarden/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(settings_error)?;
+            .user_agent(concat!("treewarden/", env!("CARGO_PKG_VERSION")));
+        // A proxy cannot reach this machine's own loopback.
+        let transport = if is_loopback(&api_url) { transport.no_proxy() } else { transport };
+        let transport = transport.build().map_err(settings_error)?;
         let key = AppKey::from_pem(&settings.private_key_pem)?;
-        let api_url = settings.api_url.trim_end_matches('/');
-        let graphql_base = api_url.strip_suffix("/v3").unwrap_or(api_url);
         let builder = |base: &str| Octocrab::builder().base_uri(base).map_err(settings_error);
-        let app = builder(api_url)?
+        let app = builder(api_url.as_str())?
             .app(settings.app_id.into(), key.0)
             .build_with_reqwest(transport.clone())
             .map_err(settings_error)?;
-        let bare = builder(api_url)?.build_with_reqwest(transport.clone()).map_err(settings_error)?;
-        let bare_graphql = builder(graphql_base)?.build_with_reqwest(transport).map_err(settings_error)?;
-        let web_host = host_of(&settings.web_url)?;
-        let inner = Inner { app, bare, bare_graphql, web_host, tokens: Tokens::default() };
+        let bare = builder(api_url.as_str())?.build_with_reqwest(transport.clone()).map_err(settings_error)?;
+        let graphql_base = graphql_base(&settings.api_url);
+        let bare_graphql = builder(&graphql_base)?.build_with_reqwest(transport).map_err(settings_error)?;
+        let inner = Inner { app, bare, bare_graphql, api_url, web_url, tokens: Tokens::default() };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Where git finds a repository, without credentials. Built from the configured host: no answer can point elsewhere.
+    pub fn clone_url(&self, name: &RepoName) -> String {
+        format!("{}/{name}.git", self.inner.web_url.as_str().trim_end_matches('/'))
     }
 
     pub fn installation(&self, id: InstallationId) -> InstallationClient {
@@ -98,18 +110,77 @@ impl Github {
 
     /// A request signed as the App itself.
     pub(super) async fn as_app(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, GithubError> {
-        send(&self.inner.app, method, path, body).await
+        self.send(&self.inner.app, method, path, body).await
+    }
+
+    /// A question anybody may ask.
+    pub(super) async fn as_anybody(&self, path: &str) -> Result<Answer, GithubError> {
+        self.send(&self.inner.bare, Method::GET, path, None).await
     }
 
     pub(super) fn tokens(&self) -> &Tokens {
         &self.inner.tokens
     }
+
+    /// Reads are tried again when GitHub or the way to it stumbles; writes go out once.
+    async fn send(
+        &self,
+        client: &Octocrab,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, GithubError> {
+        let tries = if method == Method::GET { READ_TRIES } else { 1 };
+        let mut tried = 1;
+        loop {
+            match self.send_following(client, &method, path, body).await {
+                Err(GithubError::Server { .. } | GithubError::Unreachable(_)) if tried < tries => {
+                    tokio::time::sleep(READ_PAUSE * 2u32.pow(tried - 1)).await;
+                    tried += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn send_following(
+        &self,
+        client: &Octocrab,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, GithubError> {
+        let mut path = path.to_owned();
+        for _ in 0..=MAX_REDIRECTS {
+            match send_once(client, method, &path, body).await? {
+                Reply::Answer(answer) => return Ok(answer),
+                Reply::Moved(target) => {
+                    path = self.on_this_host(&target).ok_or_else(|| gone(&path))?;
+                }
+            }
+        }
+        Err(gone(&path))
+    }
+
+    /// Path and query of a redirect's target, if it stays on the configured API host.
+    fn on_this_host(&self, target: &str) -> Option<String> {
+        let target = self.inner.api_url.join(target).ok()?;
+        (target.origin() == self.inner.api_url.origin()).then(|| match target.query() {
+            Some(query) => format!("{}?{query}", target.path()),
+            None => target.path().to_owned(),
+        })
+    }
 }
 
 impl InstallationClient {
     /// The host that git over HTTPS talks to, with its port when it is not the default one.
-    pub(super) fn git_host(&self) -> &str {
-        &self.github.inner.web_host
+    pub(super) fn git_host(&self) -> String {
+        let url = &self.github.inner.web_url;
+        let host = url.host_str().unwrap_or_default();
+        match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        }
     }
 
     /// A request with a token of this installation. A token that is no longer accepted is replaced once.
@@ -138,7 +209,7 @@ impl InstallationClient {
         for retried in [false, true] {
             let token = self.token(access).await?;
             let client = octocrab.user_access_token(token.clone()).map_err(settings_error)?;
-            match send(&client, method.clone(), path, body).await {
+            match self.github.send(&client, method.clone(), path, body).await {
                 Err(GithubError::Unauthorized) if !retried => self.forget_token(access, &token).await,
                 outcome => return outcome,
             }
@@ -151,38 +222,39 @@ fn settings_error(error: impl std::fmt::Display) -> GithubError {
     GithubError::Settings(error.to_string())
 }
 
-fn host_of(url: &str) -> Result<String, GithubError> {
-    let parsed = reqwest::Url::parse(url).map_err(settings_error)?;
-    let host = parsed.host_str().ok_or_else(|| GithubError::Settings(format!("{url} names no host")))?;
-    Ok(match parsed.port() {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
-    })
-}
-
-async fn send(client: &Octocrab, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, GithubError> {
-    let tries = if method == Method::GET { READ_TRIES } else { 1 };
-    let mut last = GithubError::OutcomeUnknown;
-    for attempt in 0..tries {
-        if attempt > 0 {
-            tokio::time::sleep(READ_PAUSE * 2u32.pow(attempt - 1)).await;
-        }
-        match send_once(client, &method, path, body).await {
-            Err(error @ (GithubError::Server { .. } | GithubError::Unreachable(_) | GithubError::BadAnswer(_))) => {
-                last = error;
-            }
-            outcome => return outcome,
-        }
+fn parse_url(text: &str) -> Result<Url, GithubError> {
+    let wrong = |why: &str| GithubError::Settings(format!("{text:?} is not the address of a GitHub: {why}"));
+    let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+    if url.host_str().is_none() || !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("expected https://<host>"));
     }
-    Err(last)
+    Ok(url)
 }
 
-async fn send_once(
-    client: &Octocrab,
-    method: &Method,
-    path: &str,
-    body: Option<&Value>,
-) -> Result<Answer, GithubError> {
+/// GraphQL lives beside the REST API of an Enterprise Server (`/api/graphql`), and below it elsewhere.
+fn graphql_base(api_url: &str) -> String {
+    let api_url = api_url.trim_end_matches('/');
+    match api_url.strip_suffix("/api/v3") {
+        Some(server) => format!("{server}/api"),
+        None => api_url.to_owned(),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host_str() {
+        Some("localhost" | "[::1]") => true,
+        Some(host) => host.parse().is_ok_and(|address: std::net::Ipv4Addr| address.is_loopback()),
+        None => false,
+    }
+}
+
+enum Reply {
+    Answer(Answer),
+    /// The same request is to be made there.
+    Moved(String),
+}
+
+async fn send_once(client: &Octocrab, method: &Method, path: &str, body: Option<&Value>) -> Result<Reply, GithubError> {
     let sent = match *method {
         Method::GET => client._get(path).await,
         Method::POST => client._post(path, body).await,
@@ -195,7 +267,12 @@ async fn send_once(
     let (status, headers) = (response.status(), response.headers().clone());
     let body = client.body_to_string(response).await.map_err(|error| transport_error(&error, reading))?;
     if status.is_success() {
-        return Ok(Answer { headers, body });
+        return Ok(Reply::Answer(Answer { headers, body }));
+    }
+    // 301 and 302 do not say whether a write keeps its method; 307 and 308 do.
+    let repeatable = matches!(status.as_u16(), 307 | 308) || reading && matches!(status.as_u16(), 301 | 302);
+    if let Some(target) = headers.get("location").filter(|_| repeatable).and_then(|target| target.to_str().ok()) {
+        return Ok(Reply::Moved(target.to_owned()));
     }
     Err(refusal(status, &headers, &body, path))
 }
@@ -228,24 +305,74 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &str, path: &str) -> G
         401 => GithubError::Unauthorized,
         403 | 429 => match wait_asked_for(headers, body) {
             Some(retry_after) => GithubError::RateLimited { retry_after },
-            None if status.as_u16() == 429 => GithubError::RateLimited { retry_after: Duration::from_secs(60) },
+            None if status.as_u16() == 429 => GithubError::RateLimited { retry_after: UNNAMED_WAIT },
             None => GithubError::Forbidden(message()),
         },
-        404 | 410 | 451 => GithubError::NotFound(path.split('?').next().unwrap_or_default().to_owned()),
-        301 | 302 | 307 | 308 => GithubError::NotFound(format!("{path} under this name any more")),
+        404 | 410 | 451 | 301 | 302 | 307 | 308 => gone(path),
         500..=599 => GithubError::Server { status: status.as_u16() },
         _ => GithubError::Invalid(message()),
     }
 }
 
+fn gone(path: &str) -> GithubError {
+    GithubError::NotFound(path.split('?').next().unwrap_or_default().to_owned())
+}
+
 fn wait_asked_for(headers: &HeaderMap, body: &str) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<i64>().ok();
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |name: &str| text(name)?.parse::<i64>().ok();
+    let wait = |seconds: i64| Duration::from_secs(seconds.clamp(1, LONGEST_WAIT).unsigned_abs());
     if let Some(seconds) = number("retry-after") {
-        return Some(Duration::from_secs(seconds.clamp(1, 3600) as u64));
+        return Some(wait(seconds));
     }
     if number("x-ratelimit-remaining") == Some(0) {
-        let reset = number("x-ratelimit-reset").unwrap_or_default() - chrono::Utc::now().timestamp();
-        return Some(Duration::from_secs(reset.clamp(1, 3600) as u64));
+        // By GitHub's own clock: ours may be wrong.
+        let now = text("date").and_then(|date| chrono::DateTime::parse_from_rfc2822(date).ok());
+        let left = number("x-ratelimit-reset").zip(now).map(|(reset, now)| wait(reset - now.timestamp()));
+        return Some(left.unwrap_or(UNNAMED_WAIT));
     }
-    body.contains("secondary rate limit").then_some(Duration::from_secs(60))
+    // Secondary limits without a header are told apart from other refusals only by the page they point to.
+    let parsed: Option<Value> = serde_json::from_str(body).ok();
+    let page = parsed.as_ref().and_then(|answer| answer["documentation_url"].as_str()).unwrap_or_default();
+    page.contains("rate-limit").then_some(UNNAMED_WAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn graphql_has_its_own_base_on_an_enterprise_server() {
+        assert_eq!(graphql_base("https://api.github.com"), "https://api.github.com");
+        assert_eq!(graphql_base("https://ghe.example/api/v3/"), "https://ghe.example/api");
+        assert_eq!(graphql_base("http://127.0.0.1:1/v3"), "http://127.0.0.1:1/v3");
+    }
+
+    #[test]
+    fn addresses_are_checked() {
+        for bad in ["", "github.com", "ftp://github.com", "file:///x", "https://"] {
+            assert!(matches!(parse_url(bad), Err(GithubError::Settings(_))), "{bad}");
+        }
+        assert!(is_loopback(&parse_url("http://127.0.0.1:9").unwrap()));
+        assert!(!is_loopback(&parse_url("https://api.github.com").unwrap()));
+    }
+
+    #[test]
+    fn waits_follow_githubs_headers_and_clock() {
+        let headers = |pairs: &[(&'static str, &'static str)]| -> HeaderMap {
+            pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+        };
+        let seconds = |pairs: &[_], body: &str| wait_asked_for(&headers(pairs), body).map(|wait| wait.as_secs());
+        assert_eq!(seconds(&[("retry-after", "7")], ""), Some(7));
+        assert_eq!(seconds(&[("retry-after", "-7")], ""), Some(1));
+        assert_eq!(seconds(&[("retry-after", "999999")], ""), Some(3600));
+        let reset = ("x-ratelimit-reset", "1772323230");
+        let date = ("date", "Sun, 01 Mar 2026 00:00:00 GMT");
+        assert_eq!(seconds(&[("x-ratelimit-remaining", "0"), reset, date], ""), Some(30));
+        assert_eq!(seconds(&[("x-ratelimit-remaining", "0"), reset], ""), Some(60));
+        assert_eq!(seconds(&[("x-ratelimit-remaining", "4"), reset, date], ""), None);
+        let page = r#"{"documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}"#;
+        assert_eq!(seconds(&[], page), Some(60));
+        assert_eq!(seconds(&[], "<html>"), None);
+    }
 }

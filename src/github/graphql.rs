@@ -1,7 +1,7 @@
 //! What only GraphQL tells: which issues a pull request closes, and the other way round.
 
 use super::auth::{Access, Scope};
-use super::client::InstallationClient;
+use super::client::{InstallationClient, UNNAMED_WAIT};
 use super::error::GithubError;
 use crate::model::*;
 use serde::Deserialize;
@@ -83,10 +83,7 @@ impl InstallationClient {
             let variables = json!({"owner": name.owner(), "name": name.name(), "number": number, "cursor": cursor});
             let answer = self.graphql_request(access, &json!({"query": query, "variables": variables})).await?;
             let answer: Value = answer.json()?;
-            let page = answer.pointer(at).filter(|page| !page.is_null()).ok_or_else(|| {
-                let reason = answer.pointer("/errors/0/message").and_then(Value::as_str).unwrap_or("no data");
-                GithubError::BadAnswer(reason.to_owned())
-            })?;
+            let page = answer.pointer(at).filter(|page| !page.is_null()).ok_or_else(|| refusal(&answer))?;
             let page = Page::deserialize(page).map_err(|error| GithubError::BadAnswer(error.to_string()))?;
             found.extend(page.nodes.into_iter().flatten().map(|node| LinkedThread {
                 repository: RepositoryId(node.repository.database_id),
@@ -98,5 +95,17 @@ impl InstallationClient {
             }
         }
         Ok(found)
+    }
+}
+
+/// Sorts an answer without the data we asked for. GraphQL sends its errors with status 200.
+fn refusal(answer: &Value) -> GithubError {
+    let first = |field: &str| answer.pointer(&format!("/errors/0/{field}")).and_then(Value::as_str);
+    let message = first("message").unwrap_or("no data").to_owned();
+    match first("type") {
+        Some("NOT_FOUND") => GithubError::NotFound(message),
+        Some("FORBIDDEN") => GithubError::Forbidden(message),
+        Some("RATE_LIMITED") => GithubError::RateLimited { retry_after: UNNAMED_WAIT },
+        Some(_) | None => GithubError::BadAnswer(message),
     }
 }

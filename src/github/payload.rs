@@ -45,13 +45,17 @@ pub fn is_known(event: &str) -> bool {
 }
 
 /// Understands one delivery. What lacks a field it needs becomes [`Event::Nothing`] with the reason.
+///
+/// Headers are not covered by the signature: a body that was sent as another event than `event` counts for nothing.
 pub fn understand(event: &str, body: &[u8]) -> Result<Event, BadPayload> {
     let body = parse(body)?;
+    if !body.fits(event) {
+        return Ok(Event::Nothing(format!("the body is not that of the event {event:?}")));
+    }
     let action = body.action.clone().unwrap_or_default();
     let understood = match event {
         "issues" | "pull_request" => thread_event(&body, &action),
-        "issue_comment" => comment_event(&body, &action, body.comment.as_ref()),
-        "pull_request_review_comment" => comment_event(&body, &action, body.comment.as_ref()),
+        "issue_comment" | "pull_request_review_comment" => comment_event(&body, &action),
         "pull_request_review" => review_event(&body, &action),
         "installation" => installation_event(&body, &action),
         "installation_repositories" => repositories_event(&body),
@@ -75,29 +79,51 @@ fn thread_event(body: &Body, action: &str) -> Understood {
     let thread = thread(body)?;
     let shape = body.pull_request.as_ref().or(body.issue.as_ref()).ok_or("no issue or pull request")?;
     match action {
-        "opened" => Ok(Event::Written(thread_message(thread, shape)?)),
-        "edited" => {
-            let previous = previous_body(body);
-            Ok(Event::Edited { message: thread_message(thread, shape)?, previous, editor: person(&body.sender)? })
+        "opened" if body.changes.as_ref().is_some_and(|changes| changes.old_issue.is_some()) => {
+            Err("it was transferred from another repository, nobody wrote it just now")
         }
+        "opened" => Ok(Event::Written(thread_message(thread, shape)?)),
+        "edited" => edited(body, thread_message(thread, shape)?),
         "closed" => {
             let merged = shape.merged == Some(true);
             let head = shape.head.as_ref().and_then(|head| head.sha.as_deref());
             let merged_head = head.filter(|_| merged).and_then(|sha| CommitSha::new(sha).ok());
-            Ok(Event::Closed { thread, merged_head, by: person(&body.sender)? })
+            Ok(Event::Closed { thread, merged_head, by: actor(body) })
         }
-        "reopened" => Ok(Event::Reopened { thread, by: person(&body.sender)? }),
+        "reopened" => Ok(Event::Reopened { thread, by: actor(body) }),
         "synchronize" => {
             let head = shape.head.as_ref().and_then(|head| head.sha.as_deref()).ok_or("no head commit")?;
             Ok(Event::HeadMoved { thread, head: CommitSha::new(head).map_err(|_| "no head commit")? })
         }
+        "transferred" => Ok(Event::Nothing(transferred(body, &thread))),
         _ => Err("nothing to do for this action"),
     }
 }
 
-fn comment_event(body: &Body, action: &str, comment: Option<&Comment>) -> Understood {
+/// An edit of the text. Edits of a title or a base branch bring no text to answer.
+fn edited(body: &Body, message: Message) -> Understood {
+    let change = body.changes.as_ref().and_then(|changes| changes.body.as_ref()).ok_or("its text did not change")?;
+    // GitHub names no earlier text when there was none.
+    let previous = Some(change.from.clone().unwrap_or_default());
+    Ok(Event::Edited { message, previous, editor: person(&body.sender)? })
+}
+
+/// In words, where an issue went: its work stays where it is.
+fn transferred(body: &Body, thread: &ThreadRef) -> String {
+    let changes = body.changes.as_ref();
+    let repository = changes.and_then(|c| c.new_repository.as_ref()).and_then(|r| r.full_name.as_deref());
+    let number = changes.and_then(|c| c.new_issue.as_ref()).and_then(|i| i.number);
+    match (repository, number) {
+        (Some(repository), Some(number)) => {
+            format!("#{} was transferred to {repository}#{number}; its work stays here", thread.number)
+        }
+        _ => format!("#{} was transferred to another repository; its work stays here", thread.number),
+    }
+}
+
+fn comment_event(body: &Body, action: &str) -> Understood {
     let thread = thread(body)?;
-    let comment = comment.ok_or("no comment")?;
+    let comment = body.comment.as_ref().ok_or("no comment")?;
     let id = CommentId(comment.id.ok_or("no comment id")?);
     let source = match (&comment.path, &body.issue) {
         (Some(path), None) => MessageSource::ReviewComment {
@@ -111,10 +137,7 @@ fn comment_event(body: &Body, action: &str, comment: Option<&Comment>) -> Unders
     };
     match action {
         "created" => Ok(Event::Written(message(thread, source, comment)?)),
-        "edited" => {
-            let message = message(thread, source, comment)?;
-            Ok(Event::Edited { message, previous: previous_body(body), editor: person(&body.sender)? })
-        }
+        "edited" => edited(body, message(thread, source, comment)?),
         "deleted" => Ok(Event::Deleted { thread, source }),
         _ => Err("nothing to do for this action"),
     }
@@ -126,10 +149,7 @@ fn review_event(body: &Body, action: &str) -> Understood {
     let source = MessageSource::Review { id: CommentId(review.id.ok_or("no review id")?) };
     match action {
         "submitted" => Ok(Event::Written(message(thread, source, review)?)),
-        "edited" => {
-            let message = message(thread, source, review)?;
-            Ok(Event::Edited { message, previous: previous_body(body), editor: person(&body.sender)? })
-        }
+        "edited" => edited(body, message(thread, source, review)?),
         _ => Err("nothing to do for this action"),
     }
 }
@@ -157,6 +177,11 @@ fn repositories_event(body: &Body) -> Understood {
 fn repository_event(body: &Body, action: &str) -> Understood {
     match action {
         "renamed" | "transferred" | "edited" => Ok(Event::Renamed { repository: repository(body)? }),
+        "deleted" => {
+            let gone = repository(body)?;
+            let access = Access::Repositories { added: Vec::new(), removed: vec![(gone.id, gone.name)] };
+            Ok(Event::Installation { installation: gone.installation, access })
+        }
         _ => Err("nothing to do for this action"),
     }
 }
@@ -214,8 +239,10 @@ fn message(thread: ThreadRef, source: MessageSource, comment: &Comment) -> Resul
     })
 }
 
-fn previous_body(body: &Body) -> Option<String> {
-    body.changes.as_ref()?.body.as_ref()?.from.clone()
+/// Who did it; GitHub's stand-in for deleted accounts when it does not say.
+fn actor(body: &Body) -> Person {
+    let ghost = || Person { id: UserId(0), login: "ghost".to_owned(), is_bot: false };
+    person(&body.sender).unwrap_or_else(|_| ghost())
 }
 
 /// Deleted accounts arrive as `null` ("ghost"): nobody who could be answered.

@@ -31,7 +31,7 @@ pub enum BadSignature {
     Wrong,
 }
 
-/// Checks `header` against `body` in constant time.
+/// Checks `header` against `body` in constant time. An empty secret accepts nothing: anybody could sign with it.
 pub fn verify<B: AsRef<[u8]>>(
     secret: &SecretString,
     header: Option<&str>,
@@ -40,6 +40,9 @@ pub fn verify<B: AsRef<[u8]>>(
     let digits = header.ok_or(BadSignature::Missing)?.strip_prefix("sha256=").ok_or(BadSignature::Malformed)?;
     let claimed: [u8; 32] =
         hex::decode(digits).ok().and_then(|bytes| bytes.try_into().ok()).ok_or(BadSignature::Malformed)?;
+    if secret.expose_secret().is_empty() {
+        return Err(BadSignature::Wrong);
+    }
     mac(secret, body.as_ref()).verify_slice(&claimed).map_err(|_| BadSignature::Wrong)?;
     Ok(Verified(body))
 }
@@ -82,6 +85,12 @@ mod tests {
         for header in ["", "sha256=", "sha1=0000000000000000000000000000000000000000", "sha256=zz", "sha256=abc"] {
             assert_eq!(check(Some(header)), BadSignature::Malformed);
         }
+    }
+
+    #[test]
+    fn an_empty_secret_accepts_nothing() {
+        let secret = SecretString::from("");
+        assert_eq!(verify(&secret, Some(&sign(&secret, b"x")), &b"x"[..]).unwrap_err(), BadSignature::Wrong);
     }
 
     /// The example of GitHub's documentation.

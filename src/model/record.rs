@@ -139,6 +139,9 @@ pub struct RunRequest {
     pub text: String,
     pub source: MessageSource,
     pub url: String,
+    /// By the platform's clock; comments after it are no background to it.
+    #[serde(default)]
+    pub written_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

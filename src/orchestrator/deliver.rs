@@ -2,7 +2,7 @@
 //! is true. Each step looks first whether it was done already, so a restart repeats all of them safely.
 
 use super::{Orchestrator, StepError, gather, prepare::Prepared, retry};
-use crate::agent::prompt::{PromptComment, PromptFacts};
+use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
 use crate::git::{CommitRequest, Ident, PushOutcome};
 use crate::model::*;
 use crate::reply::{answers, delivery};
@@ -126,44 +126,58 @@ impl Orchestrator {
         let client = self.client(codebase);
         let (id, name, number) = (codebase.github_id, &codebase.name, conversation.number);
         let issue = retry::patiently(|| async { Ok(client.issue(id, name, number).await?) }).await?;
-        let trigger = match &run.request.source {
-            MessageSource::IssueComment { id } => Some(*id),
-            MessageSource::ThreadBody | MessageSource::Review { .. } | MessageSource::ReviewComment { .. } => None,
-        };
         let mut comments = Vec::new();
         for comment in retry::patiently(|| async { Ok(client.comments(id, name, number).await?) }).await? {
-            // Only what stood there before the request, and nothing the service itself wrote.
-            let Some(author) = comment.author.filter(|author| author.id != self.parts().identity.bot.id) else { continue };
-            if trigger.is_some_and(|trigger| comment.id >= trigger) {
-                break;
-            }
-            let trusted = self.permission(codebase, &author).await? >= Permission::Write;
-            comments.push(PromptComment { author: author.login, trusted, body: comment.body });
+            // The request itself is the task; what the service wrote is no background.
+            let own = |author: &Person| author.id == self.parts().identity.bot.id;
+            let request = matches!(run.request.source, MessageSource::IssueComment { id } if id == comment.id);
+            let Some(author) = comment.author.filter(|author| !own(author) && !request) else { continue };
+            let author = self.author(codebase, author).await;
+            comments.push(Comment { id: comment.id, author, body: comment.body, created_at: comment.created_at });
         }
-        let diff_stat = match (&prepared.pull, &prepared.environment.base) {
-            (Some(pull), Some(base)) => match prepared.repository.tip(&base.remote_ref()).await? {
-                Some(base) => Some(prepared.repository.diff_stat(&base, &pull.head_sha).await?.to_string()),
-                None => None,
-            },
-            _ => None,
-        };
         Ok(PromptFacts {
             repository: name.clone(),
             branch: prepared.environment.branch.clone(),
             base: prepared.environment.base.clone(),
             work: gather::work_of(conversation),
-            requester: run.request.requester.login.clone(),
-            task: run.request.text.clone(),
-            source: run.request.source.clone(),
-            title: issue.title,
-            body: issue.body,
-            labels: issue.labels,
+            task: Task {
+                text: run.request.text.clone(),
+                requester: run.request.requester.clone(),
+                source: run.request.source.clone(),
+                written_at: run.request.written_at,
+            },
+            thread: Thread {
+                number,
+                kind: conversation.kind,
+                title: issue.title,
+                body: issue.body,
+                labels: issue.labels,
+                author: self.author(codebase, issue.author.unwrap_or_else(ghost)).await,
+            },
             comments,
-            diff_stat,
+            changes: self.changes(prepared).await?,
         })
+    }
+
+    async fn author(&self, codebase: &Codebase, person: Person) -> Author {
+        let permission = self.permission(codebase, &person).await.into();
+        Author { person, permission }
+    }
+
+    /// For pull requests: how far the head is from its base.
+    async fn changes(&self, prepared: &Prepared) -> Result<Option<Changes>, StepError> {
+        let (Some(pull), Some(base)) = (&prepared.pull, &prepared.environment.base) else { return Ok(None) };
+        let Some(base) = prepared.repository.tip(&base.remote_ref()).await? else { return Ok(None) };
+        let stat = prepared.repository.diff_stat(&base, &pull.head_sha).await?;
+        Ok(Some(Changes { files: stat.files, insertions: stat.insertions, deletions: stat.deletions }))
     }
 }
 
+/// GitHub's stand-in for deleted accounts.
+fn ghost() -> Person {
+    Person { id: UserId(10_137), login: "ghost".to_owned(), is_bot: false }
+}
+
 fn effect(run: &Run, what: &'static str) {
-    tracing::info!(target: "treewarden::effect", run.id = %run.id, "{what}");
+    tracing::info!(target: "treewarden::effect", { run.id = %run.id }, "{what}");
 }

@@ -3,7 +3,7 @@
 use super::{Orchestrator, StepError};
 use crate::command::closing;
 use crate::decide::cleanup::{BranchFacts, MergeProof, RemovalFacts, WorkInProgress};
-use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, ResolveFacts, Validity};
+use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, ResolveFacts};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::model::*;
@@ -51,7 +51,7 @@ impl Orchestrator {
         if let Some(permission) = self.inner.permissions.fresh(key, now) {
             return Ok(permission);
         }
-        let permission = self.client(codebase).permission(codebase.github_id, &codebase.name, &person.login).await?;
+        let permission = self.client(codebase).permission(codebase.github_id, &codebase.name, person).await?;
         self.inner.permissions.remember(key, permission, now);
         Ok(permission)
     }
@@ -162,7 +162,7 @@ impl Orchestrator {
             environment: environment.clone(),
             busy: self.store().environment_is_busy(environment.id).await?,
             open_conversations: others.map(|conversation| conversation.number).collect(),
-            foreign_lock: if usable { foreign_lock(repository, environment).await } else { Probe::Known(None) },
+            foreign_lock: if usable { worktree.foreign_lock().await } else { Probe::Known(None) },
             work: match usable {
                 true => work_in_progress(&worktree).await,
                 false => Probe::Unknown("there is no worktree to look at".to_owned()),
@@ -223,7 +223,7 @@ impl Orchestrator {
         if !repository.net_diff_empty(base_tip, tip).await? && repository.merge_adds_nothing(base_tip, tip).await? {
             return Ok(Some(MergeProof::ContentInBase { base }));
         }
-        let merged = self.client(codebase).merged_pull_request(codebase.github_id, &codebase.name, branch, tip).await?;
+        let merged = self.client(codebase).merged_pull_request(codebase.github_id, &codebase.name, branch, tip, &base).await?;
         Ok(merged.map(|number| MergeProof::PullRequest { number }))
     }
 
@@ -268,16 +268,6 @@ async fn pull_facts(repository: &Repository, pull: &PullRequest) -> Result<PullF
         head_gone,
         base: pull.base.clone(),
     })
-}
-
-/// A lock with another reason than ours is somebody else's.
-async fn foreign_lock(repository: &Repository, environment: &Environment) -> Probe<Option<String>> {
-    let entries = match repository.worktrees().await {
-        Ok(entries) => entries,
-        Err(error) => return Probe::Unknown(error.to_string()),
-    };
-    let entry = entries.into_iter().find(|entry| entry.path == environment.path);
-    Probe::Known(entry.and_then(|entry| entry.locked).filter(|reason| reason != crate::git::LOCK_REASON))
 }
 
 async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {

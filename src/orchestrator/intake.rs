@@ -188,6 +188,7 @@ impl Orchestrator {
                         text,
                         source: message.source,
                         url: message.url,
+                        written_at: message.written_at,
                     },
                 };
                 let run = self.store().insert_run(new, self.now()).await?;

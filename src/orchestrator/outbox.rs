@@ -13,7 +13,7 @@ impl Orchestrator {
         let Some(row) = self.store().claim_outgoing(self.node(), now, self.settings().lease).await? else {
             return Ok(false);
         };
-        tracing::info!(target: "treewarden::effect", outbox.key = %row.key, outbox.attempts = row.attempts, "send");
+        tracing::info!(target: "treewarden::effect", { outbox.key = %row.key, outbox.attempts = row.attempts }, "send");
         let sent = match self.store().load_codebase(row.codebase).await? {
             Some(codebase) => self.parts().platform.send(&codebase, &row).await,
             None => Err(SendError::Permanent("its repository is no longer known".to_owned())),

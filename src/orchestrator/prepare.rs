@@ -192,7 +192,7 @@ impl Orchestrator {
         environment: Environment,
         notes: &mut Notes,
     ) -> Result<Environment, StepError> {
-        tracing::info!(target: "treewarden::effect", environment.id = %environment.id, "create worktree");
+        tracing::info!(target: "treewarden::effect", { environment.id = %environment.id }, "create worktree");
         match self.make_worktree(repository, &environment, notes).await {
             Ok(start) => {
                 let active = Environment { state: EnvironmentState::Active, start: Some(start), ..environment };

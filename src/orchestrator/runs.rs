@@ -4,7 +4,7 @@
 //! delivering are repeated, a run whose agent was at work is marked interrupted.
 
 use super::{Orchestrator, StepError, prepare::Prepared};
-use crate::agent::{AgentEvent, Outcome, TurnEnd, TurnSpec, prompt};
+use crate::agent::{AgentEvent, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::model::*;
 use crate::reply::answers;
 use crate::store::NewOutgoing;
@@ -120,7 +120,7 @@ impl Orchestrator {
     async fn enter(&self, run: &mut Run, state: RunState) -> Result<(), StepError> {
         run.state = state;
         self.save(run).await?;
-        tracing::info!(target: "treewarden::effect", run.id = %run.id, run.state = %state, "run enters a stage");
+        tracing::info!(target: "treewarden::effect", { run.id = %run.id, run.state = %state }, "run enters a stage");
         self.publish(run, None).await
     }
 
@@ -159,20 +159,15 @@ impl Orchestrator {
         let environment = &prepared.environment;
         let home = &self.settings().home;
         let facts = self.prompt_facts(run, prepared).await?;
-        let mut env = vec![
-            ("TREEWARDEN_RUN_ID".to_owned(), run.id.to_string()),
-            ("TREEWARDEN_REPO".to_owned(), prepared.codebase.name.to_string()),
-            ("TREEWARDEN_ISSUE".to_owned(), prepared.conversation.number.to_string()),
-            ("TREEWARDEN_BRANCH".to_owned(), environment.branch.to_string()),
-        ];
-        env.extend(environment.base.as_ref().map(|base| ("TREEWARDEN_BASE".to_owned(), base.to_string())));
+        let (repository, thread) = (&prepared.codebase.name, prepared.conversation.number);
+        let env = work_env(repository, thread, &environment.branch, environment.base.as_ref());
         Ok(TurnSpec {
             run: run.id,
             cwd: environment.path.clone(),
             state_dir: home.join("agents").join(run.conversation.to_string()),
             prompt: prompt::render(&facts),
             env,
-            limits: self.settings().agent_limits.clone(),
+            limits: self.settings().agent_limits,
             log: self.log_path(run.id),
         })
     }
@@ -223,7 +218,7 @@ impl Orchestrator {
             return Err(StepError::LeaseLost);
         }
         metrics::counter!("treewarden_runs_total", "result" => run.state.as_str()).increment(1);
-        tracing::info!(target: "treewarden::effect", run.id = %run.id, run.state = %run.state, "run ended");
+        tracing::info!(target: "treewarden::effect", { run.id = %run.id, run.state = %run.state }, "run ended");
         self.inner.wake.outgoing.notify_one();
         self.inner.wake.runs.notify_one();
         Ok(())

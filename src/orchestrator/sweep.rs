@@ -187,7 +187,7 @@ impl Orchestrator {
         let Some(pending) = environment.metadata.removal.clone() else {
             return Ok(Swept::Kept(vec![Keep::InTransition]));
         };
-        tracing::info!(target: "treewarden::effect", environment.id = %environment.id, "remove worktree");
+        tracing::info!(target: "treewarden::effect", { environment.id = %environment.id }, "remove worktree");
         let request = RemoveRequest {
             environment: environment.id,
             path: environment.path.clone(),

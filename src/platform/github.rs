@@ -3,6 +3,18 @@
 use super::{Platform, SendError};
 use crate::github::{AppIdentity, Github, GithubError, InstallationClient, NewPullRequest};
 use crate::model::*;
+use std::time::Duration;
+
+/// GitHub's clock and ours may differ by this much when a comment is looked for by its time.
+const CLOCK_SLACK: Duration = Duration::from_secs(3600);
+const MENDING_PAUSE: Duration = Duration::from_secs(300);
+
+#[derive(Clone, Copy)]
+struct WantedComment<'a> {
+    number: ThreadNumber,
+    body: &'a str,
+    marker: &'a str,
+}
 
 pub struct GithubPlatform {
     github: Github,
@@ -20,20 +32,20 @@ impl GithubPlatform {
         client: &InstallationClient,
         codebase: &Codebase,
         row: &OutboxRow,
-        number: ThreadNumber,
-        body: &str,
-        marker: &str,
+        comment: &WantedComment<'_>,
     ) -> Result<i64, GithubError> {
-        let (id, name) = (codebase.github_id, &codebase.name);
-        let mut known = row.remote_id.map(CommentId);
-        if known.is_none() && row.attempts > 1 {
-            known = client.find_comment(id, name, number, marker, self.identity.bot.id).await?;
-        }
-        if let Some(comment) = known {
-            match client.update_comment(id, name, comment, body).await {
+        let (id, name, WantedComment { number, body, marker }) = (codebase.github_id, &codebase.name, *comment);
+        if let Some(known) = row.remote_id {
+            match client.update_comment(id, name, CommentId(known), body).await {
                 // Somebody deleted it: say it again.
                 Err(GithubError::NotFound(_)) => {}
-                outcome => return outcome.map(|()| comment.0),
+                outcome => return outcome.map(|()| known),
+            }
+        }
+        if row.attempts > 1 {
+            let (bot, since) = (self.identity.bot.id, row.created_at.minus(CLOCK_SLACK));
+            if let Some(found) = client.find_comment(id, name, number, marker, bot, since).await? {
+                return client.update_comment(id, name, found, body).await.map(|()| found.0);
             }
         }
         client.create_comment(id, name, number, body).await.map(|comment| comment.0)
@@ -53,7 +65,14 @@ impl GithubPlatform {
         if let Some(open) = client.find_open_pull_request(id, name, new.head).await? {
             return Ok(open.number.0);
         }
-        client.create_pull_request(id, name, new).await.map(|number| number.0)
+        let created = match client.create_pull_request(id, name, new).await {
+            // Not every plan has drafts, and GitHub says so in no other way; an open pull request is better than none.
+            Err(GithubError::Invalid(_)) if new.draft => {
+                client.create_pull_request(id, name, &NewPullRequest { draft: false, ..*new }).await
+            }
+            created => created,
+        };
+        created.map(|number| number.0)
     }
 }
 
@@ -70,16 +89,19 @@ impl Platform for GithubPlatform {
                 client.react(codebase.github_id, &codebase.name, *number, source, content).await.map(|()| None)
             }
             Outgoing::Comment { number, body, marker } => {
-                self.comment(&client, codebase, row, *number, body, marker).await.map(Some)
+                let wanted = WantedComment { number: *number, body, marker };
+                self.comment(&client, codebase, row, &wanted).await.map(Some)
             }
             Outgoing::PullRequest { head, base, title, body, draft } => {
                 let new = NewPullRequest { head, base, title, body, draft: *draft };
                 self.pull_request(&client, codebase, row, &new).await.map(Some)
             }
         };
-        sent.map_err(|error| match error.is_transient() {
-            true => SendError::Retry { after: error.retry_after(), why: error.to_string() },
-            false => SendError::Permanent(error.to_string()),
+        sent.map_err(|error| match error {
+            // Somebody has to mend the App's key or clock; what there is to say waits for it.
+            GithubError::Unauthorized => SendError::Retry { after: Some(MENDING_PAUSE), why: error.to_string() },
+            error if error.is_transient() => SendError::Retry { after: error.retry_after(), why: error.to_string() },
+            error => SendError::Permanent(error.to_string()),
         })
     }
 }

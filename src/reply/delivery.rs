@@ -82,6 +82,7 @@ mod tests {
             text: text.into(),
             source: MessageSource::ThreadBody,
             url: "https://g.example/1".into(),
+            written_at: None,
         }
     }
 

@@ -13,6 +13,7 @@ fn run(state: RunState) -> Run {
             text: "add a greeting".into(),
             source: MessageSource::ThreadBody,
             url: String::new(),
+            written_at: None,
         },
         state,
         reason: None,

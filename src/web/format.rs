@@ -21,6 +21,12 @@ pub fn ago(moment: Timestamp, now: Timestamp) -> When {
     When { words, exact: moment.to_string() }
 }
 
+/// A value of a query string.
+pub fn percent_encode(value: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+    value.bytes().map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
 /// `12 B`, `3.4 MB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];

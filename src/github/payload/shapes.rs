@@ -60,6 +60,22 @@ shapes! {
         diff_hunk: String,
         pull_request_review_id: i64,
     }
-    Changes { body: Change }
+    Changes { body: Change, old_issue: Shape, new_issue: Shape, new_repository: Repository }
     Change { from: String }
+}
+
+impl Body {
+    /// Whether the parts that tell events apart are those of `event`. Events we do not know fit any body.
+    pub fn fits(&self, event: &str) -> bool {
+        let has = (self.issue.is_some(), self.pull_request.is_some(), self.comment.is_some(), self.review.is_some());
+        match event {
+            "issues" => has == (true, false, false, false),
+            "issue_comment" => has == (true, false, true, false),
+            "pull_request" => has == (false, true, false, false),
+            "pull_request_review" => has == (false, true, false, true),
+            "pull_request_review_comment" => has == (false, true, true, false),
+            "installation" | "installation_repositories" | "repository" => has == (false, false, false, false),
+            _ => true,
+        }
+    }
 }

@@ -85,6 +85,104 @@ fn edits_bring_the_text_before() {
 }
 
 #[test]
+fn edits_of_anything_but_the_text_bring_nothing() {
+    for changes in
+        [json!({}), json!({"title": {"from": "old"}}), json!({"base": {"ref": {"from": "dev"}}}), Value::Null]
+    {
+        let issue = json!({"number": 7, "body": "@bot fix", "user": {"id": 5, "login": "ann"}});
+        let body = with("edited", json!({"issue": issue, "changes": changes}));
+        assert!(matches!(event("issues", &body), Event::Nothing(_)), "{changes}");
+    }
+    let filled = json!({"issue": {"number": 7}, "comment": comment(), "changes": {"body": {"from": null}}});
+    let Event::Edited { previous, .. } = event("issue_comment", &with("edited", filled)) else { panic!() };
+    assert_eq!(previous.as_deref(), Some(""));
+}
+
+#[test]
+fn a_review_and_its_comments_name_the_same_review() {
+    let mut review = comment();
+    review["id"] = json!(9);
+    review["submitted_at"] = json!("2026-01-02T00:00:00Z");
+    let body = with("submitted", json!({"pull_request": {"number": 7}, "review": review}));
+    let Event::Written(message) = event("pull_request_review", &body) else { panic!() };
+    assert_eq!(message.source, MessageSource::Review { id: CommentId(9) });
+    assert_eq!(message.thread.kind, ThreadKind::PullRequest);
+    let dismissed = with("dismissed", json!({"pull_request": {"number": 7}, "review": {"id": 9}}));
+    assert!(matches!(event("pull_request_review", &dismissed), Event::Nothing(_)));
+}
+
+#[test]
+fn a_body_sent_as_another_event_counts_for_nothing() {
+    let issue = with("opened", json!({"issue": {"number": 7, "user": {"id": 5, "login": "ann"}}}));
+    let on_issue = with("created", json!({"issue": {"number": 7}, "comment": comment()}));
+    let pull = with("opened", json!({"pull_request": {"number": 7, "user": {"id": 5, "login": "ann"}}}));
+    let review = with("submitted", json!({"pull_request": {"number": 7}, "review": comment()}));
+    let on_pull = with("created", json!({"pull_request": {"number": 7}, "comment": comment()}));
+    let bodies = [
+        ("issues", &issue),
+        ("issue_comment", &on_issue),
+        ("pull_request", &pull),
+        ("pull_request_review", &review),
+        ("pull_request_review_comment", &on_pull),
+        ("repository", &base("renamed")),
+    ];
+    for (sent_as, _) in bodies {
+        for (is, body) in bodies {
+            assert_eq!(matches!(event(sent_as, body), Event::Nothing(_)), sent_as != is, "{is} sent as {sent_as}");
+        }
+    }
+}
+
+#[test]
+fn who_closed_it_does_not_matter() {
+    for sender in [Value::Null, json!({"id": null}), json!({"login": "ghost"})] {
+        let mut body = with("closed", json!({"issue": {"number": 5}}));
+        body["sender"] = sender;
+        let Event::Closed { by, .. } = event("issues", &body) else { panic!() };
+        assert_eq!((by.id, by.login.as_str()), (UserId(0), "ghost"));
+    }
+}
+
+#[test]
+fn a_pull_request_whose_fork_is_gone_is_understood() {
+    let pull = json!({"number": 7, "user": null, "body": "@bot", "head": {"ref": "patch-1", "sha": "a", "repo": null, "user": null}});
+    assert!(matches!(event("pull_request", &with("opened", json!({"pull_request": pull}))), Event::Nothing(_)));
+    let closed = with("closed", json!({"pull_request": {"number": 7, "merged": true, "head": null}}));
+    assert!(matches!(event("pull_request", &closed), Event::Closed { merged_head: None, .. }));
+    let moved =
+        with("synchronize", json!({"pull_request": {"number": 7, "head": {"sha": "c".repeat(40), "repo": null}}}));
+    assert!(matches!(event("pull_request", &moved), Event::HeadMoved { .. }));
+}
+
+#[test]
+fn a_transferred_issue_starts_nothing_in_either_place() {
+    let changes = json!({"new_issue": {"number": 77}, "new_repository": {"id": 2, "full_name": "acme/other"}});
+    let left = with("transferred", json!({"issue": {"number": 5}, "changes": changes}));
+    assert_eq!(
+        event("issues", &left),
+        Event::Nothing("#5 was transferred to acme/other#77; its work stays here".to_owned())
+    );
+    let issue = json!({"number": 77, "body": "@bot fix", "user": {"id": 5, "login": "ann"}});
+    let arrived = with("opened", json!({"issue": issue, "changes": {"old_issue": {"number": 5}}}));
+    assert!(matches!(event("issues", &arrived), Event::Nothing(_)));
+}
+
+#[test]
+fn a_repository_keeps_its_id_through_renames_and_is_withdrawn_when_deleted() {
+    let mut body = base("renamed");
+    body["repository"]["full_name"] = json!("acme/app2");
+    body["changes"] = json!({"repository": {"name": {"from": "app"}}});
+    let Event::Renamed { repository } = event("repository", &body) else { panic!() };
+    assert_eq!((repository.id, repository.name.to_string()), (RepositoryId(1), "acme/app2".to_owned()));
+    let Event::Installation { access: Access::Repositories { added, removed }, .. } =
+        event("repository", &base("deleted"))
+    else {
+        panic!()
+    };
+    assert_eq!((added.len(), removed), (0, vec![(RepositoryId(1), "acme/app".parse().unwrap())]));
+}
+
+#[test]
 fn repositories_come_and_go() {
     let body = with(
         "removed",
@@ -157,4 +255,19 @@ fn deliveries_of_one_thread_share_a_key() {
     assert_eq!(key(&base("renamed")).as_deref(), Some("1"));
     assert_eq!(key(&json!({"installation": {"id": 3}})).as_deref(), Some("installation 3"));
     assert_eq!(key(&json!({"zen": "x"})), None);
+}
+
+#[test]
+fn the_manifest_asks_for_every_event_that_is_understood() {
+    let manifest = include_str!("../../../app-manifest.yml");
+    let listed: Vec<&str> = manifest.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect();
+    let without_asking = ["installation", "installation_repositories"];
+    assert!(without_asking.iter().all(|event| is_known(event) && !listed.contains(event)));
+    let understood =
+        ["issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "repository"];
+    for event in understood {
+        assert!(is_known(event) && listed.contains(&event), "{event}");
+    }
+    let others: Vec<&&str> = listed.iter().filter(|event| !is_known(event)).collect();
+    assert_eq!(others, [&"push", &"check_run"], "heard of, and ignored with the reason");
 }

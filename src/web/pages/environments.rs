@@ -8,7 +8,7 @@ use crate::store::{EnvironmentFilter, RunFilter};
 use crate::web::{
     WebState,
     error::WebError,
-    format::{When, ago, bytes},
+    format::{When, ago, bytes, percent_encode},
     guard,
 };
 use askama::Template;
@@ -83,6 +83,8 @@ struct ListPage {
     codebases: Vec<String>,
     rows: Vec<EnvironmentRow>,
     pager: Pager,
+    /// The filter as a query string, for the links of the pager.
+    link: String,
 }
 
 pub async fn list(
@@ -105,7 +107,9 @@ pub async fn list(
     let pager = page.cut(&mut rows);
     let codebases = codebases.iter().map(|codebase| codebase.name.to_string()).collect();
     let frame = Frame::load(&session, "environments").await?;
-    Ok(render(&ListPage { frame, slug: state.inner.slug.clone(), query, codebases, rows, pager }))
+    let pair = |name: &str, value: &str| format!("{name}={}&", percent_encode(value));
+    let link = pair("q", &query.q) + &pair("codebase", &query.codebase) + &pair("all", &query.all.to_string());
+    Ok(render(&ListPage { frame, slug: state.inner.slug.clone(), query, codebases, rows, pager, link }))
 }
 
 struct ReceiptView {

@@ -1,0 +1,227 @@
+//! Agents of kind `command`: any program that reads a prompt on standard input and answers on standard output.
+//!
+//! Standard error is the log, except that a line `::status <text>` says what the agent is doing. The exit code decides
+//! between done and failed.
+
+use super::process::{Group, RUN_MARK, Start, Streams, end_strays};
+use super::transcript::{Excerpt, Log, StatusLines, Stream};
+use super::{AgentError, AgentEvent, AgentRunner, Outcome, TurnEnd, TurnSpec};
+use crate::model::RunId;
+use crate::telemetry::Redactor;
+use async_trait::async_trait;
+use secrecy::{ExposeSecret, SecretString};
+use std::{io, os::unix::fs::DirBuilderExt, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// How long output may still come after the agent itself has ended; what it left running keeps the streams open.
+const DRAIN: Duration = Duration::from_secs(2);
+const CHUNK: usize = 64 * 1024;
+
+/// For variables the service itself does not have.
+const FALLBACK_ENV: [(&str, &str); 3] =
+    [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("TERM", "dumb")];
+
+/// Runs one configured command for every turn.
+pub struct CommandRunner {
+    argv: Vec<String>,
+    env: Vec<(String, SecretString)>,
+    redactor: Redactor,
+}
+
+/// Why the agent is not at work any more.
+enum Ended {
+    ByItself,
+    Cancelled,
+    TimedOut,
+}
+
+impl CommandRunner {
+    /// `env` is what the agent gets of the service's environment: `PATH`, `LANG`, `TERM` and what the settings name.
+    pub fn new(argv: Vec<String>, env: Vec<(String, SecretString)>, redactor: Redactor) -> Self {
+        Self { argv, env, redactor }
+    }
+
+    /// The agent's whole environment. Later entries win: nothing can move its home or hide its run's mark.
+    fn environment(&self, spec: &TurnSpec) -> Vec<(String, String)> {
+        let fallback = FALLBACK_ENV.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let passed = self.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+        let own =
+            [("HOME".to_owned(), spec.state_dir.display().to_string()), (RUN_MARK.to_owned(), spec.run.to_string())];
+        fallback.into_iter().chain(passed).chain(spec.env.iter().cloned()).chain(own).collect()
+    }
+
+    fn start(&self, spec: &TurnSpec) -> Result<(Group, Streams), AgentError> {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&spec.state_dir);
+        made.map_err(|error| AgentError::NotPrepared { path: spec.state_dir.clone(), error })?;
+        if !spec.cwd.is_dir() {
+            return Err(AgentError::NoWorktree { path: spec.cwd.clone() });
+        }
+        let start = Start { argv: &self.argv, cwd: &spec.cwd, env: &self.environment(spec) };
+        Group::start(&start).map_err(|error| {
+            let program = self.argv.first().cloned().unwrap_or_default();
+            match error.kind() {
+                io::ErrorKind::NotFound => AgentError::NotFound { program },
+                _ => AgentError::NotStarted { program, error },
+            }
+        })
+    }
+}
+
+#[async_trait]
+impl AgentRunner for CommandRunner {
+    async fn run(
+        &self,
+        spec: TurnSpec,
+        events: mpsc::Sender<AgentEvent>,
+        cancel: CancellationToken,
+    ) -> Result<TurnEnd, AgentError> {
+        if cancel.is_cancelled() {
+            return Ok(TurnEnd { outcome: Outcome::Cancelled, answer: String::new(), exit: None });
+        }
+        let log = Log::open(&spec.log, spec.limits.output_bytes, &self.redactor).await;
+        let log = log.map_err(|error| AgentError::NotPrepared { path: spec.log.clone(), error })?;
+        let (group, streams) = self.start(&spec)?;
+        // Nobody listening is no reason to stop.
+        let _ = events.send(AgentEvent::Started(group.process())).await;
+
+        let mut output = Output::new(log, self.redactor.clone(), events);
+        let (drained, stop) = (CancellationToken::new(), CancellationToken::new());
+        let (finished, (), ()) = tokio::join!(
+            supervise(group, &spec, &cancel, &drained, &stop),
+            output.read(streams.stdout, streams.stderr, &drained, &stop),
+            feed(streams.stdin, spec.prompt.as_bytes(), &stop),
+        );
+        let (answer, last_error) = output.finish(&spec).await;
+        let (ended, status) = finished.map_err(AgentError::Lost)?;
+        let outcome = match ended {
+            Ended::ByItself if status.success() => Outcome::Done,
+            Ended::ByItself => Outcome::Failed(failure(status, &last_error)),
+            Ended::Cancelled => Outcome::Cancelled,
+            Ended::TimedOut => Outcome::TimedOut,
+        };
+        Ok(TurnEnd { outcome, answer, exit: status.code() })
+    }
+}
+
+/// Waits for the agent's end or brings it about, lets the last output through, and leaves no process behind. Fires
+/// `stop` when the streams are of no interest any more, whatever happens.
+async fn supervise(
+    mut group: Group,
+    spec: &TurnSpec,
+    cancel: &CancellationToken,
+    drained: &CancellationToken,
+    stop: &CancellationToken,
+) -> io::Result<(Ended, ExitStatus)> {
+    let _stop = stop.clone().drop_guard();
+    let ended = tokio::select! {
+        biased;
+        ended = group.ended() => ended.map(|()| Ended::ByItself)?,
+        () = cancel.cancelled() => Ended::Cancelled,
+        () = tokio::time::sleep(spec.limits.wall) => Ended::TimedOut,
+    };
+    if !matches!(ended, Ended::ByItself) {
+        group.end(spec.limits.grace).await?;
+    }
+    // Something it left running may hold the streams open for ever.
+    let _ = timeout(DRAIN, drained.cancelled()).await;
+    let status = group.finish().await?;
+    end_strays_of(spec.run).await;
+    let _ = timeout(DRAIN, drained.cancelled()).await;
+    Ok((ended, status))
+}
+
+async fn end_strays_of(run: RunId) {
+    match tokio::task::spawn_blocking(move || end_strays(run)).await {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(run.id = %run, processes = count, "ended processes the agent had left behind"),
+        Err(error) => tracing::error!(run.id = %run, %error, "could not look for processes the agent left behind"),
+    }
+}
+
+/// Hands over the prompt. An agent may close its input early; that is not a failure.
+async fn feed(mut stdin: ChildStdin, prompt: &[u8], stop: &CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        _ = stdin.write_all(prompt) => {}
+    }
+}
+
+/// What is made of the agent's output while it comes.
+struct Output {
+    log: Log,
+    answer: Excerpt,
+    errors: Excerpt,
+    statuses: StatusLines,
+    redactor: Redactor,
+    events: mpsc::Sender<AgentEvent>,
+}
+
+impl Output {
+    fn new(log: Log, redactor: Redactor, events: mpsc::Sender<AgentEvent>) -> Self {
+        let (answer, errors) = (Excerpt::answer(), Excerpt::errors());
+        Self { log, answer, errors, statuses: StatusLines::default(), redactor, events }
+    }
+
+    /// Reads until both streams have ended (and fires `drained`) or until `stop`.
+    async fn read(
+        &mut self,
+        mut stdout: ChildStdout,
+        mut stderr: ChildStderr,
+        drained: &CancellationToken,
+        stop: &CancellationToken,
+    ) {
+        let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
+        let (mut out_open, mut err_open) = (true, true);
+        while out_open || err_open {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                read = stdout.read(&mut out), if out_open => match read {
+                    Ok(length @ 1..) => self.take_answer(&out[..length]).await,
+                    Ok(0) | Err(_) => out_open = false,
+                },
+                read = stderr.read(&mut err), if err_open => match read {
+                    Ok(length @ 1..) => self.take_errors(&err[..length]).await,
+                    Ok(0) | Err(_) => err_open = false,
+                },
+            }
+        }
+        drained.cancel();
+    }
+
+    async fn take_answer(&mut self, chunk: &[u8]) {
+        self.answer.push(chunk);
+        self.log.push(Stream::Stdout, chunk).await;
+    }
+
+    async fn take_errors(&mut self, chunk: &[u8]) {
+        self.errors.push(chunk);
+        for status in self.statuses.push(chunk) {
+            // A receiver that lags behind or is gone must not slow the agent down.
+            let _ = self.events.try_send(AgentEvent::Status(self.redactor.redact(&status)));
+        }
+        self.log.push(Stream::Stderr, chunk).await;
+    }
+
+    /// The answer, and the last line of standard error that is not a status.
+    async fn finish(self, spec: &TurnSpec) -> (String, String) {
+        if let Some(error) = self.log.finish().await {
+            tracing::warn!(run.id = %spec.run, %error, "the run's log is incomplete");
+        }
+        let errors = self.errors.into_text(&self.redactor);
+        let line = errors.lines().rev().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("::status "));
+        (self.answer.into_text(&self.redactor), line.unwrap_or_default().chars().take(300).collect())
+    }
+}
+
+fn failure(status: ExitStatus, last_error: &str) -> String {
+    let how = match (status.code(), status.signal()) {
+        (Some(code), _) => format!("the agent ended with exit code {code}"),
+        (None, Some(signal)) => format!("the agent was ended by signal {signal}"),
+        (None, None) => "the agent ended in an unknown way".to_owned(),
+    };
+    if last_error.is_empty() { how } else { format!("{how}: {last_error}") }
+}

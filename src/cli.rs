@@ -1,0 +1,154 @@
+//! The command line: what `treewarden` can be told. Parsing only; what the commands do is `app`'s business.
+
+use crate::config::{Flags, plain_table};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::{ffi::OsString, io, path::PathBuf, path::absolute};
+
+/// Gives each piece of agent work its own git worktree, and never loses work.
+#[derive(Debug, Parser)]
+#[command(name = "treewarden", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// Settings file instead of treewarden.toml in the home
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Directory of everything Treewarden keeps
+    #[arg(long, global = true, value_name = "DIR")]
+    home: Option<PathBuf>,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Run the service
+    Serve(Listening),
+    /// Play the whole story against a stand-in for GitHub on this machine
+    Demo(Demo),
+    /// Say what is right and, for what is not, the command that mends it
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bring the database to this version's schema
+    Migrate,
+    /// Remove what is provably done with, once, and print the report
+    Cleanup {
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Look at environments
+    Env {
+        #[command(subcommand)]
+        command: EnvCommand,
+    },
+    /// The demo's agent: prompt on standard input, changes in the current directory
+    #[command(hide = true)]
+    DemoAgent,
+}
+
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Listening {
+    /// Where to listen; port 0 picks one and prints it
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Demo {
+    /// Stay up after the story (what happens on a terminal)
+    #[arg(long, conflicts_with = "exit")]
+    pub hold: bool,
+    /// End after the story, with status 0 when every step went well
+    #[arg(long)]
+    pub exit: bool,
+    #[command(flatten)]
+    pub listening: Listening,
+}
+
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub enum EnvCommand {
+    /// Live environments with branch, state and age
+    List,
+    /// Everything known about one environment
+    Show {
+        /// Its id, or its work within one repository (owner/name#issue-42)
+        name: String,
+    },
+}
+
+impl Cli {
+    /// Parses; on wrong use or `--help`, the error carries the text to print and the exit code.
+    pub fn parse_from(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, clap::Error> {
+        let command = Self::command().after_long_help(plain_table());
+        Self::from_arg_matches(&command.try_get_matches_from(args)?)
+    }
+
+    /// What of it are settings. Relative paths are taken from the current directory.
+    pub fn flags(&self) -> io::Result<Flags> {
+        let listen = match &self.command {
+            Command::Serve(listening) | Command::Demo(Demo { listening, .. }) => listening.listen.clone(),
+            Command::Doctor { .. } | Command::Migrate | Command::Cleanup { .. } => None,
+            Command::Env { .. } | Command::DemoAgent => None,
+        };
+        Ok(Flags {
+            config: self.config.as_ref().map(absolute).transpose()?,
+            home: self.home.as_ref().map(absolute).transpose()?,
+            listen,
+        })
+    }
+}
+
+impl Demo {
+    /// Whether to stay up after the story; without a flag, when a person is at the terminal.
+    pub fn holds(&self, terminal: bool) -> bool {
+        self.hold || (terminal && !self.exit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_are_understood() {
+        let serve = parse("treewarden serve --listen 127.0.0.1:0 --home /srv/tw --config tw.toml").unwrap();
+        let flags = serve.flags().unwrap();
+        assert_eq!((flags.home, flags.listen), (Some("/srv/tw".into()), Some("127.0.0.1:0".to_owned())));
+        assert!(flags.config.unwrap().is_absolute());
+        let show = parse("treewarden env show octo/hello#issue-1").unwrap().command;
+        assert_eq!(show, Command::Env { command: EnvCommand::Show { name: "octo/hello#issue-1".to_owned() } });
+        assert_eq!(parse("treewarden cleanup --dry-run").unwrap().command, Command::Cleanup { dry_run: true });
+        assert_eq!(parse("treewarden demo-agent").unwrap().command, Command::DemoAgent);
+        for wrong in ["treewarden", "treewarden dance", "treewarden demo --hold --exit", "treewarden env show"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_demo_holds_on_a_terminal() {
+        let demo = |line: &str| match parse(line).unwrap().command {
+            Command::Demo(demo) => demo,
+            other => panic!("{other:?}"),
+        };
+        assert!(demo("treewarden demo").holds(true) && !demo("treewarden demo").holds(false));
+        assert!(demo("treewarden demo --hold").holds(false) && !demo("treewarden demo --exit").holds(true));
+    }
+
+    #[test]
+    fn long_help_lists_settings_and_hides_the_toy() {
+        let help = parse("treewarden --help").unwrap_err().to_string();
+        assert!(help.contains("TREEWARDEN_AGENT_COMMAND") && help.contains("doctor"), "{help}");
+        assert!(!help.contains("demo-agent"), "{help}");
+    }
+}

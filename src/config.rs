@@ -1,0 +1,154 @@
+//! What the person who runs Treewarden decided: defaults < `treewarden.toml` < environment < flags.
+//!
+//! Everything is checked before anything starts, and every wrong value is reported at once. No other file of the crate
+//! reads environment variables, and this one does so in a single place ([`Config::from_process`]); everything else takes
+//! its sources as arguments. What may not live here: starting anything, or a second list of settings beside [`SETTINGS`].
+
+mod home;
+mod parse;
+mod problem;
+mod read;
+mod source;
+mod table;
+
+pub use home::HomeError;
+pub use parse::Listen;
+pub use problem::{ConfigProblems, Problem};
+pub use source::{Flags, Origin};
+pub use table::{SETTINGS, Setting, markdown_table, plain_table};
+
+use crate::telemetry::LogFormat;
+use secrecy::{ExposeSecret, SecretString};
+use std::{collections::BTreeSet, io, path::Path, path::PathBuf, time::Duration};
+
+/// All settings, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Absolute.
+    pub home: PathBuf,
+    /// Absolute.
+    pub worktree_base: PathBuf,
+    pub listen: Listen,
+    /// Without a trailing slash; see [`Config::public_url`].
+    pub public_url: Option<String>,
+    /// May carry a password.
+    pub database_url: SecretString,
+    pub github: GithubConfig,
+    pub stale_after: Duration,
+    pub max_worktrees: u32,
+    pub cleanup_interval: Duration,
+    pub trash_for: Duration,
+    pub max_runs: u32,
+    /// Absent: no agent is configured, and runs fail with a sentence that says so.
+    pub agent: Option<AgentConfig>,
+    pub run_time_limit: Duration,
+    /// Logins in lower case.
+    pub admins: BTreeSet<String>,
+    pub mode: Mode,
+    pub local: bool,
+    pub sandbox: Sandbox,
+    pub secret_key: Option<SecretString>,
+    pub log: String,
+    pub log_format: LogFormat,
+}
+
+#[derive(Clone, Debug)]
+pub struct GithubConfig {
+    /// Without a trailing slash.
+    pub api_url: String,
+    /// Without a trailing slash.
+    pub web_url: String,
+    /// Absent: no App is connected yet.
+    pub app: Option<AppCredentials>,
+}
+
+#[derive(Clone, Debug)]
+pub struct AppCredentials {
+    pub app_id: u64,
+    /// PEM.
+    pub private_key: SecretString,
+    pub webhook_secret: SecretString,
+    pub oauth: Option<OauthCredentials>,
+}
+
+#[derive(Clone, Debug)]
+pub struct OauthCredentials {
+    pub client_id: String,
+    pub client_secret: SecretString,
+}
+
+/// An agent of kind `command`.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// Program and arguments; never empty, never run through a shell.
+    pub argv: Vec<String>,
+    /// `PATH`, `LANG` and `TERM` of the service as far as they are set, and what `TREEWARDEN_AGENT_ENV` names.
+    pub env: Vec<(String, SecretString)>,
+}
+
+/// What a new codebase starts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    On,
+    Staged,
+    Off,
+}
+
+/// The least protection a run may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sandbox {
+    Strict,
+    Basic,
+    Off,
+}
+
+impl Config {
+    /// Reads and checks everything. `env` answers for one environment variable; `files` gives a file's text.
+    pub fn load(
+        flags: &Flags,
+        env: impl Fn(&str) -> Option<String>,
+        files: impl Fn(&Path) -> io::Result<String>,
+    ) -> Result<Self, ConfigProblems> {
+        read::load(flags, &env, &files)
+    }
+
+    /// [`load`](Self::load) with this process's environment and the real file system.
+    pub fn from_process(flags: &Flags) -> Result<Self, ConfigProblems> {
+        let env = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        Self::load(flags, env, |path| std::fs::read_to_string(path))
+    }
+
+    /// Makes the home (readable by its owner only) and the directories in it.
+    pub fn prepare_home(&self) -> Result<(), HomeError> {
+        home::prepare(&self.home, &self.worktree_base)
+    }
+
+    /// How browsers and GitHub reach the service that listens on `bound`, without a trailing slash.
+    pub fn public_url(&self, bound: std::net::SocketAddr) -> String {
+        self.public_url.clone().unwrap_or_else(|| format!("http://{bound}"))
+    }
+
+    /// Every secret among the settings, for redaction.
+    pub fn secrets(&self) -> Vec<&SecretString> {
+        let mut secrets: Vec<&SecretString> = self.secret_key.iter().collect();
+        if let Some(app) = &self.github.app {
+            secrets.extend([&app.private_key, &app.webhook_secret]);
+            secrets.extend(app.oauth.as_ref().map(|oauth| &oauth.client_secret));
+        }
+        if self.database_url.expose_secret().contains('@') {
+            secrets.push(&self.database_url);
+        }
+        let named = self.agent.iter().flat_map(|agent| &agent.env);
+        secrets.extend(named.filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value));
+        secrets
+    }
+}
+
+/// Whether a variable handed to the agent holds a secret, as far as its name tells; values of the others (`PATH`, a base
+/// URL) are ordinary words that must not vanish from texts.
+fn sounds_secret(name: &str) -> bool {
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.to_ascii_uppercase().contains(word))
+}
+
+#[cfg(test)]
+mod tests;

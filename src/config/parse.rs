@@ -1,0 +1,205 @@
+//! From text to values. Every function says what it expected when the text is none of it.
+
+use super::{Mode, Sandbox};
+use reqwest::Url;
+use std::{collections::BTreeSet, fmt, net::IpAddr, ops::RangeInclusive, path::Path, path::PathBuf, time::Duration};
+
+/// What was expected instead, fit to stand after the value.
+pub(super) type Expected = String;
+
+/// `host:port`; an IPv6 host stands in brackets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    pub host: String,
+    pub port: u16,
+}
+
+impl Listen {
+    /// Whether only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(&self.host)
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+pub(super) fn listen(text: &str) -> Result<Listen, Expected> {
+    let expected = || "expected host:port, for example 127.0.0.1:3000".to_owned();
+    let (host, port) = text.rsplit_once(':').ok_or_else(expected)?;
+    let port = port.parse().map_err(|_| expected())?;
+    let host = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(v6) if v6.contains(':') && v6.parse::<IpAddr>().is_ok() => v6,
+        Some(_) => return Err(expected()),
+        None => host,
+    };
+    let plain = host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'));
+    if host.is_empty() || !(plain || host.parse::<IpAddr>().is_ok() && text.starts_with('[')) {
+        return Err(expected());
+    }
+    Ok(Listen { host: host.to_owned(), port })
+}
+
+/// An `https://` URL without user, query or fragment; `http://` on loopback only. The trailing slash is taken off.
+pub(super) fn github_url(text: &str) -> Result<String, Expected> {
+    let url = web_url(text)?;
+    let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
+    let local = parsed.host_str().is_some_and(|host| is_loopback(host.trim_matches(['[', ']'])));
+    if parsed.scheme() == "https" || local {
+        Ok(url)
+    } else {
+        Err("expected https://, since tokens are sent there (http:// is for this machine only)".to_owned())
+    }
+}
+
+/// An `http://` or `https://` URL without user, query or fragment. The trailing slash is taken off.
+pub(super) fn web_url(text: &str) -> Result<String, Expected> {
+    let expected = || "expected a URL like https://treewarden.example.org".to_owned();
+    let url = Url::parse(text).map_err(|_| expected())?;
+    let bare =
+        url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() || !bare {
+        return Err(expected());
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+pub(super) fn database_url(text: &str) -> Result<String, Expected> {
+    let known = ["sqlite://", "postgres://", "postgresql://"];
+    let rest = known.iter().find_map(|scheme| text.strip_prefix(scheme));
+    match rest {
+        Some(rest) if !rest.is_empty() => Ok(text.to_owned()),
+        _ => Err("expected sqlite://<path> or postgres://<user>@<host>/<database>".to_owned()),
+    }
+}
+
+pub(super) fn whole_number(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, Expected> {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
+pub(super) fn app_id(text: &str) -> Result<u64, Expected> {
+    text.parse().ok().filter(|id| *id > 0).ok_or_else(|| "expected the App's number, for example 123456".to_owned())
+}
+
+/// A time limit like `90s`, `45m` or `1h 30m`.
+pub(super) fn time_limit(text: &str) -> Result<Duration, Expected> {
+    let allowed = Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
+    let limit = humantime::parse_duration(text).ok().filter(|limit| allowed.contains(limit));
+    limit.ok_or_else(|| "expected a time from 1s to 7d, for example 90m".to_owned())
+}
+
+pub(super) fn switch(text: &str) -> Result<bool, Expected> {
+    match text {
+        "on" | "true" | "1" => Ok(true),
+        "off" | "false" | "0" => Ok(false),
+        _ => Err("expected on or off".to_owned()),
+    }
+}
+
+pub(super) fn mode(text: &str) -> Result<Mode, Expected> {
+    match text {
+        "on" => Ok(Mode::On),
+        "staged" => Ok(Mode::Staged),
+        "off" => Ok(Mode::Off),
+        _ => Err("expected on, staged or off".to_owned()),
+    }
+}
+
+pub(super) fn sandbox(text: &str) -> Result<Sandbox, Expected> {
+    match text {
+        "strict" => Ok(Sandbox::Strict),
+        "basic" => Ok(Sandbox::Basic),
+        "off" => Ok(Sandbox::Off),
+        _ => Err("expected strict, basic or off".to_owned()),
+    }
+}
+
+/// Splits like a shell does (quotes, backslashes), expanding nothing. A relative path is refused: it would be looked for in
+/// the worktree, where a pull request decides what lies there.
+pub(super) fn command_line(text: &str) -> Result<Vec<String>, Expected> {
+    let argv = shlex::split(text).unwrap_or_default();
+    match argv.first() {
+        Some(program) if program.starts_with('/') || !(program.is_empty() || program.contains('/')) => Ok(argv),
+        _ => {
+            Err("expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced".to_owned())
+        }
+    }
+}
+
+pub(super) fn logins(text: &str) -> Result<BTreeSet<String>, Expected> {
+    let login = |word: &str| word.len() <= 39 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let all: BTreeSet<String> = words(text).map(str::to_ascii_lowercase).collect();
+    if all.iter().all(|word| login(word)) { Ok(all) } else { Err("expected GitHub logins, like ann, bob".to_owned()) }
+}
+
+/// Names of variables for the agent. The service's own are refused: the agent is not trusted with them.
+pub(super) fn variable_names(text: &str) -> Result<Vec<String>, Expected> {
+    let names: Vec<String> = words(text).map(str::to_owned).collect();
+    let valid = |name: &String| {
+        !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if !names.iter().all(valid) {
+        return Err("expected names of environment variables, like ANTHROPIC_API_KEY".to_owned());
+    }
+    let own = |name: &&String| name.starts_with("TREEWARDEN_") || super::SETTINGS.iter().any(|s| s.variable == **name);
+    match names.iter().find(own) {
+        Some(name) => Err(format!("{name} belongs to the service and is never given to an agent")),
+        None => Ok(names),
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty())
+}
+
+/// A private key in PEM form; `\n` written as two characters becomes a line break.
+pub(super) fn private_key(text: &str) -> Result<String, Expected> {
+    let pem = if text.contains('\n') { text.to_owned() } else { text.replace("\\n", "\n") };
+    let pem = pem.trim();
+    if pem.starts_with("-----BEGIN ") && pem.contains("PRIVATE KEY-----") && pem.ends_with("-----") {
+        Ok(format!("{pem}\n"))
+    } else {
+        Err("expected the App's private key in PEM form (-----BEGIN … PRIVATE KEY-----)".to_owned())
+    }
+}
+
+pub(super) fn secret_key(text: &str) -> Result<String, Expected> {
+    if text.len() >= 32 { Ok(text.to_owned()) } else { Err("expected 32 characters or more".to_owned()) }
+}
+
+pub(super) fn any_text(text: &str) -> Result<String, Expected> {
+    Ok(text.to_owned())
+}
+
+/// An absolute path, or one that starts with `~/`.
+pub(super) fn path(text: &str, user_home: Option<&str>) -> Result<PathBuf, Expected> {
+    let expanded = match (text.strip_prefix('~'), user_home) {
+        (None, _) => PathBuf::from(text),
+        (Some(""), Some(home)) => PathBuf::from(home),
+        (Some(rest), Some(home)) if rest.starts_with('/') => Path::new(home).join(rest.trim_start_matches('/')),
+        (Some(rest), None) if rest.is_empty() || rest.starts_with('/') => {
+            return Err("~ cannot be expanded, since HOME is not set; expected an absolute path".to_owned());
+        }
+        (Some(_), _) => return Err("expected an absolute path, or one that starts with ~/".to_owned()),
+    };
+    let climbs = expanded.components().any(|part| part == std::path::Component::ParentDir);
+    if expanded.is_absolute() && !climbs {
+        Ok(expanded)
+    } else {
+        Err("expected an absolute path without .., or one that starts with ~/".to_owned())
+    }
+}

@@ -1,0 +1,191 @@
+//! Puts the layers together: each setting is looked up, understood, or becomes a problem; only without problems is
+//! there a [`Config`].
+
+use super::source::{Env, Files, Found, Sources, read_file, variable};
+use super::table::*;
+use super::{AgentConfig, AppCredentials, Config, ConfigProblems, GithubConfig, OauthCredentials, Problem};
+use super::{home, parse, source::Flags};
+use crate::telemetry;
+use secrecy::SecretString;
+use std::{path::PathBuf, time::Duration};
+
+const DAY: u64 = 24 * 3600;
+
+pub(super) fn load(flags: &Flags, env: Env<'_>, files: Files<'_>) -> Result<Config, ConfigProblems> {
+    let mut problems = Vec::new();
+    let user_home = variable(env, "HOME");
+    let home = home::locate(&Sources { flags, env, file: None }, user_home.as_deref(), &mut problems);
+    let file = home.as_deref().and_then(|home| read_file(flags, home, files, &mut problems));
+    let mut reader = Reader { sources: Sources { flags, env, file }, files, user_home, problems };
+    // Paths below a home that is a problem itself are only made up to find the other problems.
+    let config = reader.config(home.unwrap_or_else(|| PathBuf::from("/")));
+    if reader.problems.is_empty() { Ok(config) } else { Err(ConfigProblems(reader.problems)) }
+}
+
+struct Reader<'a> {
+    sources: Sources<'a>,
+    files: Files<'a>,
+    user_home: Option<String>,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn config(&mut self, home: PathBuf) -> Config {
+        let worktree_base = self.path(&WORKTREE_BASE).unwrap_or_else(|| home.join("worktrees"));
+        let database = self.optional(&DATABASE_URL, parse::database_url);
+        let database = database.unwrap_or_else(|| format!("sqlite://{}", home.join("treewarden.db").display()));
+        Config {
+            worktree_base,
+            listen: self.value(&LISTEN, parse::listen),
+            public_url: self.optional(&PUBLIC_URL, parse::web_url),
+            database_url: SecretString::from(database),
+            github: self.github(),
+            stale_after: self.duration(&STALE_THRESHOLD_DAYS, DAY, 3650),
+            max_worktrees: self.value(&MAX_WORKTREES, parse::whole_number(1..=10_000)),
+            cleanup_interval: self.duration(&CLEANUP_INTERVAL_HOURS, 3600, 8760),
+            trash_for: self.duration(&TRASH_DAYS, DAY, 3650),
+            max_runs: self.value(&MAX_RUNS, parse::whole_number(1..=256)),
+            agent: self.agent(),
+            run_time_limit: self.value(&RUN_TIME_LIMIT, parse::time_limit),
+            admins: self.optional(&ADMINS, parse::logins).unwrap_or_default(),
+            mode: self.value(&MODE, parse::mode),
+            local: self.value(&LOCAL, parse::switch),
+            sandbox: self.value(&SANDBOX, parse::sandbox),
+            secret_key: self.optional(&SECRET_KEY, parse::secret_key).map(SecretString::from),
+            log: self.value(&LOG, log_filter),
+            log_format: self.value(&LOG_FORMAT, |text| text.parse().map_err(|known| format!("expected {known}"))),
+            home,
+        }
+    }
+
+    fn github(&mut self) -> GithubConfig {
+        let moved = [&GITHUB_API_URL, &GITHUB_WEB_URL].map(|setting| self.sources.find(setting).is_some());
+        match moved {
+            [true, false] => self.missing(&GITHUB_WEB_URL, "must be set as well, since GITHUB_API_URL is"),
+            [false, true] => self.missing(&GITHUB_API_URL, "must be set as well, since GITHUB_WEB_URL is"),
+            [true, true] | [false, false] => {}
+        }
+        GithubConfig {
+            api_url: self.value(&GITHUB_API_URL, parse::github_url),
+            web_url: self.value(&GITHUB_WEB_URL, parse::github_url),
+            app: self.app(),
+        }
+    }
+
+    /// The App's credentials: all of them or none; a webhook secret that is missing is never a reason to go without.
+    fn app(&mut self) -> Option<AppCredentials> {
+        let parts = [
+            &GITHUB_APP_ID,
+            &GITHUB_APP_PRIVATE_KEY,
+            &GITHUB_APP_PRIVATE_KEY_FILE,
+            &GITHUB_WEBHOOK_SECRET,
+            &GITHUB_CLIENT_ID,
+            &GITHUB_CLIENT_SECRET,
+        ];
+        let given = parts.map(|setting| self.sources.find(setting).is_some());
+        let [id, key, key_file, secret, client_id, client_secret] = given;
+        if given == [false; 6] {
+            return None;
+        }
+        if !id {
+            self.missing(&GITHUB_APP_ID, "is missing, though other settings of the App are there");
+        }
+        if !key && !key_file {
+            self.missing(&GITHUB_APP_PRIVATE_KEY, "is missing (or GITHUB_APP_PRIVATE_KEY_FILE)");
+        }
+        if key && key_file {
+            self.missing(&GITHUB_APP_PRIVATE_KEY_FILE, "is set beside GITHUB_APP_PRIVATE_KEY; expected one of the two");
+        }
+        if !secret {
+            self.missing(
+                &GITHUB_WEBHOOK_SECRET,
+                "is missing; without it nobody could tell real webhooks from forged ones",
+            );
+        }
+        if client_id != client_secret {
+            let absent = if client_id { &GITHUB_CLIENT_SECRET } else { &GITHUB_CLIENT_ID };
+            self.missing(absent, "is missing; client id and client secret go together");
+        }
+        let app_id = self.optional(&GITHUB_APP_ID, parse::app_id);
+        let private_key = self.private_key();
+        let webhook_secret = self.optional(&GITHUB_WEBHOOK_SECRET, parse::any_text);
+        let client_id = self.optional(&GITHUB_CLIENT_ID, parse::any_text);
+        let client_secret = self.optional(&GITHUB_CLIENT_SECRET, parse::any_text).map(SecretString::from);
+        Some(AppCredentials {
+            app_id: app_id?,
+            private_key: private_key?.into(),
+            webhook_secret: webhook_secret?.into(),
+            oauth: client_id
+                .zip(client_secret)
+                .map(|(client_id, client_secret)| OauthCredentials { client_id, client_secret }),
+        })
+    }
+
+    fn private_key(&mut self) -> Option<String> {
+        let Some(path) = self.path(&GITHUB_APP_PRIVATE_KEY_FILE) else {
+            return self.optional(&GITHUB_APP_PRIVATE_KEY, parse::private_key);
+        };
+        let read = (self.files)(&path).map_err(|error| format!("the file cannot be read: {error}"));
+        match read.and_then(|text| parse::private_key(&text)) {
+            Ok(key) => Some(key),
+            Err(expected) => {
+                let found = self.sources.find(&GITHUB_APP_PRIVATE_KEY_FILE);
+                self.wrong(&GITHUB_APP_PRIVATE_KEY_FILE, found, expected);
+                None
+            }
+        }
+    }
+
+    fn agent(&mut self) -> Option<AgentConfig> {
+        let names = self.optional(&AGENT_ENV, parse::variable_names).unwrap_or_default();
+        let argv = self.optional(&AGENT_COMMAND, parse::command_line)?;
+        let all = ["PATH", "LANG", "TERM"].map(str::to_owned).into_iter().chain(names);
+        let env = all.filter_map(|name| variable(self.sources.env, &name).map(|value| (name, value.into())));
+        Some(AgentConfig { argv, env: env.collect() })
+    }
+
+    fn duration(&mut self, setting: &'static Setting, unit: u64, most: u32) -> Duration {
+        Duration::from_secs(u64::from(self.value(setting, parse::whole_number(1..=most))) * unit)
+    }
+
+    fn path(&mut self, setting: &'static Setting) -> Option<PathBuf> {
+        let user_home = self.user_home.clone();
+        self.optional(setting, |text| parse::path(text, user_home.as_deref()))
+    }
+
+    /// The setting's value; its default when it is not set or wrong.
+    fn value<T>(&mut self, setting: &'static Setting, parse: impl Fn(&str) -> Result<T, String>) -> T {
+        self.optional(setting, &parse)
+            .unwrap_or_else(|| parse(setting.default).expect("the table's defaults are valid"))
+    }
+
+    fn optional<T>(&mut self, setting: &'static Setting, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let found = self.sources.find(setting)?;
+        match parse(found.text.trim()) {
+            Ok(value) => Some(value),
+            Err(expected) => {
+                self.wrong(setting, Some(found), expected);
+                None
+            }
+        }
+    }
+
+    fn wrong(&mut self, setting: &'static Setting, found: Option<Found>, expected: String) {
+        self.problems.push(wrong(setting, found, expected));
+    }
+
+    fn missing(&mut self, setting: &'static Setting, expected: &str) {
+        self.wrong(setting, None, expected.to_owned());
+    }
+}
+
+/// A problem with `setting`; the value is left out when it is a secret.
+pub(super) fn wrong(setting: &Setting, found: Option<Found>, expected: String) -> Problem {
+    let (given, origin) = found.map(|found| (found.text, found.origin)).unzip();
+    Problem { setting: setting.variable.to_owned(), origin, given: given.filter(|_| !setting.secret), expected }
+}
+
+fn log_filter(text: &str) -> Result<String, String> {
+    let checked = telemetry::check_filter(text).map(|()| text.to_owned());
+    checked.map_err(|_| "expected a level or directives, like info or treewarden=debug,warn".to_owned())
+}

@@ -1,0 +1,136 @@
+//! Where values come from, and which of them counts.
+
+use super::Problem;
+use super::table::{SETTINGS, Setting};
+use std::{fmt, io, path::Path, path::PathBuf};
+
+/// What the command line says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// `--config`: the file to read instead of `treewarden.toml` in the home; absolute.
+    pub config: Option<PathBuf>,
+    /// `--home`; absolute.
+    pub home: Option<PathBuf>,
+    /// `--listen`.
+    pub listen: Option<String>,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Flag,
+    Environment,
+    File(PathBuf),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag => f.write_str("from the command line"),
+            Origin::Environment => f.write_str("from the environment"),
+            Origin::File(path) => write!(f, "from {}", path.display()),
+        }
+    }
+}
+
+/// A value as text, before it is understood.
+pub(super) struct Found {
+    pub text: String,
+    pub origin: Origin,
+}
+
+pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub(super) type Files<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
+
+/// The three layers above the defaults.
+pub(super) struct Sources<'a> {
+    pub flags: &'a Flags,
+    pub env: Env<'a>,
+    /// Path and contents of `treewarden.toml`.
+    pub file: Option<(PathBuf, toml::Table)>,
+}
+
+impl Sources<'_> {
+    /// The value that counts. An empty environment variable counts as not set, as tools that fill in templates leave it.
+    pub fn find(&self, setting: &Setting) -> Option<Found> {
+        let flag = match setting.variable {
+            "TREEWARDEN_HOME" => self.flags.home.as_ref().map(|home| home.display().to_string()),
+            "TREEWARDEN_LISTEN" => self.flags.listen.clone(),
+            _ => None,
+        };
+        flag.map(|text| Found { text, origin: Origin::Flag })
+            .or_else(|| variable(self.env, setting.variable).map(|text| Found { text, origin: Origin::Environment }))
+            .or_else(|| self.in_file(setting))
+    }
+
+    fn in_file(&self, setting: &Setting) -> Option<Found> {
+        let (path, table) = self.file.as_ref()?;
+        let text = as_text(table.get(&setting.key())?)?;
+        Some(Found { text, origin: Origin::File(path.clone()) })
+    }
+}
+
+pub(super) fn variable(env: Env<'_>, name: &str) -> Option<String> {
+    env(name).filter(|value| !value.trim().is_empty())
+}
+
+/// Reads the file, when there is one. One that was named must be there; the one in the home may be missing.
+pub(super) fn read_file(
+    flags: &Flags,
+    home: &Path,
+    files: Files<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<(PathBuf, toml::Table)> {
+    let path = flags.config.clone().unwrap_or_else(|| home.join("treewarden.toml"));
+    let text = match files(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && flags.config.is_none() => return None,
+        Err(error) => {
+            problems.push(about_file(&path, format!("cannot be read: {error}")));
+            return None;
+        }
+    };
+    let table = match text.parse::<toml::Table>() {
+        Ok(table) => table,
+        Err(error) => {
+            // The error's full text quotes the line, which may hold a secret.
+            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+            problems.push(about_file(&path, format!("is not valid TOML at line {line}: {}", error.message())));
+            return None;
+        }
+    };
+    problems.extend(table.iter().filter_map(|(key, value)| check_entry(key, value, &path)));
+    Some((path, table))
+}
+
+fn about_file(path: &Path, expected: String) -> Problem {
+    Problem { setting: path.display().to_string(), origin: None, given: None, expected }
+}
+
+/// What is wrong with an entry before its value is understood.
+fn check_entry(key: &str, value: &toml::Value, path: &Path) -> Option<Problem> {
+    let expected = match SETTINGS.iter().find(|setting| setting.key() == key) {
+        None => "no setting has this name".to_owned(),
+        Some(setting) if !setting.in_file() => {
+            format!("cannot be set in the file; set the environment variable {}", setting.variable)
+        }
+        Some(_) if as_text(value).is_none() => "expected a text, a number, true, false or a list of texts".to_owned(),
+        Some(_) => return None,
+    };
+    let origin = Some(Origin::File(path.to_owned()));
+    Some(Problem { setting: key.to_owned(), origin, given: None, expected })
+}
+
+/// The value as it would be written in an environment variable.
+fn as_text(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(on) => Some(if *on { "on" } else { "off" }.to_owned()),
+        toml::Value::Array(items) => {
+            let items: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
+            shlex::try_join(items?).ok()
+        }
+        toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Table(_) => None,
+    }
+}

@@ -1,0 +1,99 @@
+//! The one list of settings. Reading, `--help` and the table in the README all follow it.
+
+/// One setting.
+#[derive(Debug)]
+pub struct Setting {
+    /// The environment variable.
+    pub variable: &'static str,
+    /// As a person would write it; in angle brackets where it depends on other things; empty when there is none.
+    pub default: &'static str,
+    pub meaning: &'static str,
+    /// Its value is never shown.
+    pub secret: bool,
+}
+
+impl Setting {
+    /// The key in `treewarden.toml`: the variable in lower case, without `treewarden_`.
+    pub fn key(&self) -> String {
+        let lower = self.variable.to_ascii_lowercase();
+        lower.strip_prefix("treewarden_").map(str::to_owned).unwrap_or(lower)
+    }
+
+    /// Whether the file may set it. It cannot say where it itself lies, nor what kind of machine it is on.
+    pub fn in_file(&self) -> bool {
+        self.variable != HOME.variable && self.variable != CONTAINER.variable
+    }
+}
+
+macro_rules! settings {
+    ($($(#[$kind:ident])? $name:ident $variable:literal = $default:literal, $meaning:literal;)*) => {
+        $(pub(super) const $name: Setting = Setting {
+            variable: $variable, default: $default, meaning: $meaning, secret: settings!(@secret $($kind)?),
+        };)*
+
+        /// All settings, in the order in which people read about them.
+        pub const SETTINGS: &[&Setting] = &[$(&$name),*];
+    };
+    (@secret secret) => { true };
+    (@secret) => { false };
+}
+
+settings! {
+    HOME "TREEWARDEN_HOME" = "~/.treewarden",
+        "directory of everything Treewarden keeps; always `/.treewarden` where `TREEWARDEN_CONTAINER` is on";
+    CONTAINER "TREEWARDEN_CONTAINER" = "off", "set to `on` by a container image of Treewarden: fixes the home";
+    WORKTREE_BASE "WORKTREE_BASE" = "<home>/worktrees", "where worktrees are made; `~` is expanded";
+    LISTEN "TREEWARDEN_LISTEN" = "127.0.0.1:3000", "`host:port` to listen on; port 0 picks one and prints it";
+    PUBLIC_URL "TREEWARDEN_PUBLIC_URL" = "http://<listen>", "how browsers and GitHub reach Treewarden";
+    #[secret]
+    DATABASE_URL "DATABASE_URL" = "sqlite://<home>/treewarden.db", "`sqlite://<path>` or `postgres://…`";
+    GITHUB_API_URL "GITHUB_API_URL" = "https://api.github.com", "API of GitHub Enterprise Server or of a stand-in";
+    GITHUB_WEB_URL "GITHUB_WEB_URL" = "https://github.com", "pages and git of that server; set both or none";
+    GITHUB_APP_ID "GITHUB_APP_ID" = "", "number of the GitHub App";
+    #[secret]
+    GITHUB_APP_PRIVATE_KEY "GITHUB_APP_PRIVATE_KEY" = "", "its private key (PEM; `\\n` for line breaks is understood)";
+    GITHUB_APP_PRIVATE_KEY_FILE "GITHUB_APP_PRIVATE_KEY_FILE" = "", "or the file that holds it";
+    #[secret]
+    GITHUB_WEBHOOK_SECRET "GITHUB_WEBHOOK_SECRET" = "", "the secret its webhooks are signed with";
+    GITHUB_CLIENT_ID "GITHUB_CLIENT_ID" = "", "its OAuth client id, for the panel's login";
+    #[secret]
+    GITHUB_CLIENT_SECRET "GITHUB_CLIENT_SECRET" = "", "its OAuth client secret";
+    STALE_THRESHOLD_DAYS "STALE_THRESHOLD_DAYS" = "14", "days without activity after which a worktree is stale";
+    MAX_WORKTREES "MAX_WORKTREES_PER_CODEBASE" = "25", "live worktrees one repository may have";
+    CLEANUP_INTERVAL_HOURS "CLEANUP_INTERVAL_HOURS" = "6", "hours between two cleanups";
+    TRASH_DAYS "TRASH_DAYS" = "30", "days for which removed work can be brought back";
+    MAX_RUNS "MAX_CONCURRENT_RUNS" = "4", "agents at work at the same time";
+    AGENT_COMMAND "TREEWARDEN_AGENT_COMMAND" = "",
+        "program and arguments of the agent: prompt on standard input, standard output (Markdown) is the reply; no shell";
+    AGENT_ENV "TREEWARDEN_AGENT_ENV" = "",
+        "names of environment variables the agent gets besides `PATH`, `HOME`, `LANG` and `TERM`, separated by commas";
+    RUN_TIME_LIMIT "TREEWARDEN_RUN_TIME_LIMIT" = "1h", "how long one run of the agent may take, like `90m`";
+    ADMINS "TREEWARDEN_ADMINS" = "", "GitHub logins with rights on everything, separated by commas";
+    MODE "TREEWARDEN_MODE" = "on", "what a new repository starts in: `on`, `staged` or `off`";
+    LOCAL "TREEWARDEN_LOCAL" = "off", "`on` opens `/local/messages` on loopback";
+    SANDBOX "TREEWARDEN_SANDBOX" = "strict", "the least protection a run may have: `strict`, `basic` or `off`";
+    #[secret]
+    SECRET_KEY "TREEWARDEN_SECRET_KEY" = "<key file in the home>", "encrypts stored secrets; 32 characters or more";
+    LOG "TREEWARDEN_LOG" = "info", "what is logged, like `info` or `treewarden=debug,warn`";
+    LOG_FORMAT "TREEWARDEN_LOG_FORMAT" = "text", "`text`, or `json` for machines";
+}
+
+/// The table of the README.
+pub fn markdown_table() -> String {
+    let rows = SETTINGS.iter().map(|setting| {
+        let default = if setting.default.is_empty() { "none".to_owned() } else { format!("`{}`", setting.default) };
+        format!("| `{}` | {default} | {} |\n", setting.variable, setting.meaning)
+    });
+    ["| setting | default | meaning |\n|---|---|---|\n".to_owned()].into_iter().chain(rows).collect()
+}
+
+/// The same for a terminal.
+pub fn plain_table() -> String {
+    let rows = SETTINGS.iter().map(|setting| {
+        let default = if setting.default.is_empty() { String::new() } else { format!(" [{}]", setting.default) };
+        format!("  {}{default}\n      {}\n", setting.variable, setting.meaning.replace('`', ""))
+    });
+    let head =
+        "Settings, as environment variables; in treewarden.toml the same names in lower case without treewarden_:\n";
+    [head.to_owned()].into_iter().chain(rows).collect()
+}

@@ -1,0 +1,165 @@
+//! Tests of `config`: precedence, defaults, every way to be wrong, and what must never be shown.
+
+use super::*;
+use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
+
+const KEY: &str = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----\n";
+
+/// Loads from the given environment and files, with `HOME=/home/ann` unless it says otherwise.
+fn load(flags: &Flags, env: &[(&str, &str)], files: &[(&str, &str)]) -> Result<Config, ConfigProblems> {
+    let env: HashMap<&str, &str> = [("HOME", "/home/ann")].into_iter().chain(env.iter().copied()).collect();
+    let files: HashMap<&str, &str> = files.iter().copied().collect();
+    let read = |path: &Path| {
+        let text = files.get(path.to_str().unwrap()).map(|text| (*text).to_owned());
+        text.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+    };
+    Config::load(flags, |name| env.get(name).map(|value| (*value).to_owned()), read)
+}
+
+fn from_env(env: &[(&str, &str)]) -> Result<Config, ConfigProblems> {
+    load(&Flags::default(), env, &[])
+}
+
+#[test]
+fn an_empty_machine_gets_the_defaults() {
+    let config = from_env(&[]).unwrap();
+    assert_eq!(config.home, Path::new("/home/ann/.treewarden"));
+    assert_eq!(config.worktree_base, Path::new("/home/ann/.treewarden/worktrees"));
+    assert_eq!(config.listen.to_string(), "127.0.0.1:3000");
+    assert_eq!(config.database_url.expose_secret(), "sqlite:///home/ann/.treewarden/treewarden.db");
+    assert_eq!(config.github.api_url, "https://api.github.com");
+    assert!(config.github.app.is_none() && config.agent.is_none());
+    assert_eq!((config.stale_after.as_secs(), config.max_worktrees, config.max_runs), (14 * 86_400, 25, 4));
+    assert_eq!(config.run_time_limit, Duration::from_secs(3600));
+    assert_eq!(config.public_url("127.0.0.1:4000".parse().unwrap()), "http://127.0.0.1:4000");
+}
+
+#[test]
+fn flags_beat_environment_beats_file_beats_defaults() {
+    let file = ("/srv/tw/treewarden.toml", "listen = '127.0.0.1:1'\nstale_threshold_days = 7\nadmins = ['Ann', 'bob']");
+    let env = [("TREEWARDEN_HOME", "/srv/tw"), ("STALE_THRESHOLD_DAYS", "8")];
+    let config = load(&Flags::default(), &env, &[file]).unwrap();
+    assert_eq!((config.listen.port, config.stale_after.as_secs()), (1, 8 * 86_400));
+    assert_eq!(config.admins, BTreeSet::from(["ann".to_owned(), "bob".to_owned()]));
+    let env = [env[0], ("TREEWARDEN_LISTEN", "127.0.0.1:2")];
+    assert_eq!(load(&Flags::default(), &env, &[file]).unwrap().listen.port, 2);
+    let flags = Flags { listen: Some("[::1]:3".to_owned()), ..Flags::default() };
+    let config = load(&flags, &env, &[file]).unwrap();
+    assert_eq!((config.listen.to_string(), config.listen.is_loopback()), ("[::1]:3".to_owned(), true));
+}
+
+#[test]
+fn the_home_follows_its_rules() {
+    let home = |flag: Option<&str>, env: &[(&str, &str)]| {
+        load(&Flags { home: flag.map(PathBuf::from), ..Flags::default() }, env, &[]).unwrap().home
+    };
+    assert_eq!(home(None, &[("TREEWARDEN_HOME", "~/tw")]), Path::new("/home/ann/tw"));
+    let container = [("TREEWARDEN_CONTAINER", "on"), ("TREEWARDEN_HOME", "/srv/tw")];
+    assert_eq!(home(None, &container), Path::new("/.treewarden"));
+    assert_eq!(home(Some("/flag"), &container), Path::new("/flag"));
+    let problems = from_env(&[("HOME", "")]).unwrap_err().to_string();
+    assert!(problems.contains("TREEWARDEN_HOME: must be set, since HOME is not"), "{problems}");
+    assert!(from_env(&[("TREEWARDEN_HOME", "/")]).is_err());
+    let config = from_env(&[("WORKTREE_BASE", "~/trees")]).unwrap();
+    assert_eq!(config.worktree_base, Path::new("/home/ann/trees"));
+}
+
+#[test]
+fn every_wrong_value_is_named_at_once() {
+    let env = [
+        ("TREEWARDEN_LISTEN", "3000"),
+        ("MAX_WORKTREES_PER_CODEBASE", "0"),
+        ("GITHUB_API_URL", "http://ghe.example.org/api/v3"),
+        ("GITHUB_APP_ID", "seven"),
+        ("GITHUB_APP_PRIVATE_KEY", "hunter2hunter2"),
+        ("TREEWARDEN_AGENT_COMMAND", "claude -p 'open"),
+        ("TREEWARDEN_AGENT_ENV", "MODEL_KEY,GITHUB_WEBHOOK_SECRET"),
+        ("WORKTREE_BASE", "trees/../.."),
+        ("TREEWARDEN_LOG_FORMAT", "xml"),
+        ("TREEWARDEN_SECRET_KEY", "tooshort"),
+    ];
+    let file =
+        ("/home/ann/.treewarden/treewarden.toml", "trash_days = 1.5\nlisten_on = 'x'\nhome = '/x'\nmode = 'maybe'");
+    let problems = load(&Flags::default(), &env, &[file]).unwrap_err().to_string();
+    insta::assert_snapshot!(problems, @"");
+    assert!(!problems.contains("hunter2") && !problems.contains("tooshort"));
+}
+
+#[test]
+fn an_app_is_connected_whole_or_not_at_all() {
+    let whole = [("GITHUB_APP_ID", "7"), ("GITHUB_APP_PRIVATE_KEY", KEY), ("GITHUB_WEBHOOK_SECRET", "s")];
+    assert_eq!(from_env(&whole).unwrap().github.app.unwrap().app_id, 7);
+    for missing in 0..whole.len() {
+        let mut env = whole.to_vec();
+        let (name, _) = env.remove(missing);
+        let problems = from_env(&env).unwrap_err();
+        assert_eq!(problems.0.len(), 1);
+        assert_eq!(problems.0[0].setting, name);
+    }
+    let escaped = KEY.replace('\n', "\\n");
+    let env = [whole[0], ("GITHUB_APP_PRIVATE_KEY", escaped.as_str()), whole[2]];
+    assert_eq!(from_env(&env).unwrap().github.app.unwrap().private_key.expose_secret(), KEY);
+    let env = [whole[0], ("GITHUB_APP_PRIVATE_KEY_FILE", "/keys/app.pem"), whole[2]];
+    assert!(load(&Flags::default(), &env, &[("/keys/app.pem", KEY)]).is_ok());
+    assert!(load(&Flags::default(), &env, &[]).unwrap_err().to_string().contains("cannot be read"));
+    let both = [whole[0], whole[1], env[1], whole[2]];
+    assert!(load(&Flags::default(), &both, &[("/keys/app.pem", KEY)]).is_err());
+}
+
+#[test]
+fn the_agent_gets_a_few_variables_of_the_service() {
+    let env = [
+        ("TREEWARDEN_AGENT_COMMAND", "claude -p --tools 'Bash, Edit'"),
+        ("TREEWARDEN_AGENT_ENV", "MODEL_KEY, NOT_SET"),
+        ("MODEL_KEY", "abcdefgh12345678"),
+        ("PATH", "/bin"),
+        ("DATABASE_URL", "postgres://tw:pw@db/tw"),
+    ];
+    let config = from_env(&env).unwrap();
+    let agent = config.agent.clone().unwrap();
+    assert_eq!(agent.argv, ["claude", "-p", "--tools", "Bash, Edit"]);
+    let names: Vec<&str> = agent.env.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["PATH", "MODEL_KEY"]);
+    let secrets: Vec<&str> = config.secrets().iter().map(|secret| secret.expose_secret()).collect();
+    assert_eq!(secrets, ["postgres://tw:pw@db/tw", "abcdefgh12345678"]);
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("pw@db") && !shown.contains("abcdefgh"), "{shown}");
+}
+
+#[test]
+fn a_broken_file_is_named_without_its_text() {
+    let flags = Flags { config: Some(PathBuf::from("/etc/tw.toml")), ..Flags::default() };
+    let problems = load(&flags, &[], &[]).unwrap_err().to_string();
+    assert!(problems.contains("/etc/tw.toml: cannot be read"), "{problems}");
+    let broken = "listen = '127.0.0.1:1'\ngithub_webhook_secret = 'hunter2hunter2\n";
+    let problems = load(&flags, &[], &[("/etc/tw.toml", broken)]).unwrap_err().to_string();
+    assert!(problems.contains("line 2") && !problems.contains("hunter2"), "{problems}");
+}
+
+#[test]
+fn the_home_is_closed_to_others_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let (home, base) = (dir.path().join("a/home"), dir.path().join("trees"));
+    home::prepare(&home, &base).unwrap();
+    home::prepare(&home, &base).unwrap();
+    assert_eq!((mode(&home), mode(&home.join("runs")), base.is_dir()), (0o700, 0o700, true));
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let refused = home::prepare(&home, &base).unwrap_err().to_string();
+    assert!(refused.ends_with(&format!("Run: chmod 700 {}", home.display())), "{refused}");
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    home::prepare(&empty, &base).unwrap();
+    assert_eq!(mode(&empty), 0o700);
+}
+
+#[test]
+fn tables_name_every_setting() {
+    for setting in SETTINGS {
+        assert!(markdown_table().contains(&format!("| `{}` |", setting.variable)));
+        assert!(plain_table().contains(&format!("  {}", setting.variable)));
+    }
+    let keys: BTreeSet<String> = SETTINGS.iter().map(|setting| setting.key()).collect();
+    assert_eq!(keys.len(), SETTINGS.len());
+}

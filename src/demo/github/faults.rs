@@ -1,0 +1,114 @@
+//! Things that go wrong on demand: a test says what, for which requests and how often. Without rules, nothing goes wrong.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+/// How a request goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Answers with this status and does nothing.
+    Status(u16),
+    /// 403 with `Retry-After`, as for too many writes in a short time; nothing is done.
+    SecondaryLimit { retry_after: u64 },
+    /// 429 with `Retry-After`; nothing is done.
+    TooManyRequests { retry_after: u64 },
+    /// A page for people where JSON was due; nothing is done.
+    Html { status: u16 },
+    /// No body at all; nothing is done.
+    Empty { status: u16 },
+    /// Does what was asked, then the connection breaks before the answer is complete.
+    CutAfterApplying,
+    /// Does what was asked, then stays silent so long before it answers 504.
+    HangAfterApplying(Duration),
+}
+
+/// What becomes of a webhook delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeliveryFate {
+    Sent,
+    /// Never reaches the receiver; the log shows a failed delivery, which can be redelivered.
+    Dropped,
+    /// Sent twice with the same id.
+    Duplicated,
+}
+
+struct Rule {
+    method: Option<String>,
+    prefix: String,
+    left: u32,
+    fault: Fault,
+}
+
+#[derive(Default)]
+struct Rules {
+    requests: Vec<Rule>,
+    drop: u32,
+    duplicate: u32,
+}
+
+/// The switches; shared by all handles of one stand-in.
+#[derive(Default)]
+pub struct Faults {
+    rules: Mutex<Rules>,
+}
+
+impl Faults {
+    /// The next `times` requests with this method (`None`: any) whose path starts with `prefix` go wrong. Paths of the
+    /// API are written without `/api/v3` (`/repos/octo/hello/issues`), those of git as they are
+    /// (`/octo/hello.git/git-receive-pack`), GraphQL's is `/api/graphql`.
+    pub fn inject(&self, method: Option<&str>, prefix: &str, times: u32, fault: Fault) {
+        let rule = Rule { method: method.map(str::to_owned), prefix: prefix.to_owned(), left: times, fault };
+        self.rules().requests.push(rule);
+    }
+
+    /// The next `count` webhook deliveries never arrive.
+    pub fn drop_deliveries(&self, count: u32) {
+        self.rules().drop += count;
+    }
+
+    /// The next `count` webhook deliveries arrive twice.
+    pub fn duplicate_deliveries(&self, count: u32) {
+        self.rules().duplicate += count;
+    }
+
+    /// Forgets every rule.
+    pub fn clear(&self) {
+        *self.rules() = Rules::default();
+    }
+
+    /// How often rules could still strike; a test may check that all its faults happened.
+    pub fn left(&self) -> u32 {
+        let rules = self.rules();
+        rules.requests.iter().map(|rule| rule.left).sum::<u32>() + rules.drop + rules.duplicate
+    }
+
+    pub(super) fn strike(&self, method: &str, path: &str) -> Option<Fault> {
+        let mut rules = self.rules();
+        let fits = |rule: &&mut Rule| {
+            let method_fits = rule.method.as_deref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(method));
+            rule.left > 0 && method_fits && path.starts_with(&rule.prefix)
+        };
+        let rule = rules.requests.iter_mut().find(fits)?;
+        rule.left -= 1;
+        Some(rule.fault.clone())
+    }
+
+    pub(super) fn fate(&self) -> DeliveryFate {
+        let mut rules = self.rules();
+        if rules.drop > 0 {
+            rules.drop -= 1;
+            return DeliveryFate::Dropped;
+        }
+        if rules.duplicate > 0 {
+            rules.duplicate -= 1;
+            return DeliveryFate::Duplicated;
+        }
+        DeliveryFate::Sent
+    }
+
+    fn rules(&self) -> std::sync::MutexGuard<'_, Rules> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

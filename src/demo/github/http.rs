@@ -1,0 +1,163 @@
+//! The stand-in's faces: REST below `/api/v3`, GraphQL at `/api/graphql`, OAuth at `/login/oauth`, git and pages for
+//! people at the top: the layout of a GitHub Enterprise Server.
+//!
+//! Here: the front door that every request passes (faults, the log of requests, addresses by repository id). Handlers
+//! only translate between HTTP and the actions.
+
+mod access;
+mod answer;
+mod app;
+mod checks;
+mod git;
+mod graphql;
+mod issues;
+mod oauth;
+mod pulls;
+mod reactions;
+mod repos;
+
+use super::{Hub, faults::Fault, pages};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, Uri, header},
+    response::{Html, IntoResponse, Response},
+    routing::post,
+};
+use serde_json::json;
+use std::{convert::Infallible, sync::Arc};
+use tower::ServiceExt;
+
+pub(super) use oauth::Wish;
+
+const API: &str = "/api/v3";
+
+/// A request as it was asked for, before addresses by id were replaced.
+#[derive(Clone, Debug)]
+pub struct RequestRecord {
+    pub method: String,
+    /// Without `/api/v3`, as in `Faults::inject`.
+    pub path: String,
+    /// Status of the answer; 0 when the connection was cut.
+    pub status: u16,
+}
+
+/// Path and query as the client wrote them, for links to further pages.
+#[derive(Clone)]
+struct Asked(Uri);
+
+#[derive(Clone)]
+struct Front {
+    hub: Arc<Hub>,
+    inner: Router,
+}
+
+pub(super) fn router(hub: Arc<Hub>) -> Router {
+    let rest = Router::new()
+        .merge(app::routes())
+        .merge(checks::routes())
+        .merge(issues::routes())
+        .merge(oauth::api_routes())
+        .merge(pulls::routes())
+        .merge(reactions::routes())
+        .merge(repos::routes());
+    let inner = Router::new()
+        .nest(API, rest)
+        .route("/api/graphql", post(graphql::query))
+        .merge(oauth::web_routes())
+        .merge(git::routes())
+        .merge(pages::routes())
+        .with_state(hub.clone());
+    Router::new().fallback(enter).with_state(Front { hub, inner })
+}
+
+async fn enter(State(front): State<Front>, mut request: Request) -> Response {
+    let method = request.method().to_string();
+    let asked = request.uri().clone();
+    let path = asked.path().strip_prefix(API).unwrap_or(asked.path()).to_owned();
+    if let Some(plain) = front.hub.without_id(&asked) {
+        *request.uri_mut() = plain;
+    }
+    request.extensions_mut().insert(Asked(asked));
+    let apply = || run(front.inner.clone(), request);
+    let response = match front.hub.faults.strike(&method, &path) {
+        None => apply().await,
+        Some(Fault::Status(status)) => broken(status, &json!({ "message": "Server Error" }).to_string()),
+        Some(Fault::SecondaryLimit { retry_after }) => limited(403, retry_after),
+        Some(Fault::TooManyRequests { retry_after }) => limited(429, retry_after),
+        Some(Fault::Html { status }) => {
+            let page = Html("<!doctype html><title>Unicorn!</title><p>We had issues producing the response.");
+            (status_of(status), page).into_response()
+        }
+        Some(Fault::Empty { status }) => status_of(status).into_response(),
+        Some(Fault::CutAfterApplying) => cut(apply().await).await,
+        Some(Fault::HangAfterApplying(time)) => {
+            drain(apply().await).await;
+            tokio::time::sleep(time).await;
+            broken(504, "")
+        }
+    };
+    let cut = response.extensions().get::<Cut>().is_some();
+    let status = if cut { 0 } else { response.status().as_u16() };
+    front.hub.note_request(RequestRecord { method, path, status });
+    response
+}
+
+async fn run(inner: Router, request: Request) -> Response {
+    match inner.oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => {
+            let never: Infallible = never;
+            match never {}
+        }
+    }
+}
+
+/// Marks an answer that breaks off.
+#[derive(Clone)]
+struct Cut;
+
+/// Promises a body and breaks the connection instead.
+async fn cut(applied: Response) -> Response {
+    drain(applied).await;
+    let breaking = futures::stream::once(async { Err::<Vec<u8>, _>(std::io::Error::other("cut on purpose")) });
+    let mut response = Body::from_stream(breaking).into_response();
+    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("1024"));
+    response.extensions_mut().insert(Cut);
+    response
+}
+
+/// Waits until an answer is complete: git's effects end with its last byte.
+async fn drain(response: Response) {
+    // Whatever goes wrong in the answer, nobody is to hear of it.
+    let _ = axum::body::to_bytes(response.into_body(), usize::MAX).await;
+}
+
+fn limited(status: u16, retry_after: u64) -> Response {
+    let message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
+    let url = "https://docs.github.com/free-pro-team@latest/rest/overview/rate-limits-for-the-rest-api";
+    let mut response = broken(status, &json!({ "message": message, "documentation_url": url }).to_string());
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after));
+    response
+}
+
+fn broken(status: u16, body: &str) -> Response {
+    (status_of(status), [(header::CONTENT_TYPE, "application/json")], body.to_owned()).into_response()
+}
+
+fn status_of(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+impl Hub {
+    /// `/repositories/{id}/…` as `/repos/{owner}/{name}/…`, as GitHub treats them alike.
+    fn without_id(&self, asked: &Uri) -> Option<Uri> {
+        let rest = asked.path().strip_prefix(API)?.strip_prefix("/repositories/")?;
+        let (id, tail) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let world = self.world();
+        let full_name = world.full_name(world.repository(id.parse().ok()?).ok()?);
+        let query = asked.query().map_or(String::new(), |query| format!("?{query}"));
+        format!("{API}/repos/{full_name}{tail}{query}").parse().ok()
+    }
+}

@@ -1,0 +1,159 @@
+//! Everything the service does with git: canonical repositories and the worktrees linked to them.
+//!
+//! The git program writes, libgit2 reads refs and history in process (it runs nothing). Processes are started in
+//! [`command`] only, with an environment of our own, so that nothing a repository or an agent can write is executed.
+//! No policy lives here: a method answers a question or carries out one change that refuses rather than loses.
+//!
+//! Changes to one canonical repository go through one queue, whoever holds a handle; fetches that wait are merged.
+//! Answers that a removal rests on are [`crate::model::Probe`]s: git failing, or warning, is a doubt and never a "no".
+
+mod askpass;
+mod command;
+mod config;
+mod error;
+mod fetch;
+mod history;
+mod list;
+mod merge;
+mod push;
+mod refs;
+mod registry;
+mod remote_url;
+mod repository;
+mod scratch;
+mod worktree;
+
+pub use crate::model::Credential;
+pub use error::GitError;
+pub use fetch::FetchRequest;
+pub use history::{CommitInfo, DiffStat};
+pub use list::WorktreeEntry;
+pub use push::{PushOutcome, Rejection};
+pub use registry::{LOCK_REASON, WorktreeStart};
+pub use repository::Repository;
+pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
+
+use command::{Place, Program};
+use repository::Shared;
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+/// The oldest git whose `merge-tree --write-tree` and `worktree add --lock --reason` do what is relied on.
+const OLDEST: (u32, u32) = (2, 39);
+
+/// How git is run.
+#[derive(Clone, Debug)]
+pub struct GitSettings {
+    /// A path, or a name looked up in the usual places.
+    pub program: PathBuf,
+    /// A directory of the service's own for the askpass script, the empty configuration and scratch files.
+    pub state: PathBuf,
+    /// Local paths are allowed as remotes (tests, mirrors on the same disk).
+    pub local_remotes: bool,
+    /// Further environment variables, such as proxies and certificate stores.
+    pub pass_env: Vec<(OsString, OsString)>,
+}
+
+impl GitSettings {
+    pub fn new(program: impl Into<PathBuf>, state: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), state: state.into(), local_remotes: false, pass_env: Vec::new() }
+    }
+}
+
+/// The git program and what is known about repositories in this process. A cheap handle; all clones are one.
+#[derive(Clone)]
+pub struct Git {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    program: Program,
+    local_remotes: bool,
+    /// By canonical path, so that two spellings of one place share one queue.
+    repositories: Mutex<HashMap<PathBuf, Weak<Shared>>>,
+}
+
+impl Git {
+    /// Prepares the state directory; starts nothing.
+    pub fn new(settings: GitSettings) -> Result<Self, GitError> {
+        let files = askpass::prepare(&settings.state)?;
+        scratch::clear_leftovers(&files.scratch, std::time::SystemTime::now());
+        let program = Program {
+            program: command::resolve(&settings.program),
+            files,
+            pass_env: settings.pass_env,
+            transports: if settings.local_remotes { "https:http:file" } else { "https:http" },
+        };
+        let inner = Inner { program, local_remotes: settings.local_remotes, repositories: Mutex::default() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The program's version, as in `2.47.3`; an error when it is too old.
+    pub async fn version(&self) -> Result<String, GitError> {
+        let output = self.inner.program.call(&Place::Nowhere, "version").ok().await?;
+        let text = String::from_utf8_lossy(&output);
+        let version = text.split_whitespace().nth(2).unwrap_or_default().to_owned();
+        let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
+        match (numbers.next(), numbers.next()) {
+            (Some(major), Some(minor)) if (major, minor) >= OLDEST => Ok(version),
+            _ => {
+                let (major, minor) = OLDEST;
+                Err(GitError::refused(format!("git {major}.{minor} or newer is needed, this is {version:?}")))
+            }
+        }
+    }
+
+    /// A handle on the canonical repository at `directory`, which need not exist yet.
+    pub fn repository(&self, directory: impl AsRef<Path>) -> Repository {
+        let directory = canonical(directory.as_ref());
+        let mut known = self.inner.repositories.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, shared| shared.strong_count() > 0);
+        let shared = match known.get(&directory).and_then(Weak::upgrade) {
+            Some(shared) => shared,
+            None => {
+                let shared = Arc::new(Shared::new(directory.clone()));
+                known.insert(directory, Arc::downgrade(&shared));
+                shared
+            }
+        };
+        Repository::new(self.clone(), shared)
+    }
+
+    fn program(&self) -> &Program {
+        &self.inner.program
+    }
+}
+
+/// The path with every link on the way resolved, as far as it exists.
+fn canonical(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if !parent.as_os_str().is_empty() => canonical(parent).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// The one spelling of a place whose last part may be missing, or be a link, which is not followed.
+fn place_of(path: &Path) -> PathBuf {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => canonical(parent).join(name),
+        _ => canonical(path),
+    }
+}
+
+/// Runs blocking work (libgit2, directory walks) off the async threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, GitError> + Send + 'static,
+) -> Result<T, GitError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(error) => Err(GitError::Unreadable(error.to_string())),
+    }
+}

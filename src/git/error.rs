@@ -1,0 +1,148 @@
+//! How work with git can fail, as far as callers need to tell the cases apart; each variant is a sentence for people.
+//!
+//! Git reports network failures by exit status 128 and English text only. The text is read here and nowhere else, and
+//! all it decides is how precise the sentence is and whether trying again may help; never whether something is safe.
+
+use secrecy::{ExposeSecret, SecretString};
+use std::{io, path::PathBuf, time::Duration};
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GitError {
+    #[error("{0} does not exist")]
+    NotFound(String),
+    #[error("{reason}")]
+    Refused { reason: String },
+    #[error("{} exists already and is not empty; it was left as it is", .0.display())]
+    PathExists(PathBuf),
+    #[error("the git server could not be reached: {0}")]
+    Unreachable(String),
+    #[error("the git server did not accept the access token")]
+    AuthFailed,
+    #[error("the disk is full")]
+    DiskFull,
+    #[error("git {command} took longer than {} s and was stopped", .after.as_secs())]
+    TimedOut { command: String, after: Duration },
+    /// `stderr` has the token taken out and is cut to a readable length.
+    #[error("git {command} failed{}: {stderr}", .status.map(|status| format!(" (exit status {status})")).unwrap_or_default())]
+    Failed { command: String, status: Option<i32>, stderr: String },
+    #[error("the repository could not be read: {0}")]
+    Unreadable(String),
+}
+
+impl GitError {
+    /// Whether the same step may succeed later without anybody changing anything.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            // A token that has just been revoked is replaced by the next try's own.
+            GitError::Unreachable(_) | GitError::AuthFailed | GitError::TimedOut { .. } => true,
+            GitError::NotFound(_)
+            | GitError::Refused { .. }
+            | GitError::PathExists(_)
+            | GitError::DiskFull
+            | GitError::Failed { .. }
+            | GitError::Unreadable(_) => false,
+        }
+    }
+
+    pub(super) fn refused(reason: impl Into<String>) -> Self {
+        GitError::Refused { reason: reason.into() }
+    }
+
+    pub(super) fn file(what: &str, path: &std::path::Path, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull => GitError::DiskFull,
+            _ => GitError::Unreadable(format!("{what} {}: {error}", path.display())),
+        }
+    }
+}
+
+impl From<git2::Error> for GitError {
+    fn from(error: git2::Error) -> Self {
+        match error.code() {
+            git2::ErrorCode::NotFound => GitError::NotFound(error.message().to_owned()),
+            _ => GitError::Unreadable(error.message().to_owned()),
+        }
+    }
+}
+
+/// Names a failure from git's exit status and its standard error.
+pub(super) fn failure(command: &str, status: Option<i32>, stderr: &[u8], secret: Option<&SecretString>) -> GitError {
+    let text = readable(stderr, secret);
+    let says = |needles: &[&str]| needles.iter().any(|needle| text.contains(needle));
+    if says(&["No space left on device", "Disk quota exceeded"]) {
+        return GitError::DiskFull;
+    }
+    if says(&[
+        "Authentication failed",
+        "could not read Password",
+        "could not read Username",
+        "error: 401",
+        "error: 403",
+    ]) {
+        return GitError::AuthFailed;
+    }
+    if let Some((_, name)) = text.split_once("couldn't find remote ref ") {
+        return GitError::NotFound(format!("{} on the remote", name.lines().next().unwrap_or_default().trim()));
+    }
+    if says(&["repository not found", "Repository not found", "does not appear to be a git repository"])
+        || (says(&["fatal: repository "]) && says(&["not found", "does not exist"]))
+    {
+        return GitError::NotFound("the remote repository".to_owned());
+    }
+    if says(&[
+        "Could not resolve host",
+        "Failed to connect",
+        "Couldn't connect",
+        "unable to access",
+        "early EOF",
+        "the remote end hung up",
+        "RPC failed",
+        "Connection reset",
+    ]) {
+        return GitError::Unreachable(text);
+    }
+    GitError::Failed { command: command.to_owned(), status, stderr: text }
+}
+
+/// Standard error as one readable line: lossy UTF-8, without the secret, without progress noise, at most 600 characters.
+pub(super) fn readable(stderr: &[u8], secret: Option<&SecretString>) -> String {
+    let mut text = String::from_utf8_lossy(stderr).replace(['\r', '\n'], " ");
+    if let Some(secret) = secret.filter(|secret| !secret.expose_secret().is_empty()) {
+        text = text.replace(secret.expose_secret(), "[token]");
+    }
+    let text = text.trim();
+    match text.char_indices().nth(600) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(stderr: &str) -> GitError {
+        failure("fetch", Some(128), stderr.as_bytes(), None)
+    }
+
+    #[test]
+    fn failures_are_named_by_what_git_says() {
+        assert_eq!(of("fatal: write error: No space left on device"), GitError::DiskFull);
+        assert_eq!(of("fatal: Authentication failed for 'https://h/x/'"), GitError::AuthFailed);
+        let missing = of("fatal: couldn't find remote ref refs/pull/7/head\n");
+        assert_eq!(missing, GitError::NotFound("refs/pull/7/head on the remote".into()));
+        assert_eq!(
+            of("fatal: repository 'https://h/x/' not found").to_string(),
+            "the remote repository does not exist"
+        );
+        assert!(of("fatal: unable to access 'https://h/': Could not resolve host: h").is_transient());
+        assert!(!of("fatal: bad object").is_transient());
+    }
+
+    #[test]
+    fn the_secret_never_shows() {
+        let secret = SecretString::from("ghs_abc");
+        let error = failure("push", Some(1), b"fatal: odd https://x:ghs_abc@h\nmore", Some(&secret));
+        assert_eq!(error.to_string(), "git push failed (exit status 1): fatal: odd https://x:[token]@h more");
+    }
+}

@@ -1,0 +1,173 @@
+//! What comes from the remote: fetches (merged while they wait) and single questions.
+
+use super::error::GitError;
+use super::repository::Repository;
+use crate::model::{BranchName, CommitSha, Credential};
+use std::sync::{Mutex, PoisonError};
+use tokio::sync::oneshot;
+
+/// What to bring here. Remote branches go to `refs/remotes/origin/`, never to `refs/heads/`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FetchRequest {
+    /// All branches; those that are gone on the remote go here too.
+    pub branches: bool,
+    /// Further refs, as (remote ref, local ref), taken as they are even when history was rewritten.
+    pub extra: Vec<(String, String)>,
+}
+
+impl FetchRequest {
+    fn merge(mut self, other: &FetchRequest) -> FetchRequest {
+        self.branches |= other.branches;
+        for pair in &other.extra {
+            if !self.extra.contains(pair) {
+                self.extra.push(pair.clone());
+            }
+        }
+        self
+    }
+
+    fn refspecs(&self) -> Result<Vec<String>, GitError> {
+        let mut specs = Vec::new();
+        if self.branches {
+            specs.push("+refs/heads/*:refs/remotes/origin/*".to_owned());
+        }
+        for (from, to) in &self.extra {
+            let plain = |name: &str| name.starts_with("refs/") && git2::Reference::is_valid_name(name);
+            if !plain(from) || !plain(to) || to.starts_with("refs/heads/") {
+                return Err(GitError::refused(format!("{from} cannot be fetched into {to}")));
+            }
+            specs.push(format!("+{from}:{to}"));
+        }
+        Ok(specs)
+    }
+}
+
+/// Requests that arrived while the repository was busy; whoever gets the next turn carries all of them out.
+#[derive(Default)]
+pub(super) struct Waiting(Mutex<Vec<Waiter>>);
+
+struct Waiter {
+    request: FetchRequest,
+    done: oneshot::Sender<Result<(), GitError>>,
+}
+
+impl Waiting {
+    fn join(&self, request: FetchRequest) -> oneshot::Receiver<Result<(), GitError>> {
+        let (done, answer) = oneshot::channel();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Waiter { request, done });
+        answer
+    }
+
+    fn take(&self) -> Vec<Waiter> {
+        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        all.into_iter().filter(|waiter| !waiter.done.is_closed()).collect()
+    }
+}
+
+impl Repository {
+    /// Brings the remote's state here. Sees everything that was on the remote when it was called.
+    pub async fn fetch(&self, request: &FetchRequest, credential: Option<&Credential>) -> Result<(), GitError> {
+        self.remote()?.admits(credential)?;
+        if request.refspecs()?.is_empty() {
+            return Ok(());
+        }
+        loop {
+            let mut answer = self.shared.waiting.join(request.clone());
+            tokio::select! {
+                // An answer that is there goes before a turn that is free.
+                biased;
+                answer = &mut answer => match answer {
+                    Ok(result) => return result,
+                    // Whoever carried it out was dropped in the middle.
+                    Err(_) => continue,
+                },
+                _turn = self.turn() => self.fetch_waiting(credential).await,
+            }
+            if let Ok(result) = answer.try_recv() {
+                return result;
+            }
+        }
+    }
+
+    async fn fetch_waiting(&self, credential: Option<&Credential>) {
+        let waiters = self.shared.waiting.take();
+        if waiters.is_empty() {
+            return;
+        }
+        let merged = waiters.iter().fold(FetchRequest::default(), |all, waiter| all.merge(&waiter.request));
+        let together = self.fetch_now(&merged, credential).await;
+        let alone = waiters.len() == 1;
+        for waiter in waiters {
+            let result = match &together {
+                // One bad request must not fail the others.
+                Err(error) if !alone && !error.is_transient() => self.fetch_now(&waiter.request, credential).await,
+                result => result.clone(),
+            };
+            let _ = waiter.done.send(result);
+        }
+    }
+
+    async fn fetch_now(&self, request: &FetchRequest, credential: Option<&Credential>) -> Result<(), GitError> {
+        let remote = self.remote()?;
+        let call = self.call("fetch").await?.credential(&remote, credential).slow();
+        let call = call.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
+        let call = call.args(["--no-recurse-submodules", "--prune", "--end-of-options", &remote.text]);
+        call.args(request.refspecs()?).ok().await.map(drop)
+    }
+
+    /// The branch the remote calls its default; `None` when it has no commit yet.
+    pub async fn remote_head(&self, credential: Option<&Credential>) -> Result<Option<BranchName>, GitError> {
+        let text = self.ask(&["--symref"], "HEAD", credential).await?;
+        let name = text.lines().find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"));
+        Ok(name.and_then(|name| BranchName::new(name).ok()))
+    }
+
+    /// Where a branch stands on the remote right now; `None` when it is not there.
+    pub async fn remote_branch(
+        &self,
+        branch: &BranchName,
+        credential: Option<&Credential>,
+    ) -> Result<Option<CommitSha>, GitError> {
+        let wanted = branch.full_ref();
+        let text = self.ask(&[], &wanted, credential).await?;
+        // The pattern also matches refs that merely end like this.
+        let sha = text.lines().find_map(|line| line.split_once('\t').filter(|(_, name)| *name == wanted));
+        sha.map(|(sha, _)| CommitSha::new(sha)).transpose().map_err(|error| GitError::Unreadable(error.to_string()))
+    }
+
+    async fn ask(&self, options: &[&str], what: &str, credential: Option<&Credential>) -> Result<String, GitError> {
+        let remote = self.remote()?;
+        remote.admits(credential)?;
+        let call = self.call("ls-remote").await?.credential(&remote, credential).slow();
+        let call = call.arg("--quiet").args(options).args(["--end-of-options", &remote.text, what]);
+        Ok(String::from_utf8_lossy(&call.ok().await?).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extra(from: &str, to: &str) -> FetchRequest {
+        FetchRequest { branches: false, extra: vec![(from.into(), to.into())] }
+    }
+
+    #[test]
+    fn nothing_is_fetched_into_branches() {
+        for (from, to) in
+            [("refs/pull/7/head", "refs/heads/main"), ("--upload-pack=x", "refs/x/y"), ("refs/a:refs/b", "refs/c/d")]
+        {
+            assert!(extra(from, to).refspecs().is_err(), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn merging_keeps_each_ref_once() {
+        let one = extra("refs/pull/1/head", "refs/treewarden/pr/1");
+        let all = FetchRequest { branches: true, extra: vec![] }.merge(&one).merge(&one);
+        assert_eq!(
+            all.refspecs().unwrap(),
+            ["+refs/heads/*:refs/remotes/origin/*", "+refs/pull/1/head:refs/treewarden/pr/1"]
+        );
+    }
+}

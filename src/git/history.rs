@@ -1,0 +1,142 @@
+//! Questions about commits, answered in process by libgit2: no process is started, nothing is written.
+//!
+//! A shallow history would answer "no" where git does not know; it is refused instead.
+
+use super::error::GitError;
+use super::repository::Repository;
+use crate::model::{CommitSha, Timestamp};
+use git2::{ErrorCode, Oid};
+use std::fmt;
+
+/// The size of a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiffStat {
+    pub files: u64,
+    pub insertions: u64,
+    pub deletions: u64,
+}
+
+impl fmt::Display for DiffStat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = if self.files == 1 { "file" } else { "files" };
+        write!(f, "{} {files} changed, {} insertions, {} deletions", self.files, self.insertions, self.deletions)
+    }
+}
+
+/// One commit, for lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitInfo {
+    pub sha: CommitSha,
+    /// First line of the message.
+    pub subject: String,
+    pub author: String,
+    pub committed_at: Timestamp,
+}
+
+impl Repository {
+    /// The commit a full ref name stands for.
+    pub async fn tip(&self, full_ref: &str) -> Result<Option<CommitSha>, GitError> {
+        let name = full_ref.to_owned();
+        self.read(move |repository| match repository.find_reference(&name) {
+            Ok(reference) => Ok(Some(sha(reference.peel_to_commit()?.id())?)),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        })
+        .await
+    }
+
+    /// How many commits only `tip` has, and how many only `base` has.
+    pub async fn ahead_behind(&self, tip: &CommitSha, base: &CommitSha) -> Result<(u64, u64), GitError> {
+        self.compare(tip, base, |repository, tip, base| {
+            let (ahead, behind) = repository.graph_ahead_behind(tip, base)?;
+            Ok((ahead as u64, behind as u64))
+        })
+        .await
+    }
+
+    /// Whether every commit of `ancestor` is in `descendant`; true for equal commits.
+    pub async fn is_ancestor(&self, ancestor: &CommitSha, descendant: &CommitSha) -> Result<bool, GitError> {
+        self.compare(ancestor, descendant, |repository, ancestor, descendant| {
+            Ok(ancestor == descendant || repository.graph_descendant_of(descendant, ancestor)?)
+        })
+        .await
+    }
+
+    /// Whether all of `tip`'s own commits together change nothing (a commit and its revert).
+    pub async fn net_diff_empty(&self, base: &CommitSha, tip: &CommitSha) -> Result<bool, GitError> {
+        self.compare(base, tip, |repository, base, tip| match repository.merge_base(base, tip) {
+            Ok(fork) => Ok(repository.find_commit(fork)?.tree_id() == repository.find_commit(tip)?.tree_id()),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(false),
+            Err(error) => Err(error.into()),
+        })
+        .await
+    }
+
+    /// What `tip` changed since it left `base`; everything it has when the two have no common history.
+    pub async fn diff_stat(&self, base: &CommitSha, tip: &CommitSha) -> Result<DiffStat, GitError> {
+        self.compare(base, tip, |repository, base, tip| {
+            let from = match repository.merge_base(base, tip) {
+                Ok(fork) => Some(repository.find_commit(fork)?.tree()?),
+                Err(error) if error.code() == ErrorCode::NotFound => None,
+                Err(error) => return Err(error.into()),
+            };
+            let to = repository.find_commit(tip)?.tree()?;
+            let mut diff = repository.diff_tree_to_tree(from.as_ref(), Some(&to), None)?;
+            // Counted as git does by default: a moved file is one file.
+            diff.find_similar(None)?;
+            let stats = diff.stats()?;
+            Ok(DiffStat {
+                files: stats.files_changed() as u64,
+                insertions: stats.insertions() as u64,
+                deletions: stats.deletions() as u64,
+            })
+        })
+        .await
+    }
+
+    /// The newest `limit` commits that `tip` has and `base` has not, newest first.
+    pub async fn log(&self, base: &CommitSha, tip: &CommitSha, limit: usize) -> Result<Vec<CommitInfo>, GitError> {
+        self.compare(base, tip, move |repository, base, tip| {
+            let mut walk = repository.revwalk()?;
+            walk.set_sorting(git2::Sort::TOPOLOGICAL)?;
+            walk.push(tip)?;
+            walk.hide(base)?;
+            walk.take(limit).map(|id| describe(&repository.find_commit(id?)?)).collect()
+        })
+        .await
+    }
+
+    async fn compare<T: Send + 'static>(
+        &self,
+        one: &CommitSha,
+        other: &CommitSha,
+        question: impl FnOnce(&git2::Repository, Oid, Oid) -> Result<T, GitError> + Send + 'static,
+    ) -> Result<T, GitError> {
+        let (one, other) = (oid(one)?, oid(other)?);
+        self.read(move |repository| {
+            if repository.is_shallow() {
+                return Err(GitError::refused("the history here is incomplete (a shallow clone)"));
+            }
+            question(repository, one, other)
+        })
+        .await
+    }
+}
+
+fn describe(commit: &git2::Commit<'_>) -> Result<CommitInfo, GitError> {
+    let subject = String::from_utf8_lossy(commit.summary_bytes().unwrap_or_default()).into_owned();
+    Ok(CommitInfo {
+        sha: sha(commit.id())?,
+        subject,
+        author: String::from_utf8_lossy(commit.author().name_bytes()).into_owned(),
+        committed_at: Timestamp::from_unix(commit.time().seconds()),
+    })
+}
+
+pub(super) fn oid(sha: &CommitSha) -> Result<Oid, GitError> {
+    Ok(Oid::from_str(sha.as_str())?)
+}
+
+pub(super) fn sha(oid: Oid) -> Result<CommitSha, GitError> {
+    CommitSha::new(&oid.to_string()).map_err(|error| GitError::Unreadable(error.to_string()))
+}

@@ -1,0 +1,132 @@
+//! Sending one branch to the remote: one commit, to one full ref, never by force.
+
+use super::error::GitError;
+use super::repository::Repository;
+use crate::model::{BranchName, CommitSha, Credential};
+use std::fmt;
+
+/// What the remote did. Whoever relies on it reads the branch back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PushOutcome {
+    Pushed(CommitSha),
+    UpToDate(CommitSha),
+    Rejected { reason: Rejection },
+}
+
+/// Why the remote did not take the commits; each is the end of a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// The remote branch has commits that are not here.
+    NonFastForward,
+    /// A branch protection or repository rule.
+    Protected,
+    /// Workflow files were changed, which the App has no permission for.
+    Workflows,
+    /// The remote's own words.
+    Other(String),
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rejection::NonFastForward => f.write_str("the branch on the remote has commits that are not here"),
+            Rejection::Protected => f.write_str("the branch is protected"),
+            Rejection::Workflows => f.write_str("it changes workflow files, which this App may not"),
+            Rejection::Other(words) => f.write_str(words),
+        }
+    }
+}
+
+impl Repository {
+    /// Pushes the branch's present commit to the branch of the same name.
+    pub async fn push(&self, branch: &BranchName, credential: Option<&Credential>) -> Result<PushOutcome, GitError> {
+        let remote = self.remote()?;
+        remote.admits(credential)?;
+        let full = branch.full_ref();
+        let tip = self.tip(&full).await?.ok_or_else(|| GitError::NotFound(format!("the branch {branch}")))?;
+        let call = self.call("push").await?.credential(&remote, credential).slow();
+        let call = call.args(["--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]);
+        let call = call.args(["--no-signed", "--end-of-options", &remote.text]);
+        // By commit, so that what is reported is what was sent, whatever moves the branch meanwhile.
+        let output = call.arg(format!("{tip}:{full}")).run().await?;
+        match (output.status, verdict(&output.stdout, &full)) {
+            (Some(0), Some(Line::Pushed)) => Ok(PushOutcome::Pushed(tip)),
+            (Some(0), Some(Line::UpToDate)) => Ok(PushOutcome::UpToDate(tip)),
+            (Some(1), Some(Line::Rejected(reason))) => {
+                Ok(PushOutcome::Rejected { reason: classify(&reason, &output.remarks()) })
+            }
+            _ => Err(output.failure()),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    Pushed,
+    UpToDate,
+    /// The reason in parentheses.
+    Rejected(String),
+}
+
+/// The line about one ref: `<flag> TAB <from>:<to> TAB <summary> (<reason>)`, as git-push(1) describes.
+fn verdict(stdout: &[u8], full_ref: &str) -> Option<Line> {
+    let text = String::from_utf8_lossy(stdout);
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, '\t');
+        let (flag, refs, summary) = (fields.next()?, fields.next()?, fields.next()?);
+        let (_, to) = refs.split_once(':')?;
+        if to != full_ref {
+            return None;
+        }
+        match flag {
+            " " | "*" => Some(Line::Pushed),
+            "=" => Some(Line::UpToDate),
+            "!" => {
+                let reason = summary.split_once(" (").map_or(summary, |(_, reason)| reason.trim_end_matches(')'));
+                Some(Line::Rejected(reason.to_owned()))
+            }
+            _ => None,
+        }
+    })
+}
+
+/// The reasons are git's own words for what it found itself, GitHub's words otherwise; unknown ones are passed on.
+fn classify(reason: &str, remarks: &str) -> Rejection {
+    let says = |needle: &str| reason.contains(needle) || remarks.contains(needle);
+    match reason {
+        "non-fast-forward" | "fetch first" | "stale info" | "needs force" => Rejection::NonFastForward,
+        _ if says("without `workflows` permission") => Rejection::Workflows,
+        _ if says("protected branch") || says("rule violations") => Rejection::Protected,
+        _ if remarks.is_empty() => Rejection::Other(reason.to_owned()),
+        _ => Rejection::Other(format!("{reason}: {remarks}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn porcelain_lines_are_understood() {
+        let of = |line: &str| verdict(format!("To https://h/r\n{line}\nDone\n").as_bytes(), "refs/heads/b");
+        assert_eq!(of(" \tabc:refs/heads/b\t1..2"), Some(Line::Pushed));
+        assert_eq!(of("*\tabc:refs/heads/b\t[new branch]"), Some(Line::Pushed));
+        assert_eq!(of("=\tabc:refs/heads/b\t[up to date]"), Some(Line::UpToDate));
+        let rejected = of("!\tabc:refs/heads/b\t[rejected] (fetch first)");
+        assert_eq!(rejected, Some(Line::Rejected("fetch first".into())));
+        assert_eq!(of("*\tabc:refs/heads/other\t[new branch]"), None);
+    }
+
+    #[test]
+    fn rejections_are_named() {
+        assert_eq!(classify("fetch first", ""), Rejection::NonFastForward);
+        assert_eq!(classify("protected branch hook declined", "remote: GH006"), Rejection::Protected);
+        let rules = classify("push declined due to repository rule violations", "remote: GH013");
+        assert_eq!(rules, Rejection::Protected);
+        let workflows =
+            "refusing to allow a GitHub App to create or update workflow `x` without `workflows` permission";
+        assert_eq!(classify(workflows, ""), Rejection::Workflows);
+        let large = classify("pre-receive hook declined", "remote: error: File a is 120 MB");
+        assert_eq!(large, Rejection::Other("pre-receive hook declined: remote: error: File a is 120 MB".into()));
+    }
+}

@@ -1,0 +1,72 @@
+//! Moving and deleting refs, always by compare-and-swap: a ref that somebody else moved stays as it is.
+
+use super::error::GitError;
+use super::repository::Repository;
+use crate::model::{BranchName, CommitSha};
+
+/// What stands for "this ref must not exist".
+const NOTHING: &str = "0000000000000000000000000000000000000000";
+
+impl Repository {
+    /// Points a full ref at `new` if it stands at `old` (`None`: does not exist). True also when it is at `new` already.
+    pub async fn set_ref(&self, full_ref: &str, new: &CommitSha, old: Option<&CommitSha>) -> Result<bool, GitError> {
+        let _turn = self.turn().await;
+        self.set_ref_in_turn(full_ref, new, old).await
+    }
+
+    /// Deletes a branch if it stands at `expected` and no worktree has it checked out. True when it is gone, now or
+    /// before; false when it stays.
+    pub async fn delete_branch(&self, branch: &BranchName, expected: &CommitSha) -> Result<bool, GitError> {
+        let _turn = self.turn().await;
+        let full = branch.full_ref();
+        match self.tip(&full).await? {
+            None => return Ok(true),
+            Some(tip) if tip != *expected => return Ok(false),
+            Some(_) => {}
+        }
+        if self.worktrees().await?.iter().any(|entry| entry.branch.as_ref() == Some(branch)) {
+            return Ok(false);
+        }
+        self.delete_ref_in_turn(&full, expected).await
+    }
+
+    pub(super) async fn set_ref_in_turn(
+        &self,
+        full_ref: &str,
+        new: &CommitSha,
+        old: Option<&CommitSha>,
+    ) -> Result<bool, GitError> {
+        let call = self.call("update-ref").await?.args(["--no-deref", "--end-of-options", full_ref, new.as_str()]);
+        let output = call.arg(old.map_or(NOTHING, CommitSha::as_str)).run().await?;
+        match output.status {
+            Some(0) => Ok(true),
+            _ => self.settled(full_ref, Some(new), old, output.failure()).await,
+        }
+    }
+
+    pub(super) async fn delete_ref_in_turn(&self, full_ref: &str, expected: &CommitSha) -> Result<bool, GitError> {
+        let call = self.call("update-ref").await?;
+        let call = call.args(["--no-deref", "-d", "--end-of-options", full_ref, expected.as_str()]);
+        let output = call.run().await?;
+        match output.status {
+            Some(0) => Ok(true),
+            _ => self.settled(full_ref, None, Some(expected), output.failure()).await,
+        }
+    }
+
+    /// After a refusal the ref itself says whether it had moved; otherwise the refusal is an error.
+    async fn settled(
+        &self,
+        full_ref: &str,
+        wanted: Option<&CommitSha>,
+        old: Option<&CommitSha>,
+        failure: GitError,
+    ) -> Result<bool, GitError> {
+        let tip = self.tip(full_ref).await?;
+        match tip.as_ref() {
+            tip if tip == wanted => Ok(true),
+            tip if tip != old => Ok(false),
+            _ => Err(failure),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The registry of worktrees: adding one, and taking exactly one out again. Never a prune over all of them: a directory
+//! that is merely out of sight for a moment must not lose its registration.
+
+use super::error::GitError;
+use super::repository::Repository;
+use super::{blocking, canonical, place_of};
+use crate::model::{BranchName, CommitSha};
+use std::{
+    ffi::OsString,
+    fs, io,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
+
+/// The reason of our own locks. Worktrees have one from birth to removal, so that no prune drops them; a lock with any
+/// other reason is somebody else's.
+pub const LOCK_REASON: &str = "treewarden";
+
+/// Written into the admin entry when a checkout of ours is complete (gitrepository-layout(5) reserves no such name).
+const COMPLETE: &str = "treewarden-complete";
+
+/// What a new worktree starts from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorktreeStart {
+    /// The branch is made at this commit. One that is there already at exactly this commit will do.
+    NewBranch(CommitSha),
+    /// The branch exists and is continued as it is.
+    Existing,
+}
+
+/// One `worktrees/<id>` directory of the canonical repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AdminEntry {
+    pub directory: PathBuf,
+}
+
+impl AdminEntry {
+    /// The lock's reason, when there is a lock.
+    pub fn lock(&self) -> Result<Option<String>, GitError> {
+        let path = self.directory.join("locked");
+        match fs::read(&path) {
+            Ok(reason) => Ok(Some(String::from_utf8_lossy(&reason).trim_end().to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(GitError::file("reading", &path, &error)),
+        }
+    }
+
+    /// A checkout that was begun by us and killed before its end: without an index and without our mark. A worktree that
+    /// was ever handed out has the mark.
+    pub fn is_half_made(&self) -> Result<bool, GitError> {
+        let missing = |name: &str| !self.directory.join(name).exists();
+        Ok(self.lock()?.as_deref() == Some(LOCK_REASON) && missing("index") && missing(COMPLETE))
+    }
+
+    /// Where the worktree's `.git` file is, as registered.
+    fn git_file(&self) -> Option<PathBuf> {
+        let mut bytes = fs::read(self.directory.join("gitdir")).ok()?;
+        while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+            bytes.pop();
+        }
+        // Git may write it relative to the entry.
+        Some(self.directory.join(OsString::from_vec(bytes)))
+    }
+
+    /// Whether this entry is registered for the worktree at `place` (see [`place_of`]).
+    fn is_for(&self, place: &Path) -> bool {
+        let registered = self.git_file().filter(|file| file.file_name() == Some(".git".as_ref()));
+        registered.and_then(|file| file.parent().map(place_of)).as_deref() == Some(place)
+    }
+}
+
+/// The entry for a worktree at `path`. Costs no process, and no search when the worktree's `.git` file and the entry
+/// name each other.
+pub(super) fn find(repository: &Path, path: &Path) -> Result<Option<AdminEntry>, GitError> {
+    let registry = repository.join("worktrees");
+    let place = place_of(path);
+    if let Some(directory) = linked_from(path).filter(|directory| directory.parent() == Some(&registry)) {
+        let entry = AdminEntry { directory };
+        if entry.is_for(&place) {
+            return Ok(Some(entry));
+        }
+    }
+    search(&registry, &place)
+}
+
+/// The admin entry that a worktree's `.git` file names.
+pub(super) fn linked_from(path: &Path) -> Option<PathBuf> {
+    let file = path.join(".git");
+    if !fs::symlink_metadata(&file).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = fs::read(&file).ok()?.strip_prefix(b"gitdir: ")?.to_vec();
+    while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        bytes.pop();
+    }
+    Some(canonical(&path.join(OsString::from_vec(bytes))))
+}
+
+/// Looks through all entries; two for one place are a doubt.
+fn search(registry: &Path, place: &Path) -> Result<Option<AdminEntry>, GitError> {
+    let entries = match fs::read_dir(registry) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(GitError::file("reading", registry, &error)),
+    };
+    let mut found = None;
+    for entry in entries {
+        let entry = entry.map_err(|error| GitError::file("reading", registry, &error))?;
+        let entry = AdminEntry { directory: entry.path() };
+        if entry.is_for(place) && found.replace(entry).is_some() {
+            return Err(GitError::Unreadable(format!("{} is registered twice", place.display())));
+        }
+    }
+    Ok(found)
+}
+
+impl Repository {
+    /// Adds a worktree with a full checkout, locked, without an upstream. An existing path with content is left alone;
+    /// what a failed try made is undone.
+    pub async fn add_worktree(&self, path: &Path, branch: &BranchName, start: &WorktreeStart) -> Result<(), GitError> {
+        let _turn = self.turn().await;
+        refuse_content(path)?;
+        let full = branch.full_ref();
+        let present = self.tip(&full).await?;
+        let new_at = match (start, present) {
+            (WorktreeStart::NewBranch(sha), None) => Some(sha),
+            (WorktreeStart::NewBranch(sha), Some(tip)) if *sha != tip => {
+                return Err(GitError::refused(format!("the branch {branch} exists already, at another commit")));
+            }
+            (WorktreeStart::Existing, None) => return Err(GitError::NotFound(format!("the branch {branch}"))),
+            (WorktreeStart::NewBranch(_) | WorktreeStart::Existing, Some(_)) => None,
+        };
+        let mut result = self.try_add(path, branch, new_at).await;
+        // Other git processes that add or remove at this moment leave half-written entries which git stumbles over.
+        if matches!(&result, Err(GitError::Failed { stderr, .. }) if stderr.contains("commondir") || stderr.contains("gitdir"))
+        {
+            result = self.try_add(path, branch, new_at).await;
+        }
+        result
+    }
+
+    async fn try_add(&self, path: &Path, branch: &BranchName, new_at: Option<&CommitSha>) -> Result<(), GitError> {
+        let call = self.call("worktree add").await?.slow();
+        let call = call.args(["--quiet", "--lock", "--reason", LOCK_REASON, "--no-guess-remote"]);
+        let call = match new_at {
+            Some(sha) => {
+                let call = call.args(["--no-track", "-b", branch.as_str(), "--end-of-options"]);
+                call.arg(path).arg(sha.as_str())
+            }
+            None => call.arg("--end-of-options").arg(path).arg(branch.as_str()),
+        };
+        let error = match call.ok().await {
+            Ok(_) => return self.mark_complete(path).await,
+            Err(error) => error,
+        };
+        if let Some(sha) = new_at
+            && self.tip(&branch.full_ref()).await?.is_some()
+            && find(self.directory(), path)?.is_none()
+            && !self.delete_ref_in_turn(&branch.full_ref(), sha).await?
+        {
+            tracing::warn!(git.branch = %branch, "branch of a failed creation has moved and stays");
+        }
+        Err(error)
+    }
+
+    async fn mark_complete(&self, path: &Path) -> Result<(), GitError> {
+        let (repository, path) = (self.directory().to_owned(), path.to_owned());
+        blocking(move || {
+            let entry = entry_of(&repository, &path)?;
+            let mark = entry.directory.join(COMPLETE);
+            fs::write(&mark, "").map_err(|error| GitError::file("writing", &mark, &error))
+        })
+        .await
+    }
+
+    /// Takes the entry for `path`, whose directory must be gone, out of the registry: just this one, and only when the
+    /// lock on it is ours. Nothing registered is fine; afterwards git's own list is asked.
+    pub async fn unregister(&self, path: &Path) -> Result<(), GitError> {
+        let _turn = self.turn().await;
+        let Some(entry) = find(self.directory(), path)? else { return Ok(()) };
+        if fs::symlink_metadata(path).is_ok() {
+            return Err(GitError::PathExists(path.to_owned()));
+        }
+        match entry.lock()? {
+            Some(reason) if reason != LOCK_REASON => {
+                return Err(GitError::refused(format!("the worktree is locked by somebody else: {reason}")));
+            }
+            Some(_) => {
+                self.call("worktree unlock").await?.arg("--end-of-options").arg(path).ok().await?;
+            }
+            None => {}
+        }
+        // Without force: should a directory have appeared, git examines it and refuses.
+        self.call("worktree remove").await?.arg("--end-of-options").arg(path).ok().await?;
+        match self.worktrees().await?.iter().any(|entry| entry.is_at(path)) {
+            false => Ok(()),
+            true => Err(GitError::refused(format!("git still lists {} after its removal", path.display()))),
+        }
+    }
+}
+
+/// The entry for `path`, which must exist.
+pub(super) fn entry_of(repository: &Path, path: &Path) -> Result<AdminEntry, GitError> {
+    find(repository, path)?.ok_or_else(|| GitError::NotFound(format!("a worktree registered at {}", path.display())))
+}
+
+/// Git itself takes an empty directory; anything else at the path is somebody's.
+fn refuse_content(path: &Path) -> Result<(), GitError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(GitError::file("looking at", path, &error)),
+        Ok(meta) if meta.is_dir() => match fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(GitError::PathExists(path.to_owned())),
+            Err(error) => Err(GitError::file("looking at", path, &error)),
+        },
+        Ok(_) => Err(GitError::PathExists(path.to_owned())),
+    }
+}

@@ -1,0 +1,147 @@
+//! A canonical repository: bare, on disk, linked to by worktrees; its creation, its configuration, its queue.
+
+use super::command::{Call, Place};
+use super::error::GitError;
+use super::fetch::Waiting;
+use super::remote_url::RemoteUrl;
+use super::worktree::Worktree;
+use super::{Git, blocking, config};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
+
+/// A handle on a canonical repository. Cheap; handles on the same place share one queue.
+#[derive(Clone)]
+pub struct Repository {
+    pub(super) git: Git,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What all handles on one place share.
+pub(super) struct Shared {
+    pub directory: PathBuf,
+    /// One change at a time, in order of arrival.
+    queue: AsyncMutex<()>,
+    /// The remote as `ensure` was last told; before that, what the configuration file says.
+    remote: Mutex<Option<RemoteUrl>>,
+    pub waiting: Waiting,
+}
+
+impl Shared {
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory, queue: AsyncMutex::default(), remote: Mutex::default(), waiting: Waiting::default() }
+    }
+}
+
+impl Repository {
+    pub(super) fn new(git: Git, shared: Arc<Shared>) -> Self {
+        Self { git, shared }
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.shared.directory
+    }
+
+    /// Makes the repository, empty, when it does not exist; gives it this remote. Costs no process when nothing is to do.
+    pub async fn ensure(&self, remote_url: &str) -> Result<(), GitError> {
+        let remote = RemoteUrl::new(remote_url, self.git.inner.local_remotes)?;
+        let wanted = config::render(&remote.text);
+        {
+            let _turn = self.turn().await;
+            if !self.exists() {
+                self.create(&wanted).await?;
+            } else if config::put(self.directory(), &wanted)? {
+                tracing::info!(git.directory = %self.directory().display(), "repository configuration written");
+            }
+        }
+        *self.shared.remote.lock().unwrap_or_else(PoisonError::into_inner) = Some(remote);
+        Ok(())
+    }
+
+    /// Puts the configuration file back to what we wrote; answers whether somebody had changed it.
+    pub async fn restore_config(&self) -> Result<bool, GitError> {
+        let remote = self.remote()?;
+        let restored = config::put(self.directory(), &config::render(&remote.text))?;
+        if restored {
+            tracing::warn!(git.directory = %self.directory().display(), "changed repository configuration put back");
+        }
+        Ok(restored)
+    }
+
+    /// The worktree registered for `path`, whether or not it exists.
+    pub fn worktree(&self, path: impl AsRef<Path>) -> Worktree {
+        Worktree::new(self.clone(), path.as_ref().to_owned())
+    }
+
+    /// A file named HEAD is what makes git take a directory for a repository.
+    fn exists(&self) -> bool {
+        self.directory().join("HEAD").is_file()
+    }
+
+    /// Made beside its place and renamed into it, so that a crash leaves no half-made repository there.
+    async fn create(&self, config: &str) -> Result<(), GitError> {
+        let directory = self.directory();
+        let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else {
+            return Err(GitError::refused("a repository needs a directory of its own"));
+        };
+        fs::create_dir_all(parent).map_err(|error| GitError::file("making", parent, &error))?;
+        let new = parent.join(format!(".{}.new", name.to_string_lossy()));
+        let call = self.git.program().call(&Place::Nowhere, "init");
+        // No template: no sample hooks. The ref format is fixed, because libgit2 reads no other.
+        let call = call.args(["--bare", "--quiet", "--template=", "--initial-branch=main"]);
+        call.env("GIT_DEFAULT_REF_FORMAT", "files").arg("--end-of-options").arg(&new).ok().await?;
+        config::put(&new, config)?;
+        // Renaming over an empty directory is fine; one with content makes this fail and stays.
+        fs::rename(&new, directory).map_err(|error| GitError::file("making", directory, &error))
+    }
+
+    /// The address to talk to.
+    pub(super) fn remote(&self) -> Result<RemoteUrl, GitError> {
+        let mut known = self.shared.remote.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(remote) = &*known {
+            return Ok(remote.clone());
+        }
+        let path = self.directory().join("config");
+        let text = fs::read_to_string(&path).map_err(|error| GitError::file("reading", &path, &error))?;
+        let url = config::url_in(&text).ok_or_else(|| GitError::refused("the repository names no remote any more"))?;
+        let remote = RemoteUrl::new(&url, self.git.inner.local_remotes)?;
+        *known = Some(remote.clone());
+        Ok(remote)
+    }
+
+    /// Waits for this repository's turn; held for as long as something is being changed.
+    pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.shared.queue.lock().await
+    }
+
+    /// A call on the bare repository, with the configuration checked just before.
+    pub(super) async fn call(&self, name: &str) -> Result<Call<'_>, GitError> {
+        self.restore_config().await?;
+        Ok(self.git.program().call(&Place::Bare(self.directory().to_owned()), name))
+    }
+
+    /// A call on one of its worktrees, with the configuration checked just before.
+    pub(super) async fn call_in(&self, admin: &Path, files: &Path, name: &str) -> Result<Call<'_>, GitError> {
+        self.restore_config().await?;
+        let place =
+            Place::Worktree { admin: admin.to_owned(), common: self.directory().to_owned(), files: files.to_owned() };
+        Ok(self.git.program().call(&place, name))
+    }
+
+    pub(super) fn scratch(&self) -> Result<super::scratch::Scratch, GitError> {
+        super::scratch::Scratch::new(&self.git.program().files.scratch)
+    }
+
+    /// Reads with libgit2, off the async threads.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&git2::Repository) -> Result<T, GitError> + Send + 'static,
+    ) -> Result<T, GitError> {
+        let directory = self.directory().to_owned();
+        blocking(move || question(&git2::Repository::open_bare(directory)?)).await
+    }
+}

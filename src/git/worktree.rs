@@ -1,0 +1,150 @@
+//! One worktree, always addressed by its admin entry and its files, never by what a `.git` file in it says: that file,
+//! like everything in the directory, may have been replaced by an agent.
+
+mod commit;
+mod contents;
+mod hazards;
+mod index;
+mod status;
+
+pub use commit::{CommitRequest, Ident};
+pub use status::Status;
+
+use super::command::Call;
+use super::error::GitError;
+use super::history::sha;
+use super::registry::{self, AdminEntry};
+use super::repository::Repository;
+use super::{blocking, canonical};
+use crate::model::{BranchName, CommitSha, Probe, Validity};
+use git2::{ErrorCode, RepositoryOpenFlags};
+use std::{
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A handle on one worktree of a canonical repository. Making one looks at nothing.
+#[derive(Clone)]
+pub struct Worktree {
+    repository: Repository,
+    /// The path it is registered under.
+    path: PathBuf,
+    /// Where its files are; another place only while it is being removed.
+    files: PathBuf,
+}
+
+/// What a worktree has checked out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Absent when detached, or on a branch whose name we would not use.
+    pub branch: Option<BranchName>,
+    /// Absent when the branch has no commit yet.
+    pub sha: Option<CommitSha>,
+}
+
+impl Worktree {
+    pub(super) fn new(repository: Repository, path: PathBuf) -> Self {
+        Self { repository, files: path.clone(), path }
+    }
+
+    /// The same worktree with its files at another place, still registered under the old one.
+    pub fn moved_to(&self, files: impl AsRef<Path>) -> Worktree {
+        Worktree { files: files.as_ref().to_owned(), ..self.clone() }
+    }
+
+    /// Whether directory and registration exist and belong together and to this repository. Starts no process.
+    pub async fn validity(&self) -> Probe<Validity> {
+        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
+        blocking(move || validity(&repository, &path)).await.into()
+    }
+
+    /// Whether a lock that is not ours is on it, with its reason. Starts no process.
+    pub async fn foreign_lock(&self) -> Probe<Option<String>> {
+        let entry = self.entry().await.and_then(|entry| entry.lock());
+        Probe::from(entry).map(|lock| lock.filter(|reason| reason != registry::LOCK_REASON))
+    }
+
+    /// Whether this is what a killed creation of ours left: nobody has worked in it. Starts no process.
+    pub async fn is_half_made(&self) -> Result<bool, GitError> {
+        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
+        blocking(move || match registry::find(&repository, &path)? {
+            Some(entry) => entry.is_half_made(),
+            None => Ok(false),
+        })
+        .await
+    }
+
+    /// Whether anything is registered under its path. Starts no process.
+    pub async fn is_registered(&self) -> Result<bool, GitError> {
+        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
+        blocking(move || Ok(registry::find(&repository, &path)?.is_some())).await
+    }
+
+    /// The branch and commit it is on. Starts no process.
+    pub async fn head(&self) -> Result<Head, GitError> {
+        let entry = self.entry().await?;
+        blocking(move || {
+            let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
+            let repository = git2::Repository::open_ext(&entry.directory, flags, &[] as &[&OsStr])?;
+            let head = repository.find_reference("HEAD")?;
+            let branch = head.symbolic_target()?.and_then(|name| name.strip_prefix("refs/heads/"));
+            let sha = match head.peel_to_commit() {
+                Ok(commit) => Some(sha(commit.id())?),
+                Err(error) if error.code() == ErrorCode::NotFound || error.code() == ErrorCode::UnbornBranch => None,
+                Err(error) => return Err(error.into()),
+            };
+            Ok(Head { branch: branch.and_then(|name| BranchName::new(name).ok()), sha })
+        })
+        .await
+    }
+
+    /// Its admin entry, which must be this repository's own.
+    async fn entry(&self) -> Result<AdminEntry, GitError> {
+        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
+        blocking(move || {
+            let entry = registry::entry_of(&repository, &path)?;
+            match belongs(&entry, &repository) {
+                true => Ok(entry),
+                false => Err(GitError::refused(format!("{} was turned to another repository", path.display()))),
+            }
+        })
+        .await
+    }
+
+    /// A git call on its files.
+    async fn call(&self, entry: &AdminEntry, name: &str) -> Result<Call<'_>, GitError> {
+        if !self.files.is_dir() {
+            return Err(GitError::NotFound(self.files.display().to_string()));
+        }
+        self.repository.call_in(&entry.directory, &self.files, name).await
+    }
+}
+
+/// The entry's `commondir` leads back to the repository it lies in.
+fn belongs(entry: &AdminEntry, repository: &Path) -> bool {
+    let common = fs::read_to_string(entry.directory.join("commondir"));
+    common.is_ok_and(|common| canonical(&entry.directory.join(common.trim_end())) == repository)
+}
+
+fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Validity::Missing),
+        Err(error) => return Err(GitError::file("looking at", path, &error)),
+    };
+    if !meta.is_dir() {
+        return Ok(Validity::Foreign);
+    }
+    let linked = registry::linked_from(path);
+    let Some(entry) = registry::find(repository, path)? else {
+        let was_ours = linked.is_some_and(|linked| linked.parent() == Some(&repository.join("worktrees")));
+        let empty = fs::read_dir(path).map_err(|error| GitError::file("looking at", path, &error))?.next().is_none();
+        return Ok(if was_ours || empty { Validity::Missing } else { Validity::Foreign });
+    };
+    if entry.is_half_made()? {
+        return Ok(Validity::Missing);
+    }
+    let together = linked.as_deref() == Some(entry.directory.as_path()) && belongs(&entry, repository);
+    Ok(if together { Validity::Valid } else { Validity::Foreign })
+}

@@ -1,0 +1,218 @@
+//! Turning files into commits, by plumbing only: no hook, editor, template or signature program has a part in it, and
+//! refs move by compare-and-swap.
+
+use super::status::{paths, quiet};
+use super::{Head, Worktree};
+use crate::git::GitError;
+use crate::git::command::Call;
+use crate::git::history::oid;
+use crate::git::registry::AdminEntry;
+use crate::model::{BranchName, CommitSha};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A name and an address, as commits show them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ident {
+    pub name: String,
+    pub email: String,
+}
+
+/// Whom a safety commit is by.
+const KEEPER: (&str, &str) = ("Treewarden", "treewarden@localhost");
+
+impl Ident {
+    /// Characters that end a field of a commit are left out.
+    fn cleaned(text: &str) -> String {
+        let text: String = text.chars().filter(|c| !c.is_control() && !matches!(c, '<' | '>')).collect();
+        if text.trim().is_empty() { "unknown".to_owned() } else { text.trim().to_owned() }
+    }
+}
+
+/// A commit of everything that is not committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitRequest {
+    pub message: String,
+    pub author: Ident,
+    pub committer: Ident,
+    pub co_authors: Vec<Ident>,
+    /// The branch it is meant for; nothing is committed when the worktree is on another.
+    pub branch: BranchName,
+}
+
+impl CommitRequest {
+    fn full_message(&self) -> String {
+        let mut message = format!("{}\n", self.message.trim_end());
+        for (index, person) in self.co_authors.iter().enumerate() {
+            let gap = if index == 0 { "\n" } else { "" };
+            let (name, email) = (Ident::cleaned(&person.name), Ident::cleaned(&person.email));
+            message.push_str(&format!("{gap}Co-authored-by: {name} <{email}>\n"));
+        }
+        message
+    }
+}
+
+impl Worktree {
+    /// Commits all changes and untracked files to the branch. `None`: there is nothing to commit. Repositories that lie
+    /// inside stay untracked: a commit would keep none of their content.
+    pub async fn commit_all(&self, request: &CommitRequest) -> Result<Option<CommitSha>, GitError> {
+        let entry = self.entry().await?;
+        if let Some(operation) = self.known_operation().await? {
+            return Err(GitError::refused(format!("a {operation} is in progress in the worktree")));
+        }
+        let head = self.head().await?;
+        if head.branch.as_ref() != Some(&request.branch) {
+            return Err(GitError::refused(format!("the worktree is not on the branch {}", request.branch)));
+        }
+        let Some(tree) = self.stage(&entry, &head, None).await? else { return Ok(None) };
+        let people = (&request.author, &request.committer);
+        let commit = self.commit(&entry, &tree, head.sha.as_ref(), people, &request.full_message()).await?;
+        let full = request.branch.full_ref();
+        let _turn = self.repository.turn().await;
+        let moved = self.repository.set_ref_in_turn(&full, &commit, head.sha.as_ref()).await?;
+        match moved {
+            true => Ok(Some(commit)),
+            false => Err(GitError::refused(format!("the branch {} moved meanwhile", request.branch))),
+        }
+    }
+
+    /// Keeps everything that is not committed (also what is hidden by index flags, not what is ignored) as a commit on
+    /// top of HEAD, under `full_ref`. Files, index and branch stay exactly as they are. `None`: nothing to keep.
+    pub async fn safety_commit(&self, full_ref: &str) -> Result<Option<CommitSha>, GitError> {
+        if !full_ref.starts_with("refs/treewarden/") {
+            return Err(GitError::refused(format!("{full_ref} is no place for a safety commit")));
+        }
+        let entry = self.entry().await?;
+        let head = self.head().await?;
+        let scratch = self.repository.scratch()?;
+        let index = scratch.path().join("index");
+        copy_if_present(&entry.directory.join("index"), &index)?;
+        self.unhide(&entry, &index).await?;
+        let Some(tree) = self.stage(&entry, &head, Some(&index)).await? else { return Ok(None) };
+        let keeper = Ident { name: KEEPER.0.to_owned(), email: KEEPER.1.to_owned() };
+        let message = "Uncommitted work, kept before the worktree was removed\n";
+        let commit = self.commit(&entry, &tree, head.sha.as_ref(), (&keeper, &keeper), message).await?;
+        let old = self.repository.tip(full_ref).await?;
+        match self.repository.set_ref(full_ref, &commit, old.as_ref()).await? {
+            true => Ok(Some(commit)),
+            false => Err(GitError::refused(format!("{full_ref} moved meanwhile"))),
+        }
+    }
+
+    /// Moves branch and files to a later commit. Refuses when anything is uncommitted, an operation is in progress, or
+    /// the branch has commits that `to` has not.
+    pub async fn fast_forward(&self, to: &CommitSha) -> Result<(), GitError> {
+        let entry = self.entry().await?;
+        let (head, status) = (self.head().await?, self.known_status().await?);
+        let (Some(_), Some(from)) = (&head.branch, &head.sha) else {
+            return Err(GitError::refused("the worktree is not on a branch with commits"));
+        };
+        if !status.is_clean() || self.known_operation().await?.is_some() {
+            return Err(GitError::refused("the worktree has uncommitted changes"));
+        }
+        if !self.repository.is_ancestor(from, to).await? {
+            return Err(GitError::refused("the branch has commits of its own"));
+        }
+        let _turn = self.repository.turn().await;
+        let call = self.call(&entry, "merge").await?.slow();
+        let call = call.args(["--ff-only", "--quiet", "--no-stat", "--no-autostash", "--no-overwrite-ignore"]);
+        call.args(["--end-of-options", to.as_str()]).ok().await.map(drop)
+    }
+
+    /// Stages everything and answers with the tree; `None` when it is HEAD's.
+    async fn stage(&self, entry: &AdminEntry, head: &Head, index: Option<&Path>) -> Result<Option<String>, GitError> {
+        let others = self.indexed(entry, "ls-files", index).await?.slow();
+        let others = quiet(others.args(["--others", "--exclude-standard", "-z"]).run().await?)?;
+        // A directory in this list is a repository of its own.
+        let nested = paths(&others).filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"/"));
+        let exclude = nested.map(|path| {
+            let mut spec = OsString::from(":(top,literal,exclude)");
+            spec.push(path);
+            spec
+        });
+        let call = self.indexed(entry, "add", index).await?.slow();
+        call.args(["--all", "--", ":(top)"]).args(exclude).ok().await?;
+        let output = self.indexed(entry, "write-tree", index).await?.ok().await?;
+        let tree = String::from_utf8_lossy(&output).trim_end().to_owned();
+        let Some(sha) = &head.sha else { return Ok(Some(tree)) };
+        let id = oid(sha)?;
+        let present = self.repository.read(move |repository| Ok(repository.find_commit(id)?.tree_id())).await?;
+        Ok((present.to_string() != tree).then_some(tree))
+    }
+
+    async fn commit(
+        &self,
+        entry: &AdminEntry,
+        tree: &str,
+        parent: Option<&CommitSha>,
+        (author, committer): (&Ident, &Ident),
+        message: &str,
+    ) -> Result<CommitSha, GitError> {
+        let call = self.call(entry, "commit-tree").await?;
+        let call = call.env("GIT_AUTHOR_NAME", Ident::cleaned(&author.name));
+        let call = call.env("GIT_AUTHOR_EMAIL", Ident::cleaned(&author.email));
+        let call = call.env("GIT_COMMITTER_NAME", Ident::cleaned(&committer.name));
+        let call = call.env("GIT_COMMITTER_EMAIL", Ident::cleaned(&committer.email));
+        let parent = parent.into_iter().flat_map(|sha| ["-p", sha.as_str()]);
+        let output = call.args(parent).args(["-F", "-", tree]).input(message.as_bytes().to_vec()).ok().await?;
+        let sha = String::from_utf8_lossy(&output);
+        CommitSha::new(sha.trim_end()).map_err(|error| GitError::Unreadable(error.to_string()))
+    }
+
+    /// Takes the flags that hide changes out of a copy of the index.
+    async fn unhide(&self, entry: &AdminEntry, index: &Path) -> Result<(), GitError> {
+        let hidden = self.hidden_paths().await?;
+        if hidden.is_empty() {
+            return Ok(());
+        }
+        let list = list_of(&hidden);
+        for flag in ["--no-skip-worktree", "--no-assume-unchanged"] {
+            let call = self.indexed(entry, "update-index", Some(index)).await?;
+            call.args([flag, "-z", "--stdin"]).input(list.clone()).ok().await?;
+        }
+        Ok(())
+    }
+
+    /// A call that works on another index than the worktree's own.
+    async fn indexed(&self, entry: &AdminEntry, name: &str, index: Option<&Path>) -> Result<Call<'_>, GitError> {
+        let call = self.call(entry, name).await?;
+        Ok(match index {
+            Some(index) => call.env("GIT_INDEX_FILE", index),
+            None => call,
+        })
+    }
+}
+
+fn list_of(paths: &[PathBuf]) -> Vec<u8> {
+    paths.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\0"].concat()).collect()
+}
+
+fn copy_if_present(from: &Path, to: &Path) -> Result<(), GitError> {
+    match fs::copy(from, to) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(GitError::file("reading", from, &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn co_authors_are_trailers_that_cannot_break_the_message() {
+        let ident = |name: &str| Ident { name: name.into(), email: "a@b".into() };
+        let request = CommitRequest {
+            message: "Do it\n\n".into(),
+            author: ident("bot"),
+            committer: ident("bot"),
+            co_authors: vec![ident("ann"), ident("eve\n<x>")],
+            branch: BranchName::new("b").unwrap(),
+        };
+        let message = "Do it\n\nCo-authored-by: ann <a@b>\nCo-authored-by: evex <a@b>\n";
+        assert_eq!(request.full_message(), message);
+    }
+}

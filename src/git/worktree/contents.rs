@@ -1,0 +1,161 @@
+//! Repositories inside a worktree: submodules with work of their own, and whole repositories that merely lie there.
+//!
+//! They are examined with libgit2, which starts nothing: their configuration is in the agent's hands, and git would obey
+//! it. What libgit2 is known to miss (repositories inside) is looked for by a walk of our own.
+
+use super::Worktree;
+use super::status::is_cache;
+use crate::git::{GitError, blocking};
+use crate::model::Probe;
+use git2::{IndexEntryExtendedFlag, IndexEntryFlag, RepositoryOpenFlags, StatusOptions};
+use std::{
+    collections::HashSet,
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
+
+impl Worktree {
+    /// Submodules that hold something found nowhere else: changes, untracked or ignored files, commits on no remote.
+    pub async fn submodule_work(&self) -> Probe<Vec<String>> {
+        let answer = async {
+            let modules = self.entry().await?.directory.join("modules");
+            let paths = self.submodule_paths().await?;
+            let files = self.files.clone();
+            blocking(move || {
+                let mut work = Vec::new();
+                for path in paths {
+                    if submodule_has_work(&files.join(&path))? {
+                        work.push(path.display().to_string());
+                    }
+                }
+                // Also those whose directory was taken away: their commits are still in the admin entry.
+                for git_dir in repositories_below(&modules)? {
+                    let name = git_dir.strip_prefix(&modules).unwrap_or(&git_dir).display().to_string();
+                    if !work.contains(&name) && has_own_commits(&open(&git_dir)?)? {
+                        work.push(name);
+                    }
+                }
+                Ok(work)
+            })
+            .await
+        };
+        answer.await.into()
+    }
+
+    /// Directories below that are repositories or worktrees of their own, submodules apart. Relative paths.
+    pub async fn nested_repositories(&self) -> Probe<Vec<String>> {
+        let answer = async {
+            let submodules: HashSet<PathBuf> = self.submodule_paths().await?.into_iter().collect();
+            let files = self.files.clone();
+            blocking(move || nested(&files, &submodules)).await
+        };
+        answer.await.into()
+    }
+
+    async fn submodule_paths(&self) -> Result<Vec<PathBuf>, GitError> {
+        let entries = self.index().await?;
+        Ok(entries.into_iter().filter(|entry| entry.is_submodule()).map(|entry| entry.path).collect())
+    }
+}
+
+/// The entries of a directory that may be missing.
+fn entries(directory: &Path) -> Result<Vec<fs::DirEntry>, GitError> {
+    let list = match fs::read_dir(directory) {
+        Ok(list) => list.collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    list.map_err(|error| GitError::file("reading", directory, &error))
+}
+
+fn is_directory(entry: &fs::DirEntry) -> Result<bool, GitError> {
+    let kind = entry.file_type().map_err(|error| GitError::file("looking at", &entry.path(), &error))?;
+    Ok(kind.is_dir())
+}
+
+/// Walks all real directories; a link is never followed.
+fn nested(root: &Path, submodules: &HashSet<PathBuf>) -> Result<Vec<String>, GitError> {
+    let mut found = Vec::new();
+    let mut pending = vec![PathBuf::new()];
+    while let Some(relative) = pending.pop() {
+        for entry in entries(&root.join(&relative))? {
+            let is_root = relative.as_os_str().is_empty();
+            if entry.file_name() == ".git" {
+                if !is_root && !submodules.contains(&relative) {
+                    found.push(relative.display().to_string());
+                }
+            } else if is_directory(&entry)? {
+                pending.push(relative.join(entry.file_name()));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Directories that are repositories by themselves (they have a HEAD), at any depth.
+fn repositories_below(root: &Path) -> Result<Vec<PathBuf>, GitError> {
+    let mut found = Vec::new();
+    let mut pending = vec![root.to_owned()];
+    while let Some(directory) = pending.pop() {
+        let entries = entries(&directory)?;
+        let is_repository = entries.iter().any(|entry| entry.file_name() == "HEAD");
+        for entry in &entries {
+            // A repository's own directories are no place for others, except for submodules of the submodule.
+            if is_directory(entry)? && (!is_repository || entry.file_name() == "modules") {
+                pending.push(entry.path());
+            }
+        }
+        if is_repository {
+            found.push(directory);
+        }
+    }
+    Ok(found)
+}
+
+fn open(path: &Path) -> Result<git2::Repository, GitError> {
+    Ok(git2::Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr])?)
+}
+
+fn submodule_has_work(path: &Path) -> Result<bool, GitError> {
+    let present = entries(path)?;
+    if !present.iter().any(|entry| entry.file_name() == ".git") {
+        // Not initialised; anything in it was put there by somebody.
+        return Ok(!present.is_empty());
+    }
+    let repository = open(path)?;
+    // Not where its configuration may say it is.
+    repository.set_workdir(path, false)?;
+    Ok(has_changes(&repository)? || has_hidden_entries(&repository)? || has_own_commits(&repository)?)
+}
+
+fn has_changes(repository: &git2::Repository) -> Result<bool, GitError> {
+    let mut options = StatusOptions::new();
+    options.include_untracked(true).include_ignored(true).include_unreadable(true).update_index(false);
+    let statuses = repository.statuses(Some(&mut options))?;
+    Ok(statuses.iter().any(|entry| {
+        let path = PathBuf::from(OsString::from_vec(entry.path_bytes().to_vec()));
+        !(entry.status() == git2::Status::IGNORED && is_cache(&path))
+    }))
+}
+
+fn has_hidden_entries(repository: &git2::Repository) -> Result<bool, GitError> {
+    let (valid, skip) = (IndexEntryFlag::VALID.bits(), IndexEntryExtendedFlag::SKIP_WORKTREE.bits());
+    let index = repository.index()?;
+    Ok(index.iter().any(|entry| entry.flags & valid != 0 || entry.flags_extended & skip != 0))
+}
+
+/// Commits reachable from any ref or from HEAD that no remote-tracking ref has.
+fn has_own_commits(repository: &git2::Repository) -> Result<bool, GitError> {
+    let mut walk = repository.revwalk()?;
+    walk.push_glob("refs/*")?;
+    match repository.head() {
+        Ok(head) => walk.push(head.peel_to_commit()?.id())?,
+        Err(error) if error.code() == git2::ErrorCode::UnbornBranch => {}
+        Err(error) => return Err(error.into()),
+    }
+    walk.hide_glob("refs/remotes/*")?;
+    Ok(walk.next().transpose()?.is_some())
+}

@@ -1,0 +1,137 @@
+//! What the index says beyond `git status`: entries flagged so that git does not look at their files, and submodules.
+
+use super::Worktree;
+use super::status::quiet;
+use crate::git::{GitError, blocking};
+use crate::model::Probe;
+use git2::{ObjectType, Oid};
+use std::{
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::PermissionsExt,
+    },
+    path::{Path, PathBuf},
+};
+
+/// One line of `git ls-files -v --stage -z`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct IndexEntry {
+    /// `assume-unchanged`: a lower-case tag.
+    assumed: bool,
+    /// `skip-worktree`: tag S. Sparse checkouts set it on files that are not there.
+    skipped: bool,
+    mode: u32,
+    id: Oid,
+    pub path: PathBuf,
+}
+
+/// Mode of an entry that is a commit of another repository.
+const GITLINK: u32 = 0o160000;
+const SYMLINK: u32 = 0o120000;
+const EXECUTABLE: u32 = 0o100755;
+
+impl IndexEntry {
+    pub fn is_submodule(&self) -> bool {
+        self.mode == GITLINK
+    }
+}
+
+impl Worktree {
+    /// Whether edits are hidden from `git status` by skip-worktree or assume-unchanged.
+    pub async fn hidden_changes(&self) -> Probe<bool> {
+        Probe::from(self.hidden_paths().await).map(|paths| !paths.is_empty())
+    }
+
+    /// The files with such edits, relative.
+    pub(super) async fn hidden_paths(&self) -> Result<Vec<PathBuf>, GitError> {
+        let entries = self.index().await?;
+        let files = self.files.clone();
+        blocking(move || {
+            let flagged = entries.into_iter().filter(|entry| (entry.assumed || entry.skipped) && !entry.is_submodule());
+            let mut hidden = Vec::new();
+            for entry in flagged {
+                if differs(&entry, &files)? {
+                    hidden.push(entry.path);
+                }
+            }
+            Ok(hidden)
+        })
+        .await
+    }
+
+    /// Every entry of the index.
+    pub(super) async fn index(&self) -> Result<Vec<IndexEntry>, GitError> {
+        let entry = self.entry().await?;
+        let call = self.call(&entry, "ls-files").await?.args(["-v", "--stage", "--full-name", "-z"]);
+        let output = quiet(call.run().await?)?;
+        let lines = output.split(|byte| *byte == 0).filter(|line| !line.is_empty());
+        lines.map(|line| parse(line).ok_or_else(|| odd(line))).collect()
+    }
+}
+
+fn odd(line: &[u8]) -> GitError {
+    GitError::Unreadable(format!("git listed an odd index entry: {}", String::from_utf8_lossy(line)))
+}
+
+/// `<tag> <mode> <object> <stage> TAB <path>`
+fn parse(line: &[u8]) -> Option<IndexEntry> {
+    let tab = line.iter().position(|byte| *byte == b'\t')?;
+    let (facts, path) = (std::str::from_utf8(&line[..tab]).ok()?, &line[tab + 1..]);
+    let mut facts = facts.split(' ');
+    let (tag, mode, id) = (facts.next()?, facts.next()?, facts.next()?);
+    Some(IndexEntry {
+        assumed: tag.starts_with(|tag: char| tag.is_ascii_lowercase()),
+        skipped: tag.eq_ignore_ascii_case("S"),
+        mode: u32::from_str_radix(mode, 8).ok()?,
+        id: Oid::from_str(id).ok()?,
+        path: PathBuf::from(OsString::from_vec(path.to_owned())),
+    })
+}
+
+/// Whether the file is not what the index says. Line-ending conversions count as a difference: doubt is dirty.
+fn differs(entry: &IndexEntry, root: &Path) -> Result<bool, GitError> {
+    let path = root.join(&entry.path);
+    let meta = match fs::symlink_metadata(&path) {
+        Ok(meta) => meta,
+        // Not there: that is what skip-worktree is for.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(!entry.skipped);
+        }
+        Err(error) => return Err(GitError::file("looking at", &path, &error)),
+    };
+    if meta.is_symlink() {
+        let target = fs::read_link(&path).map_err(|error| GitError::file("looking at", &path, &error))?;
+        let same = entry.mode == SYMLINK && blob(target.as_os_str())? == entry.id;
+        return Ok(!same);
+    }
+    if !meta.is_file() || entry.mode == SYMLINK {
+        return Ok(true);
+    }
+    let executable = meta.permissions().mode() & 0o100 != 0;
+    Ok(executable != (entry.mode == EXECUTABLE) || Oid::hash_file(ObjectType::Blob, &path)? != entry.id)
+}
+
+fn blob(content: &OsStr) -> Result<Oid, GitError> {
+    Ok(Oid::hash_object(ObjectType::Blob, content.as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_understood() {
+        let id = "0123456789012345678901234567890123456789";
+        let of = |line: String| parse(line.as_bytes());
+        let plain = of(format!("H 100644 {id} 0\ta b")).unwrap();
+        assert!(!plain.assumed && !plain.skipped && plain.path == Path::new("a b"));
+        assert!(of(format!("h 100644 {id} 0\tf")).unwrap().assumed);
+        assert!(of(format!("S 100644 {id} 0\tf")).unwrap().skipped);
+        let both = of(format!("s 100644 {id} 0\tf")).unwrap();
+        assert!(both.assumed && both.skipped);
+        assert!(of(format!("H 160000 {id} 0\tsub")).unwrap().is_submodule());
+        assert!(of("H 100644".into()).is_none());
+    }
+}

@@ -1,0 +1,202 @@
+//! Pull requests: reading one, finding one by its branch, opening one.
+
+use super::client::InstallationClient;
+use super::error::GithubError;
+use super::rest::{IdShape, encode};
+use crate::model::*;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullRequest {
+    pub number: ThreadNumber,
+    pub title: String,
+    pub body: String,
+    pub state: ThreadState,
+    /// A fork's branch whose name we do not accept is called by GitHub's own ref for it, `pull/<n>/head`.
+    pub head: BranchName,
+    pub head_sha: CommitSha,
+    /// Absent when the repository the head came from is gone.
+    pub head_repository: Option<RepositoryId>,
+    pub base: BranchName,
+    pub base_repository: RepositoryId,
+}
+
+impl PullRequest {
+    /// The head lives elsewhere, or its repository is gone: nothing can be pushed to it.
+    pub fn is_fork(&self) -> bool {
+        self.head_repository != Some(self.base_repository)
+    }
+}
+
+/// A pull request to open.
+#[derive(Clone, Copy, Debug)]
+pub struct NewPullRequest<'a> {
+    pub head: &'a BranchName,
+    pub base: &'a BranchName,
+    pub title: &'a str,
+    pub body: &'a str,
+    pub draft: bool,
+}
+
+#[derive(Deserialize)]
+struct SideShape {
+    #[serde(rename = "ref")]
+    name: String,
+    sha: String,
+    repo: Option<IdShape>,
+}
+
+#[derive(Deserialize)]
+struct PullShape {
+    number: i64,
+    title: Option<String>,
+    body: Option<String>,
+    state: String,
+    merged_at: Option<String>,
+    head: SideShape,
+    base: SideShape,
+}
+
+impl TryFrom<PullShape> for PullRequest {
+    type Error = GithubError;
+    fn try_from(shape: PullShape) -> Result<Self, GithubError> {
+        let bad = |error: InvalidName| GithubError::BadAnswer(error.to_string());
+        let state = match (shape.state.as_str(), shape.merged_at) {
+            (_, Some(_)) => ThreadState::Merged,
+            ("open", None) => ThreadState::Open,
+            (_, None) => ThreadState::Closed,
+        };
+        let base_repository = shape.base.repo.ok_or_else(|| GithubError::BadAnswer("no base repository".to_owned()))?;
+        let head_repository = shape.head.repo.map(|repository| RepositoryId(repository.id));
+        let is_fork = head_repository != Some(RepositoryId(base_repository.id));
+        let head = BranchName::new(&shape.head.name);
+        let head = head.or_else(|error| match is_fork {
+            true => BranchName::new(&format!("pull/{}/head", shape.number)),
+            false => Err(error),
+        });
+        Ok(PullRequest {
+            number: ThreadNumber(shape.number),
+            title: shape.title.unwrap_or_default(),
+            body: shape.body.unwrap_or_default(),
+            state,
+            head: head.map_err(bad)?,
+            head_sha: CommitSha::new(&shape.head.sha).map_err(bad)?,
+            head_repository,
+            base: BranchName::new(&shape.base.name).map_err(bad)?,
+            base_repository: RepositoryId(base_repository.id),
+        })
+    }
+}
+
+impl InstallationClient {
+    pub async fn pull_request(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        number: ThreadNumber,
+    ) -> Result<PullRequest, GithubError> {
+        self.read(repository, &format!("/repos/{name}/pulls/{number}")).await?.json::<PullShape>()?.try_into()
+    }
+
+    /// The open pull request whose head is this branch of the repository itself.
+    pub async fn find_open_pull_request(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        head: &BranchName,
+    ) -> Result<Option<PullRequest>, GithubError> {
+        let found = self.pull_requests_of(repository, name, head, "open").await?;
+        Ok(found.into_iter().next())
+    }
+
+    /// The pull request that merged exactly this commit of this branch into `base`.
+    pub async fn merged_pull_request(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        head: &BranchName,
+        sha: &CommitSha,
+        base: &BranchName,
+    ) -> Result<Option<ThreadNumber>, GithubError> {
+        let found = self.pull_requests_of(repository, name, head, "closed").await?;
+        let exact = |pull: &&PullRequest| {
+            pull.state == ThreadState::Merged && pull.head_sha == *sha && pull.base == *base && !pull.is_fork()
+        };
+        Ok(found.iter().find(exact).map(|pull| pull.number))
+    }
+
+    async fn pull_requests_of(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        head: &BranchName,
+        state: &str,
+    ) -> Result<Vec<PullRequest>, GithubError> {
+        let head_query = encode(&format!("{}:{head}", name.owner()));
+        let path = format!("/repos/{name}/pulls?state={state}&head={head_query}");
+        let shapes: Vec<PullShape> = self.read_all(repository, &path).await?;
+        let pulls: Result<Vec<PullRequest>, _> = shapes.into_iter().map(PullRequest::try_from).collect();
+        Ok(pulls?.into_iter().filter(|pull| pull.head == *head).collect())
+    }
+
+    pub async fn create_pull_request(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        new: &NewPullRequest<'_>,
+    ) -> Result<ThreadNumber, GithubError> {
+        let body = json!({
+            "head": new.head, "base": new.base, "title": new.title, "body": new.body, "draft": new.draft,
+        });
+        let answer = self.write(repository, Method::POST, &format!("/repos/{name}/pulls"), &body).await?;
+        Ok(ThreadNumber(answer.json::<PullShape>()?.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn pull(change: impl FnOnce(&mut Value)) -> Result<PullRequest, GithubError> {
+        let side = |name: &str| json!({"ref": name, "sha": "a".repeat(40), "repo": {"id": 1}});
+        let mut shape =
+            json!({"number": 7, "title": null, "body": null, "state": "open", "head": side("x"), "base": side("main")});
+        change(&mut shape);
+        serde_json::from_value::<PullShape>(shape).unwrap().try_into()
+    }
+
+    #[test]
+    fn a_head_whose_repository_is_gone_is_a_fork() {
+        assert!(!pull(|_| ()).unwrap().is_fork());
+        assert!(pull(|shape| shape["head"]["repo"] = Value::Null).unwrap().is_fork());
+        assert!(pull(|shape| shape["head"]["repo"]["id"] = json!(2)).unwrap().is_fork());
+    }
+
+    #[test]
+    fn the_name_of_a_forks_branch_cannot_be_in_the_way() {
+        let odd = |shape: &mut Value| shape["head"]["ref"] = json!("--upload-pack=x");
+        assert!(pull(odd).is_err());
+        let fork = pull(|shape| {
+            odd(shape);
+            shape["head"]["repo"] = Value::Null;
+        });
+        assert_eq!(fork.unwrap().head.as_str(), "pull/7/head");
+    }
+
+    #[test]
+    fn merged_is_more_than_closed() {
+        let state = |state: &str, merged_at: Value| {
+            let changed = pull(|shape| {
+                shape["state"] = json!(state);
+                shape["merged_at"] = merged_at;
+            });
+            changed.unwrap().state
+        };
+        assert_eq!(state("open", Value::Null), ThreadState::Open);
+        assert_eq!(state("closed", Value::Null), ThreadState::Closed);
+        assert_eq!(state("closed", json!("2026-01-01T00:00:00Z")), ThreadState::Merged);
+    }
+}

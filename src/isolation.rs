@@ -1,0 +1,100 @@
+//! Isolated places to work: made, examined and taken away again. What exactly an isolated place is, is the provider's
+//! business; whether one may be made or removed is decided elsewhere.
+//!
+//! Everything here can be repeated after a crash at any point, and nothing that may hold work is deleted: what is in the
+//! way is reported, what is removed goes to a trash first.
+
+mod in_use;
+mod place;
+mod trash;
+mod worktree;
+
+pub use worktree::WorktreeProvider;
+
+use crate::git::{GitError, Repository, Status, WorktreeEntry, WorktreeStart};
+use crate::model::*;
+use std::path::{Path, PathBuf};
+
+/// A place that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateRequest {
+    pub path: PathBuf,
+    pub branch: BranchName,
+    pub start: WorktreeStart,
+}
+
+/// A place that is to go. It was decided that nothing is lost by that; the provider makes sure that nothing changed since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoveRequest {
+    pub environment: EnvironmentId,
+    pub path: PathBuf,
+    /// The branch the place must be on.
+    pub branch: BranchName,
+    /// Delete the branch if it stands exactly here; `None` keeps it.
+    pub delete_branch_at: Option<CommitSha>,
+}
+
+/// What a removal did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    pub branch_deleted: bool,
+    /// Size of the files; unknown when an earlier try had deleted them already.
+    pub bytes: Option<u64>,
+}
+
+/// Why a place could not be made or removed. Unless the sentence says otherwise, everything is where it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IsolationError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error("{} is not below the directory for worktrees", .0.display())]
+    Outside(PathBuf),
+    #[error("the worktree has changed since it was examined")]
+    ChangedMeanwhile(Status),
+    #[error("the worktree is not on the branch {0}")]
+    OtherBranch(BranchName),
+    #[error("{} is not a worktree of this repository", .0.display())]
+    Foreign(PathBuf),
+    #[error("the worktree is locked by somebody else: {0}")]
+    Locked(String),
+    #[error("process {0} is still at work in the worktree")]
+    InUse(u32),
+    /// The way out is to change the owner, not force.
+    #[error("{} cannot be deleted: it belongs to user {owner}", .path.display())]
+    NotDeletable { path: PathBuf, owner: u32 },
+    #[error("the worktree could not be examined: {0}")]
+    Unknown(String),
+    #[error("the files of an earlier removal are in {}, and there is a worktree again; both were left alone", .0.display())]
+    Twice(PathBuf),
+    #[error("{what} {}: {why}", .path.display())]
+    Files { what: &'static str, path: PathBuf, why: String },
+}
+
+impl IsolationError {
+    fn files(what: &'static str, path: &Path, error: &std::io::Error) -> Self {
+        IsolationError::Files { what, path: path.to_owned(), why: error.to_string() }
+    }
+}
+
+/// Makes and removes isolated places of one kind.
+#[async_trait::async_trait]
+pub trait Provider: Send + Sync {
+    /// What environments of this kind are marked with.
+    fn name(&self) -> &'static str;
+
+    /// Makes the place; one that an earlier try made, or began to make, for the same request will do.
+    async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<(), IsolationError>;
+
+    /// Takes the place away; also goes on with a removal that was interrupted.
+    async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError>;
+
+    /// Whether the place is there and whole.
+    async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity>;
+
+    /// All places of this repository, whoever made them.
+    async fn list(&self, repository: &Repository) -> Result<Vec<WorktreeEntry>, IsolationError>;
+
+    /// Deletes the files of all finished removals. Removals do so themselves, in the background; this is for what a
+    /// crash left.
+    async fn empty_trash(&self) -> Result<(), IsolationError>;
+}

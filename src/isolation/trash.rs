@@ -1,0 +1,245 @@
+//! The trash: where removed worktrees go, by a rename, before anything of them is deleted.
+//!
+//! `<id>` holds files whose removal is not finished: it may still be undone. `<id>.done` is deleted. All walks stay on
+//! real directories and follow no link, whatever a leftover process does to the tree meanwhile.
+
+use super::IsolationError;
+use crate::model::EnvironmentId;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use std::{
+    ffi::CString,
+    fs, io,
+    os::fd::{AsRawFd, OwnedFd},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+const DONE: &str = "done";
+
+#[derive(Clone, Debug)]
+pub(super) struct Trash {
+    root: PathBuf,
+}
+
+impl Trash {
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where an environment's files are while its removal is under way.
+    pub fn place(&self, id: EnvironmentId) -> PathBuf {
+        self.root.join(id.to_string())
+    }
+
+    fn done(&self, id: EnvironmentId) -> PathBuf {
+        self.place(id).with_extension(DONE)
+    }
+
+    /// From here on the files may be deleted.
+    pub fn release(&self, id: EnvironmentId) -> io::Result<()> {
+        match fs::rename(self.place(id), self.done(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Takes something that holds nobody's work straight to what is deleted.
+    pub fn discard(&self, path: &Path) -> io::Result<()> {
+        let name = PathBuf::from(uuid::Uuid::now_v7().to_string()).with_extension(DONE);
+        fs::rename(path, self.root.join(name))
+    }
+
+    /// Deletes everything that was released. What cannot be deleted stays, and does not stop the rest.
+    pub fn empty(&self) -> io::Result<()> {
+        let mut first_error = None;
+        for entry in fs::read_dir(&self.root)? {
+            let path = entry?.path();
+            if path.extension() != Some(DONE.as_ref()) {
+                continue;
+            }
+            if let Err(error) = delete(&path) {
+                tracing::warn!(path = %path.display(), error = %error, "trash not emptied");
+                first_error.get_or_insert(error);
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+}
+
+/// What a look at a tree found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Survey {
+    /// Sum of the files' sizes.
+    pub bytes: u64,
+    /// A directory that could not be emptied, with its owner.
+    pub obstacle: Option<(PathBuf, u32)>,
+}
+
+/// Measures a tree, and looks for directories that could not be emptied: other people's that we may not write.
+pub(super) fn survey(root: &Path) -> Result<Survey, IsolationError> {
+    let me = rustix::process::geteuid().as_raw();
+    let mut survey = Survey::default();
+    let mut pending = vec![root.to_owned()];
+    while let Some(directory) = pending.pop() {
+        let failed = |error: &io::Error| IsolationError::files("looking at", &directory, error);
+        let owner = fs::symlink_metadata(&directory).map_err(|error| failed(&error))?.uid();
+        // The mode of our own directories can be changed.
+        let ours = me == 0 || owner == me;
+        let writable = rustix::fs::access(&directory, rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK);
+        if !ours && writable.is_err() {
+            survey.obstacle = Some((directory, owner));
+            return Ok(survey);
+        }
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            // Ours, but closed: it can be opened when it is deleted; its size stays unknown.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && ours => continue,
+            Err(error) => return Err(failed(&error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| failed(&error))?;
+            let meta = entry.metadata().map_err(|error| failed(&error))?;
+            match meta.is_dir() {
+                true => pending.push(entry.path()),
+                false => survey.bytes += meta.len(),
+            }
+        }
+    }
+    Ok(survey)
+}
+
+/// Deletes a tree of any depth with two open directories at a time: directories found inside are first moved up beside
+/// it, under numbers of their own. A tree that is gone already is fine.
+fn delete(path: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::Error::other("not a path in the trash"));
+    };
+    let trash = rustix::fs::open(parent, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut pending = vec![CString::new(name.as_encoded_bytes())?];
+    while let Some(name) = pending.pop() {
+        let Some(directory) = open_real(&trash, &name)? else {
+            // Not a directory (any more): a file or a link, taken away as such.
+            unlink(&trash, &name, AtFlags::empty())?;
+            continue;
+        };
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let inner = entry.file_name();
+            if matches!(inner.to_bytes(), b"." | b"..") || unlink(&directory, inner, AtFlags::empty()).is_ok() {
+                continue;
+            }
+            // Moving a directory needs write permission on itself, too.
+            drop(open_real(&directory, inner)?);
+            let moved = CString::new(format!("{}.{DONE}", uuid::Uuid::now_v7()))?;
+            rustix::fs::renameat(&directory, inner, &trash, &moved)?;
+            pending.push(moved);
+        }
+        unlink(&trash, &name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
+
+/// Opens a real directory, never through a link, after giving its owner all rights on it. `None`: it is no directory.
+fn open_real(parent: &OwnedFd, name: &std::ffi::CStr) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+        Ok(handle) => handle,
+        Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP | rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mode = rustix::fs::fstat(&handle)?.st_mode & 0o7777;
+    if mode & 0o700 != 0o700 {
+        // By the handle: the name may stand for something else by now.
+        let handle = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        fs::set_permissions(handle, fs::Permissions::from_mode(mode | 0o700))?;
+    }
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(Some(rustix::fs::openat(&handle, c".", flags, Mode::empty())?))
+}
+
+fn unlink(parent: &OwnedFd, name: &std::ffi::CStr, flags: AtFlags) -> io::Result<()> {
+    match rustix::fs::unlinkat(parent, name, flags) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn trash() -> (tempfile::TempDir, Trash) {
+        let temp = tempfile::tempdir().unwrap();
+        let trash = Trash::new(temp.path().join("trash"));
+        fs::create_dir(&trash.root).unwrap();
+        (temp, trash)
+    }
+
+    #[test]
+    fn links_are_taken_away_and_their_targets_stay() {
+        let (temp, trash) = trash();
+        let shared = temp.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::write(shared.join("keep"), "k").unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o500)).unwrap();
+        let tree = temp.path().join("tree");
+        fs::create_dir_all(tree.join("closed/inner")).unwrap();
+        fs::write(tree.join("closed/inner/f"), "12345").unwrap();
+        symlink(&shared, tree.join("link")).unwrap();
+        symlink(&shared, tree.join("closed/link")).unwrap();
+        fs::set_permissions(tree.join("closed/inner"), fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(tree.join("closed"), fs::Permissions::from_mode(0o555)).unwrap();
+        trash.discard(&tree).unwrap();
+        trash.empty().unwrap();
+        assert_eq!(fs::read_dir(&trash.root).unwrap().count(), 0);
+        assert_eq!(fs::read_to_string(shared.join("keep")).unwrap(), "k");
+        assert_eq!(fs::metadata(&shared).unwrap().permissions().mode() & 0o777, 0o500);
+    }
+
+    #[test]
+    fn only_what_was_released_is_deleted() {
+        let (_temp, trash) = trash();
+        let id = EnvironmentId(uuid::Uuid::now_v7());
+        fs::create_dir(trash.place(id)).unwrap();
+        trash.empty().unwrap();
+        assert!(trash.place(id).is_dir());
+        trash.release(id).unwrap();
+        trash.release(id).unwrap();
+        trash.empty().unwrap();
+        trash.empty().unwrap();
+        assert_eq!(fs::read_dir(&trash.root).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_very_deep_tree_is_no_trouble() {
+        let (temp, trash) = trash();
+        let top = temp.path().join("deep");
+        fs::create_dir(&top).unwrap();
+        let mut here = rustix::fs::open(&top, OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+        for _ in 0..3000 {
+            rustix::fs::mkdirat(&here, c"directory", Mode::RWXU).unwrap();
+            here = rustix::fs::openat(&here, c"directory", OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+        }
+        drop(here);
+        trash.discard(&top).unwrap();
+        trash.empty().unwrap();
+        assert_eq!(fs::read_dir(&trash.root).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_survey_counts_files_and_not_what_links_lead_to() {
+        let (temp, _trash) = trash();
+        fs::write(temp.path().join("outside"), vec![0; 1000]).unwrap();
+        let tree = temp.path().join("tree");
+        fs::create_dir_all(tree.join("a")).unwrap();
+        fs::write(tree.join("a/f"), "12345").unwrap();
+        symlink(temp.path().join("outside"), tree.join("l")).unwrap();
+        let link = temp.path().join("outside").as_os_str().len() as u64;
+        assert_eq!(survey(&tree).unwrap(), Survey { bytes: 5 + link, obstacle: None });
+    }
+}

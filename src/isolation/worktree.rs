@@ -1,0 +1,243 @@
+//! Isolation by git worktrees: each place is a linked worktree on a branch of its own.
+//!
+//! Removal goes: rename into the trash, look again from there (nobody reaches the files by their old path any more),
+//! take the registration out, release the trash, delete the branch. Until the registration is out, every failure puts
+//! the files back; from then on every step is repeated until it is done.
+
+use super::trash::{Survey, Trash, survey};
+use super::{CreateRequest, IsolationError, Provider, RemoveRequest, Removed, in_use, place};
+use crate::git::{Repository, Worktree, WorktreeEntry};
+use crate::model::*;
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio::sync::Mutex;
+
+/// Where the trash is when the intended place is on another file system: a rename must be enough.
+const TRASH_BESIDE: &str = ".trash";
+
+/// Makes worktrees below one directory. A cheap handle.
+#[derive(Clone)]
+pub struct WorktreeProvider {
+    base: PathBuf,
+    trash: Trash,
+    /// One deletion at a time: it costs the disk, nobody waits for it.
+    emptying: Arc<Mutex<()>>,
+}
+
+impl WorktreeProvider {
+    /// Makes both directories. `trash` is moved below `base` when it is on another file system.
+    pub fn new(base: &Path, trash: &Path) -> Result<Self, IsolationError> {
+        let base = made(base)?;
+        let mut trash = made(trash)?;
+        if device(&base)? != device(&trash)? {
+            trash = made(&base.join(TRASH_BESIDE))?;
+        }
+        Ok(Self { base, trash: Trash::new(trash), emptying: Arc::default() })
+    }
+
+    /// Where worktrees are made, with links resolved: the spelling that git uses, too.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Everything that speaks against moving the files, before they are touched.
+    async fn examine(&self, worktree: &Worktree, path: &Path, request: &RemoveRequest) -> Result<(), IsolationError> {
+        match worktree.validity().await {
+            Probe::Known(Validity::Valid) => {}
+            Probe::Known(Validity::Missing | Validity::Foreign) => {
+                return Err(IsolationError::Foreign(path.to_owned()));
+            }
+            Probe::Unknown(why) => return Err(IsolationError::Unknown(why)),
+        }
+        match worktree.foreign_lock().await {
+            Probe::Known(None) => {}
+            Probe::Known(Some(reason)) => return Err(IsolationError::Locked(reason)),
+            Probe::Unknown(why) => return Err(IsolationError::Unknown(why)),
+        }
+        self.unused(path).await?;
+        match measured(path).await?.obstacle {
+            Some((path, owner)) => Err(IsolationError::NotDeletable { path, owner }),
+            None => on_branch(worktree, &request.branch).await,
+        }
+    }
+
+    /// The last look, when the files are in the trash already: what was true before must still be.
+    async fn examine_again(
+        &self,
+        worktree: &Worktree,
+        place: &Path,
+        branch: &BranchName,
+    ) -> Result<(), IsolationError> {
+        self.unused(place).await?;
+        on_branch(worktree, branch).await?;
+        match worktree.status().await {
+            Probe::Known(status) if status.is_clean() => Ok(()),
+            Probe::Known(status) => Err(IsolationError::ChangedMeanwhile(status)),
+            Probe::Unknown(why) => Err(IsolationError::Unknown(why)),
+        }
+    }
+
+    async fn unused(&self, directory: &Path) -> Result<(), IsolationError> {
+        let directory = directory.to_owned();
+        match blocking(move || Ok(in_use::user_of(&directory))).await? {
+            Some(process) => Err(IsolationError::InUse(process)),
+            None => Ok(()),
+        }
+    }
+
+    /// From files in the trash to no registration; an error leaves the registration.
+    async fn unregister(
+        &self,
+        repository: &Repository,
+        path: &Path,
+        place: &Path,
+        branch: &BranchName,
+    ) -> Result<(), IsolationError> {
+        let worktree = repository.worktree(path);
+        if exists(place)? && worktree.is_registered().await? {
+            self.examine_again(&worktree.moved_to(place), place, branch).await?;
+        }
+        Ok(repository.unregister(path).await?)
+    }
+
+    fn empty_in_background(&self) {
+        let provider = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = provider.empty_trash().await {
+                tracing::warn!(error = %error, "trash not emptied; the next start tries again");
+            }
+        });
+    }
+}
+
+#[async_trait::async_trait]
+impl Provider for WorktreeProvider {
+    fn name(&self) -> &'static str {
+        "worktree"
+    }
+
+    async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<(), IsolationError> {
+        let path = place::below(&self.base, &request.path)?;
+        let worktree = repository.worktree(&path);
+        if worktree.is_registered().await? {
+            if worktree.is_half_made().await? && exists(&path)? {
+                // A killed checkout of ours: nobody has worked in it, and git cannot finish it.
+                self.trash.discard(&path).map_err(|error| IsolationError::files("moving", &path, &error))?;
+                self.empty_in_background();
+            }
+            if !exists(&path)? {
+                repository.unregister(&path).await?;
+            } else if worktree.validity().await == Probe::Known(Validity::Valid)
+                && worktree.foreign_lock().await == Probe::Known(None)
+                && worktree.head().await?.branch.as_ref() == Some(&request.branch)
+            {
+                return Ok(());
+            }
+        }
+        Ok(repository.add_worktree(&path, &request.branch, &request.start).await?)
+    }
+
+    async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError> {
+        let path = place::below(&self.base, &request.path)?;
+        let place = self.trash.place(request.environment);
+        if exists(&path)? {
+            if exists(&place)? {
+                return Err(IsolationError::Twice(place));
+            }
+            self.examine(&repository.worktree(&path), &path, request).await?;
+            fs::rename(&path, &place).map_err(|error| IsolationError::files("moving", &path, &error))?;
+        }
+        let bytes = if exists(&place)? { Some(measured(&place).await.unwrap_or_default().bytes) } else { None };
+        if let Err(error) = self.unregister(repository, &path, &place, &request.branch).await {
+            put_back(&place, &path)?;
+            return Err(error);
+        }
+        self.trash.release(request.environment).map_err(|error| IsolationError::files("moving", &place, &error))?;
+        self.empty_in_background();
+        let branch_deleted = match &request.delete_branch_at {
+            Some(expected) => match repository.delete_branch(&request.branch, expected).await {
+                Ok(deleted) => deleted,
+                Err(error) => {
+                    tracing::warn!(git.branch = %request.branch, error = %error, "branch not deleted; it is kept");
+                    false
+                }
+            },
+            None => false,
+        };
+        Ok(Removed { branch_deleted, bytes })
+    }
+
+    async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity> {
+        match place::below(&self.base, path) {
+            Ok(path) => repository.worktree(path).validity().await,
+            Err(error) => Probe::Unknown(error.to_string()),
+        }
+    }
+
+    async fn list(&self, repository: &Repository) -> Result<Vec<WorktreeEntry>, IsolationError> {
+        let entries = repository.worktrees().await?;
+        Ok(entries.into_iter().filter(|entry| !entry.bare).collect())
+    }
+
+    async fn empty_trash(&self) -> Result<(), IsolationError> {
+        let _one_at_a_time = self.emptying.lock().await;
+        let trash = self.trash.clone();
+        blocking(move || trash.empty().map_err(|error| IsolationError::files("emptying", trash.root(), &error))).await
+    }
+}
+
+async fn on_branch(worktree: &Worktree, branch: &BranchName) -> Result<(), IsolationError> {
+    match worktree.head().await?.branch.as_ref() == Some(branch) {
+        true => Ok(()),
+        false => Err(IsolationError::OtherBranch(branch.clone())),
+    }
+}
+
+async fn measured(directory: &Path) -> Result<Survey, IsolationError> {
+    let directory = directory.to_owned();
+    blocking(move || survey(&directory)).await
+}
+
+/// Undoes the rename into the trash, unless the old place has been taken.
+fn put_back(place: &Path, path: &Path) -> Result<(), IsolationError> {
+    if !exists(place)? {
+        return Ok(());
+    }
+    if exists(path)? {
+        return Err(IsolationError::Twice(place.to_owned()));
+    }
+    fs::rename(place, path).map_err(|error| IsolationError::files("putting back", place, &error))
+}
+
+fn exists(path: &Path) -> Result<bool, IsolationError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(IsolationError::files("looking at", path, &error)),
+    }
+}
+
+fn made(path: &Path) -> Result<PathBuf, IsolationError> {
+    fs::create_dir_all(path)
+        .and_then(|()| path.canonicalize())
+        .map_err(|error| IsolationError::files("making", path, &error))
+}
+
+fn device(path: &Path) -> Result<u64, IsolationError> {
+    fs::metadata(path).map(|meta| meta.dev()).map_err(|error| IsolationError::files("looking at", path, &error))
+}
+
+/// Runs directory walks off the async threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, IsolationError> + Send + 'static,
+) -> Result<T, IsolationError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(error) => Err(IsolationError::Unknown(error.to_string())),
+    }
+}

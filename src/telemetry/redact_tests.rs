@@ -1,0 +1,114 @@
+//! Tests of `redact`: every way a secret is written, and every way a text can be cut.
+
+use super::*;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use proptest::prelude::*;
+
+const KEY: &str = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA0123456789abcdefghij\nZm9vYmFyYmF6cXV4Zm9vYmFyYmF6\n-----END RSA PRIVATE KEY-----\n";
+
+fn redactor() -> Redactor {
+    Redactor::new([&SecretString::from("s3cr3t/w0rd?+"), &SecretString::from(KEY), &SecretString::from("short")])
+}
+
+/// The text, pushed in pieces of the given lengths (repeated as long as needed).
+fn in_pieces(text: &[u8], lengths: &[usize]) -> Vec<u8> {
+    let (mut out, mut stream, mut rest) = (Vec::new(), redactor().stream(), text);
+    for length in lengths.iter().cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        let (piece, next) = rest.split_at(rest.len().min(*length.max(&1)));
+        stream.push(piece, &mut out);
+        rest = next;
+    }
+    stream.finish(&mut out);
+    out
+}
+
+#[test]
+fn known_secrets_go_in_every_spelling() {
+    let redactor = redactor();
+    let secret = "s3cr3t/w0rd?+";
+    let upper = percent_encoded(secret.as_bytes(), b"0123456789ABCDEF");
+    let texts = [secret.to_owned(), String::from_utf8(upper).unwrap(), "s3cr3t%2fw0rd%3f%2b".to_owned()];
+    for text in texts {
+        assert_eq!(redactor.redact(&format!("a {text} b")), "a [redacted] b");
+    }
+    for before in ["", "x", "xy", "x-access-token:"] {
+        for engine in [STANDARD, URL_SAFE] {
+            let encoded = engine.encode(format!("{before}{secret}"));
+            let clean = redactor.redact(&format!("Basic {encoded} b"));
+            assert!(clean.contains("[redacted]"), "{before}: {clean}");
+            assert!(clean.len() < 30 + before.len() * 2, "{before}: {clean}");
+        }
+    }
+    assert_eq!(redactor.redact("short words stay"), "short words stay");
+}
+
+#[test]
+fn token_shapes_go() {
+    let redactor = Redactor::new([]);
+    for prefix in TOKEN_PREFIXES {
+        assert_eq!(redactor.redact(&format!("({prefix}0123456789abcdef)")), "([redacted])");
+    }
+    assert_eq!(redactor.redact("ghs_12345_eyJhbGciOi.eyJpc3MiOi.sig-na_ture done"), "[redacted] done");
+    assert_eq!(redactor.redact("tokens begin with ghs_ or ghp_short"), "tokens begin with ghs_ or ghp_short");
+}
+
+#[test]
+fn keys_go_whole_and_line_by_line() {
+    let redactor = redactor();
+    assert_eq!(redactor.redact(&format!("key:\n{KEY}end")), "key:\n[redacted]\nend");
+    assert_eq!(redactor.redact("line Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6"), "line [redacted]");
+    let foreign = "-----BEGIN OPENSSH PRIVATE KEY-----\\nabc\\n-----END OPENSSH PRIVATE KEY-----";
+    assert_eq!(redactor.redact(&format!("{{\"key\":\"{foreign}\"}}")), "{\"key\":\"[redacted]\"}");
+    assert_eq!(redactor.redact("-----BEGIN CERTIFICATE-----"), "-----BEGIN CERTIFICATE-----");
+}
+
+#[test]
+fn a_key_without_an_end_does_not_hide_everything() {
+    let text = format!("-----BEGIN PRIVATE KEY-----\n{}tail", "A".repeat(2 * MAX_KEY));
+    let clean = redactor().redact(&text);
+    assert!(clean.starts_with("[redacted]") && clean.ends_with("tail"), "{}", &clean[..40]);
+}
+
+#[test]
+fn clean_text_is_not_held_back() {
+    let (mut out, mut stream) = (Vec::new(), redactor().stream());
+    stream.push(b"working on it\n", &mut out);
+    assert_eq!(out, b"working on it\n");
+    stream.push(b"the word is s3cr3t", &mut out);
+    assert_eq!(out, b"working on it\nthe word is ");
+    stream.push(b" soup", &mut out);
+    assert_eq!(out, b"working on it\nthe word is s3cr3t soup");
+}
+
+proptest! {
+    #[test]
+    fn cutting_changes_nothing(parts in prop::collection::vec(part(), 0..8), lengths in prop::collection::vec(1usize..40, 1..6)) {
+        let text = parts.concat();
+        let whole = redactor().redact(&text);
+        prop_assert_eq!(String::from_utf8_lossy(&in_pieces(text.as_bytes(), &lengths)).into_owned(), whole.clone());
+        prop_assert!(!whole.contains("s3cr3t/w0rd?+"));
+        prop_assert_eq!(redactor().redact(&whole), whole.clone());
+    }
+
+    #[test]
+    fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300), length in 1usize..50) {
+        prop_assert_eq!(in_pieces(&bytes, &[length]), in_pieces(&bytes, &[usize::MAX]));
+    }
+}
+
+fn part() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-zé \n]{0,20}",
+        Just("s3cr3t/w0rd?+".to_owned()),
+        Just("s3cr3t/w0r".to_owned()),
+        Just("ghs_0123456789".to_owned()),
+        Just("ghs_012 ".to_owned()),
+        Just(KEY.to_owned()),
+        Just("-----BEGIN EC PRIVATE KEY-----\nabc\n-----END EC PRIVATE".to_owned()),
+        Just("-----BEGIN x".to_owned()),
+        Just("-----".to_owned()),
+    ]
+}
