@@ -43,7 +43,7 @@ pub struct TurnSpec {
     /// Further environment variables, as [`work_env`] makes them.
     pub env: Vec<(String, String)>,
     pub limits: Limits,
-    /// Where its output is written; appended to, made when missing.
+    /// Where its output is written; appended to, made when missing. The prompt is kept beside it (`.prompt`).
     pub log: PathBuf,
 }
 

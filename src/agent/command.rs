@@ -4,7 +4,7 @@
 //! between done and failed.
 
 use super::process::{Group, RUN_MARK, Start, Streams, end_strays};
-use super::transcript::{Excerpt, Log, StatusLines, Stream};
+use super::transcript::{Excerpt, Log, StatusLines, Stream, keep_prompt};
 use super::{AgentError, AgentEvent, AgentRunner, Outcome, TurnEnd, TurnSpec};
 use crate::model::RunId;
 use crate::telemetry::Redactor;
@@ -82,8 +82,9 @@ impl AgentRunner for CommandRunner {
         if cancel.is_cancelled() {
             return Ok(TurnEnd { outcome: Outcome::Cancelled, answer: String::new(), exit: None });
         }
-        let log = Log::open(&spec.log, spec.limits.output_bytes, &self.redactor).await;
-        let log = log.map_err(|error| AgentError::NotPrepared { path: spec.log.clone(), error })?;
+        let not_prepared = |error| AgentError::NotPrepared { path: spec.log.clone(), error };
+        let log = Log::open(&spec.log, spec.limits.output_bytes, &self.redactor).await.map_err(not_prepared)?;
+        keep_prompt(&spec.log, &spec.prompt, &self.redactor).await.map_err(not_prepared)?;
         let (group, streams) = self.start(&spec)?;
         // Nobody listening is no reason to stop.
         let _ = events.send(AgentEvent::Started(group.process())).await;

@@ -226,6 +226,13 @@ impl Log {
     }
 }
 
+/// Keeps what the agent was told beside what it said, in `<run>.prompt` next to `<run>.log`.
+pub(super) async fn keep_prompt(log: &Path, prompt: &str, redactor: &Redactor) -> io::Result<()> {
+    let path = log.with_extension("prompt");
+    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path).await?;
+    append(&mut file, redactor.redact(prompt).as_bytes()).await
+}
+
 /// Flushed at once: readers follow the log while the agent works.
 async fn append(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes).await?;

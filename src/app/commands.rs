@@ -100,7 +100,8 @@ async fn environments(config: &Config, command: &EnvCommand) -> anyhow::Result<E
         }
         EnvCommand::Show { name } => {
             let environment = find_environment(&store, name).await?;
-            let environment = environment.ok_or_else(|| anyhow!("No environment is called {name}. `env list` shows all."))?;
+            let environment =
+                environment.ok_or_else(|| anyhow!("No environment is called {name}. `env list` shows all."))?;
             println!("id        {}", environment.id);
             println!("work      {}", environment.work);
             println!("branch    {}", environment.branch);

@@ -35,9 +35,12 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
     let mut findings = Vec::new();
     match Config::from_process(flags) {
         Err(problems) => {
-            findings.extend(problems.0.iter().map(|problem| {
-                wrong("settings", problem.to_string(), format!("export {}=…", problem.setting))
-            }));
+            findings.extend(
+                problems
+                    .0
+                    .iter()
+                    .map(|problem| wrong("settings", problem.to_string(), format!("export {}=…", problem.setting))),
+            );
         }
         Ok(config) => {
             findings.push(fine("settings", "every value is understood"));
@@ -97,7 +100,9 @@ async fn database(config: &Config) -> Finding {
     };
     match checked.await {
         Ok(()) => fine("database", "answers, and has this version's schema"),
-        Err(error) => wrong("database", error.to_string(), "export DATABASE_URL=sqlite:///var/lib/treewarden/treewarden.db"),
+        Err(error) => {
+            wrong("database", error.to_string(), "export DATABASE_URL=sqlite:///var/lib/treewarden/treewarden.db")
+        }
     }
 }
 

@@ -45,7 +45,10 @@ pub async fn play(demo: &Demo, terminal: bool) -> anyhow::Result<ExitCode> {
     let told = tell(&standin, &service).await;
     match &told {
         Ok(()) => println!("\nEvery step was checked against git, the database and the stand-in. The end."),
-        Err(error) => println!("\nThe story broke off: {error:#}"),
+        Err(error) => {
+            println!("\nThe story broke off: {error:#}");
+            explain(&service).await;
+        }
     }
     if demo.holds(terminal) {
         println!("\nStill up. Write `@{} <request>` yourself:", service.slug);
@@ -121,7 +124,11 @@ async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
     ensure!(opened.body.contains(&format!("Fixes #{issue}")), "the pull request does not link the issue");
     let pushed = run.outcome.pushed.as_ref().context("nothing was pushed")?;
     ensure!(opened.head_sha == pushed.as_str(), "the remote is not where the comment says");
-    step(6, &format!("Committed, pushed, draft pull request #{pull} opened"), &format!("{web}/{REPOSITORY}/pull/{pull}"));
+    step(
+        6,
+        &format!("Committed, pushed, draft pull request #{pull} opened"),
+        &format!("{web}/{REPOSITORY}/pull/{pull}"),
+    );
     let truth = status.body.lines().find(|line| line.starts_with("**Verified")).unwrap_or_default();
     println!("       {truth}");
 
@@ -142,6 +149,13 @@ async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
     step(10, &format!("The worktree is gone: {}", receipt.details.proof), &link);
     println!("       receipt: last commit {}", receipt.details.tip.map(String::from).unwrap_or_default());
     Ok(())
+}
+
+/// What keeps worktrees, as the panel shows it too.
+async fn explain(service: &Service) {
+    for environment in service.orchestrator.store().live_environments(None).await.unwrap_or_default() {
+        println!("  {} is {}: {}", environment.branch, environment.state, environment.metadata.kept_because.join("; "));
+    }
 }
 
 fn step(number: u32, text: &str, link: &str) {

@@ -82,7 +82,25 @@ fn every_wrong_value_is_named_at_once() {
     let file =
         ("/home/ann/.treewarden/treewarden.toml", "trash_days = 1.5\nlisten_on = 'x'\nhome = '/x'\nmode = 'maybe'");
     let problems = load(&Flags::default(), &env, &[file]).unwrap_err().to_string();
-    insta::assert_snapshot!(problems, @"");
+    insta::assert_snapshot!(problems, @r#"
+    16 settings are wrong; nothing was started:
+      - home (from /home/ann/.treewarden/treewarden.toml): cannot be set in the file; set the environment variable TREEWARDEN_HOME
+      - listen_on (from /home/ann/.treewarden/treewarden.toml): no setting has this name
+      - trash_days (from /home/ann/.treewarden/treewarden.toml): expected a text, a number, true, false or a list of texts
+      - WORKTREE_BASE is "trees/../.." (from the environment): expected an absolute path without .., or one that starts with ~/
+      - TREEWARDEN_LISTEN is "3000" (from the environment): expected host:port, for example 127.0.0.1:3000
+      - GITHUB_WEB_URL: must be set as well, since GITHUB_API_URL is
+      - GITHUB_API_URL is "http://ghe.example.org/api/v3" (from the environment): expected https://, since tokens are sent there (http:// is for this machine only)
+      - GITHUB_WEBHOOK_SECRET: is missing; without it nobody could tell real webhooks from forged ones
+      - GITHUB_APP_ID is "seven" (from the environment): expected the App's number, for example 123456
+      - GITHUB_APP_PRIVATE_KEY (from the environment): expected the App's private key in PEM form (-----BEGIN … PRIVATE KEY-----)
+      - MAX_WORKTREES_PER_CODEBASE is "0" (from the environment): expected a whole number from 1 to 10000
+      - TREEWARDEN_AGENT_ENV is "MODEL_KEY,GITHUB_WEBHOOK_SECRET" (from the environment): GITHUB_WEBHOOK_SECRET belongs to the service and is never given to an agent
+      - TREEWARDEN_AGENT_COMMAND is "claude -p 'open" (from the environment): expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced
+      - TREEWARDEN_MODE is "maybe" (from /home/ann/.treewarden/treewarden.toml): expected on, staged or off
+      - TREEWARDEN_SECRET_KEY (from the environment): expected 32 characters or more
+      - TREEWARDEN_LOG_FORMAT is "xml" (from the environment): expected text or json
+    "#);
     assert!(!problems.contains("hunter2") && !problems.contains("tooshort"));
 }
 

@@ -5,8 +5,8 @@
 //! The prompt comes as text, the answer goes to `answer`, `::status …` lines to `status` (standard input, output and error
 //! of the process). What the agent cannot do by itself it says; it never touches anything outside its directory.
 //!
-//! The task is the part of the prompt below a heading `Task`, up to the next heading of that level; without such a
-//! heading, all of it. Words in the task make it misbehave on purpose: `agent:fail`, `agent:sleep=SECONDS`, `agent:noop`,
+//! The task is the part of the prompt below a heading `Task`, up to the next heading of that level, without a first line
+//! that only says who wrote it (`@ann … wrote …:`); without such a heading, all of it. Words in the task make it misbehave on purpose: `agent:fail`, `agent:sleep=SECONDS`, `agent:noop`,
 //! `agent:dirty-nested`, `agent:commit`, `agent:huge`, `agent:fork`.
 
 mod behaviour;
@@ -77,6 +77,14 @@ pub fn run(
 
 /// The task within a prompt.
 fn task_of(prompt: &str) -> &str {
+    let section = task_section(prompt);
+    match section.split_once("\n\n") {
+        Some((who, words)) if who.starts_with('@') && who.ends_with(':') && !who.contains('\n') => words.trim(),
+        _ => section,
+    }
+}
+
+fn task_section(prompt: &str) -> &str {
     let mut offset = 0;
     let mut found: Option<(usize, usize)> = None;
     for line in prompt.split_inclusive('\n') {
@@ -117,6 +125,7 @@ mod tests {
             "add x\n## Detail\ny"
         );
         assert_eq!(task_of("## Task:\nadd x"), "add x");
+        assert_eq!(task_of("# Task\n\n@ann (may give you work) wrote in a comment on issue #1:\n\nadd x\n"), "add x");
         assert_eq!(task_of("# Tasks\na"), "# Tasks\na");
     }
 

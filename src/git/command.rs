@@ -107,9 +107,11 @@ impl Program {
             .env("GIT_ALLOW_PROTOCOL", self.transports)
             .env("GIT_PAGER", "cat")
             .env("GIT_EDITOR", "false")
-            // History is what it is: no replacements, no grafts.
+            // Standard error is for warnings, which are taken seriously.
+            .env("GIT_ADVICE", "0")
+            // History is what it is: no replacements, no grafts (a file that does not exist).
             .env("GIT_NO_REPLACE_OBJECTS", "1")
-            .env("GIT_GRAFT_FILE", "/dev/null")
+            .env("GIT_GRAFT_FILE", self.files.home.join("no-grafts"))
             .envs(self.pass_env.iter().map(|(name, value)| (name, value)));
         match place {
             Place::Nowhere => {

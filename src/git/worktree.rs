@@ -119,6 +119,15 @@ impl Worktree {
         }
         self.repository.call_in(&entry.directory, &self.files, name).await
     }
+
+    /// The same with another index than the worktree's own, if given.
+    async fn indexed(&self, entry: &AdminEntry, name: &str, index: Option<&Path>) -> Result<Call<'_>, GitError> {
+        let call = self.call(entry, name).await?;
+        Ok(match index {
+            Some(index) => call.env("GIT_INDEX_FILE", index),
+            None => call,
+        })
+    }
 }
 
 /// The entry's `commondir` leads back to the repository it lies in.

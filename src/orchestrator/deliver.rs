@@ -25,7 +25,8 @@ impl Orchestrator {
         }
         effect(run, "commit");
         worktree.commit_all(&self.commit_request(run, prepared)).await?;
-        let tip = repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
+        let tip =
+            repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
         let base_tip = match &environment.base {
             Some(base) => repository.tip(&base.remote_ref()).await?,
             None => None,
@@ -90,7 +91,8 @@ impl Orchestrator {
     async fn ensure_pull_request(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
         let environment = &prepared.environment;
         let codebase = &prepared.codebase;
-        let own = prepared.pull.as_ref().filter(|pull| pull.state == ThreadState::Open && pull.head == environment.branch);
+        let own =
+            prepared.pull.as_ref().filter(|pull| pull.state == ThreadState::Open && pull.head == environment.branch);
         if let Some(pull) = own {
             run.outcome.pull_request = Some(pull.number);
             return Ok(());

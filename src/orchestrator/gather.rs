@@ -123,7 +123,9 @@ impl Orchestrator {
             None => (WorkKind::PullRequest, client.closing_pull_requests(id, name, number).await),
         };
         let mut numbers: Vec<ThreadNumber> = match asked {
-            Ok(threads) => threads.iter().filter(|thread| thread.repository == id).map(|thread| thread.number).collect(),
+            Ok(threads) => {
+                threads.iter().filter(|thread| thread.repository == id).map(|thread| thread.number).collect()
+            }
             Err(error) => {
                 tracing::warn!(codebase.name = %name, error = %error, "closing references not answered, reading the text");
                 Vec::new()
@@ -223,7 +225,8 @@ impl Orchestrator {
         if !repository.net_diff_empty(base_tip, tip).await? && repository.merge_adds_nothing(base_tip, tip).await? {
             return Ok(Some(MergeProof::ContentInBase { base }));
         }
-        let merged = self.client(codebase).merged_pull_request(codebase.github_id, &codebase.name, branch, tip, &base).await?;
+        let merged =
+            self.client(codebase).merged_pull_request(codebase.github_id, &codebase.name, branch, tip, &base).await?;
         Ok(merged.map(|number| MergeProof::PullRequest { number }))
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Orchestrator, StepError, retry};
 use crate::command::{grammar, mention};
-use crate::decide::admit::{AdmitFacts, Admission, admit};
+use crate::decide::admit::{Admission, AdmitFacts, admit};
 use crate::github::payload;
 use crate::model::*;
 use crate::reply::{self, answers};
@@ -195,7 +195,8 @@ impl Orchestrator {
                 if run.state == RunState::Queued {
                     self.publish(&run, None).await?;
                 }
-                self.audit(&message.author.login, "run.requested", &subject(&message.thread), &run.id.to_string()).await;
+                self.audit(&message.author.login, "run.requested", &subject(&message.thread), &run.id.to_string())
+                    .await;
                 self.inner.wake.runs.notify_one();
                 done(format!("run {}", run.id))
             }
@@ -244,7 +245,13 @@ impl Orchestrator {
         }
     }
 
-    async fn react(&self, delivery: &Delivery, codebase: &Codebase, message: &Message, content: &str) -> Result<(), StepError> {
+    async fn react(
+        &self,
+        delivery: &Delivery,
+        codebase: &Codebase,
+        message: &Message,
+        content: &str,
+    ) -> Result<(), StepError> {
         let outgoing = Outgoing::React {
             number: message.thread.number,
             source: message.source.clone(),

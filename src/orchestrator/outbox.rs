@@ -49,7 +49,9 @@ impl Orchestrator {
             match row.map(|row| (row.state, row.remote_id, row.last_error)) {
                 Some((OutboxState::Sent, remote_id, _)) => return Ok(Ok(remote_id)),
                 Some((OutboxState::Failed, _, error)) => return Ok(Err(error.unwrap_or_default())),
-                Some((OutboxState::Pending | OutboxState::Sending, _, error)) if tokio::time::Instant::now() >= deadline => {
+                Some((OutboxState::Pending | OutboxState::Sending, _, error))
+                    if tokio::time::Instant::now() >= deadline =>
+                {
                     return Ok(Err(error.unwrap_or_else(|| "GitHub did not take it in time".to_owned())));
                 }
                 Some((OutboxState::Pending | OutboxState::Sending, ..)) => {}

@@ -58,7 +58,8 @@ impl Orchestrator {
             ),
             ThreadKind::Issue => None,
         };
-        retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, pull.as_ref().map(|pull| pull.number))).await?;
+        retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, pull.as_ref().map(|pull| pull.number)))
+            .await?;
 
         let mut notes = Notes::default();
         for _ in 0..DECISIONS {
@@ -75,7 +76,9 @@ impl Orchestrator {
                     environment
                 }
                 Choice::Create(place) => {
-                    let Some(environment) = self.journal_creation(&codebase, &repository, &place).await? else { continue };
+                    let Some(environment) = self.journal_creation(&codebase, &repository, &place).await? else {
+                        continue;
+                    };
                     notes.0.extend(place.not_shared_with.as_ref().map(answers::not_shared));
                     environment
                 }
@@ -136,7 +139,8 @@ impl Orchestrator {
     async fn forget(&self, id: EnvironmentId, notes: &mut Notes) -> Result<(), StepError> {
         if let Some(environment) = self.store().load_environment(id).await? {
             let environment = self.store().destroy_environment(&environment, None, self.now()).await?;
-            self.audit("treewarden", "environment.stale", &environment.branch.to_string(), "the worktree was gone").await;
+            self.audit("treewarden", "environment.stale", &environment.branch.to_string(), "the worktree was gone")
+                .await;
             notes.0.push(answers::stale_reference(&environment.branch));
         }
         Ok(())
@@ -171,12 +175,8 @@ impl Orchestrator {
         match self.store().insert_environment(new, self.settings().environment_limit, self.now()).await? {
             Inserted::Created(environment) => Ok(Some(environment)),
             Inserted::Exists(_) => Ok(None),
-            Inserted::BranchTaken(taken) => {
-                Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work)))
-            }
-            Inserted::LimitReached { live } => {
-                Err(StepError::Refused(answers::limit_reached(&codebase.name, live)))
-            }
+            Inserted::BranchTaken(taken) => Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work))),
+            Inserted::LimitReached { live } => Err(StepError::Refused(answers::limit_reached(&codebase.name, live))),
         }
     }
 
@@ -197,8 +197,13 @@ impl Orchestrator {
             Ok(start) => {
                 let active = Environment { state: EnvironmentState::Active, start: Some(start), ..environment };
                 let active = self.store().update_environment(&active).await?;
-                self.audit("treewarden", "environment.created", &active.branch.to_string(), &active.path.display().to_string())
-                    .await;
+                self.audit(
+                    "treewarden",
+                    "environment.created",
+                    &active.branch.to_string(),
+                    &active.path.display().to_string(),
+                )
+                .await;
                 Ok(active)
             }
             Err(error) => {
@@ -216,7 +221,8 @@ impl Orchestrator {
         notes: &mut Notes,
     ) -> Result<CommitSha, StepError> {
         let branch = &environment.branch;
-        let base = environment.base.as_ref().ok_or_else(|| StepError::Refused(answers::blocked(&Block::EmptyRepository)))?;
+        let base =
+            environment.base.as_ref().ok_or_else(|| StepError::Refused(answers::blocked(&Block::EmptyRepository)))?;
         let base_tip = repository.tip(&base.remote_ref()).await?;
         let local = repository.tip(&branch.full_ref()).await?;
         let remote = repository.tip(&branch.remote_ref()).await?;

@@ -80,9 +80,10 @@ impl Orchestrator {
                 self.deliver_and_end(run, &prepared).await
             }
             Outcome::Cancelled => Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped()) }),
-            Outcome::TimedOut => {
-                Ok(Ended { state: RunState::TimedOut, reason: Some(answers::timed_out(self.settings().agent_limits.wall)) })
-            }
+            Outcome::TimedOut => Ok(Ended {
+                state: RunState::TimedOut,
+                reason: Some(answers::timed_out(self.settings().agent_limits.wall)),
+            }),
             Outcome::Failed(why) => Ok(Ended::failed(answers::agent_failed(&(self.parts().redact)(&why)))),
         }
     }

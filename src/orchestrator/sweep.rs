@@ -66,7 +66,9 @@ impl Orchestrator {
             let repository = self.repository(codebase);
             let facts = self.removal_facts(codebase, &repository, environment, trigger, fetched).await?;
             return Ok(match verdict(&facts) {
-                Verdict::Remove(removal) => ReportResult::Removed(cleanup::proof(&removal.because, &environment.branch)),
+                Verdict::Remove(removal) => {
+                    ReportResult::Removed(cleanup::proof(&removal.because, &environment.branch))
+                }
                 Verdict::Ghost => ReportResult::Removed(cleanup::ghost()),
                 Verdict::Keep(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
             });
@@ -165,7 +167,12 @@ impl Orchestrator {
         Ok(Swept::Kept(reasons))
     }
 
-    async fn journal(&self, mut environment: Environment, removal: &Removal, trigger: Trigger) -> Result<Environment, StepError> {
+    async fn journal(
+        &self,
+        mut environment: Environment,
+        removal: &Removal,
+        trigger: Trigger,
+    ) -> Result<Environment, StepError> {
         environment.state = EnvironmentState::Removing;
         environment.metadata.removal = Some(PendingRemoval {
             trigger,

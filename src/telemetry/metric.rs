@@ -3,11 +3,13 @@
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::sync::OnceLock;
 
+pub const WEBHOOKS: &str = "treewarden_webhooks_total";
 pub const DELIVERIES: &str = "treewarden_deliveries_total";
 pub const RUNS: &str = "treewarden_runs_total";
 pub const RUN_SECONDS: &str = "treewarden_run_seconds";
 pub const OUTBOX_SENT: &str = "treewarden_outbox_sent_total";
 pub const ENVIRONMENTS: &str = "treewarden_environments";
+pub const ENVIRONMENTS_REMOVED: &str = "treewarden_environments_removed_total";
 pub const QUEUE_DEPTH: &str = "treewarden_queue_depth";
 const BUILD_INFO: &str = "treewarden_build_info";
 
@@ -31,10 +33,16 @@ pub struct Metric {
 /// Every metric there is; `/metrics` and the documentation follow this table.
 pub const METRICS: &[Metric] = &[
     Metric {
+        name: WEBHOOKS,
+        kind: Kind::Counter,
+        label: Some("result"),
+        meaning: "Webhook requests with a valid signature by result: accepted, duplicate, refused",
+    },
+    Metric {
         name: DELIVERIES,
         kind: Kind::Counter,
         label: Some("result"),
-        meaning: "Webhook deliveries by result: accepted, duplicate, ignored, refused, failed",
+        meaning: "Stored deliveries that were worked on, by result: done, ignored, retried, failed",
     },
     Metric {
         name: RUNS,
@@ -47,7 +55,7 @@ pub const METRICS: &[Metric] = &[
         name: OUTBOX_SENT,
         kind: Kind::Counter,
         label: Some("result"),
-        meaning: "Attempts to send something to a platform by result: sent, retry, failed",
+        meaning: "Attempts to send something to a platform by result: sent, retried, failed",
     },
     Metric {
         name: ENVIRONMENTS,
@@ -123,12 +131,12 @@ mod tests {
     #[test]
     fn what_is_counted_is_rendered_with_its_help() {
         let metrics = Metrics::start();
-        metrics::counter!(DELIVERIES, "result" => "accepted").increment(2);
+        metrics::counter!(DELIVERIES, "result" => "done").increment(2);
         metrics::histogram!(RUN_SECONDS).record(20.0);
         metrics.upkeep();
         let text = Metrics::start().render();
-        assert!(text.contains("# HELP treewarden_deliveries_total Webhook deliveries"), "{text}");
-        assert!(text.contains("treewarden_deliveries_total{result=\"accepted\"} 2"), "{text}");
+        assert!(text.contains("# HELP treewarden_deliveries_total Stored deliveries"), "{text}");
+        assert!(text.contains("treewarden_deliveries_total{result=\"done\"} 2"), "{text}");
         assert!(text.contains("treewarden_run_seconds_bucket{le=\"30\"} 1"), "{text}");
         assert!(text.contains("treewarden_build_info{version="), "{text}");
     }

@@ -3,16 +3,18 @@
 use super::*;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use proptest::prelude::*;
+use std::sync::LazyLock;
 
 const KEY: &str = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA0123456789abcdefghij\nZm9vYmFyYmF6cXV4Zm9vYmFyYmF6\n-----END RSA PRIVATE KEY-----\n";
 
-fn redactor() -> Redactor {
+/// Built once: making the automaton takes longer than any test.
+static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| {
     Redactor::new([&SecretString::from("s3cr3t/w0rd?+"), &SecretString::from(KEY), &SecretString::from("short")])
-}
+});
 
 /// The text, pushed in pieces of the given lengths (repeated as long as needed).
 fn in_pieces(text: &[u8], lengths: &[usize]) -> Vec<u8> {
-    let (mut out, mut stream, mut rest) = (Vec::new(), redactor().stream(), text);
+    let (mut out, mut stream, mut rest) = (Vec::new(), REDACTOR.stream(), text);
     for length in lengths.iter().cycle() {
         if rest.is_empty() {
             break;
@@ -27,7 +29,7 @@ fn in_pieces(text: &[u8], lengths: &[usize]) -> Vec<u8> {
 
 #[test]
 fn known_secrets_go_in_every_spelling() {
-    let redactor = redactor();
+    let redactor = &*REDACTOR;
     let secret = "s3cr3t/w0rd?+";
     let upper = percent_encoded(secret.as_bytes(), b"0123456789ABCDEF");
     let texts = [secret.to_owned(), String::from_utf8(upper).unwrap(), "s3cr3t%2fw0rd%3f%2b".to_owned()];
@@ -57,7 +59,7 @@ fn token_shapes_go() {
 
 #[test]
 fn keys_go_whole_and_line_by_line() {
-    let redactor = redactor();
+    let redactor = &*REDACTOR;
     assert_eq!(redactor.redact(&format!("key:\n{KEY}end")), "key:\n[redacted]\nend");
     assert_eq!(redactor.redact("line Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6"), "line [redacted]");
     let foreign = "-----BEGIN OPENSSH PRIVATE KEY-----\\nabc\\n-----END OPENSSH PRIVATE KEY-----";
@@ -68,13 +70,13 @@ fn keys_go_whole_and_line_by_line() {
 #[test]
 fn a_key_without_an_end_does_not_hide_everything() {
     let text = format!("-----BEGIN PRIVATE KEY-----\n{}tail", "A".repeat(2 * MAX_KEY));
-    let clean = redactor().redact(&text);
+    let clean = REDACTOR.redact(&text);
     assert!(clean.starts_with("[redacted]") && clean.ends_with("tail"), "{}", &clean[..40]);
 }
 
 #[test]
 fn clean_text_is_not_held_back() {
-    let (mut out, mut stream) = (Vec::new(), redactor().stream());
+    let (mut out, mut stream) = (Vec::new(), REDACTOR.stream());
     stream.push(b"working on it\n", &mut out);
     assert_eq!(out, b"working on it\n");
     stream.push(b"the word is s3cr3t", &mut out);
@@ -87,10 +89,10 @@ proptest! {
     #[test]
     fn cutting_changes_nothing(parts in prop::collection::vec(part(), 0..8), lengths in prop::collection::vec(1usize..40, 1..6)) {
         let text = parts.concat();
-        let whole = redactor().redact(&text);
+        let whole = REDACTOR.redact(&text);
         prop_assert_eq!(String::from_utf8_lossy(&in_pieces(text.as_bytes(), &lengths)).into_owned(), whole.clone());
         prop_assert!(!whole.contains("s3cr3t/w0rd?+"));
-        prop_assert_eq!(redactor().redact(&whole), whole.clone());
+        prop_assert_eq!(REDACTOR.redact(&whole), whole.clone());
     }
 
     #[test]

@@ -73,7 +73,11 @@ pub async fn confirm(Query(query): Query<Token>) -> Response {
     render(&LoginPage { css: assets::url("treewarden.css"), token: Some(query.token) })
 }
 
-pub async fn enter(State(state): State<WebState>, session: Session, Form(form): Form<Token>) -> Result<Response, WebError> {
+pub async fn enter(
+    State(state): State<WebState>,
+    session: Session,
+    Form(form): Form<Token>,
+) -> Result<Response, WebError> {
     if !state.inner.links.redeem(&form.token, state.now()) {
         return Err(WebError::Forbidden(
             "This link was used already or is older than an hour. The service prints a new one at its next start.",

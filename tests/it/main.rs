@@ -1,1 +1,8 @@
+//! The one integration test binary: each room's tests against the real thing (git, SQLite and PostgreSQL, HTTP,
+//! processes), and the stories that go through all of them.
 
+mod agent;
+mod git;
+mod git_lab;
+mod github;
+mod standin;

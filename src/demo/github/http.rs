@@ -26,7 +26,7 @@ use axum::{
     routing::post,
 };
 use serde_json::json;
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 use tower::ServiceExt;
 
 pub(super) use oauth::Wish;
@@ -94,8 +94,10 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         Some(Fault::CutAfterApplying) => cut(apply().await).await,
         Some(Fault::HangAfterApplying(time)) => {
             drain(apply().await).await;
+            // Noted before the wait: a client that gives up takes this future with it.
+            front.hub.note_request(RequestRecord { method, path, status: 504 });
             tokio::time::sleep(time).await;
-            broken(504, "")
+            return broken(504, "");
         }
     };
     let cut = response.extensions().get::<Cut>().is_some();
@@ -104,13 +106,17 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
     response
 }
 
+/// Handles a request in a task of its own: what was begun is finished, also when the client hangs up.
 async fn run(inner: Router, request: Request) -> Response {
-    match inner.oneshot(request).await {
-        Ok(response) => response,
-        Err(never) => {
-            let never: Infallible = never;
-            match never {}
+    let handled = tokio::spawn(async move {
+        match inner.oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
         }
+    });
+    match handled.await {
+        Ok(response) => response,
+        Err(panicked) => broken(500, &json!({ "message": panicked.to_string() }).to_string()),
     }
 }
 

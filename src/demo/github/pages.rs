@@ -21,6 +21,9 @@ use tower_http::{csrf::CsrfLayer, set_header::SetResponseHeaderLayer};
 
 const STYLE: &str = include_str!("../../../templates/demo/standin.css");
 const SCRIPT: &str = include_str!("../../../templates/demo/standin.js");
+/// Everybody's picture.
+const AVATAR: &str =
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'><circle cx='4' cy='4' r='4' fill='#98a2b0'/></svg>";
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'",
 );
@@ -30,6 +33,7 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
         .route("/", get(show::home))
         .route("/-/standin.css", get(|| asset("text/css; charset=utf-8", STYLE)))
         .route("/-/standin.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/-/avatar.svg", get(|| asset("image/svg+xml", AVATAR)))
         .route("/{owner}/{repo}", get(show::repository))
         .route("/{owner}/{repo}/issues", post(forms::open_issue))
         .route("/{owner}/{repo}/issues/{number}", get(show::thread))

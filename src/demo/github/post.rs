@@ -107,13 +107,18 @@ impl PostOffice {
         self.waiting.subscribe()
     }
 
+    /// Nothing is carried any more.
+    pub fn close(&mut self) {
+        self.receiver = None;
+        self.waiting.send_replace(0);
+    }
+
     fn enqueue(&mut self, record: DeliveryRecord) {
         let id = record.id;
         self.log.insert(id, record);
         self.waiting.send_modify(|count| *count += 1);
         if self.queue.send(id).is_err() {
-            // The stand-in has stopped: nothing is on its way any more.
-            self.waiting.send_replace(0);
+            self.close();
         }
     }
 

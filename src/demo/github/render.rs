@@ -1,7 +1,7 @@
 //! The JSON that GitHub's REST API and webhooks show for each noun. Pure: reads the world, changes nothing.
 //!
-//! The fields are those of https://docs.github.com/en/rest that a client may reasonably need; links that no client here
-//! follows are left out rather than invented.
+//! The fields are those of https://docs.github.com/en/rest that a client may reasonably need or insist on; some links
+//! lead nowhere here.
 
 mod activity;
 mod places;

@@ -104,8 +104,11 @@ impl Standin {
             visitor,
             stop: CancellationToken::new(),
         });
-        let (carrier, stop) = (post::carry(hub.clone(), client, orders), hub.stop.clone());
-        tokio::spawn(async move { stop.run_until_cancelled(carrier).await });
+        let (carrier, of_carrier) = (post::carry(hub.clone(), client, orders), hub.clone());
+        tokio::spawn(async move {
+            of_carrier.stop.run_until_cancelled(carrier).await;
+            of_carrier.world().post.close();
+        });
         let server = axum::serve(listener, http::router(hub.clone()));
         let stop = hub.stop.clone();
         tokio::spawn(async move { stop.run_until_cancelled(server.into_future()).await });

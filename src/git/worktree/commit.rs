@@ -1,15 +1,12 @@
 //! Turning files into commits, by plumbing only: no hook, editor, template or signature program has a part in it, and
 //! refs move by compare-and-swap.
 
-use super::status::{paths, quiet};
 use super::{Head, Worktree};
 use crate::git::GitError;
-use crate::git::command::Call;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
 use crate::model::{BranchName, CommitSha};
 use std::{
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
 };
@@ -124,17 +121,15 @@ impl Worktree {
 
     /// Stages everything and answers with the tree; `None` when it is HEAD's.
     async fn stage(&self, entry: &AdminEntry, head: &Head, index: Option<&Path>) -> Result<Option<String>, GitError> {
-        let others = self.indexed(entry, "ls-files", index).await?.slow();
-        let others = quiet(others.args(["--others", "--exclude-standard", "-z"]).run().await?)?;
-        // A directory in this list is a repository of its own.
-        let nested = paths(&others).filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"/"));
-        let exclude = nested.map(|path| {
-            let mut spec = OsString::from(":(top,literal,exclude)");
-            spec.push(path);
-            spec
-        });
-        let call = self.indexed(entry, "add", index).await?.slow();
-        call.args(["--all", "--", ":(top)"]).args(exclude).ok().await?;
+        // By names, not by `git add --all`, which runs git inside submodules, with configuration an agent can write.
+        let changes = self.changes(entry, index).await?;
+        let changed: Vec<_> =
+            changes.into_iter().map(|change| change.path).filter(|path| !is_repository(path)).collect();
+        if changed.is_empty() {
+            return Ok(None);
+        }
+        let call = self.indexed(entry, "update-index", index).await?.slow();
+        call.args(["--add", "--remove", "--replace", "-z", "--stdin"]).input(list_of(&changed)).ok().await?;
         let output = self.indexed(entry, "write-tree", index).await?.ok().await?;
         let tree = String::from_utf8_lossy(&output).trim_end().to_owned();
         let Some(sha) = &head.sha else { return Ok(Some(tree)) };
@@ -175,15 +170,11 @@ impl Worktree {
         }
         Ok(())
     }
+}
 
-    /// A call that works on another index than the worktree's own.
-    async fn indexed(&self, entry: &AdminEntry, name: &str, index: Option<&Path>) -> Result<Call<'_>, GitError> {
-        let call = self.call(entry, name).await?;
-        Ok(match index {
-            Some(index) => call.env("GIT_INDEX_FILE", index),
-            None => call,
-        })
-    }
+/// `git status` marks repositories inside by a final slash.
+fn is_repository(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
 fn list_of(paths: &[PathBuf]) -> Vec<u8> {

@@ -2,8 +2,13 @@
 
 use super::Worktree;
 use crate::git::GitError;
+use crate::git::registry::AdminEntry;
 use crate::model::Probe;
-use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
 
 /// Paths that differ from HEAD. All zero: clean, apart from the inside of submodules, hidden changes and ignored files,
 /// which have questions of their own.
@@ -32,7 +37,20 @@ impl Worktree {
 
     pub(super) async fn known_status(&self) -> Result<Status, GitError> {
         let entry = self.entry().await?;
-        let call = self.call(&entry, "status").await?.slow();
+        let mut status = Status::default();
+        for change in self.changes(&entry, None).await? {
+            *match change.kind {
+                Kind::Tracked => &mut status.tracked,
+                Kind::Untracked => &mut status.untracked,
+                Kind::Conflicted => &mut status.conflicted,
+            } += 1;
+        }
+        Ok(status)
+    }
+
+    /// Every path that differs from HEAD, by the worktree's own index or another.
+    pub(super) async fn changes(&self, entry: &AdminEntry, index: Option<&Path>) -> Result<Vec<Change>, GitError> {
+        let call = self.indexed(entry, "status", index).await?.slow();
         let call = call.args(["--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=dirty"]);
         parse(&quiet(call.arg("--no-renames").run().await?)?)
     }
@@ -44,7 +62,7 @@ impl Worktree {
             let call = self.call(&entry, "ls-files").await?.slow();
             let call = call.args(["--others", "--ignored", "--exclude-standard", "--directory", "-z"]);
             let output = quiet(call.run().await?)?;
-            Ok::<_, GitError>(paths(&output).filter(|path| !is_cache(path)).collect())
+            Ok::<_, GitError>(ignored(&output).into_iter().filter(|path| !is_cache(path)).collect())
         };
         list.await.into()
     }
@@ -88,36 +106,62 @@ pub(super) fn quiet(output: crate::git::command::Output) -> Result<Vec<u8>, GitE
     }
 }
 
-/// NUL-ended paths, as bytes.
-pub(super) fn paths(output: &[u8]) -> impl Iterator<Item = PathBuf> {
-    let fields = output.split(|byte| *byte == 0).filter(|field| !field.is_empty());
-    fields.map(|field| PathBuf::from(OsString::from_vec(field.to_owned())))
+/// One path that differs from HEAD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub kind: Kind,
+    /// Relative; a final slash marks a repository of its own.
+    pub path: PathBuf,
 }
 
-/// Porcelain format 2, as git-status(1) describes it.
-fn parse(output: &[u8]) -> Result<Status, GitError> {
-    let mut status = Status::default();
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Tracked,
+    Untracked,
+    Conflicted,
+}
+
+/// Porcelain format 2, as git-status(1) describes it: how many fields come before the path depends on the record.
+fn parse(output: &[u8]) -> Result<Vec<Change>, GitError> {
+    let mut changes = Vec::new();
     let mut records = output.split(|byte| *byte == 0);
     while let Some(record) = records.next() {
-        match record {
-            [] | [b'#' | b'!', b' ', ..] => {}
-            [b'1', b' ', ..] => status.tracked += 1,
-            [b'2', b' ', ..] => {
-                status.tracked += 1;
-                // The path it had before is a record of its own.
-                if records.next().is_none_or(<[u8]>::is_empty) {
-                    return Err(GitError::Unreadable("git status ended in the middle of a rename".to_owned()));
-                }
-            }
-            [b'u', b' ', ..] => status.conflicted += 1,
-            [b'?', b' ', ..] => status.untracked += 1,
-            odd => {
-                let odd = String::from_utf8_lossy(odd).into_owned();
-                return Err(GitError::Unreadable(format!("git status said something odd: {odd}")));
-            }
+        let (kind, fields) = match record {
+            [] | [b'#' | b'!', b' ', ..] => continue,
+            [b'1', b' ', ..] => (Kind::Tracked, 8),
+            [b'2', b' ', ..] => (Kind::Tracked, 9),
+            [b'u', b' ', ..] => (Kind::Conflicted, 10),
+            [b'?', b' ', ..] => (Kind::Untracked, 1),
+            odd => return Err(doubt(odd)),
+        };
+        let path = record.splitn(fields + 1, |byte| *byte == b' ').nth(fields).filter(|path| !path.is_empty());
+        changes.push(Change { kind, path: path_of(path.ok_or_else(|| doubt(record))?) });
+        if record[0] == b'2' {
+            // The path it had before is a record of its own.
+            let before = records.next().filter(|path| !path.is_empty()).ok_or_else(|| doubt(record))?;
+            changes.push(Change { kind, path: path_of(before) });
         }
     }
-    Ok(status)
+    Ok(changes)
+}
+
+fn doubt(record: &[u8]) -> GitError {
+    GitError::Unreadable(format!("git status said something odd: {}", String::from_utf8_lossy(record)))
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes.to_owned()))
+}
+
+/// NUL-ended paths. A directory that is listed together with what is in it is not ignored as such.
+fn ignored(output: &[u8]) -> Vec<PathBuf> {
+    let mut listed: Vec<&[u8]> = output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect();
+    listed.sort_unstable();
+    let holds_next = |place: usize| {
+        let path = listed[place];
+        path.ends_with(b"/") && listed.get(place + 1).is_some_and(|next| next.starts_with(path))
+    };
+    (0..listed.len()).filter(|place| !holds_next(*place)).map(|place| path_of(listed[place])).collect()
 }
 
 #[cfg(test)]
@@ -126,14 +170,34 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn records_are_counted_whatever_the_names() {
-        let output = b"1 .M N... 100644 100644 100644 a a f\0\
+    fn records_are_told_apart_whatever_the_names() {
+        let output = b"1 .M N... 100644 100644 100644 a a f g\0\
             2 R. N... 100644 100644 100644 a a R100 g\0? not untracked\0\
-            u UU N... 1 2 3 4 a b c x\0? x\xffy\0? n\nl\0! t/\0";
-        assert_eq!(parse(output).unwrap(), Status { tracked: 2, untracked: 2, conflicted: 1 });
-        assert!(parse(b"").unwrap().is_clean());
-        assert!(parse(b"fatal: odd\0").is_err());
-        assert!(parse(b"2 R. N... 1 2 3 a a R100 g\0").is_err());
+            u UU N... 1 2 3 4 a b c x\0? x\xffy\0? n\nl/\0! t/\0";
+        let changes = parse(output).unwrap();
+        let told: Vec<_> =
+            changes.iter().map(|change| (change.kind, change.path.as_os_str().as_encoded_bytes())).collect();
+        assert_eq!(
+            told,
+            [
+                (Kind::Tracked, &b"f g"[..]),
+                (Kind::Tracked, b"g"),
+                (Kind::Tracked, b"? not untracked"),
+                (Kind::Conflicted, b"x"),
+                (Kind::Untracked, b"x\xffy"),
+                (Kind::Untracked, b"n\nl/"),
+            ]
+        );
+        assert!(parse(b"").unwrap().is_empty());
+        for odd in [&b"fatal: odd\0"[..], b"2 R. N... 1 2 3 a a R100 g\0", b"1 .M N...\0", b"? \0"] {
+            assert!(parse(odd).is_err());
+        }
+    }
+
+    #[test]
+    fn a_directory_that_merely_holds_ignored_files_is_not_listed() {
+        let listed = ignored(b"sub/\0sub/.env\0pkg/\0pkg/node_modules/\0build/\0x\0");
+        assert_eq!(listed, ["build/", "pkg/node_modules/", "sub/.env", "x"].map(PathBuf::from));
     }
 
     #[test]

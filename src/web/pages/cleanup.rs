@@ -107,7 +107,9 @@ pub async fn run(
     let removed = report.lines.iter().filter(|line| matches!(line.result, ReportResult::Removed(_))).count();
     let message = match form.dry_run {
         true => format!("A real pass would remove {removed} of {} worktrees. Nothing was changed.", report.lines.len()),
-        false => format!("{removed} of {} worktrees removed; the others are kept, with reasons below.", report.lines.len()),
+        false => {
+            format!("{removed} of {} worktrees removed; the others are kept, with reasons below.", report.lines.len())
+        }
     };
     answer(&session, "/cleanup", message).await
 }

@@ -94,20 +94,27 @@ impl World {
 
     pub fn check_run_json(&self, repository: &Repository, check: &CheckRun) -> Value {
         let full_name = self.full_name(repository);
+        let url = format!("{}/repos/{full_name}/check-runs/{}", self.api(), check.id);
         json!({
             "id": check.id,
             "node_id": self.node_id("CR", check.id),
             "name": check.name,
             "head_sha": check.head_sha,
             "external_id": check.external_id,
-            "url": format!("{}/repos/{full_name}/check-runs/{}", self.api(), check.id),
+            "url": url,
             "html_url": format!("{}/{full_name}/runs/{}", self.base, check.id),
             "details_url": check.details_url,
             "status": check.status,
             "conclusion": check.conclusion,
             "started_at": iso(check.started_at),
             "completed_at": check.completed_at.map(iso),
-            "output": check.output,
+            "output": {
+                "title": check.output["title"],
+                "summary": check.output["summary"],
+                "text": check.output["text"],
+                "annotations_count": 0,
+                "annotations_url": format!("{url}/annotations"),
+            },
             "app": self.app_json(),
             "pull_requests": [],
         })

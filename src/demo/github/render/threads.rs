@@ -28,6 +28,8 @@ impl World {
             body["pull_request"] = json!({
                 "url": format!("{}/repos/{}/pulls/{}", self.api(), self.full_name(repository), thread.number),
                 "html_url": page,
+                "diff_url": self.textual_url(repository, thread, "diff"),
+                "patch_url": self.textual_url(repository, thread, "patch"),
                 "merged_at": pull.merged.as_ref().map(|merged| iso(merged.at)),
             });
         }
@@ -41,7 +43,8 @@ impl World {
         body["id"] = json!(pull.id);
         body["node_id"] = json!(self.node_id("PR", pull.id));
         body["url"] = json!(url);
-        body["diff_url"] = json!(format!("{}/{}/pull/{}.diff", self.base, self.full_name(repository), thread.number));
+        body["diff_url"] = json!(self.textual_url(repository, thread, "diff"));
+        body["patch_url"] = json!(self.textual_url(repository, thread, "patch"));
         body["issue_url"] =
             json!(format!("{}/repos/{}/issues/{}", self.api(), self.full_name(repository), thread.number));
         body["comments_url"] = json!(format!("{}/comments", body["issue_url"].as_str().unwrap_or_default()));
@@ -109,6 +112,10 @@ impl World {
             "updated_at": iso(thread.updated_at),
             "closed_at": thread.closed_at.map(iso),
         })
+    }
+
+    fn textual_url(&self, repository: &Repository, thread: &Thread, kind: &str) -> String {
+        format!("{}/{}/pull/{}.{kind}", self.base, self.full_name(repository), thread.number)
     }
 
     fn side_json(&self, owner: i64, repository: Option<&Repository>, branch: &str, sha: &str) -> Value {

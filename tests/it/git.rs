@@ -1,0 +1,355 @@
+//! Canonical repositories: creation, fetch, push, refs and history, against the git program's own answers.
+
+use crate::git_lab::{Lab, branch};
+use std::{fs, path::Path};
+use treewarden::git::{FetchRequest, GitError, PushOutcome, Rejection, WorktreeStart};
+use treewarden::model::*;
+
+fn pull(number: u32) -> FetchRequest {
+    let pair = (format!("refs/pull/{number}/head"), format!("refs/treewarden/pr/{number}"));
+    FetchRequest { branches: false, extra: vec![pair] }
+}
+
+#[tokio::test]
+async fn the_program_is_new_enough() {
+    let version = Lab::new().git.version().await.unwrap();
+    assert!(version.starts_with("2."), "{version}");
+}
+
+#[tokio::test]
+async fn a_repository_is_made_once_and_its_configuration_put_back() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let config = repository.directory().join("config");
+    let written = fs::read_to_string(&config).unwrap();
+    assert_eq!(lab.run(repository.directory(), &["config", "core.bare"]), "true");
+    assert_eq!(fs::read_dir(repository.directory().parent().unwrap()).unwrap().count(), 1);
+    assert!(!repository.restore_config().await.unwrap());
+    // BR-094, BR-095: what a stray init or a sparse checkout does to the shared file.
+    for (key, value) in [("core.bare", "false"), ("extensions.worktreeConfig", "true"), ("alias.x", "!touch pwn")] {
+        lab.run(repository.directory(), &["config", key, value]);
+        assert!(repository.restore_config().await.unwrap(), "{key}");
+        assert_eq!(fs::read_to_string(&config).unwrap(), written);
+    }
+    // A link in its place would make us write elsewhere.
+    let elsewhere = lab.path("elsewhere");
+    fs::write(&elsewhere, "mine").unwrap();
+    fs::remove_file(&config).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &config).unwrap();
+    assert!(repository.restore_config().await.unwrap());
+    assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "mine");
+    // The next process learns the remote from the file.
+    let other = treewarden::git::Git::new(treewarden::git::GitSettings {
+        local_remotes: true,
+        ..treewarden::git::GitSettings::new("git", lab.path("state"))
+    });
+    assert_eq!(
+        other.unwrap().repository(repository.directory()).remote_head(None).await.unwrap(),
+        Some(branch("main"))
+    );
+}
+
+#[tokio::test]
+async fn a_directory_with_something_else_in_it_is_left_alone() {
+    let lab = Lab::new();
+    let place = lab.path("repos/c.git");
+    fs::create_dir_all(&place).unwrap();
+    fs::write(place.join("precious"), "p").unwrap();
+    let repository = lab.git.repository(&place);
+    assert!(repository.ensure(lab.path("r.git").to_str().unwrap()).await.is_err());
+    assert_eq!(fs::read_to_string(place.join("precious")).unwrap(), "p");
+}
+
+#[tokio::test]
+async fn an_empty_remote_has_no_head_until_the_first_push() {
+    let lab = Lab::new();
+    lab.run(&lab.root, &["init", "-q", "--bare", "e.git"]);
+    let repository = lab.git.repository(lab.path("repos/e.git"));
+    repository.ensure(lab.path("e.git").to_str().unwrap()).await.unwrap();
+    assert_eq!(repository.remote_head(None).await.unwrap(), None);
+    lab.fetch(&repository).await;
+    lab.run(&lab.path("people"), &["push", "-q", lab.path("e.git").to_str().unwrap(), "main"]);
+    assert_eq!(repository.remote_head(None).await.unwrap(), Some(branch("main")));
+}
+
+#[tokio::test]
+async fn a_default_branch_of_any_name_is_found() {
+    let lab = Lab::new();
+    lab.run(&lab.path("people"), &["push", "-q", "origin", "main:trunk"]);
+    lab.run(&lab.path("r.git"), &["symbolic-ref", "HEAD", "refs/heads/trunk"]);
+    lab.run(&lab.path("people"), &["push", "-q", "origin", ":main"]);
+    let repository = lab.repository().await;
+    assert_eq!(repository.remote_head(None).await.unwrap(), Some(branch("trunk")));
+    assert_eq!(repository.tip("refs/remotes/origin/main").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn fetching_prunes_the_remote_s_branches_and_never_ours() {
+    let lab = Lab::new();
+    lab.run(&lab.path("people"), &["push", "-q", "origin", "main:gone"]);
+    let repository = lab.repository().await;
+    lab.worktree(&repository, "gone").await;
+    lab.run(&lab.path("people"), &["push", "-q", "origin", ":gone"]);
+    lab.fetch(&repository).await;
+    assert_eq!(repository.tip("refs/remotes/origin/gone").await.unwrap(), None);
+    assert!(repository.tip("refs/heads/gone").await.unwrap().is_some());
+    assert!(!repository.directory().join("FETCH_HEAD").exists());
+}
+
+#[tokio::test]
+async fn pull_request_heads_have_refs_of_their_own_and_follow_forced_pushes() {
+    let lab = Lab::new();
+    let people = lab.path("people");
+    let repository = lab.repository().await;
+    let main = lab.main_tip(&repository).await;
+    // BR-106, BR-107, BR-109, BR-111: a fork's head named main, rewritten later; the branch itself is nowhere.
+    lab.run(&people, &["checkout", "-q", "--detach"]);
+    let first = lab.commit(&people, "a", "1\n");
+    lab.run(&people, &["push", "-q", "origin", "HEAD:refs/pull/7/head"]);
+    repository.fetch(&pull(7), None).await.unwrap();
+    assert_eq!(repository.tip("refs/treewarden/pr/7").await.unwrap(), Some(first));
+    lab.run(&people, &["commit", "-q", "--amend", "-m", "rewritten"]);
+    lab.run(&people, &["push", "-q", "-f", "origin", "HEAD:refs/pull/7/head"]);
+    repository.fetch(&pull(7), None).await.unwrap();
+    assert_eq!(repository.tip("refs/treewarden/pr/7").await.unwrap(), Some(lab.sha(&people, "HEAD")));
+    assert_eq!(lab.main_tip(&repository).await, main);
+    let missing = repository.fetch(&pull(8), None).await.unwrap_err();
+    assert_eq!(missing, GitError::NotFound("refs/pull/8/head on the remote".into()));
+}
+
+#[tokio::test]
+async fn waiting_fetches_are_merged_and_a_bad_one_fails_alone() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    for number in 1..=5 {
+        lab.run(&lab.path("people"), &["push", "-q", "origin", &format!("main:refs/pull/{number}/head")]);
+    }
+    let requests: Vec<_> = (1..=6).map(pull).collect();
+    let results = futures::future::join_all(requests.iter().map(|request| repository.fetch(request, None))).await;
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 5);
+    assert!(matches!(results[5], Err(GitError::NotFound(_))));
+    for number in 1..=5 {
+        assert!(repository.tip(&format!("refs/treewarden/pr/{number}")).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_fetch_does_not_strand_those_that_joined_it() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let new = lab.people_commit("n", "1\n");
+    let request = FetchRequest { branches: true, extra: vec![] };
+    let leader = tokio::time::timeout(std::time::Duration::ZERO, repository.fetch(&request, None));
+    let (leader, follower) = tokio::join!(leader, repository.fetch(&request, None));
+    assert!(leader.is_err());
+    follower.unwrap();
+    assert_eq!(lab.main_tip(&repository).await, new);
+}
+
+#[tokio::test]
+async fn a_push_says_what_the_remote_did() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    let work = branch("b");
+    let first = lab.commit(&path, "x", "1\n");
+    assert_eq!(repository.push(&work, None).await.unwrap(), PushOutcome::Pushed(first.clone()));
+    assert_eq!(repository.push(&work, None).await.unwrap(), PushOutcome::UpToDate(first.clone()));
+    assert_eq!(repository.remote_branch(&work, None).await.unwrap(), Some(first));
+    assert_eq!(repository.remote_branch(&branch("heads/b"), None).await.unwrap(), None);
+    // Somebody else was faster.
+    let people = lab.path("people");
+    lab.run(&people, &["fetch", "-q", "origin"]);
+    lab.run(&people, &["checkout", "-q", "b"]);
+    let theirs = lab.people_commit("y", "theirs\n");
+    lab.commit(&path, "x", "2\n");
+    let outcome = repository.push(&work, None).await.unwrap();
+    assert_eq!(outcome, PushOutcome::Rejected { reason: Rejection::NonFastForward });
+    assert_eq!(repository.remote_branch(&work, None).await.unwrap(), Some(theirs));
+    let missing = repository.push(&branch("none"), None).await;
+    assert!(matches!(missing, Err(GitError::NotFound(_))), "{missing:?}");
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_remote_is_passed_on() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    lab.commit(&path, "x", "1\n");
+    let hook = lab.path("r.git/hooks/pre-receive");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\necho 'file x is too large' >&2\nexit 1\n").unwrap();
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let PushOutcome::Rejected { reason: Rejection::Other(words) } = repository.push(&branch("b"), None).await.unwrap()
+    else {
+        panic!("not rejected")
+    };
+    assert!(words.contains("pre-receive hook declined") && words.contains("file x is too large"), "{words}");
+}
+
+#[tokio::test]
+async fn refs_move_by_compare_and_swap() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let one = lab.main_tip(&repository).await;
+    let two = lab.people_commit("g", "2\n");
+    lab.fetch(&repository).await;
+    let name = "refs/treewarden/trash/x";
+    assert!(repository.set_ref(name, &one, None).await.unwrap());
+    assert!(repository.set_ref(name, &one, None).await.unwrap(), "repeating is fine");
+    assert!(!repository.set_ref(name, &two, Some(&two)).await.unwrap());
+    assert!(repository.set_ref(name, &two, Some(&one)).await.unwrap());
+    let unknown = CommitSha::new(&"1".repeat(40)).unwrap();
+    assert!(repository.set_ref(name, &unknown, Some(&two)).await.is_err());
+    assert_eq!(repository.tip(name).await.unwrap(), Some(two));
+}
+
+#[tokio::test]
+async fn a_branch_is_deleted_only_where_it_was_seen_and_never_under_a_worktree() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let main = lab.main_tip(&repository).await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    assert!(!repository.delete_branch(&branch("b"), &main).await.unwrap(), "checked out");
+    let moved = lab.commit(&path, "x", "1\n");
+    lab.run(&path, &["switch", "-q", "-c", "other"]);
+    assert!(!repository.delete_branch(&branch("b"), &main).await.unwrap(), "moved");
+    assert!(repository.delete_branch(&branch("b"), &moved).await.unwrap());
+    assert!(repository.delete_branch(&branch("b"), &moved).await.unwrap(), "gone before");
+}
+
+/// Every merge situation of the cases, in one repository: (branch, adds nothing, net difference empty).
+fn merged_in_all_ways(lab: &Lab) -> Vec<(&'static str, bool, bool)> {
+    let people = lab.path("people");
+    let run = |args: &[&str]| lab.run(&people, args);
+    let begin = |name: &str| {
+        run(&["checkout", "-q", "-b", name, "main"]);
+    };
+    let squash = |name: &str| {
+        run(&["checkout", "-q", "main"]);
+        run(&["merge", "-q", "--squash", name]);
+        run(&["commit", "-qm", name]);
+    };
+    begin("squashed"); // BR-028
+    lab.commit(&people, "s", "1\n");
+    lab.commit(&people, "s", "2\n");
+    squash("squashed");
+    begin("rebased"); // BR-036
+    lab.commit(&people, "r", "1\n");
+    run(&["checkout", "-q", "main"]);
+    lab.commit(&people, "o", "1\n");
+    run(&["cherry-pick", "main..rebased"]);
+    begin("cancelled"); // BR-038
+    lab.commit(&people, "f", "try\n");
+    run(&["revert", "--no-edit", "HEAD"]);
+    begin("then-changed"); // BR-029: only GitHub knows
+    lab.commit(&people, "t", "1\n");
+    squash("then-changed");
+    lab.commit(&people, "t", "another\n");
+    begin("unmerged");
+    lab.commit(&people, "u", "1\n");
+    run(&["checkout", "-q", "main"]);
+    run(&["push", "-q", "origin", "--all"]);
+    vec![
+        ("squashed", true, false),
+        ("rebased", true, false),
+        ("cancelled", true, true),
+        ("then-changed", false, false),
+        ("unmerged", false, false),
+    ]
+}
+
+fn count_objects(directory: &Path) -> usize {
+    let mut pending = vec![directory.to_owned()];
+    let mut count = 0;
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { pending.push(path) } else { count += 1 }
+        }
+    }
+    count
+}
+
+#[tokio::test]
+async fn a_trial_merge_tells_squashed_work_and_writes_nothing() {
+    let lab = Lab::new();
+    let expected = merged_in_all_ways(&lab);
+    let repository = lab.repository().await;
+    let base = lab.main_tip(&repository).await;
+    let objects = count_objects(&repository.directory().join("objects"));
+    for (name, adds_nothing, net_empty) in expected {
+        let tip = repository.tip(&branch(name).remote_ref()).await.unwrap().unwrap();
+        assert_eq!(repository.merge_adds_nothing(&base, &tip).await.unwrap(), adds_nothing, "{name}");
+        assert_eq!(repository.net_diff_empty(&base, &tip).await.unwrap(), net_empty, "{name}");
+    }
+    assert_eq!(count_objects(&repository.directory().join("objects")), objects);
+    assert_eq!(fs::read_dir(lab.path("state/scratch")).unwrap().count(), 0);
+    let missing = CommitSha::new(&"1".repeat(40)).unwrap();
+    assert!(repository.merge_adds_nothing(&base, &missing).await.is_err());
+}
+
+/// BR-102: what libgit2 answers is what git answers.
+#[tokio::test]
+async fn history_agrees_with_git() {
+    let lab = Lab::new();
+    merged_in_all_ways(&lab);
+    let repository = lab.repository().await;
+    let (people, base) = (lab.path("people"), lab.main_tip(&repository).await);
+    let names = ["main", "squashed", "rebased", "cancelled", "then-changed", "unmerged"];
+    for name in names {
+        let tip = repository.tip(&branch(name).remote_ref()).await.unwrap().unwrap();
+        assert_eq!(tip, lab.sha(&people, &format!("refs/heads/{name}")));
+        let counts = lab.run(&people, &["rev-list", "--left-right", "--count", &format!("{tip}...{base}")]);
+        let (ahead, behind) = repository.ahead_behind(&tip, &base).await.unwrap();
+        assert_eq!(format!("{ahead}\t{behind}"), counts, "{name}");
+        for (one, other) in [(&tip, &base), (&base, &tip)] {
+            let git =
+                lab.try_run(&people, &["merge-base", "--is-ancestor", one.as_str(), other.as_str()]).status.success();
+            assert_eq!(repository.is_ancestor(one, other).await.unwrap(), git, "{name}");
+        }
+        let numstat = lab.run(&people, &["diff", "--numstat", &format!("{base}...{tip}")]);
+        let stat = repository.diff_stat(&base, &tip).await.unwrap();
+        let column = |number: usize| -> u64 {
+            numstat.lines().map(|line| line.split('\t').nth(number).unwrap().parse::<u64>().unwrap()).sum()
+        };
+        let git = (numstat.lines().count() as u64, column(0), column(1));
+        assert_eq!((stat.files, stat.insertions, stat.deletions), git, "{name}");
+        let log = repository.log(&base, &tip, 10).await.unwrap();
+        let ours: Vec<_> = log.iter().map(|commit| format!("{} {}", commit.sha, commit.subject)).collect();
+        let theirs = lab.run(&people, &["log", "--topo-order", "--format=%H %s", &format!("{base}..{tip}")]);
+        assert_eq!(ours.join("\n"), theirs, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn shallow_history_is_a_doubt() {
+    let lab = Lab::new();
+    for number in 2..5 {
+        lab.people_commit("f", &format!("{number}\n"));
+    }
+    let remote = format!("file://{}", lab.path("r.git").display());
+    lab.run(&lab.root, &["clone", "-q", "--bare", "--depth", "1", &remote, "repos/s.git"]);
+    let repository = lab.git.repository(lab.path("repos/s.git"));
+    repository.ensure(&remote).await.unwrap();
+    let tip = repository.tip("refs/heads/main").await.unwrap().unwrap();
+    // BR-034
+    assert!(matches!(repository.is_ancestor(&tip, &tip).await, Err(GitError::Refused { .. })));
+    assert!(repository.merge_adds_nothing(&tip, &tip).await.is_err());
+}
+
+#[tokio::test]
+async fn thirty_creations_at_once_all_succeed() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let start = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
+    // BR-071, through handles of their own
+    let adds = (0..30).map(|number| {
+        let repository = lab.git.repository(lab.path("repos/../repos/c.git"));
+        let (path, start) = (lab.path("worktrees").join(number.to_string()), &start);
+        async move { repository.add_worktree(&path, &branch(&format!("b{number}")), start).await }
+    });
+    let results = futures::future::join_all(adds).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    assert_eq!(repository.worktrees().await.unwrap().len(), 31);
+}

@@ -1,0 +1,207 @@
+//! Questions and requests: what goes over the wire, and how each kind of failure is told.
+
+use super::fake::{Answer, Fake};
+use super::*;
+use std::time::Duration;
+use treewarden::github::{GithubError, InstallationClient};
+
+const READ: &str = "GET /api/v3/repositories/1";
+const WRITE: &str = "POST /api/v3/repos/acme/app/issues/5/comments";
+
+async fn fake() -> (Fake, InstallationClient) {
+    let fake = Fake::start().await;
+    let installation = fake.client().installation(InstallationId(3));
+    (fake, installation)
+}
+
+fn text(status: u16, headers: &[(&'static str, &str)], body: &str) -> Answer {
+    Answer::Full(status, headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(), body.to_owned())
+}
+
+fn limited(seconds: u64) -> GithubError {
+    GithubError::RateLimited { retry_after: Duration::from_secs(seconds) }
+}
+
+#[tokio::test]
+async fn each_refusal_of_a_write_is_told_apart_and_never_repeated() {
+    for (answer, expected) in [
+        (text(403, &[("retry-after", "9")], "{}"), limited(9)),
+        (text(429, &[("retry-after", "3")], ""), limited(3)),
+        (text(429, &[], ""), limited(60)),
+        (
+            text(403, &[], r#"{"message": "Resource not accessible by integration"}"#),
+            GithubError::Forbidden("Resource not accessible by integration".to_owned()),
+        ),
+        (text(404, &[], "{}"), GithubError::NotFound("/repos/acme/app/issues/5/comments".to_owned())),
+        (
+            text(422, &[], r#"{"message": "Validation Failed", "errors": [{"message": "body is too long"}]}"#),
+            GithubError::Invalid("Validation Failed; body is too long".to_owned()),
+        ),
+        (text(500, &[], "<html>oops</html>"), GithubError::Server { status: 500 }),
+        (text(502, &[], ""), GithubError::Server { status: 502 }),
+    ] {
+        let (fake, installation) = fake().await;
+        fake.on(WRITE, [answer]);
+        assert_eq!(installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await, Err(expected));
+        assert_eq!(fake.seen(WRITE).len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn pages_for_people_and_nothing_at_all_are_bad_answers() {
+    for body in ["<!doctype html><title>Unicorn!</title>", "", "{}", "[]", "null"] {
+        let (fake, installation) = fake().await;
+        fake.on(READ, [text(200, &[], body)]);
+        let error = installation.repository(REPOSITORY).await.unwrap_err();
+        assert!(matches!(error, GithubError::BadAnswer(_)) && error.is_transient(), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_survives_two_stumbles_and_not_three() {
+    let (fake, installation) = fake().await;
+    let stumble = || text(502, &[], "");
+    fake.on(READ, [stumble(), stumble(), Answer::Json(200, repository_json())]);
+    let info = installation.repository(REPOSITORY).await.unwrap();
+    assert_eq!(info.clone_url, format!("{}/acme/app.git", fake.url), "never where an answer points");
+    fake.on(READ, [stumble(), stumble(), stumble()]);
+    assert_eq!(installation.repository(REPOSITORY).await, Err(GithubError::Server { status: 502 }));
+    assert_eq!(fake.seen(READ).len(), 6);
+}
+
+#[tokio::test]
+async fn a_write_without_an_answer_has_an_unknown_outcome() {
+    let fake = Fake::start().await;
+    let installation = fake.client_with_timeout(Some(Duration::from_secs(1))).installation(InstallationId(3));
+    installation.create_comment(REPOSITORY, &name(), ISSUE, "warms the token").await.unwrap_err();
+    fake.on(WRITE, [Answer::Silence]);
+    let outcome = installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await;
+    assert_eq!(outcome, Err(GithubError::OutcomeUnknown));
+
+    fake.on(READ, [Answer::Silence, Answer::Silence, Answer::Silence]);
+    assert!(matches!(installation.repository(REPOSITORY).await, Err(GithubError::Unreachable(_))));
+}
+
+#[tokio::test]
+async fn nobody_there_is_not_an_unknown_outcome() {
+    let mut fake = Fake::start().await;
+    let vacant = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    fake.url = format!("http://{vacant}");
+    let installation = fake.client().installation(InstallationId(3));
+    let error = installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await.unwrap_err();
+    assert!(matches!(error, GithubError::Unreachable(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn all_pages_are_asked_of_the_configured_host_with_the_token() {
+    let (fake, installation) = fake().await;
+    let page = |ids: std::ops::Range<i64>, links: &str| {
+        let comments: Vec<Value> = ids.map(|id| json!({"id": id, "user": null, "body": format!("c{id}")})).collect();
+        text(200, &[("link", links)], &json!(comments).to_string())
+    };
+    let path = "/repos/acme/app/issues/5/comments?per_page=100&page=";
+    let links = r#"<http://elsewhere.example/api/v3/x?page=2>; rel="next", <http://elsewhere.example/api/v3/x?page=4>; rel="last""#;
+    fake.on(&format!("GET /api/v3{path}1"), [page(0..100, links)]);
+    fake.on(&format!("GET /api/v3{path}3"), [page(200..300, links)]);
+    fake.on(&format!("GET /api/v3{path}4"), [page(300..310, "")]);
+    let newest = installation.comments(REPOSITORY, &name(), ISSUE).await.unwrap();
+    let ids: Vec<i64> = newest.iter().map(|comment| comment.id.0).collect();
+    assert_eq!(ids, (210..310).collect::<Vec<i64>>());
+    let asked = fake.seen("GET /api/v3/repos/acme/app/issues/5/comments");
+    assert!(asked.len() == 3 && asked.iter().all(|seen| seen.auth == "Bearer token-1"));
+}
+
+#[tokio::test]
+async fn a_renamed_repository_is_followed_on_the_same_host_only() {
+    let (fake, installation) = fake().await;
+    let other = Fake::start().await;
+    let to = |status: u16, target: String| text(status, &[("location", target.as_str())], "{}");
+    let moved = format!("{}/api/v3/repositories/1/issues/5", fake.url);
+    fake.on("GET /api/v3/repos/acme/app/issues/5", [to(301, moved)]);
+    fake.on("GET /api/v3/repositories/1/issues/5", [Answer::Json(200, json!({"number": 5, "state": "open"}))]);
+    assert_eq!(installation.issue(REPOSITORY, &name(), ISSUE).await.unwrap().state, ThreadState::Open);
+
+    fake.on(WRITE, [to(307, "/api/v3/repositories/1/issues/5/comments".to_owned())]);
+    fake.on("POST /api/v3/repositories/1/issues/5/comments", [Answer::Json(201, json!({"id": 9}))]);
+    assert_eq!(installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await, Ok(CommentId(9)));
+    let followed = fake.seen("POST /api/v3/repositories/1/issues/5/comments");
+    assert_eq!((followed[0].auth.as_str(), &followed[0].body), ("Bearer token-2", &json!({"body": "x"})));
+
+    for target in [format!("{}/api/v3/repositories/1", other.url), "//elsewhere.example/x".to_owned(), ":".to_owned()] {
+        fake.on(READ, [to(301, target)]);
+        assert!(matches!(installation.repository(REPOSITORY).await, Err(GithubError::NotFound(_))));
+    }
+    let circle = |_| to(302, format!("{}/api/v3/repositories/1", fake.url));
+    fake.on(READ, (0..9).map(circle));
+    assert!(matches!(installation.repository(REPOSITORY).await, Err(GithubError::NotFound(_))));
+    assert!(other.seen("").is_empty());
+}
+
+#[tokio::test]
+async fn links_come_from_graphql_beside_the_rest_api() {
+    let (fake, installation) = fake().await;
+    let page = |nodes: Value, cursor: Option<&str>| {
+        let connection = json!({"nodes": nodes, "pageInfo": {"hasNextPage": cursor.is_some(), "endCursor": cursor}});
+        Answer::Json(200, json!({"data": {"repository": {"pullRequest": {"closingIssuesReferences": connection}}}}))
+    };
+    let node = |repository: i64, number: i64| json!({"number": number, "repository": {"databaseId": repository}});
+    fake.on("POST /api/graphql", [page(json!([node(1, 5), null]), Some("c1")), page(json!([node(2, 6)]), None)]);
+    let linked = installation.closing_issues(REPOSITORY, &name(), ThreadNumber(9)).await.unwrap();
+    let linked: Vec<(i64, i64)> = linked.iter().map(|thread| (thread.repository.0, thread.number.0)).collect();
+    assert_eq!(linked, [(1, 5), (2, 6)]);
+    let asked = fake.seen("POST /api/graphql");
+    assert_eq!(asked[0].body["variables"], json!({"owner": "acme", "name": "app", "number": 9, "cursor": null}));
+    assert_eq!(asked[1].body["variables"]["cursor"], "c1");
+
+    for (kind, message) in [("NOT_FOUND", "gone"), ("FORBIDDEN", "no"), ("RATE_LIMITED", "slow"), ("OTHER", "odd")] {
+        let refused = json!({"data": {"repository": null}, "errors": [{"type": kind, "message": message}]});
+        fake.on("POST /api/graphql", [Answer::Json(200, refused)]);
+        let error = installation.closing_pull_requests(REPOSITORY, &name(), ISSUE).await.unwrap_err();
+        let expected = match kind {
+            "NOT_FOUND" => GithubError::NotFound(message.to_owned()),
+            "FORBIDDEN" => GithubError::Forbidden(message.to_owned()),
+            "RATE_LIMITED" => limited(60),
+            _ => GithubError::BadAnswer(message.to_owned()),
+        };
+        assert_eq!(error, expected);
+    }
+}
+
+#[tokio::test]
+async fn permission_belongs_to_a_person_not_to_a_login() {
+    let (fake, installation) = fake().await;
+    let answer = |permission: &str, role: &str, id: i64| {
+        Answer::Json(200, json!({"permission": permission, "role_name": role, "user": {"id": id, "login": "ann"}}))
+    };
+    let path = "GET /api/v3/repos/acme/app/collaborators/ann/permission";
+    for (reply, expected) in [
+        (answer("write", "maintain", 5), Permission::Maintain),
+        (answer("read", "triage", 5), Permission::Triage),
+        (answer("write", "our-own-role", 5), Permission::Write),
+        (answer("admin", "admin", 6), Permission::None),
+        (Answer::Json(200, json!({"permission": "admin", "user": null})), Permission::None),
+        (Answer::Json(404, json!({"message": "ann is not a user"})), Permission::None),
+    ] {
+        fake.on(path, [reply]);
+        assert_eq!(installation.permission(REPOSITORY, &name(), &ann()).await, Ok(expected));
+    }
+}
+
+#[tokio::test]
+async fn a_merge_proves_only_its_own_commit_and_base() {
+    let (fake, installation) = fake().await;
+    let mut merged = pull_json(8, "issue-5", "main");
+    merged["state"] = json!("closed");
+    merged["merged_at"] = json!("2026-01-01T00:00:00Z");
+    let branch = |text: &str| BranchName::new(text).unwrap();
+    let sha = |digit: &str| CommitSha::new(&digit.repeat(40)).unwrap();
+    for (tip, base, expected) in [("a", "main", Some(ThreadNumber(8))), ("b", "main", None), ("a", "dev", None)] {
+        fake.on(
+            "GET /api/v3/repos/acme/app/pulls?state=closed&head=acme%3Aissue-5",
+            [Answer::Json(200, json!([merged]))],
+        );
+        let found =
+            installation.merged_pull_request(REPOSITORY, &name(), &branch("issue-5"), &sha(tip), &branch(base)).await;
+        assert_eq!(found, Ok(expected));
+    }
+}

@@ -1,0 +1,164 @@
+//! The outbox's side of GitHub: whatever happened to an earlier try, the wanted thing exists once.
+
+use super::fake::{Answer, Fake};
+use super::*;
+use std::time::Duration;
+use treewarden::github::AppIdentity;
+use treewarden::platform::{GithubPlatform, Platform, SendError};
+
+const COMMENTS: &str = "/api/v3/repos/acme/app/issues/5/comments";
+const BOT: i64 = 70;
+
+fn platform(fake: &Fake) -> GithubPlatform {
+    let bot = Person { id: UserId(BOT), login: "treewarden[bot]".to_owned(), is_bot: true };
+    let identity = AppIdentity { app_id: 7, slug: "treewarden".to_owned(), name: "Treewarden".to_owned(), bot };
+    GithubPlatform::new(fake.client(), identity)
+}
+
+fn codebase() -> Codebase {
+    let now = Timestamp::from_unix(1_772_323_200);
+    Codebase {
+        id: CodebaseId(uuid::Uuid::nil()),
+        github_id: REPOSITORY,
+        installation: InstallationId(3),
+        name: name(),
+        default_branch: None,
+        repository_dir: "1".to_owned(),
+        connected: true,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+fn row(outgoing: Outgoing, attempts: i64, remote_id: Option<i64>) -> OutboxRow {
+    let now = Timestamp::from_unix(1_772_323_200);
+    OutboxRow {
+        id: OutboxId(uuid::Uuid::nil()),
+        key: "status/1".to_owned(),
+        codebase: CodebaseId(uuid::Uuid::nil()),
+        conversation: None,
+        outgoing,
+        version: 1,
+        sent_version: 0,
+        remote_id,
+        state: OutboxState::Sending,
+        attempts,
+        last_error: None,
+        not_before: now,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+fn comment() -> Outgoing {
+    Outgoing::Comment { number: ISSUE, body: "done <!-- mark -->".to_owned(), marker: "<!-- mark -->".to_owned() }
+}
+
+fn pull() -> Outgoing {
+    let branch = |text: &str| BranchName::new(text).unwrap();
+    Outgoing::PullRequest {
+        head: branch("issue-5"),
+        base: branch("main"),
+        title: "T".to_owned(),
+        body: "Fixes #5".to_owned(),
+        draft: true,
+    }
+}
+
+#[tokio::test]
+async fn a_first_comment_is_written_and_later_ones_edit_it() {
+    let fake = Fake::start().await;
+    fake.on(&format!("POST {COMMENTS}"), [Answer::Json(201, json!({"id": 11}))]);
+    fake.on("PATCH /api/v3/repos/acme/app/issues/comments/11", [Answer::Json(200, json!({"id": 11}))]);
+    let platform = platform(&fake);
+    assert_eq!(platform.send(&codebase(), &row(comment(), 1, None)).await, Ok(Some(11)));
+    assert_eq!(platform.send(&codebase(), &row(comment(), 2, Some(11))).await, Ok(Some(11)));
+    assert!(fake.seen(&format!("GET {COMMENTS}")).is_empty(), "nothing to look for");
+    assert_eq!(fake.seen("PATCH")[0].body, json!({"body": "done <!-- mark -->"}));
+}
+
+#[tokio::test]
+async fn a_comment_whose_answer_was_lost_is_found_by_its_marker_and_author() {
+    let fake = Fake::start().await;
+    let by =
+        |id: i64, author: i64| json!({"id": id, "user": {"id": author, "login": "x"}, "body": "old <!-- mark -->"});
+    fake.on(
+        &format!("GET {COMMENTS}?since=2026-02-28T23:00:00Z"),
+        [Answer::Json(200, json!([by(20, 5), by(21, BOT)]))],
+    );
+    fake.on("PATCH /api/v3/repos/acme/app/issues/comments/21", [Answer::Json(200, json!({"id": 21}))]);
+    assert_eq!(platform(&fake).send(&codebase(), &row(comment(), 2, None)).await, Ok(Some(21)));
+    assert!(fake.seen(&format!("POST {COMMENTS}")).is_empty());
+}
+
+#[tokio::test]
+async fn a_comment_somebody_deleted_is_said_again_once() {
+    let fake = Fake::start().await;
+    fake.on(&format!("GET {COMMENTS}"), [Answer::Json(200, json!([]))]);
+    fake.on(&format!("POST {COMMENTS}"), [Answer::Json(201, json!({"id": 12}))]);
+    assert_eq!(platform(&fake).send(&codebase(), &row(comment(), 3, Some(11))).await, Ok(Some(12)));
+}
+
+#[tokio::test]
+async fn a_pull_request_that_is_open_already_is_taken_as_ours() {
+    let fake = Fake::start().await;
+    let open = "GET /api/v3/repos/acme/app/pulls?state=open&head=acme%3Aissue-5";
+    fake.on(open, [Answer::Json(200, json!([pull_json(8, "issue-5", "main")]))]);
+    assert_eq!(platform(&fake).send(&codebase(), &row(pull(), 1, None)).await, Ok(Some(8)));
+    assert_eq!(platform(&fake).send(&codebase(), &row(pull(), 2, Some(8))).await, Ok(Some(8)));
+    assert!(fake.seen("POST /api/v3/repos/acme/app/pulls").is_empty());
+}
+
+#[tokio::test]
+async fn where_drafts_are_refused_an_open_pull_request_is_made() {
+    let fake = Fake::start().await;
+    fake.on("GET /api/v3/repos/acme/app/pulls", [Answer::Json(200, json!([]))]);
+    let refused = Answer::Json(422, json!({"message": "Draft pull requests are not supported in this repository."}));
+    fake.on("POST /api/v3/repos/acme/app/pulls", [refused, Answer::Json(201, pull_json(8, "issue-5", "main"))]);
+    assert_eq!(platform(&fake).send(&codebase(), &row(pull(), 1, None)).await, Ok(Some(8)));
+    let drafts: Vec<Value> =
+        fake.seen("POST /api/v3/repos/acme/app/pulls").into_iter().map(|seen| seen.body["draft"].clone()).collect();
+    assert_eq!(drafts, [json!(true), json!(false)]);
+}
+
+#[tokio::test]
+async fn each_source_takes_its_own_reaction() {
+    let fake = Fake::start().await;
+    let id = CommentId(4);
+    let line =
+        MessageSource::ReviewComment { id, review: None, path: "a".into(), line: None, diff_hunk: String::new() };
+    for (source, place) in [
+        (MessageSource::ThreadBody, "issues/5"),
+        (MessageSource::Review { id }, "issues/5"),
+        (MessageSource::IssueComment { id }, "issues/comments/4"),
+        (line, "pulls/comments/4"),
+    ] {
+        let path = format!("POST /api/v3/repos/acme/app/{place}/reactions");
+        fake.on(&path, [Answer::Json(201, json!({"id": 1}))]);
+        let outgoing = Outgoing::React { number: ISSUE, source, content: "eyes".to_owned() };
+        assert_eq!(platform(&fake).send(&codebase(), &row(outgoing, 1, None)).await, Ok(None));
+        assert_eq!(fake.seen(&path).last().unwrap().body, json!({"content": "eyes"}));
+    }
+}
+
+#[tokio::test]
+async fn what_can_pass_is_tried_again_and_the_rest_is_not() {
+    let cases = [
+        (503, json!({}), Some(None)),
+        (429, json!({}), Some(Some(60))),
+        (401, json!({"message": "Bad credentials"}), Some(Some(300))),
+        (422, json!({"message": "Validation Failed"}), None),
+        (403, json!({"message": "Resource not accessible by integration"}), None),
+        (410, json!({"message": "Issues are disabled"}), None),
+    ];
+    for (status, body, expected) in cases {
+        let fake = Fake::start().await;
+        fake.on(&format!("POST {COMMENTS}"), [Answer::Json(status, body.clone()), Answer::Json(status, body)]);
+        let error = platform(&fake).send(&codebase(), &row(comment(), 1, None)).await.unwrap_err();
+        let wait = match error {
+            SendError::Retry { after, .. } => Some(after.as_ref().map(Duration::as_secs)),
+            SendError::Permanent(_) => None,
+        };
+        assert_eq!(wait, expected, "{status}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Who the client says it is: the App's JWT, installation tokens, their scope, cache and end.
+
+use super::fake::{Answer, Fake};
+use super::*;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use secrecy::ExposeSecret;
+use treewarden::github::GithubError;
+
+const MINT: &str = "POST /api/v3/app/installations/3/access_tokens";
+
+fn claims(auth: &str) -> Value {
+    let payload = auth.strip_prefix("Bearer ").and_then(|jwt| jwt.split('.').nth(1)).unwrap();
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn ten_callers_at_once_share_one_minting() {
+    let fake = Fake::start().await;
+    let installation = fake.client().installation(InstallationId(3));
+    let calls = (0..10).map(|_| installation.git_credential(REPOSITORY, true));
+    let credentials = futures::future::try_join_all(calls).await.unwrap();
+    assert!(credentials.iter().all(|credential| credential.token.expose_secret() == "token-1"));
+    assert_eq!(credentials[0].host, fake.url.trim_start_matches("http://"));
+
+    let minted = fake.seen(MINT);
+    assert_eq!(minted.len(), 1);
+    assert_eq!(minted[0].body["repository_ids"], json!([1]));
+    assert_eq!(minted[0].body["permissions"], json!({"contents": "write", "metadata": "read"}));
+    let claims = claims(&minted[0].auth);
+    let now = chrono::Utc::now().timestamp();
+    assert_eq!(claims["iss"], 7);
+    assert!(claims["iat"].as_i64().unwrap() <= now - 55);
+    assert!(claims["exp"].as_i64().unwrap() <= now + 600);
+}
+
+#[tokio::test]
+async fn each_use_has_a_token_of_its_own_repository_and_permissions() {
+    let fake = Fake::start().await;
+    let installation = fake.client().installation(InstallationId(3));
+    installation.git_credential(REPOSITORY, false).await.unwrap();
+    installation.git_credential(REPOSITORY, true).await.unwrap();
+    installation.git_credential(RepositoryId(2), false).await.unwrap();
+    installation.git_credential(REPOSITORY, false).await.unwrap();
+    let scopes: Vec<(Value, Value)> = fake
+        .seen(MINT)
+        .into_iter()
+        .map(|seen| (seen.body["repository_ids"][0].clone(), seen.body["permissions"]["contents"].clone()))
+        .collect();
+    assert_eq!(scopes, [(json!(1), json!("read")), (json!(1), json!("write")), (json!(2), json!("read"))]);
+}
+
+#[tokio::test]
+async fn a_token_in_its_last_minutes_is_replaced() {
+    let fake = Fake::start().await;
+    let installation = fake.client().installation(InstallationId(3));
+    fake.let_tokens_live(290);
+    installation.git_credential(REPOSITORY, false).await.unwrap();
+    fake.let_tokens_live(3600);
+    let second = installation.git_credential(REPOSITORY, false).await.unwrap();
+    let third = installation.git_credential(REPOSITORY, false).await.unwrap();
+    assert_eq!((second.token.expose_secret(), third.token.expose_secret()), ("token-2", "token-2"));
+}
+
+#[tokio::test]
+async fn a_refused_token_is_replaced_once() {
+    let fake = Fake::start().await;
+    let refused = || Answer::Json(401, json!({"message": "Bad credentials"}));
+    fake.on("GET /api/v3/repositories/1", [refused(), Answer::Json(200, repository_json())]);
+    let installation = fake.client().installation(InstallationId(3));
+    installation.repository(REPOSITORY).await.unwrap();
+    let asked: Vec<String> = fake.seen("GET /api/v3/repositories/1").into_iter().map(|seen| seen.auth).collect();
+    assert_eq!(asked, ["Bearer token-1", "Bearer token-2"]);
+
+    fake.on("GET /api/v3/repositories/1", [refused(), refused()]);
+    assert_eq!(installation.repository(REPOSITORY).await, Err(GithubError::Unauthorized));
+    assert_eq!(fake.minted(), 3);
+}
+
+#[tokio::test]
+async fn the_app_knows_its_bot_through_an_installation_or_as_anybody() {
+    let app = || Answer::Json(200, json!({"id": 7, "slug": "treewarden", "name": "Treewarden"}));
+    let bot = || Answer::Json(200, json!({"id": 70, "login": "treewarden[bot]", "type": "Bot"}));
+    for (installations, expected) in [
+        (json!([{"id": 2, "suspended_at": "2026-01-01T00:00:00Z"}, {"id": 3, "suspended_at": null}]), "Bearer token-1"),
+        (json!([]), ""),
+    ] {
+        let fake = Fake::start().await;
+        fake.on("GET /api/v3/app/installations", [Answer::Json(200, installations)]);
+        fake.on("GET /api/v3/app", [app()]);
+        fake.on("GET /api/v3/users/treewarden%5Bbot%5D", [bot()]);
+        let identity = fake.client().app().await.unwrap();
+        assert_eq!((identity.slug.as_str(), identity.bot.id), ("treewarden", UserId(70)));
+        assert_eq!(fake.seen("GET /api/v3/users/")[0].auth, expected);
+    }
+}

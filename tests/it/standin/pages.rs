@@ -1,0 +1,74 @@
+//! The pages for people.
+
+use super::{REPO, Stage};
+use treewarden::{demo::github::OpenPull, model::Permission};
+
+impl Stage {
+    async fn page(&self, path: &str) -> (u16, String) {
+        let response = self.http.get(format!("{}{path}", self.standin.url())).send().await.unwrap();
+        let policy = response.headers()["content-security-policy"].to_str().unwrap();
+        assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"));
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    async fn post(&self, path: &str, form: &[(&str, &str)]) -> u16 {
+        let url = format!("{}{path}", self.standin.url());
+        let request = self.http.post(url).header("origin", self.standin.url()).form(form);
+        request.send().await.unwrap().status().as_u16()
+    }
+}
+
+#[tokio::test]
+async fn a_thread_shows_what_was_written_and_nothing_runs() {
+    let stage = Stage::new().await;
+    let number = stage.standin.open_issue(REPO, "ann", "A <b>title</b>", "**bold** <script>alert(1)</script>").unwrap();
+    stage.standin.comment(REPO, "ann", number, "<!-- hidden -->\n[x](javascript:alert(1))").unwrap();
+    let (status, page) = stage.page(&format!("/{REPO}/issues/{number}")).await;
+    assert_eq!(status, 200);
+    assert!(page.contains("A &#60;b&#62;title") || page.contains("A &lt;b&gt;title"), "{page}");
+    assert!(page.contains("<strong>bold</strong>") && page.contains("&lt;script&gt;"));
+    assert!(!page.contains("hidden") && !page.contains("javascript:"));
+    let (_, home) = stage.page(&format!("/{REPO}")).await;
+    assert!(home.contains(&format!("/{REPO}/issues/{number}")) && home.contains("README.md"));
+    assert_eq!(stage.page("/octo/nothing").await.0, 404);
+    assert_eq!(stage.page("/-/standin.css").await.0, 200);
+}
+
+#[tokio::test]
+async fn the_visitor_writes_closes_and_merges_within_their_rights() {
+    let stage = Stage::new().await;
+    let issue = stage.standin.open_issue(REPO, "ann", "Greet", "").unwrap();
+    let at = |action: &str| format!("/{REPO}/issues/{issue}/{action}");
+    assert_eq!(stage.post(&at("comments"), &[("body", "hi")]).await, 403, "no permission yet");
+    stage.standin.set_permission(REPO, "visitor", Permission::Write).unwrap();
+    assert_eq!(stage.post(&at("comments"), &[("body", "one\r\ntwo")]).await, 303);
+    assert_eq!(stage.standin.comments(REPO, issue).unwrap()[0].body, "one\ntwo");
+    assert_eq!(stage.post(&at("comments"), &[("body", " ")]).await, 422);
+    assert_eq!(stage.post(&at("close"), &[]).await, 303);
+    assert!(!stage.standin.issue(REPO, issue).unwrap().open);
+    assert_eq!(stage.post(&at("reopen"), &[]).await, 303);
+    assert_eq!(stage.post(&format!("/{REPO}/issues"), &[("title", "New"), ("body", "")]).await, 303);
+
+    stage.standin.push_commit(REPO, "ann", "work", "Work", &[("a.txt", Some("fresh line\n"))]).await.unwrap();
+    let pull = OpenPull { title: "Work", head: "work", draft: true, ..OpenPull::default() };
+    let number = stage.standin.open_pull(REPO, "ann", pull).await.unwrap();
+    let (_, page) = stage.page(&format!("/{REPO}/pull/{number}")).await;
+    assert!(page.contains("+fresh line") && page.contains("Ready for review") && !page.contains("Squash and merge"));
+    assert_eq!(stage.page(&format!("/{REPO}/issues/{number}")).await.0, 303);
+    assert_eq!(stage.post(&format!("/{REPO}/issues/{number}/merge"), &[]).await, 409, "a draft");
+    assert_eq!(stage.post(&format!("/{REPO}/issues/{number}/ready"), &[]).await, 303);
+    assert_eq!(stage.post(&format!("/{REPO}/issues/{number}/merge"), &[]).await, 303);
+    let (_, page) = stage.page(&format!("/{REPO}/pull/{number}")).await;
+    assert!(page.contains("Merged") && page.contains("+fresh line"));
+}
+
+#[tokio::test]
+async fn other_sites_cannot_write() {
+    let stage = Stage::new().await;
+    stage.standin.set_permission(REPO, "visitor", Permission::Write).unwrap();
+    let issue = stage.standin.open_issue(REPO, "ann", "Greet", "").unwrap();
+    let url = format!("{}/{REPO}/issues/{issue}/comments", stage.standin.url());
+    let request = stage.http.post(url).header("origin", "https://evil.test").header("sec-fetch-site", "cross-site");
+    assert_eq!(request.form(&[("body", "hi")]).send().await.unwrap().status(), 403);
+    assert!(stage.standin.comments(REPO, issue).unwrap().is_empty());
+}
