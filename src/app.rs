@@ -8,7 +8,7 @@ mod lock;
 mod story;
 
 use crate::agent::{AgentRunner, CommandRunner, Limits};
-use crate::config::{Config, HomeError};
+use crate::config::{Config, HomeError, Sandbox};
 use crate::git::{Git, GitError, GitSettings};
 use crate::github::{Github, GithubError, GithubSettings};
 use crate::isolation::{IsolationError, WorktreeProvider};
@@ -48,6 +48,11 @@ pub enum StartError {
          GITHUB_WEBHOOK_SECRET; the README says where they come from. To look around first: treewarden demo"
     )]
     NoApp,
+    #[error(
+        "An agent is configured, but this version has no sandbox to confine it, so nothing was started. Agents would run as \
+         the user of this service: where you trust them that far, write TREEWARDEN_SANDBOX=off."
+    )]
+    NoSandbox,
     #[error(transparent)]
     Home(#[from] HomeError),
     #[error(transparent)]
@@ -95,6 +100,9 @@ impl Core {
     /// Takes the home, opens and migrates the database, and asks GitHub who we are.
     pub async fn build(config: &Config, public_url: &str) -> Result<Self, StartError> {
         let app = config.github.app.as_ref().ok_or(StartError::NoApp)?;
+        if config.agent.is_some() && config.sandbox != Sandbox::Off {
+            return Err(StartError::NoSandbox);
+        }
         config.prepare_home()?;
         let lock = HomeLock::take(&config.home)?;
         let store = Store::open(config.database_url.expose_secret()).await?;

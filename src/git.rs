@@ -14,6 +14,7 @@ mod error;
 mod fetch;
 mod history;
 mod list;
+mod locks;
 mod merge;
 mod push;
 mod refs;

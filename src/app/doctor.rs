@@ -1,6 +1,6 @@
 //! `treewarden doctor`: one line for each thing that has to be right, and for what is not, the one command that mends it.
 
-use crate::config::{Config, Flags};
+use crate::config::{Config, Flags, Sandbox};
 use crate::git::{Git, GitSettings};
 use crate::github::{Github, GithubSettings};
 use crate::store::Store;
@@ -49,6 +49,7 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
             findings.push(database(&config).await);
             findings.push(github(&config).await);
             findings.push(agent(&config));
+            findings.push(sandbox(&config));
         }
     }
     let healthy = findings.iter().all(|finding| finding.fine);
@@ -141,5 +142,16 @@ fn agent(config: &Config) -> Finding {
     match found {
         true => fine("agent", format!("{program} is there")),
         false => wrong("agent", format!("{program} is not on PATH"), format!("command -v {program}")),
+    }
+}
+
+fn sandbox(config: &Config) -> Finding {
+    match config.sandbox {
+        Sandbox::Off => fine("sandbox", "off, as written: agents run as the user of this service"),
+        Sandbox::Strict | Sandbox::Basic if config.agent.is_none() => fine("sandbox", "not needed without an agent"),
+        Sandbox::Strict | Sandbox::Basic => {
+            let seen = "this version cannot confine agents; the service will not start with one";
+            wrong("sandbox", seen, "export TREEWARDEN_SANDBOX=off")
+        }
     }
 }

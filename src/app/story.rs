@@ -77,6 +77,8 @@ fn settings(playground: &Playground, standin: &Standin, demo: &Demo) -> anyhow::
         "GITHUB_APP_PRIVATE_KEY" => Some(key.expose_secret().to_owned()),
         "GITHUB_WEBHOOK_SECRET" => Some(Uuid::new_v4().simple().to_string()),
         "TREEWARDEN_AGENT_COMMAND" => Some(format!("'{}' demo-agent", program.display())),
+        // The toy agent is this program itself.
+        "TREEWARDEN_SANDBOX" => Some("off".to_owned()),
         "PATH" => std::env::var("PATH").ok(),
         _ => None,
     };

@@ -55,25 +55,25 @@ settings! {
     GITHUB_APP_PRIVATE_KEY_FILE "GITHUB_APP_PRIVATE_KEY_FILE" = "", "or the file that holds it";
     #[secret]
     GITHUB_WEBHOOK_SECRET "GITHUB_WEBHOOK_SECRET" = "", "the secret its webhooks are signed with";
-    GITHUB_CLIENT_ID "GITHUB_CLIENT_ID" = "", "its OAuth client id, for the panel's login";
+    GITHUB_CLIENT_ID "GITHUB_CLIENT_ID" = "", "its OAuth client id; reserved for the panel's login, no effect yet";
     #[secret]
-    GITHUB_CLIENT_SECRET "GITHUB_CLIENT_SECRET" = "", "its OAuth client secret";
+    GITHUB_CLIENT_SECRET "GITHUB_CLIENT_SECRET" = "", "its OAuth client secret; no effect yet";
     STALE_THRESHOLD_DAYS "STALE_THRESHOLD_DAYS" = "14", "days without activity after which a worktree is stale";
     MAX_WORKTREES "MAX_WORKTREES_PER_CODEBASE" = "25", "live worktrees one repository may have";
     CLEANUP_INTERVAL_HOURS "CLEANUP_INTERVAL_HOURS" = "6", "hours between two cleanups";
-    TRASH_DAYS "TRASH_DAYS" = "30", "days for which removed work can be brought back";
+    TRASH_DAYS "TRASH_DAYS" = "30", "days for which removed work can be brought back; reserved, no effect yet (nothing with uncommitted work is removed)";
     MAX_RUNS "MAX_CONCURRENT_RUNS" = "4", "agents at work at the same time";
     AGENT_COMMAND "TREEWARDEN_AGENT_COMMAND" = "",
         "program and arguments of the agent: prompt on standard input, standard output (Markdown) is the reply; no shell";
     AGENT_ENV "TREEWARDEN_AGENT_ENV" = "",
         "names of environment variables the agent gets besides `PATH`, `HOME`, `LANG` and `TERM`, separated by commas";
     RUN_TIME_LIMIT "TREEWARDEN_RUN_TIME_LIMIT" = "1h", "how long one run of the agent may take, like `90m`";
-    ADMINS "TREEWARDEN_ADMINS" = "", "GitHub logins with rights on everything, separated by commas";
-    MODE "TREEWARDEN_MODE" = "on", "what a new repository starts in: `on`, `staged` or `off`";
-    LOCAL "TREEWARDEN_LOCAL" = "off", "`on` opens `/local/messages` on loopback";
-    SANDBOX "TREEWARDEN_SANDBOX" = "strict", "the least protection a run may have: `strict`, `basic` or `off`";
+    ADMINS "TREEWARDEN_ADMINS" = "", "GitHub logins with rights on everything, separated by commas; reserved, no effect yet";
+    MODE "TREEWARDEN_MODE" = "on", "what a new repository starts in: `on`, `staged` or `off`; reserved, no effect yet";
+    LOCAL "TREEWARDEN_LOCAL" = "off", "`on` opens `/local/messages` on loopback; reserved, no effect yet";
+    SANDBOX "TREEWARDEN_SANDBOX" = "strict", "the least protection a run may have: `strict`, `basic` or `off`; this version has no sandbox, so with an agent it starts with `off` only";
     #[secret]
-    SECRET_KEY "TREEWARDEN_SECRET_KEY" = "<key file in the home>", "encrypts stored secrets; 32 characters or more";
+    SECRET_KEY "TREEWARDEN_SECRET_KEY" = "<key file in the home>", "encrypts stored secrets; 32 characters or more; reserved, no effect yet";
     LOG "TREEWARDEN_LOG" = "info", "what is logged, like `info` or `treewarden=debug,warn`";
     LOG_FORMAT "TREEWARDEN_LOG_FORMAT" = "text", "`text`, or `json` for machines";
 }

@@ -95,7 +95,7 @@ impl Repository {
             return;
         }
         let merged = waiters.iter().fold(FetchRequest::default(), |all, waiter| all.merge(&waiter.request));
-        let together = self.fetch_now(&merged, credential).await;
+        let together = self.fetch_patiently(&merged, credential).await;
         let alone = waiters.len() == 1;
         for waiter in waiters {
             let result = match &together {
@@ -104,6 +104,13 @@ impl Repository {
                 result => result.clone(),
             };
             let _ = waiter.done.send(result);
+        }
+    }
+
+    async fn fetch_patiently(&self, request: &FetchRequest, credential: Option<&Credential>) -> Result<(), GitError> {
+        match self.fetch_now(request, credential).await {
+            Err(error) if self.clear_stale_locks(None, &error).await? => self.fetch_now(request, credential).await,
+            result => result,
         }
     }
 

@@ -36,21 +36,28 @@ impl Repository {
         new: &CommitSha,
         old: Option<&CommitSha>,
     ) -> Result<bool, GitError> {
-        let call = self.call("update-ref").await?.args(["--no-deref", "--end-of-options", full_ref, new.as_str()]);
-        let output = call.arg(old.map_or(NOTHING, CommitSha::as_str)).run().await?;
-        match output.status {
-            Some(0) => Ok(true),
-            _ => self.settled(full_ref, Some(new), old, output.failure()).await,
+        let old_value = old.map_or(NOTHING, CommitSha::as_str);
+        let change = ["--no-deref", "--end-of-options", full_ref, new.as_str(), old_value];
+        match self.update_ref(&change).await {
+            Ok(()) => Ok(true),
+            Err(error) => self.settled(full_ref, Some(new), old, error).await,
         }
     }
 
     pub(super) async fn delete_ref_in_turn(&self, full_ref: &str, expected: &CommitSha) -> Result<bool, GitError> {
-        let call = self.call("update-ref").await?;
-        let call = call.args(["--no-deref", "-d", "--end-of-options", full_ref, expected.as_str()]);
-        let output = call.run().await?;
-        match output.status {
-            Some(0) => Ok(true),
-            _ => self.settled(full_ref, None, Some(expected), output.failure()).await,
+        let change = ["--no-deref", "-d", "--end-of-options", full_ref, expected.as_str()];
+        match self.update_ref(&change).await {
+            Ok(()) => Ok(true),
+            Err(error) => self.settled(full_ref, None, Some(expected), error).await,
+        }
+    }
+
+    async fn update_ref(&self, change: &[&str]) -> Result<(), GitError> {
+        match self.call("update-ref").await?.args(change).ok().await {
+            Err(error) if self.clear_stale_locks(None, &error).await? => {
+                self.call("update-ref").await?.args(change).ok().await.map(drop)
+            }
+            result => result.map(drop),
         }
     }
 

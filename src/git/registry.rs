@@ -118,6 +118,11 @@ impl Repository {
     /// Adds a worktree with a full checkout, locked, without an upstream. An existing path with content is left alone;
     /// what a failed try made is undone.
     pub async fn add_worktree(&self, path: &Path, branch: &BranchName, start: &WorktreeStart) -> Result<(), GitError> {
+        let (repository, path, branch, start) = (self.clone(), path.to_owned(), branch.clone(), start.clone());
+        self.to_the_end(async move { repository.add(&path, &branch, &start).await }).await
+    }
+
+    async fn add(&self, path: &Path, branch: &BranchName, start: &WorktreeStart) -> Result<(), GitError> {
         let _turn = self.turn().await;
         refuse_content(path)?;
         let full = branch.full_ref();
@@ -130,13 +135,14 @@ impl Repository {
             (WorktreeStart::Existing, None) => return Err(GitError::NotFound(format!("the branch {branch}"))),
             (WorktreeStart::NewBranch(_) | WorktreeStart::Existing, Some(_)) => None,
         };
-        let mut result = self.try_add(path, branch, new_at).await;
-        // Other git processes that add or remove at this moment leave half-written entries which git stumbles over.
-        if matches!(&result, Err(GitError::Failed { stderr, .. }) if stderr.contains("commondir") || stderr.contains("gitdir"))
-        {
-            result = self.try_add(path, branch, new_at).await;
+        match self.try_add(path, branch, new_at).await {
+            // Other git processes that add or remove at this moment leave half-written entries, which git stumbles over.
+            Err(GitError::Failed { stderr, .. }) if stderr.contains("commondir") || stderr.contains("gitdir") => {
+                self.try_add(path, branch, new_at).await
+            }
+            Err(error) if self.clear_stale_locks(None, &error).await? => self.try_add(path, branch, new_at).await,
+            result => result,
         }
-        result
     }
 
     async fn try_add(&self, path: &Path, branch: &BranchName, new_at: Option<&CommitSha>) -> Result<(), GitError> {
@@ -176,6 +182,11 @@ impl Repository {
     /// Takes the entry for `path`, whose directory must be gone, out of the registry: just this one, and only when the
     /// lock on it is ours. Nothing registered is fine; afterwards git's own list is asked.
     pub async fn unregister(&self, path: &Path) -> Result<(), GitError> {
+        let (repository, path) = (self.clone(), path.to_owned());
+        self.to_the_end(async move { repository.take_out(&path).await }).await
+    }
+
+    async fn take_out(&self, path: &Path) -> Result<(), GitError> {
         let _turn = self.turn().await;
         let Some(entry) = find(self.directory(), path)? else { return Ok(()) };
         if fs::symlink_metadata(path).is_ok() {

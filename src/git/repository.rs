@@ -118,6 +118,19 @@ impl Repository {
         self.shared.queue.lock().await
     }
 
+    /// Carries a change to its end even when nobody waits for it any more: a worktree that is half checked out, or a git
+    /// that cleans up after itself while the next one is at work, must not come from a caller that gave up.
+    pub(super) async fn to_the_end<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, GitError>> + Send + 'static,
+    ) -> Result<T, GitError> {
+        match tokio::spawn(change).await {
+            Ok(result) => result,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => Err(GitError::Unreadable(format!("the service is stopping ({error})"))),
+        }
+    }
+
     /// A call on the bare repository, with the configuration checked just before.
     pub(super) async fn call(&self, name: &str) -> Result<Call<'_>, GitError> {
         self.restore_config().await?;

@@ -6,7 +6,7 @@
 
 use super::trash::{Survey, Trash, survey};
 use super::{CreateRequest, IsolationError, Provider, RemoveRequest, Removed, in_use, place};
-use crate::git::{Repository, Worktree, WorktreeEntry};
+use crate::git::{GitError, Repository, Worktree, WorktreeEntry};
 use crate::model::*;
 use std::{
     fs, io,
@@ -104,6 +104,26 @@ impl WorktreeProvider {
         Ok(repository.unregister(path).await?)
     }
 
+    /// Whether the wanted worktree is there already. What an earlier try left behind is cleared away on the way: a killed
+    /// checkout of ours, in which nobody has worked, and a registration whose directory is gone.
+    async fn is_made(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError> {
+        let worktree = repository.worktree(path);
+        if !worktree.is_registered().await? {
+            return Ok(false);
+        }
+        if worktree.is_half_made().await? && exists(path)? {
+            self.trash.discard(path).map_err(|error| IsolationError::files("moving", path, &error))?;
+            self.empty_in_background();
+        }
+        if !exists(path)? {
+            repository.unregister(path).await?;
+            return Ok(false);
+        }
+        Ok(worktree.validity().await == Probe::Known(Validity::Valid)
+            && worktree.foreign_lock().await == Probe::Known(None)
+            && worktree.head().await?.branch.as_ref() == Some(branch))
+    }
+
     fn empty_in_background(&self) {
         let provider = self.clone();
         tokio::spawn(async move {
@@ -122,23 +142,14 @@ impl Provider for WorktreeProvider {
 
     async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<(), IsolationError> {
         let path = place::below(&self.base, &request.path)?;
-        let worktree = repository.worktree(&path);
-        if worktree.is_registered().await? {
-            if worktree.is_half_made().await? && exists(&path)? {
-                // A killed checkout of ours: nobody has worked in it, and git cannot finish it.
-                self.trash.discard(&path).map_err(|error| IsolationError::files("moving", &path, &error))?;
-                self.empty_in_background();
-            }
-            if !exists(&path)? {
-                repository.unregister(&path).await?;
-            } else if worktree.validity().await == Probe::Known(Validity::Valid)
-                && worktree.foreign_lock().await == Probe::Known(None)
-                && worktree.head().await?.branch.as_ref() == Some(&request.branch)
-            {
-                return Ok(());
-            }
+        if self.is_made(repository, &path, &request.branch).await? {
+            return Ok(());
         }
-        Ok(repository.add_worktree(&path, &request.branch, &request.start).await?)
+        match repository.add_worktree(&path, &request.branch, &request.start).await {
+            // An earlier try that nobody waited for may just have ended.
+            Err(GitError::PathExists(_)) if self.is_made(repository, &path, &request.branch).await? => Ok(()),
+            result => Ok(result?),
+        }
     }
 
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError> {

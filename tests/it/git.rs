@@ -353,3 +353,30 @@ async fn thirty_creations_at_once_all_succeed() {
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     assert_eq!(repository.worktrees().await.unwrap().len(), 31);
 }
+
+#[tokio::test]
+async fn locks_of_a_killed_git_do_not_block_for_ever() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let new = lab.people_commit("n", "1\n");
+    let directory = repository.directory();
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    let lock = |name: &str| {
+        let file = fs::File::create(directory.join(name)).unwrap();
+        file.set_modified(past).unwrap();
+    };
+    lock("refs/remotes/origin/main.lock");
+    lab.fetch(&repository).await;
+    assert_eq!(lab.main_tip(&repository).await, new);
+    let name = "refs/treewarden/trash/x";
+    assert!(repository.set_ref(name, &new, None).await.unwrap());
+    lab.run(directory, &["pack-refs", "--all"]);
+    lock("packed-refs.lock");
+    lab.run(&lab.path("people"), &["push", "-q", "origin", "main:gone"]);
+    lab.fetch(&repository).await;
+    let (_, worktree) = lab.worktree(&repository, "b").await;
+    lock("worktrees/b/index.lock");
+    let newer = lab.people_commit("n", "2\n");
+    lab.fetch(&repository).await;
+    worktree.fast_forward(&newer).await.unwrap();
+}

@@ -4,5 +4,8 @@
 mod agent;
 mod git;
 mod git_lab;
+mod git_security;
+mod git_worktree;
 mod github;
 mod standin;
+mod structure;

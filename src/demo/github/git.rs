@@ -97,6 +97,8 @@ impl Git {
             "denyDeleteCurrent = refuse",
             "[uploadpack]",
             "allowAnySHA1InWant = true",
+            "[transfer]",
+            "hideRefs = refs/standin",
             "[gc]",
             "auto = 0",
         ];

@@ -102,6 +102,11 @@ impl Worktree {
     /// Moves branch and files to a later commit. Refuses when anything is uncommitted, an operation is in progress, or
     /// the branch has commits that `to` has not.
     pub async fn fast_forward(&self, to: &CommitSha) -> Result<(), GitError> {
+        let (worktree, to) = (self.clone(), to.clone());
+        self.repository.to_the_end(async move { worktree.move_forward(&to).await }).await
+    }
+
+    async fn move_forward(&self, to: &CommitSha) -> Result<(), GitError> {
         let entry = self.entry().await?;
         let (head, status) = (self.head().await?, self.known_status().await?);
         let (Some(_), Some(from)) = (&head.branch, &head.sha) else {
@@ -114,7 +119,16 @@ impl Worktree {
             return Err(GitError::refused("the branch has commits of its own"));
         }
         let _turn = self.repository.turn().await;
-        let call = self.call(&entry, "merge").await?.slow();
+        match self.merge(&entry, to).await {
+            Err(error) if self.repository.clear_stale_locks(Some(&entry.directory), &error).await? => {
+                self.merge(&entry, to).await
+            }
+            result => result,
+        }
+    }
+
+    async fn merge(&self, entry: &AdminEntry, to: &CommitSha) -> Result<(), GitError> {
+        let call = self.call(entry, "merge").await?.slow();
         let call = call.args(["--ff-only", "--quiet", "--no-stat", "--no-autostash", "--no-overwrite-ignore"]);
         call.args(["--end-of-options", to.as_str()]).ok().await.map(drop)
     }
@@ -128,14 +142,24 @@ impl Worktree {
         if changed.is_empty() {
             return Ok(None);
         }
-        let call = self.indexed(entry, "update-index", index).await?.slow();
-        call.args(["--add", "--remove", "--replace", "-z", "--stdin"]).input(list_of(&changed)).ok().await?;
+        match self.update_index(entry, index, &changed).await {
+            Err(error) if self.repository.clear_stale_locks(Some(&entry.directory), &error).await? => {
+                self.update_index(entry, index, &changed).await?;
+            }
+            result => result?,
+        }
         let output = self.indexed(entry, "write-tree", index).await?.ok().await?;
         let tree = String::from_utf8_lossy(&output).trim_end().to_owned();
         let Some(sha) = &head.sha else { return Ok(Some(tree)) };
         let id = oid(sha)?;
         let present = self.repository.read(move |repository| Ok(repository.find_commit(id)?.tree_id())).await?;
         Ok((present.to_string() != tree).then_some(tree))
+    }
+
+    async fn update_index(&self, entry: &AdminEntry, index: Option<&Path>, paths: &[PathBuf]) -> Result<(), GitError> {
+        let call = self.indexed(entry, "update-index", index).await?.slow();
+        let call = call.args(["--add", "--remove", "--replace", "-z", "--stdin"]);
+        call.input(list_of(paths)).ok().await.map(drop)
     }
 
     async fn commit(

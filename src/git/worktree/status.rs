@@ -88,7 +88,7 @@ const CACHES: &[&str] = &[
 ];
 
 /// Whether a listed path is a known cache directory (git marks directories by a final slash) or lies in one.
-pub(super) fn is_cache(path: &PathBuf) -> bool {
+pub(super) fn is_cache(path: &Path) -> bool {
     let is_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     let parts: Vec<_> = path.components().collect();
     let directories = if is_directory { &parts[..] } else { &parts[..parts.len().saturating_sub(1)] };

@@ -96,7 +96,9 @@ async fn nobody_there_is_not_an_unknown_outcome() {
 async fn all_pages_are_asked_of_the_configured_host_with_the_token() {
     let (fake, installation) = fake().await;
     let page = |ids: std::ops::Range<i64>, links: &str| {
-        let comments: Vec<Value> = ids.map(|id| json!({"id": id, "user": null, "body": format!("c{id}")})).collect();
+        let comments: Vec<Value> = ids
+            .map(|id| json!({"id": id, "user": null, "body": format!("c{id}"), "created_at": "2026-03-01T00:00:00Z"}))
+            .collect();
         text(200, &[("link", links)], &json!(comments).to_string())
     };
     let path = "/repos/acme/app/issues/5/comments?per_page=100&page=";

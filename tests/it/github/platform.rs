@@ -80,8 +80,10 @@ async fn a_first_comment_is_written_and_later_ones_edit_it() {
 #[tokio::test]
 async fn a_comment_whose_answer_was_lost_is_found_by_its_marker_and_author() {
     let fake = Fake::start().await;
-    let by =
-        |id: i64, author: i64| json!({"id": id, "user": {"id": author, "login": "x"}, "body": "old <!-- mark -->"});
+    let by = |id: i64, author: i64| {
+        json!({"id": id, "user": {"id": author, "login": "x"}, "body": "old <!-- mark -->",
+            "created_at": "2026-03-01T00:00:00Z"})
+    };
     fake.on(
         &format!("GET {COMMENTS}?since=2026-02-28T23:00:00Z"),
         [Answer::Json(200, json!([by(20, 5), by(21, BOT)]))],

@@ -35,6 +35,10 @@ async fn a_push_moves_the_pull_request_before_the_client_hears_of_it() {
     git(&["fetch", "-q", "origin", &format!("refs/pull/{number}/head")]).await;
     assert_eq!(git(&["rev-parse", "FETCH_HEAD"]).await, second);
 
+    let refs = git(&["ls-remote", "-q", "origin"]).await;
+    let names: Vec<&str> = refs.lines().filter_map(|line| line.split('\t').nth(1)).collect();
+    assert_eq!(names, ["HEAD", "refs/heads/issue-1", "refs/heads/main", "refs/pull/1/head"]);
+
     git(&["push", "-q", "origin", "--delete", "issue-1"]).await;
     assert!(!stage.standin.pull(REPO, number).unwrap().open, "a pull request ends with its branch");
 }

@@ -1,0 +1,515 @@
+//! Worktrees: adding, examining, committing, on real ones, in the situations that cost others their work.
+
+use crate::git_lab::{Lab, branch, known};
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+    path::{Path, PathBuf},
+};
+use treewarden::git::{CommitRequest, GitError, Ident, LOCK_REASON, Status, WorktreeStart};
+use treewarden::model::*;
+
+fn status(tracked: u64, untracked: u64, conflicted: u64) -> Status {
+    Status { tracked, untracked, conflicted }
+}
+
+fn request(on: &str) -> CommitRequest {
+    let bot = Ident { name: "warden[bot]".into(), email: "1+warden[bot]@example.org".into() };
+    let ann = Ident { name: "ann".into(), email: "ann@example.org".into() };
+    CommitRequest {
+        message: "Do the work".into(),
+        author: bot.clone(),
+        committer: bot,
+        co_authors: vec![ann],
+        branch: branch(on),
+    }
+}
+
+#[tokio::test]
+async fn a_new_worktree_is_clean_locked_and_tracks_nothing() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "feat/b").await;
+    // BR-026, BR-070
+    assert_eq!(lab.run(&path, &["status", "--porcelain", "--ignored"]), "");
+    assert!(!lab.try_run(&path, &["config", "branch.feat/b.merge"]).status.success());
+    assert_eq!(known(worktree.validity().await), Validity::Valid);
+    assert_eq!(known(worktree.foreign_lock().await), None);
+    let entries = repository.worktrees().await.unwrap();
+    assert!(entries[0].bare);
+    assert_eq!(entries[1].path, path);
+    assert_eq!(entries[1].branch, Some(branch("feat/b")));
+    assert_eq!(entries[1].locked.as_deref(), Some(LOCK_REASON));
+    lab.commit(&path, "x", "1\n");
+    for default in ["nothing", "current", "upstream", "simple", "matching"] {
+        lab.try_run(&path, &["-c", &format!("push.default={default}"), "push", "-q"]);
+    }
+    assert_eq!(repository.remote_branch(&branch("main"), None).await.unwrap(), Some(lab.main_tip(&repository).await));
+}
+
+#[tokio::test]
+async fn what_stands_at_the_path_is_never_touched_and_a_failed_try_leaves_nothing() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let path = lab.path("worktrees/w");
+    let start = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
+    fs::create_dir_all(&path).unwrap();
+    fs::write(path.join("precious"), "p").unwrap();
+    // BR-047, BR-063
+    let refused = repository.add_worktree(&path, &branch("new"), &start).await;
+    assert_eq!(refused, Err(GitError::PathExists(path.clone())));
+    assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "p");
+    // One that fails inside git: the parent is a file.
+    let under = lab.path("worktrees/w/precious/x");
+    assert!(repository.add_worktree(&under, &branch("new"), &start).await.is_err());
+    assert_eq!(repository.tip("refs/heads/new").await.unwrap(), None);
+    assert_eq!(repository.worktrees().await.unwrap().len(), 1);
+    fs::remove_dir_all(&path).unwrap();
+    repository.add_worktree(&path, &branch("new"), &start).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_existing_branch_is_continued_and_never_reset() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let work = lab.commit(&path, "x", "1\n");
+    let second = lab.path("worktrees/second");
+    let elsewhere = repository.add_worktree(&second, &branch("b"), &WorktreeStart::Existing).await;
+    assert!(elsewhere.is_err(), "checked out already");
+    fs::remove_dir_all(&path).unwrap();
+    // BR-066, BR-202
+    assert_eq!(known(worktree.validity().await), Validity::Missing);
+    repository.unregister(&path).await.unwrap();
+    let start = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
+    let refused = repository.add_worktree(&path, &branch("b"), &start).await;
+    assert!(matches!(refused, Err(GitError::Refused { .. })), "{refused:?}");
+    repository.add_worktree(&path, &branch("b"), &WorktreeStart::Existing).await.unwrap();
+    let head = worktree.head().await.unwrap();
+    assert_eq!((head.branch, head.sha), (Some(branch("b")), Some(work)));
+    let missing = repository.add_worktree(&second, &branch("none"), &WorktreeStart::Existing).await;
+    assert!(matches!(missing, Err(GitError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_tag_of_the_same_name_does_not_lead_astray() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "v1").await;
+    let work = lab.commit(&path, "x", "1\n");
+    lab.run(&path, &["tag", "v1", "HEAD~1"]);
+    fs::remove_dir_all(&path).unwrap();
+    repository.unregister(&path).await.unwrap();
+    repository.add_worktree(&path, &branch("v1"), &WorktreeStart::Existing).await.unwrap();
+    assert_eq!(worktree.head().await.unwrap().sha, Some(work.clone()));
+    assert!(path.join("x").exists());
+    repository.push(&branch("v1"), None).await.unwrap();
+    assert_eq!(repository.remote_branch(&branch("v1"), None).await.unwrap(), Some(work));
+}
+
+#[tokio::test]
+async fn only_the_one_entry_is_unregistered_and_only_ours() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (mine, _) = lab.worktree(&repository, "mine").await;
+    let (away, _) = lab.worktree(&repository, "away").await;
+    let (theirs, worktree) = lab.worktree(&repository, "theirs").await;
+    lab.run(repository.directory(), &["worktree", "unlock", theirs.to_str().unwrap()]);
+    lab.run(repository.directory(), &["worktree", "lock", "--reason", "keep for demo", theirs.to_str().unwrap()]);
+    assert_eq!(known(worktree.foreign_lock().await).as_deref(), Some("keep for demo"));
+    assert_eq!(repository.unregister(&mine).await, Err(GitError::PathExists(mine.clone())));
+    for path in [&mine, &away, &theirs] {
+        fs::rename(path, path.with_extension("moved")).unwrap();
+    }
+    // BR-045, BR-052
+    assert!(matches!(repository.unregister(&theirs).await, Err(GitError::Refused { .. })));
+    repository.unregister(&mine).await.unwrap();
+    repository.unregister(&mine).await.unwrap();
+    let paths: Vec<_> = repository.worktrees().await.unwrap().into_iter().map(|entry| entry.path).collect();
+    assert_eq!(paths, [repository.directory().to_owned(), away.clone(), theirs.clone()]);
+    // A stray prune spares what is merely out of sight.
+    lab.run(repository.directory(), &["worktree", "prune", "--expire=now"]);
+    fs::rename(away.with_extension("moved"), &away).unwrap();
+    assert_eq!(lab.run(&away, &["status", "--porcelain"]), "");
+}
+
+#[tokio::test]
+async fn odd_paths_are_listed_as_they_are() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    for (number, name) in [&b"a\nb"[..], b"s p", b"q\"q", b"x\xffy"].into_iter().enumerate() {
+        let path = lab.path("worktrees").join(OsStr::from_bytes(name));
+        let start = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
+        repository.add_worktree(&path, &branch(&format!("b{number}")), &start).await.unwrap();
+        // BR-100
+        assert!(repository.worktrees().await.unwrap().iter().any(|entry| entry.path == path));
+        assert!(known(repository.worktree(&path).status().await).is_clean());
+        fs::remove_dir_all(&path).unwrap();
+        assert!(repository.worktrees().await.unwrap().iter().any(|entry| entry.path == path));
+        repository.unregister(&path).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_base_reached_through_a_link_is_one_place() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    fs::create_dir(lab.path("real")).unwrap();
+    symlink(lab.path("real"), lab.path("link")).unwrap();
+    let path = lab.path("link/w");
+    let start = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
+    repository.add_worktree(&path, &branch("b"), &start).await.unwrap();
+    // BR-054
+    let entries = repository.worktrees().await.unwrap();
+    assert!(entries[1].is_at(&path) && entries[1].path == lab.path("real/w"));
+    for spelling in [path.clone(), lab.path("real/w"), lab.path("link/w/")] {
+        assert_eq!(known(repository.worktree(spelling).validity().await), Validity::Valid);
+    }
+    fs::remove_dir_all(&path).unwrap();
+    repository.unregister(&path).await.unwrap();
+    assert_eq!(repository.worktrees().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn only_what_belongs_together_is_valid() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (one, _) = lab.worktree(&repository, "one").await;
+    let (two, _) = lab.worktree(&repository, "two").await;
+    let validity = async |path: &Path| known(repository.worktree(path).validity().await);
+    // BR-087 and friends: things that merely look right.
+    let clone = lab.path("worktrees/clone");
+    lab.run(&lab.root, &["clone", "-q", lab.path("r.git").to_str().unwrap(), clone.to_str().unwrap()]);
+    assert_eq!(validity(&clone).await, Validity::Foreign);
+    let link = lab.path("worktrees/link");
+    symlink(&one, &link).unwrap();
+    assert_eq!(validity(&link).await, Validity::Foreign);
+    fs::write(lab.path("worktrees/file"), "").unwrap();
+    assert_eq!(validity(&lab.path("worktrees/file")).await, Validity::Foreign);
+    assert_eq!(validity(&lab.path("worktrees/none")).await, Validity::Missing);
+    // A worktree that was turned to its neighbour.
+    let neighbours = fs::read_to_string(two.join(".git")).unwrap();
+    fs::write(one.join(".git"), neighbours).unwrap();
+    assert_eq!(validity(&one).await, Validity::Foreign);
+    // Replaced by a link to its neighbour.
+    fs::rename(&one, lab.path("aside")).unwrap();
+    symlink(&two, &one).unwrap();
+    assert_eq!(validity(&one).await, Validity::Foreign);
+    assert_eq!(validity(&two).await, Validity::Valid);
+    // Another repository has the same worktree names.
+    let other = lab.git.repository(lab.path("repos/other.git"));
+    other.ensure(lab.path("r.git").to_str().unwrap()).await.unwrap();
+    assert_eq!(known(other.worktree(&two).validity().await), Validity::Foreign);
+    assert!(matches!(other.worktree(&two).status().await, Probe::Unknown(_)));
+}
+
+#[tokio::test]
+async fn everything_uncommitted_is_counted_whatever_it_is_called() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    assert!(known(worktree.status().await).is_clean());
+    for name in [&b"\xc3\xa4"[..], b"x\xffy", b"n\nl", b"q\"q"] {
+        fs::write(path.join(OsStr::from_bytes(name)), "").unwrap();
+    }
+    lab.run(&path, &["mv", "f", "g"]);
+    // BR-007: a setting that hides what is untracked, BR-101
+    lab.run(&path, &["config", "status.showUntrackedFiles", "no"]);
+    assert_eq!(known(worktree.status().await), status(2, 4, 0));
+    let nested = path.join("nested");
+    fs::create_dir(&nested).unwrap();
+    lab.run(&nested, &["init", "-q"]);
+    lab.commit(&nested, "x", "1\n");
+    assert_eq!(known(worktree.status().await), status(2, 5, 0));
+    assert_eq!(known(worktree.nested_repositories().await), ["nested"]);
+}
+
+#[tokio::test]
+async fn asking_changes_nothing() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let index = repository.directory().join("worktrees/b/index");
+    // A touched file makes a plain status rewrite the index (BR-058).
+    fs::write(path.join("f"), "1\n").unwrap();
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    fs::File::options().write(true).open(&index).unwrap().set_modified(old).unwrap();
+    let before = fs::read(&index).unwrap();
+    assert!(known(worktree.status().await).is_clean());
+    known(worktree.hidden_changes().await);
+    known(worktree.ignored_work().await);
+    known(worktree.submodule_work().await);
+    assert_eq!(fs::metadata(&index).unwrap().modified().unwrap(), old);
+    assert_eq!(fs::read(&index).unwrap(), before);
+}
+
+#[tokio::test]
+async fn ignored_files_outside_caches_are_work() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::create_dir_all(path.join("target/debug")).unwrap();
+    fs::write(path.join("target/debug/x"), "").unwrap();
+    assert!(known(worktree.ignored_work().await).is_empty());
+    fs::create_dir(path.join("sub")).unwrap();
+    fs::write(path.join("sub/.env"), "SECRET=1").unwrap();
+    fs::write(path.join("kept"), "").unwrap();
+    // BR-006
+    let ignored = known(worktree.ignored_work().await);
+    assert_eq!(ignored, [PathBuf::from("sub/.env")]);
+}
+
+#[tokio::test]
+async fn edits_hidden_by_index_flags_are_found() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    for flag in ["--skip-worktree", "--assume-unchanged"] {
+        let (path, worktree) = lab.worktree(&repository, &flag[2..]).await;
+        lab.run(&path, &["update-index", flag, "f"]);
+        assert!(!known(worktree.hidden_changes().await), "{flag}");
+        fs::write(path.join("f"), "local\n").unwrap();
+        // BR-009
+        assert!(known(worktree.status().await).is_clean());
+        assert!(known(worktree.hidden_changes().await), "{flag}");
+    }
+}
+
+#[tokio::test]
+async fn a_sparse_worktree_is_clean_and_commits_no_deletions() {
+    let lab = Lab::new();
+    fs::create_dir(lab.path("people/a")).unwrap();
+    fs::create_dir(lab.path("people/z")).unwrap();
+    lab.people_commit("a/x", "1\n");
+    lab.people_commit("z/y", "1\n");
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "s").await;
+    // BR-095
+    lab.run(&path, &["sparse-checkout", "set", "a"]);
+    assert!(!path.join("z").exists());
+    assert!(known(worktree.status().await).is_clean());
+    assert!(!known(worktree.hidden_changes().await));
+    fs::write(path.join("a/x"), "2\n").unwrap();
+    worktree.commit_all(&request("s")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["diff", "--name-status", "HEAD~1", "HEAD"]), "M\ta/x");
+    assert_eq!(worktree.safety_commit("refs/treewarden/trash/s").await.unwrap(), None);
+    let (full, _) = lab.worktree(&repository, "v").await;
+    assert!(full.join("z/y").exists());
+}
+
+#[tokio::test]
+async fn an_open_operation_is_seen_although_the_files_are_clean() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    lab.commit(&path, "g1", "1\n");
+    lab.commit(&path, "g2", "2\n");
+    assert_eq!(known(worktree.operation_in_progress().await), None);
+    // BR-008
+    let mut rebase = lab.command(&path, &["rebase", "-q", "-i", "HEAD~2"]);
+    rebase.env("GIT_SEQUENCE_EDITOR", "sed -i 1abreak").output().unwrap();
+    assert!(known(worktree.status().await).is_clean());
+    assert_eq!(known(worktree.operation_in_progress().await).as_deref(), Some("rebase"));
+    assert_eq!(worktree.head().await.unwrap().branch, None);
+    assert!(matches!(worktree.commit_all(&request("b")).await, Err(GitError::Refused { .. })));
+    lab.run(&path, &["rebase", "--abort"]);
+    lab.run(&path, &["switch", "-q", "-c", "other", "HEAD~1"]);
+    fs::write(path.join("g2"), "other\n").unwrap();
+    lab.run(&path, &["add", "."]);
+    lab.run(&path, &["commit", "-qm", "other"]);
+    assert!(!lab.try_run(&path, &["merge", "-q", "b"]).status.success());
+    assert_eq!(known(worktree.operation_in_progress().await).as_deref(), Some("merge"));
+    assert_eq!(known(worktree.status().await).conflicted, 1);
+}
+
+#[tokio::test]
+async fn submodules_are_looked_into() {
+    let lab = Lab::new();
+    let people = lab.path("people");
+    lab.run(&lab.root, &["init", "-q", "s"]);
+    lab.commit(&lab.path("s"), "s", "1\n");
+    lab.run(&people, &["submodule", "-q", "add", lab.path("s").to_str().unwrap(), "sub"]);
+    lab.run(&people, &["commit", "-qm", "sub"]);
+    lab.run(&people, &["push", "-q", "origin", "main"]);
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    assert!(known(worktree.submodule_work().await).is_empty(), "not initialised");
+    lab.run(&path, &["submodule", "-q", "update", "--init"]);
+    let sub = path.join("sub");
+    assert!(known(worktree.submodule_work().await).is_empty());
+    assert!(known(worktree.nested_repositories().await).is_empty());
+    fs::write(sub.join("new"), "").unwrap();
+    assert_eq!(known(worktree.submodule_work().await), ["sub"]);
+    fs::remove_file(sub.join("new")).unwrap();
+    fs::write(sub.join("s"), "2\n").unwrap();
+    assert_eq!(known(worktree.submodule_work().await), ["sub"]);
+    lab.run(&sub, &["checkout", "-q", "s"]);
+    lab.run(&sub, &["update-index", "--skip-worktree", "s"]);
+    assert_eq!(known(worktree.submodule_work().await), ["sub"]);
+    lab.run(&sub, &["update-index", "--no-skip-worktree", "s"]);
+    // BR-010: a commit on a branch that is not checked out, kept by nothing but the admin entry.
+    lab.run(&sub, &["switch", "-q", "-c", "x"]);
+    lab.commit(&sub, "z", "1\n");
+    lab.run(&sub, &["checkout", "-q", "--detach", "HEAD~1"]);
+    assert!(known(worktree.status().await).is_clean());
+    assert_eq!(known(worktree.submodule_work().await), ["sub"]);
+    lab.run(&path, &["submodule", "-q", "deinit", "-f", "--all"]);
+    assert_eq!(known(worktree.submodule_work().await), ["sub"]);
+}
+
+#[tokio::test]
+async fn a_question_that_git_cannot_answer_is_a_doubt() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::write(repository.directory().join("worktrees/b/index"), "garbage").unwrap();
+    assert!(matches!(worktree.status().await, Probe::Unknown(_)));
+    assert!(matches!(worktree.hidden_changes().await, Probe::Unknown(_)));
+    fs::remove_dir_all(&path).unwrap();
+    assert!(matches!(worktree.status().await, Probe::Unknown(_)));
+    assert!(matches!(worktree.nested_repositories().await, Probe::Unknown(_)));
+}
+
+#[tokio::test]
+async fn everything_is_committed_once_on_the_right_branch() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    assert_eq!(worktree.commit_all(&request("b")).await.unwrap(), None);
+    fs::write(path.join("f"), "2\n").unwrap();
+    fs::write(path.join("-odd name"), "").unwrap();
+    fs::write(path.join(".env"), "SECRET").unwrap();
+    let nested = path.join("nested");
+    fs::create_dir(&nested).unwrap();
+    lab.run(&nested, &["init", "-q"]);
+    lab.commit(&nested, "x", "1\n");
+    let sha = worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(sha.clone()));
+    assert_eq!(
+        lab.run(&path, &["show", "--name-status", "--format=%an|%cn|%s|%(trailers)", "HEAD"])
+            .lines()
+            .collect::<Vec<_>>(),
+        ["warden[bot]|warden[bot]|Do the work|Co-authored-by: ann <ann@example.org>", "", "", "A\t-odd name", "M\tf"]
+    );
+    assert_eq!(known(worktree.status().await), status(0, 1, 0), "only the repository inside is left");
+    assert_eq!(worktree.commit_all(&request("b")).await.unwrap(), None);
+    // BR-015
+    lab.run(&path, &["switch", "-q", "-c", "other"]);
+    fs::write(path.join("f"), "3\n").unwrap();
+    assert!(matches!(worktree.commit_all(&request("b")).await, Err(GitError::Refused { .. })));
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(sha));
+}
+
+#[tokio::test]
+async fn a_safety_commit_keeps_everything_and_touches_nothing() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let name = "refs/treewarden/trash/1";
+    assert_eq!(worktree.safety_commit(name).await.unwrap(), None);
+    assert!(worktree.safety_commit("refs/heads/main").await.is_err());
+    let other = lab.commit(&path, "hidden", "1\n");
+    lab.run(&path, &["update-index", "--skip-worktree", "hidden"]);
+    fs::write(path.join("hidden"), "edited\n").unwrap();
+    fs::write(path.join("f"), "2\n").unwrap();
+    fs::write(path.join("new"), "n\n").unwrap();
+    fs::write(path.join(".env"), "SECRET").unwrap();
+    let before = lab.run(&path, &["status", "--porcelain"]);
+    // BR-025
+    let sha = worktree.safety_commit(name).await.unwrap().unwrap();
+    assert_eq!(repository.tip(name).await.unwrap(), Some(sha.clone()));
+    let kept = lab.run(&path, &["diff", "--name-status", other.as_str(), sha.as_str()]);
+    assert_eq!(kept, "M\tf\nM\thidden\nA\tnew");
+    assert_eq!(lab.run(&path, &["status", "--porcelain"]), before);
+    assert_eq!(worktree.head().await.unwrap().sha, Some(other));
+    assert!(worktree.safety_commit(name).await.unwrap().is_some(), "repeating is fine");
+}
+
+#[tokio::test]
+async fn fast_forwarding_never_costs_work() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let new = lab.people_commit("g", "1\n");
+    lab.fetch(&repository).await;
+    let refused = |result: Result<(), GitError>| assert!(matches!(result, Err(GitError::Refused { .. })), "{result:?}");
+    fs::write(path.join("g"), "mine\n").unwrap();
+    refused(worktree.fast_forward(&new).await);
+    assert_eq!(fs::read_to_string(path.join("g")).unwrap(), "mine\n");
+    fs::remove_file(path.join("g")).unwrap();
+    worktree.fast_forward(&new).await.unwrap();
+    assert_eq!(fs::read_to_string(path.join("g")).unwrap(), "1\n");
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(new));
+    // BR-108
+    lab.run(&lab.path("people"), &["commit", "-q", "--amend", "-m", "rewritten"]);
+    let rewritten = lab.people_commit("h", "1\n");
+    lab.fetch(&repository).await;
+    let own = lab.commit(&path, "own", "1\n");
+    refused(worktree.fast_forward(&rewritten).await);
+    assert_eq!(worktree.head().await.unwrap().sha, Some(own));
+}
+
+/// BR-102: the registry as read from disk is the one git lists.
+#[tokio::test]
+async fn the_registry_agrees_with_git() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (plain, _) = lab.worktree(&repository, "plain").await;
+    let (detached, _) = lab.worktree(&repository, "detached").await;
+    lab.run(&detached, &["checkout", "-q", "--detach"]);
+    let (missing, _) = lab.worktree(&repository, "missing").await;
+    fs::remove_dir_all(&missing).unwrap();
+    let (unlocked, _) = lab.worktree(&repository, "unlocked").await;
+    lab.run(repository.directory(), &["worktree", "unlock", unlocked.to_str().unwrap()]);
+    fs::remove_dir_all(&unlocked).unwrap();
+    let (orphan, _) = lab.worktree(&repository, "orphan").await;
+    lab.run(&orphan, &["checkout", "-q", "--orphan", "fresh"]);
+    for entry in repository.worktrees().await.unwrap().into_iter().filter(|entry| !entry.bare) {
+        let worktree = repository.worktree(&entry.path);
+        let head = worktree.head().await.unwrap();
+        assert_eq!((head.branch, head.sha), (entry.branch, entry.head), "{}", entry.path.display());
+        let there = entry.path.exists();
+        assert_eq!(known(worktree.validity().await) == Validity::Valid, there, "{}", entry.path.display());
+        assert_eq!(entry.prunable, entry.path == unlocked);
+        assert!(worktree.is_registered().await.unwrap());
+    }
+    assert!(!repository.worktree(plain.join("f")).is_registered().await.unwrap());
+}
+
+#[tokio::test]
+async fn files_that_became_directories_and_back_are_committed() {
+    let lab = Lab::new();
+    fs::create_dir(lab.path("people/d")).unwrap();
+    lab.people_commit("d/x", "1\n");
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::remove_file(path.join("f")).unwrap();
+    fs::create_dir(path.join("f")).unwrap();
+    fs::write(path.join("f/inside"), "").unwrap();
+    fs::remove_dir_all(path.join("d")).unwrap();
+    fs::write(path.join("d"), "").unwrap();
+    symlink("f/inside", path.join("link")).unwrap();
+    // Staged by the agent, then taken back in the files.
+    fs::write(path.join("staged"), "").unwrap();
+    lab.run(&path, &["add", "staged"]);
+    fs::remove_file(path.join("staged")).unwrap();
+    lab.run(&path, &["rm", "-q", "--cached", ".gitignore"]);
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert!(known(worktree.status().await).is_clean());
+    assert_eq!(lab.run(&path, &["status", "--porcelain"]), "");
+    assert_eq!(lab.run(&path, &["ls-files"]), ".gitignore\nd\nf/inside\nlink");
+}
+
+#[tokio::test]
+async fn a_conflict_is_kept_by_a_safety_commit() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    lab.commit(&path, "f", "ours\n");
+    lab.run(&path, &["switch", "-q", "-c", "other", "HEAD~1"]);
+    lab.commit(&path, "f", "theirs\n");
+    lab.try_run(&path, &["merge", "-q", "b"]);
+    let sha = worktree.safety_commit("refs/treewarden/trash/1").await.unwrap().unwrap();
+    assert!(lab.run(&path, &["show", &format!("{sha}:f")]).contains("<<<<<<<"));
+    assert_eq!(known(worktree.status().await).conflicted, 1);
+}

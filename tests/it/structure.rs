@@ -1,0 +1,165 @@
+//! The structure of the source, held by tests: who may import whom, where SQL and processes live, headers, and documents
+//! that repeat what the code says.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Each room and the rooms it may import. `telemetry` is for everybody who does I/O.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("command", &["model"]),
+    ("decide", &["model"]),
+    ("reply", &["model", "command", "decide"]),
+    ("telemetry", &[]),
+    ("store", &["model", "telemetry"]),
+    ("git", &["model", "telemetry"]),
+    ("github", &["model", "telemetry"]),
+    ("platform", &["model", "telemetry", "github"]),
+    ("isolation", &["model", "telemetry", "git"]),
+    ("agent", &["model", "telemetry"]),
+    (
+        "orchestrator",
+        &[
+            "model",
+            "command",
+            "decide",
+            "reply",
+            "telemetry",
+            "store",
+            "git",
+            "github",
+            "platform",
+            "isolation",
+            "agent",
+        ],
+    ),
+    ("web", &["model", "reply", "telemetry", "store", "orchestrator", "github"]),
+    ("config", &["telemetry"]),
+    ("cli", &["config"]),
+    ("demo", &["model"]),
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All Rust files below a directory, with their text.
+fn sources(dir: &str) -> BTreeMap<String, String> {
+    fn walk(dir: &Path, found: &mut BTreeMap<String, String>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|ext| ext == "rs") {
+                let name = path.strip_prefix(root()).unwrap().display().to_string();
+                found.insert(name, fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(&root().join(dir), &mut found);
+    assert!(!found.is_empty());
+    found
+}
+
+fn room(file: &str) -> &str {
+    file.strip_prefix("src/").unwrap_or(file).split(['/', '.']).next().unwrap_or_default()
+}
+
+/// Whether a file holds tests only: unit tests may look at other rooms.
+fn is_tests(file: &str) -> bool {
+    file.ends_with("tests.rs")
+}
+
+/// The part of a file that ships.
+fn shipping(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text)
+}
+
+#[test]
+fn rooms_import_only_what_they_may() {
+    let allowed: BTreeMap<_, _> = ALLOWED.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for (file, text) in sources("src") {
+        let Some(may) = allowed.get(room(&file)).filter(|_| !is_tests(&file)) else { continue };
+        let code =
+            shipping(&text).lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+        for piece in code.split("crate::").skip(1) {
+            let names: Vec<String> = match piece.strip_prefix('{') {
+                Some(group) => {
+                    let group = group.split("};").next().unwrap_or_default();
+                    let mut depth = 0;
+                    let flat: String = group
+                        .chars()
+                        .filter(|c| {
+                            depth += i32::from(*c == '{');
+                            let keep = depth == 0;
+                            depth -= i32::from(*c == '}');
+                            keep
+                        })
+                        .collect();
+                    flat.split(',').map(|part| part.trim().split("::").next().unwrap_or_default().to_owned()).collect()
+                }
+                None => vec![piece.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()],
+            };
+            for name in names.into_iter().filter(|name| allowed.contains_key(name.as_str())) {
+                if name != room(&file) && !may.contains(&name.as_str()) {
+                    wrong.push(format!("{file} imports {name}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_file_says_what_lives_in_it() {
+    for (file, text) in sources("src") {
+        assert!(is_tests(&file) || text.starts_with("//!"), "{file} has no header");
+    }
+}
+
+#[test]
+fn outside_worlds_have_one_door_each() {
+    /// A text, and the files or rooms in which it may stand.
+    const DOORS: &[(&str, &[&str])] = &[
+        ("sqlx::", &["src/store/db.rs"]),
+        ("octocrab", &["src/github/client.rs", "src/github/error.rs", "src/github.rs", "src/telemetry/log.rs"]),
+        ("process::Command", &["src/git/command.rs", "src/agent/process.rs", "src/demo/"]),
+        ("env::var", &["src/config.rs", "src/app/story.rs", "src/demo/"]),
+        ("Utc::now", &["src/app.rs", "src/github/", "src/demo/"]),
+        ("cfg(test)]\n    ", &[]),
+        ("todo!(", &[]),
+        ("unimplemented!(", &[]),
+    ];
+    let mut wrong = Vec::new();
+    for (file, text) in sources("src") {
+        let code: Vec<&str> = shipping(&text).lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let code = code.join("\n");
+        for (needle, places) in DOORS {
+            if !is_tests(&file) && code.contains(needle) && !places.iter().any(|place| file.starts_with(place)) {
+                wrong.push(format!("{file} uses {needle}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_demo_is_used_by_the_demo_only() {
+    for (file, text) in sources("src") {
+        let uses = text.contains("crate::demo");
+        assert!(!uses || file.starts_with("src/demo") || file.starts_with("src/app/"), "{file} uses the demo");
+    }
+}
+
+#[test]
+fn the_readme_repeats_what_the_code_says() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    for table in [treewarden::config::markdown_table(), treewarden::command::help::table()] {
+        assert!(readme.contains(table.trim()), "README.md lacks this table as the code makes it:\n\n{table}");
+    }
+}
