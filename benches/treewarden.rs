@@ -1,0 +1,225 @@
+//! `cargo bench`: the product's own measures, on real parts. The service runs as a process of its own, on SQLite with
+//! `synchronous=FULL`, against the stand-in for GitHub; everything is on loopback and bounded.
+//!
+//! Printed: deliveries accepted per second, each one row synced to disk, with p50 and p99 at 16 connections; the time from
+//! a webhook to the agent's start in a ready worktree beside plain `git worktree add` in the same round; resident memory
+//! idle and after 10,000 deliveries.
+
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+use treewarden::demo::github::{Standin, StandinOptions};
+use treewarden::github::signature;
+use treewarden::model::Permission;
+
+const REPOSITORY: &str = "octo/hello";
+const CONNECTIONS: usize = 16;
+const DELIVERIES: u64 = 10_000;
+const ROUNDS: usize = 15;
+const FILES: usize = 2_000;
+const SECRET: &str = "bench-secret";
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    // As the agent: writes down when it was started, and is done.
+    if args.next().as_deref() == Some("--stamp") {
+        let dir = PathBuf::from(args.next().expect("a directory"));
+        let issue = std::env::var("TREEWARDEN_ISSUE").expect("the issue's number");
+        std::fs::write(dir.join(issue), now_nanos().to_string()).expect("the stamp is written");
+        println!("stamped");
+        return;
+    }
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(measure());
+}
+
+fn now_nanos() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_nanos()
+}
+
+/// The service as its users run it.
+struct Service {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Service {
+    fn start(home: &Path, stamps: &Path, standin: &Standin) -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let address = format!("127.0.0.1:{port}");
+        let agent = format!("'{}' --stamp '{}'", std::env::current_exe().expect("this").display(), stamps.display());
+        let child = Command::new(env!("CARGO_BIN_EXE_treewarden"))
+            .arg("serve")
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("TREEWARDEN_HOME", home)
+            .env("TREEWARDEN_LISTEN", &address)
+            .env("TREEWARDEN_LOG", "error")
+            .env("TREEWARDEN_SANDBOX", "off")
+            .env("TREEWARDEN_AGENT_COMMAND", agent)
+            .env("MAX_WORKTREES_PER_CODEBASE", "1000")
+            .env("GITHUB_API_URL", standin.api_url())
+            .env("GITHUB_WEB_URL", standin.web_url())
+            .env("GITHUB_APP_ID", standin.app_id().to_string())
+            .env("GITHUB_APP_PRIVATE_KEY", standin.private_key_pem().expose_secret())
+            .env("GITHUB_WEBHOOK_SECRET", SECRET)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the service starts");
+        Self { child, address }
+    }
+
+    async fn ready(&self) {
+        let client = reqwest::Client::new();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let answer = client.get(format!("http://{}/readyz", self.address)).send().await;
+            if answer.is_ok_and(|answer| answer.status().is_success()) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "the service is not ready");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Resident memory in MB.
+    fn memory(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or_default() / 1024.0
+    }
+}
+
+async fn measure() {
+    let root = std::env::temp_dir().join(format!("treewarden-bench-{}", std::process::id()));
+    let stamps = root.join("stamps");
+    std::fs::create_dir_all(&stamps).expect("a directory");
+    let standin = Standin::start(StandinOptions::new(root.join("github"))).await.expect("the stand-in");
+    let texts: Vec<(String, String)> =
+        (0..FILES).map(|i| (format!("dir{}/file{i}.txt", i % 50), format!("{i}\n").repeat(200))).collect();
+    let files: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let repository = standin.create_repository(REPOSITORY, &files).await.expect("a repository");
+    standin.set_permission(REPOSITORY, "ann", Permission::Write).expect("a permission");
+    let service = Service::start(&root.join("home"), &stamps, &standin);
+    service.ready().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    println!("memory, idle:                       {:>8.1} MB", service.memory());
+
+    worktrees(&root, &stamps, &standin, &service).await;
+    webhooks(&service, repository, standin.installation_id(REPOSITORY).expect("an installation")).await;
+    println!("memory, after {DELIVERIES} deliveries:   {:>8.1} MB", service.memory());
+    standin.stop();
+    drop(service);
+    let _ = std::fs::remove_dir_all(&root);
+}
+
+/// Webhook to agent start, and plain `git worktree add` of the same commit, in turns.
+async fn worktrees(root: &Path, stamps: &Path, standin: &Standin, service: &Service) {
+    standin.set_webhook(&format!("http://{}/webhooks/github", service.address), SecretString::from(SECRET));
+    let (mut ours, mut plain, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let issue = standin.open_issue(REPOSITORY, "ann", "Measure", "").expect("an issue");
+        standin.settled().await;
+        let sent = now_nanos();
+        let mention = format!("@{} go", standin.app_slug());
+        standin.comment(REPOSITORY, "ann", issue, &mention).expect("a comment");
+        let stamp = stamps.join(issue.to_string());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let started: u128 = loop {
+            if let Some(at) = std::fs::read_to_string(&stamp).ok().and_then(|text| text.parse().ok()) {
+                break at;
+            }
+            assert!(Instant::now() < deadline, "the agent was not started");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        };
+        let canonical = root.join("home/repos").join(format!("{REPOSITORY}.git"));
+        let path = root.join(format!("plain{round}"));
+        let begun = Instant::now();
+        let added = Command::new("git")
+            .arg("-C")
+            .arg(&canonical)
+            .args(["worktree", "add", "-q", "--no-track", "-b", &format!("plain{round}")])
+            .arg(&path)
+            .arg("refs/remotes/origin/main")
+            .status()
+            .expect("git runs");
+        assert!(added.success());
+        // The first round clones the repository.
+        if round > 0 {
+            let (one, other) = ((started - sent) as f64 / 1e6, begun.elapsed().as_secs_f64() * 1e3);
+            ours.push(one);
+            plain.push(other);
+            beyond.push(one - other);
+        }
+    }
+    println!("webhook to agent start, median:     {:>8.1} ms  ({FILES} files)", median(&mut ours));
+    println!("plain git worktree add, median:     {:>8.1} ms  (same rounds)", median(&mut plain));
+    println!("beyond git worktree add, median:    {:>8.1} ms", median(&mut beyond));
+}
+
+/// Signed deliveries of realistic size that lead to nothing, as fast as they are accepted.
+async fn webhooks(service: &Service, repository: i64, installation: i64) {
+    let sent = Arc::new(AtomicU64::new(0));
+    let begun = Instant::now();
+    let mut senders = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let (sent, address) = (sent.clone(), service.address.clone());
+        senders.push(tokio::spawn(async move {
+            let client = reqwest::Client::builder().pool_max_idle_per_host(1).build().expect("a client");
+            let secret = SecretString::from(SECRET);
+            let mut times = Vec::new();
+            loop {
+                let number = sent.fetch_add(1, Ordering::Relaxed);
+                if number >= DELIVERIES {
+                    return times;
+                }
+                let body = json!({
+                    "action": "created",
+                    "issue": {"number": number % 100 + 1, "title": "T", "body": "x".repeat(6_000)},
+                    "comment": {"id": number, "body": "no mention", "user": {"id": 5, "login": "ann", "type": "User"}},
+                    "repository": {"id": repository, "full_name": REPOSITORY, "default_branch": "main"},
+                    "installation": {"id": installation},
+                    "sender": {"id": 5, "login": "ann", "type": "User"},
+                })
+                .to_string();
+                let request = client
+                    .post(format!("http://{address}/webhooks/github"))
+                    .header("content-type", "application/json")
+                    .header("x-github-event", "issue_comment")
+                    .header("x-github-delivery", format!("bench-{number}"))
+                    .header("x-hub-signature-256", signature::sign(&secret, body.as_bytes()));
+                let at = Instant::now();
+                let answer = request.body(body).send().await.expect("an answer");
+                assert_eq!(answer.status(), 202);
+                times.push(at.elapsed().as_secs_f64() * 1e3);
+            }
+        }));
+    }
+    let mut times = Vec::new();
+    for sender in senders {
+        times.extend(sender.await.expect("a sender"));
+    }
+    let rate = times.len() as f64 / begun.elapsed().as_secs_f64();
+    times.sort_by(f64::total_cmp);
+    println!("deliveries accepted, {CONNECTIONS} connections: {rate:>7.0} /s   (one synced row each)");
+    println!("  p50 {:.1} ms, p99 {:.1} ms", times[times.len() / 2], times[times.len() * 99 / 100]);
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
