@@ -204,6 +204,24 @@ impl InstallationClient {
             .ok_or_else(|| GithubError::BadAnswer("no permission".to_owned()))
     }
 
+    /// Where a branch stands on GitHub; absent when there is none of that name.
+    pub async fn branch_tip(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        branch: &BranchName,
+    ) -> Result<Option<CommitSha>, GithubError> {
+        let path: Vec<String> = branch.as_str().split('/').map(encode).collect();
+        let answer: Value =
+            match self.read(repository, &format!("/repos/{name}/git/ref/heads/{}", path.join("/"))).await {
+                Ok(answer) => answer.json()?,
+                Err(GithubError::NotFound(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+        let sha = answer["object"]["sha"].as_str().unwrap_or_default();
+        CommitSha::new(sha).map(Some).map_err(|error| GithubError::BadAnswer(error.to_string()))
+    }
+
     /// Adding the same reaction twice changes nothing.
     pub async fn react(
         &self,

@@ -58,8 +58,10 @@ impl Orchestrator {
             ),
             ThreadKind::Issue => None,
         };
-        retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, pull.as_ref().map(|pull| pull.number)))
-            .await?;
+        if pull.is_some() || !self.nothing_to_fetch(&codebase, &conversation, &repository).await {
+            let number = pull.as_ref().map(|pull| pull.number);
+            retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, number)).await?;
+        }
 
         let mut notes = Notes::default();
         for _ in 0..DECISIONS {
@@ -118,6 +120,37 @@ impl Orchestrator {
             default_branch: info.default_branch,
         };
         Ok((self.store().upsert_codebase(new, self.now()).await?, info.clone_url))
+    }
+
+    /// Whether GitHub says that the branches an issue's work rests on are where the last fetch left them. Asking is much
+    /// cheaper than a fetch that brings nothing; any doubt leads to the fetch.
+    async fn nothing_to_fetch(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        repository: &Repository,
+    ) -> bool {
+        let Some(base) = codebase.default_branch.clone() else { return false };
+        let bound = match conversation.environment {
+            Some(id) => self.store().load_environment(id).await.ok().flatten(),
+            None => None,
+        };
+        let own = match bound {
+            Some(environment) => Some(environment.branch),
+            None => BranchName::new(&gather::work_of(conversation).to_string()).ok(),
+        };
+        let Some(own) = own else { return false };
+        let client = self.client(codebase);
+        let unchanged = async |branch: &BranchName| {
+            let there = client.branch_tip(codebase.github_id, &codebase.name, branch);
+            match (there.await, repository.tip(&branch.remote_ref()).await) {
+                (Ok(there), Ok(here)) => Some((there == here, here.is_some())),
+                _ => None,
+            }
+        };
+        let (base, own) = tokio::join!(unchanged(&base), unchanged(&own));
+        // Without the base there is nothing to start from, whatever GitHub says.
+        base == Some((true, true)) && own.is_some_and(|(same, _)| same)
     }
 
     /// Brings the canonical repository up to date: all branches, and one pull request's head.
