@@ -7,6 +7,7 @@
 mod in_use;
 mod place;
 mod trash;
+mod turns;
 mod worktree;
 
 pub use worktree::WorktreeProvider;

@@ -109,7 +109,7 @@ impl Repository {
 
     async fn fetch_patiently(&self, request: &FetchRequest, credential: Option<&Credential>) -> Result<(), GitError> {
         match self.fetch_now(request, credential).await {
-            Err(error) if self.clear_stale_locks(None, &error).await? => self.fetch_now(request, credential).await,
+            Err(error) if self.clear_leftovers(None, &error).await? => self.fetch_now(request, credential).await,
             result => result,
         }
     }

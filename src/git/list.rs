@@ -34,6 +34,23 @@ impl WorktreeEntry {
 impl Repository {
     /// All registered worktrees, the repository itself first.
     pub async fn worktrees(&self) -> Result<Vec<WorktreeEntry>, GitError> {
+        match self.list().await {
+            Err(GitError::Failed { .. }) => {
+                let _turn = self.turn().await;
+                self.worktrees_in_turn().await
+            }
+            result => result,
+        }
+    }
+
+    pub(super) async fn worktrees_in_turn(&self) -> Result<Vec<WorktreeEntry>, GitError> {
+        match self.list().await {
+            Err(error) if self.clear_leftovers(None, &error).await? => self.list().await,
+            result => result,
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<WorktreeEntry>, GitError> {
         let output = self.call("worktree list").await?.args(["--porcelain", "-z"]).ok().await?;
         parse(&output)
     }

@@ -24,7 +24,7 @@ impl Repository {
             Some(tip) if tip != *expected => return Ok(false),
             Some(_) => {}
         }
-        if self.worktrees().await?.iter().any(|entry| entry.branch.as_ref() == Some(branch)) {
+        if self.worktrees_in_turn().await?.iter().any(|entry| entry.branch.as_ref() == Some(branch)) {
             return Ok(false);
         }
         self.delete_ref_in_turn(&full, expected).await
@@ -54,7 +54,7 @@ impl Repository {
 
     async fn update_ref(&self, change: &[&str]) -> Result<(), GitError> {
         match self.call("update-ref").await?.args(change).ok().await {
-            Err(error) if self.clear_stale_locks(None, &error).await? => {
+            Err(error) if self.clear_leftovers(None, &error).await? => {
                 self.call("update-ref").await?.args(change).ok().await.map(drop)
             }
             result => result.map(drop),

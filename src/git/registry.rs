@@ -52,6 +52,12 @@ impl AdminEntry {
         Ok(self.lock()?.as_deref() == Some(LOCK_REASON) && missing("index") && missing(COMPLETE))
     }
 
+    /// Git itself cannot use it, and stumbles over it: a creation that was killed in its first moments.
+    pub fn is_half_written(&self) -> bool {
+        let filled = |name: &str| fs::metadata(self.directory.join(name)).is_ok_and(|meta| meta.len() > 0);
+        !self.directory.join("index").exists() && !["commondir", "gitdir", "HEAD"].into_iter().all(filled)
+    }
+
     /// Where the worktree's `.git` file is, as registered.
     fn git_file(&self) -> Option<PathBuf> {
         let mut bytes = fs::read(self.directory.join("gitdir")).ok()?;
@@ -135,12 +141,13 @@ impl Repository {
             (WorktreeStart::Existing, None) => return Err(GitError::NotFound(format!("the branch {branch}"))),
             (WorktreeStart::NewBranch(_) | WorktreeStart::Existing, Some(_)) => None,
         };
-        match self.try_add(path, branch, new_at).await {
-            // Other git processes that add or remove at this moment leave half-written entries, which git stumbles over.
-            Err(GitError::Failed { stderr, .. }) if stderr.contains("commondir") || stderr.contains("gitdir") => {
-                self.try_add(path, branch, new_at).await
-            }
-            Err(error) if self.clear_stale_locks(None, &error).await? => self.try_add(path, branch, new_at).await,
+        let mut result = self.try_add(path, branch, new_at).await;
+        // Other git processes that add or remove at this moment have half-written entries, which git stumbles over.
+        if matches!(&result, Err(GitError::Failed { stderr, .. }) if stderr.contains("/worktrees/")) {
+            result = self.try_add(path, branch, new_at).await;
+        }
+        match result {
+            Err(error) if self.clear_leftovers(None, &error).await? => self.try_add(path, branch, new_at).await,
             result => result,
         }
     }
@@ -192,21 +199,35 @@ impl Repository {
         if fs::symlink_metadata(path).is_ok() {
             return Err(GitError::PathExists(path.to_owned()));
         }
+        if entry.is_half_made()? {
+            // Nothing but our own killed checkout; git may not even be able to read it.
+            let directory = entry.directory;
+            return fs::remove_dir_all(&directory).map_err(|error| GitError::file("removing", &directory, &error));
+        }
         match entry.lock()? {
             Some(reason) if reason != LOCK_REASON => {
                 return Err(GitError::refused(format!("the worktree is locked by somebody else: {reason}")));
             }
-            Some(_) => {
-                self.call("worktree unlock").await?.arg("--end-of-options").arg(path).ok().await?;
-            }
+            Some(_) => self.change_registry("worktree unlock", path).await?,
             None => {}
         }
         // Without force: should a directory have appeared, git examines it and refuses.
-        self.call("worktree remove").await?.arg("--end-of-options").arg(path).ok().await?;
-        match self.worktrees().await?.iter().any(|entry| entry.is_at(path)) {
+        self.change_registry("worktree remove", path).await?;
+        match self.worktrees_in_turn().await?.iter().any(|entry| entry.is_at(path)) {
             false => Ok(()),
             true => Err(GitError::refused(format!("git still lists {} after its removal", path.display()))),
         }
+    }
+
+    async fn change_registry(&self, command: &str, path: &Path) -> Result<(), GitError> {
+        match self.try_change(command, path).await {
+            Err(error) if self.clear_leftovers(None, &error).await? => self.try_change(command, path).await,
+            result => result,
+        }
+    }
+
+    async fn try_change(&self, command: &str, path: &Path) -> Result<(), GitError> {
+        self.call(command).await?.arg("--end-of-options").arg(path).ok().await.map(drop)
     }
 }
 

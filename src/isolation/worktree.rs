@@ -5,8 +5,9 @@
 //! the files back; from then on every step is repeated until it is done.
 
 use super::trash::{Survey, Trash, survey};
+use super::turns::Turns;
 use super::{CreateRequest, IsolationError, Provider, RemoveRequest, Removed, in_use, place};
-use crate::git::{GitError, Repository, Worktree, WorktreeEntry};
+use crate::git::{Repository, Worktree, WorktreeEntry};
 use crate::model::*;
 use std::{
     fs, io,
@@ -26,6 +27,7 @@ pub struct WorktreeProvider {
     trash: Trash,
     /// One deletion at a time: it costs the disk, nobody waits for it.
     emptying: Arc<Mutex<()>>,
+    turns: Turns,
 }
 
 impl WorktreeProvider {
@@ -36,7 +38,7 @@ impl WorktreeProvider {
         if device(&base)? != device(&trash)? {
             trash = made(&base.join(TRASH_BESIDE))?;
         }
-        Ok(Self { base, trash: Trash::new(trash), emptying: Arc::default() })
+        Ok(Self { base, trash: Trash::new(trash), emptying: Arc::default(), turns: Turns::default() })
     }
 
     /// Where worktrees are made, with links resolved: the spelling that git uses, too.
@@ -104,24 +106,91 @@ impl WorktreeProvider {
         Ok(repository.unregister(path).await?)
     }
 
-    /// Whether the wanted worktree is there already. What an earlier try left behind is cleared away on the way: a killed
-    /// checkout of ours, in which nobody has worked, and a registration whose directory is gone.
-    async fn is_made(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError> {
+    /// Carries a change of one place to its end, even when nobody waits for it any more, and never two at once.
+    async fn to_the_end<T: Send + 'static>(
+        &self,
+        path: PathBuf,
+        change: impl Future<Output = Result<T, IsolationError>> + Send + 'static,
+    ) -> Result<T, IsolationError> {
+        let turns = self.turns.clone();
+        let change = async move {
+            let _turn = turns.take(&path).await;
+            change.await
+        };
+        joined(tokio::spawn(change).await)
+    }
+
+    async fn create_now(
+        &self,
+        repository: &Repository,
+        path: &Path,
+        request: &CreateRequest,
+    ) -> Result<(), IsolationError> {
         let worktree = repository.worktree(path);
-        if !worktree.is_registered().await? {
-            return Ok(false);
+        if worktree.is_registered().await? {
+            self.clear_half_made(repository, &worktree, path).await?;
+            if !exists(path)? {
+                repository.unregister(path).await?;
+            } else if worktree.validity().await == Probe::Known(Validity::Valid)
+                && worktree.foreign_lock().await == Probe::Known(None)
+                && worktree.head().await?.branch.as_ref() == Some(&request.branch)
+            {
+                return Ok(());
+            }
         }
-        if worktree.is_half_made().await? && exists(path)? {
-            self.trash.discard(path).map_err(|error| IsolationError::files("moving", path, &error))?;
-            self.empty_in_background();
+        Ok(repository.add_worktree(path, &request.branch, &request.start).await?)
+    }
+
+    /// Takes away a killed checkout of ours: nobody has worked in it, and git cannot finish it.
+    async fn clear_half_made(
+        &self,
+        repository: &Repository,
+        worktree: &Worktree,
+        path: &Path,
+    ) -> Result<(), IsolationError> {
+        if !worktree.is_half_made().await? || !exists(path)? {
+            return Ok(());
         }
-        if !exists(path)? {
-            repository.unregister(path).await?;
-            return Ok(false);
+        // The git of a service that was killed may still be at it.
+        self.unused(path).await?;
+        self.unused(repository.directory()).await?;
+        self.trash.discard(path).map_err(|error| IsolationError::files("moving", path, &error))?;
+        self.empty_in_background();
+        Ok(())
+    }
+
+    async fn remove_now(
+        &self,
+        repository: &Repository,
+        path: &Path,
+        request: &RemoveRequest,
+    ) -> Result<Removed, IsolationError> {
+        let place = self.trash.place(request.environment);
+        if exists(path)? {
+            if exists(&place)? {
+                return Err(IsolationError::Twice(place));
+            }
+            self.examine(&repository.worktree(path), path, request).await?;
+            fs::rename(path, &place).map_err(|error| IsolationError::files("moving", path, &error))?;
         }
-        Ok(worktree.validity().await == Probe::Known(Validity::Valid)
-            && worktree.foreign_lock().await == Probe::Known(None)
-            && worktree.head().await?.branch.as_ref() == Some(branch))
+        let bytes = if exists(&place)? { Some(measured(&place).await.unwrap_or_default().bytes) } else { None };
+        if let Err(error) = self.unregister(repository, path, &place, &request.branch).await {
+            put_back(&place, path)?;
+            return Err(error);
+        }
+        self.trash.release(request.environment).map_err(|error| IsolationError::files("moving", &place, &error))?;
+        self.empty_in_background();
+        let branch_deleted = match &request.delete_branch_at {
+            Some(expected) => match repository.delete_branch(&request.branch, expected).await {
+                Ok(deleted) => deleted,
+                Err(error) => {
+                    tracing::warn!(git.branch = %request.branch, error = %error, "branch not deleted; it is kept");
+                    false
+                }
+            },
+            None => false,
+        };
+        Ok(Removed { branch_deleted, bytes })
     }
 
     fn empty_in_background(&self) {
@@ -142,44 +211,14 @@ impl Provider for WorktreeProvider {
 
     async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<(), IsolationError> {
         let path = place::below(&self.base, &request.path)?;
-        if self.is_made(repository, &path, &request.branch).await? {
-            return Ok(());
-        }
-        match repository.add_worktree(&path, &request.branch, &request.start).await {
-            // An earlier try that nobody waited for may just have ended.
-            Err(GitError::PathExists(_)) if self.is_made(repository, &path, &request.branch).await? => Ok(()),
-            result => Ok(result?),
-        }
+        let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
+        self.to_the_end(path.clone(), async move { provider.create_now(&repository, &path, &request).await }).await
     }
 
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError> {
         let path = place::below(&self.base, &request.path)?;
-        let place = self.trash.place(request.environment);
-        if exists(&path)? {
-            if exists(&place)? {
-                return Err(IsolationError::Twice(place));
-            }
-            self.examine(&repository.worktree(&path), &path, request).await?;
-            fs::rename(&path, &place).map_err(|error| IsolationError::files("moving", &path, &error))?;
-        }
-        let bytes = if exists(&place)? { Some(measured(&place).await.unwrap_or_default().bytes) } else { None };
-        if let Err(error) = self.unregister(repository, &path, &place, &request.branch).await {
-            put_back(&place, &path)?;
-            return Err(error);
-        }
-        self.trash.release(request.environment).map_err(|error| IsolationError::files("moving", &place, &error))?;
-        self.empty_in_background();
-        let branch_deleted = match &request.delete_branch_at {
-            Some(expected) => match repository.delete_branch(&request.branch, expected).await {
-                Ok(deleted) => deleted,
-                Err(error) => {
-                    tracing::warn!(git.branch = %request.branch, error = %error, "branch not deleted; it is kept");
-                    false
-                }
-            },
-            None => false,
-        };
-        Ok(Removed { branch_deleted, bytes })
+        let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
+        self.to_the_end(path.clone(), async move { provider.remove_now(&repository, &path, &request).await }).await
     }
 
     async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity> {
@@ -246,9 +285,13 @@ fn device(path: &Path) -> Result<u64, IsolationError> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, IsolationError> + Send + 'static,
 ) -> Result<T, IsolationError> {
-    match tokio::task::spawn_blocking(work).await {
+    joined(tokio::task::spawn_blocking(work).await)
+}
+
+fn joined<T>(result: Result<Result<T, IsolationError>, tokio::task::JoinError>) -> Result<T, IsolationError> {
+    match result {
         Ok(result) => result,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(error) => Err(IsolationError::Unknown(error.to_string())),
+        Err(error) => Err(IsolationError::Unknown(format!("the service is stopping ({error})"))),
     }
 }

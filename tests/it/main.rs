@@ -3,9 +3,12 @@
 
 mod agent;
 mod git;
+mod git_commit;
 mod git_lab;
 mod git_security;
 mod git_worktree;
 mod github;
+mod isolation;
+mod isolation_crash;
 mod standin;
 mod structure;

@@ -120,7 +120,7 @@ impl Worktree {
         }
         let _turn = self.repository.turn().await;
         match self.merge(&entry, to).await {
-            Err(error) if self.repository.clear_stale_locks(Some(&entry.directory), &error).await? => {
+            Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
                 self.merge(&entry, to).await
             }
             result => result,
@@ -143,7 +143,7 @@ impl Worktree {
             return Ok(None);
         }
         match self.update_index(entry, index, &changed).await {
-            Err(error) if self.repository.clear_stale_locks(Some(&entry.directory), &error).await? => {
+            Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
                 self.update_index(entry, index, &changed).await?;
             }
             result => result?,

@@ -210,7 +210,7 @@ mod tests {
             ("target", false),
             ("build/", false),
         ] {
-            assert_eq!(is_cache(&PathBuf::from(path)), cache, "{path}");
+            assert_eq!(is_cache(Path::new(path)), cache, "{path}");
         }
     }
 

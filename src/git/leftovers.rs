@@ -1,0 +1,105 @@
+//! What a killed git leaves behind: lock files, and half-written entries in the registry of worktrees. Git never removes
+//! them by itself. A lock makes every later change of the same ref or index fail; a half-written entry makes every
+//! `git worktree` command in the repository fail.
+//!
+//! Git holds such things for moments. One that is in our way while it is our turn, and has been there for long, belongs
+//! to nobody any more.
+
+use super::blocking;
+use super::error::GitError;
+use super::registry::AdminEntry;
+use super::repository::Repository;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+const STALE: Duration = Duration::from_secs(10);
+
+impl Repository {
+    /// After a change failed during our turn: when leftovers were in the way, waits until they are stale, removes them,
+    /// and answers that another try is worth it. `admin`: the entry of the one worktree that was changed.
+    pub(super) async fn clear_leftovers(&self, admin: Option<&Path>, failure: &GitError) -> Result<bool, GitError> {
+        let GitError::Failed { stderr, .. } = failure else { return Ok(false) };
+        // Names of files, which git does not translate.
+        if !stderr.contains(".lock") && !stderr.contains("/worktrees/") {
+            return Ok(false);
+        }
+        let places = Places { repository: self.directory().to_owned(), admin: admin.map(Path::to_owned) };
+        let ages = places.leftovers()?.into_iter().map(|leftover| STALE.saturating_sub(leftover.age));
+        let Some(wait) = ages.max() else { return Ok(false) };
+        tokio::time::sleep(wait).await;
+        blocking(move || places.clear()).await
+    }
+}
+
+struct Places {
+    repository: PathBuf,
+    admin: Option<PathBuf>,
+}
+
+struct Leftover {
+    path: PathBuf,
+    age: Duration,
+}
+
+impl Places {
+    /// Answers whether anything was removed, or has gone by itself.
+    fn clear(&self) -> Result<bool, GitError> {
+        for Leftover { path, age } in self.leftovers()? {
+            if age < STALE {
+                return Ok(false);
+            }
+            tracing::warn!(path = %path.display(), "leftover of a killed git removed");
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            if let Err(error) = removed
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                return Err(GitError::file("removing", &path, &error));
+            }
+        }
+        Ok(true)
+    }
+
+    fn leftovers(&self) -> Result<Vec<Leftover>, GitError> {
+        let mut found = Vec::new();
+        locks(&self.repository, false, &mut found)?;
+        locks(&self.repository.join("refs"), true, &mut found)?;
+        if let Some(admin) = &self.admin {
+            locks(admin, false, &mut found)?;
+        }
+        for (path, meta) in entries(&self.repository.join("worktrees"))? {
+            let entry = AdminEntry { directory: path };
+            if meta.is_dir() && entry.is_half_written() {
+                found.push(leftover(entry.directory, &meta)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn locks(directory: &Path, deep: bool, found: &mut Vec<Leftover>) -> Result<(), GitError> {
+    for (path, meta) in entries(directory)? {
+        if meta.is_dir() && deep {
+            locks(&path, true, found)?;
+        } else if meta.is_file() && path.extension() == Some("lock".as_ref()) {
+            found.push(leftover(path, &meta)?);
+        }
+    }
+    Ok(())
+}
+
+/// What vanishes meanwhile was no leftover.
+fn entries(directory: &Path) -> Result<Vec<(PathBuf, fs::Metadata)>, GitError> {
+    match fs::read_dir(directory) {
+        Ok(entries) => Ok(entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?))).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(GitError::file("reading", directory, &error)),
+    }
+}
+
+fn leftover(path: PathBuf, meta: &fs::Metadata) -> Result<Leftover, GitError> {
+    let changed = meta.modified().map_err(|error| GitError::file("looking at", &path, &error))?;
+    Ok(Leftover { path, age: SystemTime::now().duration_since(changed).unwrap_or_default() })
+}

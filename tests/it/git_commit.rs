@@ -1,0 +1,160 @@
+//! What worktrees hold becomes commits: deliveries, safety commits, fast-forwards.
+
+use crate::git_lab::{Lab, branch, known};
+use std::{fs, os::unix::fs::symlink};
+use treewarden::git::{CommitRequest, GitError, Ident, Status};
+
+pub fn request(on: &str) -> CommitRequest {
+    let bot = Ident { name: "warden[bot]".into(), email: "1+warden[bot]@example.org".into() };
+    let ann = Ident { name: "ann".into(), email: "ann@example.org".into() };
+    CommitRequest {
+        message: "Do the work".into(),
+        author: bot.clone(),
+        committer: bot,
+        co_authors: vec![ann],
+        branch: branch(on),
+    }
+}
+
+#[tokio::test]
+async fn a_sparse_worktree_is_clean_and_commits_no_deletions() {
+    let lab = Lab::new();
+    fs::create_dir(lab.path("people/a")).unwrap();
+    fs::create_dir(lab.path("people/z")).unwrap();
+    lab.people_commit("a/x", "1\n");
+    lab.people_commit("z/y", "1\n");
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "s").await;
+    // BR-095
+    lab.run(&path, &["sparse-checkout", "set", "a"]);
+    assert!(!path.join("z").exists());
+    assert!(known(worktree.status().await).is_clean());
+    assert!(!known(worktree.hidden_changes().await));
+    fs::write(path.join("a/x"), "2\n").unwrap();
+    worktree.commit_all(&request("s")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["diff", "--name-status", "HEAD~1", "HEAD"]), "M\ta/x");
+    assert_eq!(worktree.safety_commit("refs/treewarden/trash/s").await.unwrap(), None);
+    let (full, _) = lab.worktree(&repository, "v").await;
+    assert!(full.join("z/y").exists());
+}
+
+#[tokio::test]
+async fn everything_is_committed_once_on_the_right_branch() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    assert_eq!(worktree.commit_all(&request("b")).await.unwrap(), None);
+    fs::write(path.join("f"), "2\n").unwrap();
+    fs::write(path.join("-odd name"), "").unwrap();
+    fs::write(path.join(".env"), "SECRET").unwrap();
+    let nested = path.join("nested");
+    fs::create_dir(&nested).unwrap();
+    lab.run(&nested, &["init", "-q"]);
+    lab.commit(&nested, "x", "1\n");
+    let sha = worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(sha.clone()));
+    assert_eq!(
+        lab.run(&path, &["show", "--name-status", "--format=%an|%cn|%s|%(trailers)", "HEAD"])
+            .lines()
+            .collect::<Vec<_>>(),
+        ["warden[bot]|warden[bot]|Do the work|Co-authored-by: ann <ann@example.org>", "", "", "A\t-odd name", "M\tf"]
+    );
+    assert_eq!(
+        known(worktree.status().await),
+        Status { untracked: 1, ..Status::default() },
+        "only the repository inside is left"
+    );
+    assert_eq!(worktree.commit_all(&request("b")).await.unwrap(), None);
+    // BR-015
+    lab.run(&path, &["switch", "-q", "-c", "other"]);
+    fs::write(path.join("f"), "3\n").unwrap();
+    assert!(matches!(worktree.commit_all(&request("b")).await, Err(GitError::Refused { .. })));
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(sha));
+}
+
+#[tokio::test]
+async fn a_safety_commit_keeps_everything_and_touches_nothing() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let name = "refs/treewarden/trash/1";
+    assert_eq!(worktree.safety_commit(name).await.unwrap(), None);
+    assert!(worktree.safety_commit("refs/heads/main").await.is_err());
+    let other = lab.commit(&path, "hidden", "1\n");
+    lab.run(&path, &["update-index", "--skip-worktree", "hidden"]);
+    fs::write(path.join("hidden"), "edited\n").unwrap();
+    fs::write(path.join("f"), "2\n").unwrap();
+    fs::write(path.join("new"), "n\n").unwrap();
+    fs::write(path.join(".env"), "SECRET").unwrap();
+    let before = lab.run(&path, &["status", "--porcelain"]);
+    // BR-025
+    let sha = worktree.safety_commit(name).await.unwrap().unwrap();
+    assert_eq!(repository.tip(name).await.unwrap(), Some(sha.clone()));
+    let kept = lab.run(&path, &["diff", "--name-status", other.as_str(), sha.as_str()]);
+    assert_eq!(kept, "M\tf\nM\thidden\nA\tnew");
+    assert_eq!(lab.run(&path, &["status", "--porcelain"]), before);
+    assert_eq!(worktree.head().await.unwrap().sha, Some(other));
+    assert!(worktree.safety_commit(name).await.unwrap().is_some(), "repeating is fine");
+}
+
+#[tokio::test]
+async fn fast_forwarding_never_costs_work() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let new = lab.people_commit("g", "1\n");
+    lab.fetch(&repository).await;
+    let refused = |result: Result<(), GitError>| assert!(matches!(result, Err(GitError::Refused { .. })), "{result:?}");
+    fs::write(path.join("g"), "mine\n").unwrap();
+    refused(worktree.fast_forward(&new).await);
+    assert_eq!(fs::read_to_string(path.join("g")).unwrap(), "mine\n");
+    fs::remove_file(path.join("g")).unwrap();
+    worktree.fast_forward(&new).await.unwrap();
+    assert_eq!(fs::read_to_string(path.join("g")).unwrap(), "1\n");
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(new));
+    // BR-108
+    lab.run(&lab.path("people"), &["commit", "-q", "--amend", "-m", "rewritten"]);
+    let rewritten = lab.people_commit("h", "1\n");
+    lab.fetch(&repository).await;
+    let own = lab.commit(&path, "own", "1\n");
+    refused(worktree.fast_forward(&rewritten).await);
+    assert_eq!(worktree.head().await.unwrap().sha, Some(own));
+}
+
+#[tokio::test]
+async fn files_that_became_directories_and_back_are_committed() {
+    let lab = Lab::new();
+    fs::create_dir(lab.path("people/d")).unwrap();
+    lab.people_commit("d/x", "1\n");
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::remove_file(path.join("f")).unwrap();
+    fs::create_dir(path.join("f")).unwrap();
+    fs::write(path.join("f/inside"), "").unwrap();
+    fs::remove_dir_all(path.join("d")).unwrap();
+    fs::write(path.join("d"), "").unwrap();
+    symlink("f/inside", path.join("link")).unwrap();
+    // Staged by the agent, then taken back in the files.
+    fs::write(path.join("staged"), "").unwrap();
+    lab.run(&path, &["add", "staged"]);
+    fs::remove_file(path.join("staged")).unwrap();
+    lab.run(&path, &["rm", "-q", "--cached", ".gitignore"]);
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert!(known(worktree.status().await).is_clean());
+    assert_eq!(lab.run(&path, &["status", "--porcelain"]), "");
+    assert_eq!(lab.run(&path, &["ls-files"]), ".gitignore\nd\nf/inside\nlink");
+}
+
+#[tokio::test]
+async fn a_conflict_is_kept_by_a_safety_commit() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    lab.commit(&path, "f", "ours\n");
+    lab.run(&path, &["switch", "-q", "-c", "other", "HEAD~1"]);
+    lab.commit(&path, "f", "theirs\n");
+    lab.try_run(&path, &["merge", "-q", "b"]);
+    let sha = worktree.safety_commit("refs/treewarden/trash/1").await.unwrap().unwrap();
+    assert!(lab.run(&path, &["show", &format!("{sha}:f")]).contains("<<<<<<<"));
+    assert_eq!(known(worktree.status().await).conflicted, 1);
+}

@@ -1,0 +1,282 @@
+//! Making and removing isolated places, with kills in between, neighbours, links and other people's files.
+
+use crate::git_lab::{Lab, branch, known};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+use treewarden::git::{GitError, Repository, Status, WorktreeStart};
+use treewarden::isolation::{CreateRequest, IsolationError, Provider, RemoveRequest, WorktreeProvider};
+use treewarden::model::*;
+
+pub struct Place {
+    pub lab: Lab,
+    pub repository: Repository,
+    pub provider: WorktreeProvider,
+}
+
+impl Place {
+    pub async fn new() -> Self {
+        let lab = Lab::new();
+        let repository = lab.repository().await;
+        let provider = WorktreeProvider::new(&lab.path("worktrees"), &lab.path("trash")).unwrap();
+        Self { lab, repository, provider }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.provider.base().join("octo/hello").join(name)
+    }
+
+    pub async fn request(&self, name: &str) -> CreateRequest {
+        let start = WorktreeStart::NewBranch(self.lab.main_tip(&self.repository).await);
+        CreateRequest { path: self.path(name), branch: branch(name), start }
+    }
+
+    pub async fn create(&self, name: &str) -> PathBuf {
+        self.provider.create(&self.repository, &self.request(name).await).await.unwrap();
+        self.path(name)
+    }
+
+    pub fn removal(&self, name: &str) -> RemoveRequest {
+        RemoveRequest {
+            environment: EnvironmentId(uuid::Uuid::now_v7()),
+            path: self.path(name),
+            branch: branch(name),
+            delete_branch_at: None,
+        }
+    }
+
+    pub async fn remove(&self, request: &RemoveRequest) -> Result<treewarden::isolation::Removed, IsolationError> {
+        self.provider.remove(&self.repository, request).await
+    }
+
+    pub async fn registered(&self) -> Vec<PathBuf> {
+        self.provider.list(&self.repository).await.unwrap().into_iter().map(|entry| entry.path).collect()
+    }
+
+    pub fn trash(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.lab.path("trash")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    pub fn trashed(&self, request: &RemoveRequest) -> PathBuf {
+        self.lab.path("trash").join(request.environment.to_string())
+    }
+
+    /// Nothing was changed: files, registration, branch.
+    pub async fn assert_untouched(&self, path: &Path, name: &str) {
+        assert_eq!(known(self.provider.health(&self.repository, path).await), Validity::Valid);
+        assert!(self.registered().await.contains(&path.to_owned()));
+        assert!(self.repository.tip(&branch(name).full_ref()).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_place_comes_and_goes() {
+    let place = Place::new().await;
+    for round in 0..3 {
+        let path = place.create("issue-5").await;
+        assert_eq!(known(place.provider.health(&place.repository, &path).await), Validity::Valid);
+        place.create("issue-5").await;
+        let tip = place.lab.commit(&path, "x", "1\n");
+        let keep = round == 0;
+        let request = RemoveRequest { delete_branch_at: (!keep).then(|| tip.clone()), ..place.removal("issue-5") };
+        let removed = place.remove(&request).await.unwrap();
+        assert_eq!(removed.branch_deleted, !keep);
+        assert!(removed.bytes.unwrap() > 0);
+        assert!(!path.exists() && place.registered().await.is_empty());
+        assert_eq!(place.repository.tip("refs/heads/issue-5").await.unwrap().is_some(), keep);
+        place.provider.empty_trash().await.unwrap();
+        assert!(place.trash().is_empty());
+        // Asked again, it is still gone.
+        let again = place.remove(&request).await.unwrap();
+        assert_eq!((again.branch_deleted, again.bytes), (!keep, None));
+        if keep {
+            place.repository.delete_branch(&branch("issue-5"), &tip).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_branch_that_moved_is_kept() {
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    let expected = place.lab.main_tip(&place.repository).await;
+    let tip = place.lab.commit(&path, "x", "1\n");
+    let request = RemoveRequest { delete_branch_at: Some(expected), ..place.removal("b") };
+    assert!(!place.remove(&request).await.unwrap().branch_deleted);
+    assert_eq!(place.repository.tip("refs/heads/b").await.unwrap(), Some(tip));
+}
+
+/// BR-001, BR-006, BR-007, BR-015, BR-052: each keeps files, registration and branch as they are.
+#[tokio::test]
+async fn what_is_not_as_it_was_stays() {
+    let place = Place::new().await;
+    let run = |path: &Path, args: &[&str]| place.lab.run(path, args);
+    let changed = |tracked, untracked| IsolationError::ChangedMeanwhile(Status { tracked, untracked, conflicted: 0 });
+
+    let edited = place.create("edited").await;
+    fs::write(edited.join("f"), "2\n").unwrap();
+    assert_eq!(place.remove(&place.removal("edited")).await, Err(changed(1, 0)));
+    assert_eq!(fs::read_to_string(edited.join("f")).unwrap(), "2\n");
+
+    let untracked = place.create("untracked").await;
+    run(&untracked, &["config", "status.showUntrackedFiles", "no"]);
+    fs::write(untracked.join("precious"), "p").unwrap();
+    assert_eq!(place.remove(&place.removal("untracked")).await, Err(changed(0, 1)));
+    assert_eq!(fs::read_to_string(untracked.join("precious")).unwrap(), "p");
+
+    let drifted = place.create("drifted").await;
+    run(&drifted, &["switch", "-q", "-c", "other"]);
+    assert_eq!(place.remove(&place.removal("drifted")).await, Err(IsolationError::OtherBranch(branch("drifted"))));
+
+    let locked = place.create("locked").await;
+    let text = locked.to_str().unwrap();
+    run(place.repository.directory(), &["worktree", "unlock", text]);
+    run(place.repository.directory(), &["worktree", "lock", "--reason", "keep for demo", text]);
+    assert_eq!(place.remove(&place.removal("locked")).await, Err(IsolationError::Locked("keep for demo".into())));
+
+    let broken = place.create("broken").await;
+    fs::write(place.repository.directory().join("worktrees/broken/index"), "garbage").unwrap();
+    assert!(matches!(place.remove(&place.removal("broken")).await, Err(IsolationError::Unknown(_))));
+
+    for (path, name) in
+        [edited, untracked, drifted, locked, broken].iter().zip(["edited", "untracked", "drifted", "locked", "broken"])
+    {
+        place.assert_untouched(path, name).await;
+    }
+    assert!(place.trash().is_empty());
+}
+
+/// BR-041
+#[tokio::test]
+async fn a_place_where_a_process_works_stays() {
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    let mut at_work = std::process::Command::new("sleep").arg("600").current_dir(&path).spawn().unwrap();
+    let result = place.remove(&place.removal("b")).await;
+    at_work.kill().unwrap();
+    at_work.wait().unwrap();
+    assert_eq!(result, Err(IsolationError::InUse(at_work.id())));
+    place.assert_untouched(&path, "b").await;
+    place.remove(&place.removal("b")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_ghost_is_taken_out_of_the_registry_alone() {
+    let place = Place::new().await;
+    let (ghost, neighbour) = (place.create("ghost").await, place.create("neighbour").await);
+    fs::remove_dir_all(&ghost).unwrap();
+    fs::rename(&neighbour, neighbour.with_extension("away")).unwrap();
+    place.remove(&place.removal("ghost")).await.unwrap();
+    assert_eq!(place.registered().await, [neighbour]);
+    assert!(place.repository.tip("refs/heads/ghost").await.unwrap().is_some());
+}
+
+/// BR-103: a submodule neither blocks a removal nor survives it.
+#[tokio::test]
+async fn a_clean_submodule_is_no_obstacle() {
+    let place = Place::new().await;
+    let (lab, people) = (&place.lab, place.lab.path("people"));
+    lab.run(&lab.root, &["init", "-q", "s"]);
+    lab.commit(&lab.path("s"), "s", "1\n");
+    lab.run(&people, &["submodule", "-q", "add", lab.path("s").to_str().unwrap(), "sub"]);
+    lab.people_commit("g", "1\n");
+    lab.fetch(&place.repository).await;
+    let path = place.create("b").await;
+    lab.run(&path, &["submodule", "-q", "update", "--init"]);
+    assert!(known(place.repository.worktree(&path).submodule_work().await).is_empty());
+    place.remove(&place.removal("b")).await.unwrap();
+    assert!(place.registered().await.is_empty());
+}
+
+/// BR-059, BR-200
+#[tokio::test]
+async fn deleting_stays_inside_and_opens_closed_directories() {
+    let place = Place::new().await;
+    let shared = place.lab.path("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::write(shared.join("keep"), "k").unwrap();
+    let path = place.create("b").await;
+    let closed = path.join("target/closed");
+    fs::create_dir_all(&closed).unwrap();
+    fs::write(closed.join("x"), "x").unwrap();
+    symlink(&shared, closed.join("link")).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+    place.remove(&place.removal("b")).await.unwrap();
+    place.provider.empty_trash().await.unwrap();
+    assert!(place.trash().is_empty());
+    assert_eq!(fs::read_to_string(shared.join("keep")).unwrap(), "k");
+}
+
+/// BR-047, BR-063
+#[tokio::test]
+async fn creating_never_takes_what_is_there() {
+    let place = Place::new().await;
+    let path = place.path("b");
+    fs::create_dir_all(&path).unwrap();
+    fs::write(path.join("precious"), "p").unwrap();
+    let refused = place.provider.create(&place.repository, &place.request("b").await).await;
+    assert_eq!(refused, Err(IsolationError::Git(GitError::PathExists(path.clone()))));
+    assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "p");
+    assert_eq!(place.repository.tip("refs/heads/b").await.unwrap(), None);
+    // Another worktree, whose branch was renamed under it.
+    let other = place.create("other").await;
+    place.lab.run(&other, &["branch", "-m", "renamed"]);
+    let refused = place.provider.create(&place.repository, &place.request("other").await).await;
+    assert_eq!(refused, Err(IsolationError::Git(GitError::PathExists(other))));
+    assert_eq!(place.repository.tip("refs/heads/other").await.unwrap(), None);
+}
+
+/// BR-066, BR-202
+#[tokio::test]
+async fn a_lost_directory_is_made_again_from_its_branch() {
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    let work = place.lab.commit(&path, "x", "1\n");
+    fs::remove_dir_all(&path).unwrap();
+    let request = CreateRequest { start: WorktreeStart::Existing, ..place.request("b").await };
+    place.provider.create(&place.repository, &request).await.unwrap();
+    assert_eq!(place.repository.worktree(&path).head().await.unwrap().sha, Some(work));
+    place.assert_untouched(&path, "b").await;
+}
+
+/// BR-060
+#[tokio::test]
+async fn nothing_happens_outside_the_base() {
+    let place = Place::new().await;
+    let outside = place.lab.path("worktrees-2/w");
+    let request = CreateRequest { path: outside.clone(), ..place.request("b").await };
+    let refused = place.provider.create(&place.repository, &request).await;
+    assert_eq!(refused, Err(IsolationError::Outside(outside.clone())));
+    // A worktree of the same repository that people made elsewhere.
+    let text = outside.to_str().unwrap();
+    place
+        .lab
+        .run(place.repository.directory(), &["worktree", "add", "-q", "-b", "human", text, "refs/remotes/origin/main"]);
+    for path in [outside.clone(), place.path("../../../worktrees-2/w"), place.provider.base().to_owned()] {
+        let request = RemoveRequest { path, branch: branch("human"), ..place.removal("human") };
+        assert!(matches!(place.remove(&request).await, Err(IsolationError::Outside(_))));
+    }
+    assert!(outside.join("f").exists());
+}
+
+/// BR-054
+#[tokio::test]
+async fn a_base_behind_a_link_works_all_the_way() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    fs::create_dir(lab.path("real")).unwrap();
+    symlink(lab.path("real"), lab.path("link")).unwrap();
+    let provider = WorktreeProvider::new(&lab.path("link"), &lab.path("trash")).unwrap();
+    assert_eq!(provider.base(), lab.path("real"));
+    let start = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
+    let path = lab.path("link/o/w");
+    provider.create(&repository, &CreateRequest { path: path.clone(), branch: branch("b"), start }).await.unwrap();
+    assert_eq!(known(provider.health(&repository, &path).await), Validity::Valid);
+    let environment = EnvironmentId(uuid::Uuid::now_v7());
+    let request = RemoveRequest { environment, path, branch: branch("b"), delete_branch_at: None };
+    provider.remove(&repository, &request).await.unwrap();
+    assert!(provider.list(&repository).await.unwrap().is_empty());
+}

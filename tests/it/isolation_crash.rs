@@ -1,0 +1,154 @@
+//! Places whose making or removing was interrupted: killed between two steps, killed inside git, given up by the caller.
+
+use crate::git_lab::known;
+use crate::isolation::Place;
+use std::{fs, path::Path};
+use treewarden::git::Status;
+use treewarden::isolation::{IsolationError, Provider, RemoveRequest, WorktreeProvider};
+use treewarden::model::*;
+
+/// Each state that a kill can leave, made by hand, is gone on with by the same request.
+#[tokio::test]
+async fn a_removal_goes_on_where_it_was_killed() {
+    let place = Place::new().await;
+    let provider = || WorktreeProvider::new(&place.lab.path("worktrees"), &place.lab.path("trash")).unwrap();
+    for (step, name) in ["renamed", "unlocked", "unregistered", "released"].into_iter().enumerate() {
+        let path = place.create(name).await;
+        let tip = place.lab.main_tip(&place.repository).await;
+        let request = RemoveRequest { delete_branch_at: Some(tip), ..place.removal(name) };
+        fs::rename(&path, place.trashed(&request)).unwrap();
+        let canonical = place.repository.directory();
+        if step == 1 {
+            place.lab.run(canonical, &["worktree", "unlock", path.to_str().unwrap()]);
+        }
+        if step >= 2 {
+            place.repository.unregister(&path).await.unwrap();
+        }
+        if step == 3 {
+            fs::rename(place.trashed(&request), place.trashed(&request).with_extension("done")).unwrap();
+        }
+        // What a start does: whatever is not released stays.
+        provider().empty_trash().await.unwrap();
+        assert_eq!(place.trashed(&request).exists(), step < 3, "{name}");
+        let removed = provider().remove(&place.repository, &request).await.unwrap();
+        assert!(removed.branch_deleted, "{name}");
+        assert_eq!(removed.bytes.is_some(), step < 3, "{name}");
+        provider().empty_trash().await.unwrap();
+        assert!(place.trash().is_empty() && place.registered().await.is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn work_found_in_the_trash_goes_back() {
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    let request = place.removal("b");
+    fs::rename(&path, place.trashed(&request)).unwrap();
+    // Written through an open directory, after the first look.
+    fs::write(place.trashed(&request).join("late"), "l").unwrap();
+    let status = Status { tracked: 0, untracked: 1, conflicted: 0 };
+    assert_eq!(place.remove(&request).await, Err(IsolationError::ChangedMeanwhile(status)));
+    assert_eq!(fs::read_to_string(path.join("late")).unwrap(), "l");
+    place.assert_untouched(&path, "b").await;
+    // Both there: nobody can know which is right.
+    fs::create_dir(place.trashed(&request)).unwrap();
+    assert_eq!(place.remove(&request).await, Err(IsolationError::Twice(place.trashed(&request))));
+    place.assert_untouched(&path, "b").await;
+}
+
+#[tokio::test]
+async fn a_killed_creation_is_begun_again() {
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    // As a kill in the middle of the checkout leaves it: locked, registered, no index, some of the files.
+    let admin = place.repository.directory().join("worktrees/b");
+    fs::remove_file(admin.join("index")).unwrap();
+    fs::remove_file(admin.join("treewarden-complete")).unwrap();
+    fs::write(admin.join("index.lock"), "").unwrap();
+    fs::remove_file(path.join("f")).unwrap();
+    assert_eq!(known(place.provider.health(&place.repository, &path).await), Validity::Missing);
+    let path = place.create("b").await;
+    place.assert_untouched(&path, "b").await;
+    assert_eq!(fs::read_to_string(path.join("f")).unwrap(), "1\n");
+    assert!(known(place.repository.worktree(&path).status().await).is_clean());
+    // One that was in use and lost its index is not taken for that.
+    let index = place
+        .repository
+        .directory()
+        .join("worktrees")
+        .join(fs::read_to_string(path.join(".git")).unwrap().trim().rsplit('/').next().unwrap());
+    fs::remove_file(index.join("index")).unwrap();
+    assert_eq!(known(place.provider.health(&place.repository, &path).await), Validity::Valid);
+    place.provider.empty_trash().await.unwrap();
+}
+
+/// A caller that gives up at any moment leaves something the next try can go on with.
+#[tokio::test]
+async fn a_caller_that_gives_up_does_no_harm() {
+    let place = Place::new().await;
+    let people = place.lab.path("people");
+    for number in 0..400 {
+        fs::write(people.join(format!("file-{number}")), "x".repeat(2000)).unwrap();
+    }
+    place.lab.run(&people, &["add", "."]);
+    place.lab.people_commit("g", "1\n");
+    place.lab.fetch(&place.repository).await;
+    for after in 0..12 {
+        let name = format!("b{after}");
+        let request = place.request(&name).await;
+        let patience = std::time::Duration::from_millis(after * 3);
+        let _ = tokio::time::timeout(patience, place.provider.create(&place.repository, &request)).await;
+        place.provider.create(&place.repository, &request).await.unwrap();
+        place.assert_untouched(&request.path, &name).await;
+        assert!(known(place.repository.worktree(&request.path).status().await).is_clean());
+        let removal = place.removal(&name);
+        let _ = tokio::time::timeout(patience, place.remove(&removal)).await;
+        place.remove(&removal).await.unwrap();
+        assert!(place.registered().await.is_empty());
+    }
+}
+
+/// The same with the git program killed: the service died, or the machine was short of memory.
+#[tokio::test]
+async fn a_git_that_is_killed_in_a_checkout_does_no_harm() {
+    let place = Place::new().await;
+    let people = place.lab.path("people");
+    for number in 0..400 {
+        fs::write(people.join(format!("file-{number}")), "x".repeat(2000)).unwrap();
+    }
+    place.lab.run(&people, &["add", "."]);
+    place.lab.people_commit("g", "1\n");
+    place.lab.fetch(&place.repository).await;
+    for after in 0..12 {
+        let name = format!("b{after}");
+        let path = place.path(&name);
+        let text = path.to_str().unwrap();
+        let add = ["worktree", "add", "-q", "--lock", "--reason", "treewarden", "--no-track", "-b", &name, text];
+        let mut command = place.lab.command(place.repository.directory(), &add);
+        command.arg("refs/remotes/origin/main").stderr(std::process::Stdio::null());
+        let mut git = std::os::unix::process::CommandExt::process_group(&mut command, 0).spawn().unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(after * 2)).await;
+        let group = rustix::process::Pid::from_raw(git.id().cast_signed()).unwrap();
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        git.wait().unwrap();
+        make_old(place.repository.directory());
+        let request = place.request(&name).await;
+        place.provider.create(&place.repository, &request).await.unwrap();
+        place.assert_untouched(&path, &name).await;
+        assert!(known(place.repository.worktree(&path).status().await).is_clean());
+    }
+}
+
+/// Leftovers are waited for until they are old; here they are made so.
+fn make_old(directory: &Path) {
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            make_old(&path);
+        }
+        if path.is_dir() || path.extension() == Some("lock".as_ref()) {
+            fs::File::open(&path).unwrap().set_modified(past).unwrap();
+        }
+    }
+}
