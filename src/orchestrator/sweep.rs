@@ -10,6 +10,11 @@ use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
 use crate::reply::cleanup;
 
+/// Where the last commit of a removed environment stays reachable.
+fn archive_ref(environment: EnvironmentId) -> String {
+    format!("refs/treewarden/archive/{environment}")
+}
+
 /// What became of one environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swept {
@@ -195,6 +200,8 @@ impl Orchestrator {
             return Ok(Swept::Kept(vec![Keep::InTransition]));
         };
         tracing::info!(target: "treewarden::effect", { environment.id = %environment.id }, "remove worktree");
+        // The commits stay reachable here whatever becomes of the branch: the receipt promises a way back.
+        repository.set_ref(&archive_ref(environment.id), &pending.tip, None).await?;
         let request = RemoveRequest {
             environment: environment.id,
             path: environment.path.clone(),

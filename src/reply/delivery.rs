@@ -35,7 +35,7 @@ pub fn pull_request_body(run: &Run, conversation: &Conversation, work: &Work) ->
         true => String::new(),
         false => format!("\n\n{}", agent_text::present(summary, SUMMARY)),
     };
-    format!("{link}{summary}\n\n<sub>Requested by {} in {}</sub>", run.request.requester.login, run.request.url)
+    format!("{link}{summary}\n\nRequested by {} in {}", run.request.requester.login, run.request.url)
 }
 
 fn one_line(text: &str) -> String {

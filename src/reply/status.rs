@@ -93,7 +93,7 @@ fn commit_link(view: &StatusView, sha: &CommitSha) -> String {
 }
 
 fn links(view: &StatusView) -> String {
-    format!("<sub>[Run and log]({})</sub>", view.panel_url)
+    format!("[Run and log]({})", view.panel_url)
 }
 
 /// `45 s`, `3 min 20 s`, `1 h 5 min`.

@@ -63,7 +63,7 @@ fn a_finished_run_ends_with_what_was_verified() {
     ---
     **Verified by Treewarden:** `issue-1` is at [`ccccccc`](https://github.example/octo/hello/commit/cccccccccccccccccccccccccccccccccccccccc) on the remote · 1 file changed · pull request #2.
 
-    <sub>[Run and log](http://panel/runs/7)</sub>
+    [Run and log](http://panel/runs/7)
 
     <!-- treewarden:status/00000000-0000-0000-0000-000000000007 -->
     ");
