@@ -8,4 +8,6 @@ mod git_security;
 mod git_worktree;
 mod github;
 mod standin;
+mod stories;
 mod structure;
+mod support;
