@@ -11,4 +11,6 @@ mod github;
 mod isolation;
 mod isolation_crash;
 mod standin;
+mod store;
 mod structure;
+mod support;
