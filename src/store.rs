@@ -1,82 +1,117 @@
-//! The only SQL. Durable truth about deliveries, runs, environments and what is still to be said.
+//! What is remembered: the only SQL in this program, over SQLite and PostgreSQL with one set of texts.
 //!
-//! One text for both engines; only [`db`] knows that there are two. Statements that claim work are single conditional
-//! updates, so that racing workers take each row once. Times are passed in; ids are made here (UUIDv7).
+//! What may not live here: policy, a clock, git, GitHub, or a sentence for a thread. Times are passed in; ids are made
+//! here, so that the rows of one process sort in the order they were made.
+//!
+//! What the rest may rely on:
+//! - What was answered with `Ok` is on disk.
+//! - A claim takes a row for one owner until its lease ends, in one conditional `UPDATE`; racing claims never share a row.
+//!   What an owner writes later is refused once the row has been claimed again (owner and attempts are the fence).
+//! - Rows that people change carry a version; a writer states the one it read, and [`StoreError::Conflict`] means that it
+//!   has to look again.
+//! - At most one live environment for a piece of work, a branch and a path; at most one live run for a conversation and
+//!   for an environment; at most one delivery of a conversation in work: unique indexes over live rows only, so that what
+//!   is over never stands in the way.
+//!
+//! Reading order: `sql` (a statement is a value), `db` (the one place that knows two engines), `codec`, then one file a
+//! table.
 
+mod audit;
 mod codebases;
+mod codec;
 mod conversations;
+mod counts;
 mod db;
 mod environments;
+mod error;
 mod inbox;
 mod outbox;
-mod records;
+mod receipts;
+mod reports;
 mod runs;
+mod sessions;
+mod settings;
+mod sql;
 mod web_sessions;
 
 pub use codebases::NewCodebase;
 pub use conversations::NewConversation;
-pub use db::StoreError;
+pub use counts::Unfinished;
 pub use environments::{EnvironmentFilter, Inserted, NewEnvironment};
-pub use inbox::{Accepted, DeliveryEnd, InboxWriter, NewDelivery};
+pub use error::StoreError;
+pub use inbox::{Accepted, DeliveryEnd, DeliveryLine, InboxWriter, NewDelivery};
 pub use outbox::{NewOutgoing, OutgoingEnd};
 pub use runs::{NewRun, RunFilter};
+pub use sessions::NewSession;
+pub use sql::{Statement, statements};
 pub use web_sessions::WebSessions;
 
-use db::{Db, sql};
+use codec::FromRow;
+use db::Db;
+use error::corrupt;
+use std::{fmt, sync::Arc};
 
-/// The database. A cheap handle.
+/// The store. A cheap handle; all clones are one.
 #[derive(Clone)]
 pub struct Store {
-    db: Db,
-}
-
-/// Rows that are not yet at their end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unfinished {
-    pub deliveries: i64,
-    pub runs: i64,
-    pub outgoing: i64,
-}
-
-impl Unfinished {
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+    db: Arc<Db>,
 }
 
 impl Store {
-    /// `sqlite://<path>` (made when missing, readable by its owner only) or `postgres://…`.
+    /// Opens `sqlite://<path>` or `postgres://…`. Changes no table: see [`Store::migrate`].
     pub async fn open(url: &str) -> Result<Self, StoreError> {
-        Ok(Self { db: Db::open(url).await? })
+        Ok(Self { db: Arc::new(Db::open(url).await?) })
     }
 
-    /// Brings the schema up to date, under a lock. Refuses a schema from a newer version of this program.
+    /// Brings the tables up to date, under a lock. Refuses a schema that is newer than this program.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        self.db.migrate().await
+        self.db.migrate(None).await
     }
 
+    /// Like [`Store::migrate`], but only up to `version`.
+    pub async fn migrate_to(&self, version: i64) -> Result<(), StoreError> {
+        self.db.migrate(Some(version)).await
+    }
+
+    /// The schema versions this program knows, oldest first.
+    pub fn schema_versions() -> Vec<i64> {
+        db::versions()
+    }
+
+    /// Whether the database answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.db.fetch_one(sql("SELECT count(*) AS rows FROM settings")).await.map(drop)
+        self.db.fetch_one::<Answer>(sql::sql!("SELECT count(*) AS answer FROM settings")).await.map(drop)
     }
 
-    /// How much is waiting or under way.
-    pub async fn unfinished(&self) -> Result<Unfinished, StoreError> {
-        let row = self
-            .db
-            .fetch_one(sql("SELECT (SELECT count(*) FROM inbox WHERE state IN ('received', 'claimed')) AS deliveries,
-                        (SELECT count(*) FROM runs WHERE state IN ('queued', 'preparing', 'running', 'delivering')) AS runs,
-                        (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending')) AS outgoing"))
-            .await?;
-        Ok(Unfinished { deliveries: row.int("deliveries")?, runs: row.int("runs")?, outgoing: row.int("outgoing")? })
+    /// Has the database prepare every statement of this program and answers with those it does not understand, each as
+    /// `file:line: why`.
+    pub async fn check_statements(&self) -> Vec<String> {
+        let mut misunderstood = Vec::new();
+        for statement in sql::statements() {
+            if let Err(error) = self.db.prepare(statement.text).await {
+                misunderstood.push(format!("{}:{}: {error}", statement.file, statement.line));
+            }
+        }
+        misunderstood
     }
 
-    /// Whether every statement of `texts` is one the engine accepts; the first refusal is returned. For tests and doctor.
-    pub async fn check_statements(&self, texts: &[&'static str]) -> Result<(), StoreError> {
-        self.db.prepare_all(texts).await
+    /// Finishes what is under way and closes all connections; every later call fails.
+    pub async fn close(&self) {
+        self.db.close().await;
     }
+}
 
-    /// Tables with their columns, sorted: `table.column`.
-    pub async fn schema(&self) -> Result<Vec<String>, StoreError> {
-        self.db.columns().await
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+/// A row with one number, `answer`.
+struct Answer(i64);
+
+impl FromRow for Answer {
+    fn from_row(row: &db::Row) -> Result<Self, StoreError> {
+        row.get("answer").map(Answer)
     }
 }

@@ -105,6 +105,18 @@ pub struct PendingRemoval {
     pub proof: String,
 }
 
+/// The agent's own memory for a conversation in an environment, resumable by the id the agent gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentSession {
+    pub id: SessionId,
+    pub conversation: ConversationId,
+    pub environment: EnvironmentId,
+    /// Name of the agent it belongs to; another agent cannot resume it.
+    pub agent: String,
+    pub external_id: String,
+    pub opened_at: Timestamp,
+}
+
 /// One execution of the agent for one message in one environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {

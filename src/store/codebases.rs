@@ -1,119 +1,136 @@
-//! Codebases, known by GitHub's id; names change and are reused.
+//! Table `codebases`. A repository is known by GitHub's id; its name is only what it is called at the moment.
 
-use super::{
-    Store, StoreError,
-    db::{Row, sql},
-};
+use super::codec::FromRow;
+use super::db::{Row, Tx};
+use super::sql::{new_id, sql};
+use super::{Answer, Store, StoreError};
 use crate::model::*;
-use uuid::Uuid;
 
-/// What a payload or an answer of GitHub says about a repository.
-#[derive(Clone, Debug)]
+/// A repository as an event or GitHub's answer describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCodebase {
     pub github_id: RepositoryId,
     pub installation: InstallationId,
     pub name: RepoName,
-    /// `None` leaves what is known as it is.
+    /// `None`: not said, keep what is known.
     pub default_branch: Option<BranchName>,
 }
 
-fn codebase(row: &Row) -> Result<Codebase, StoreError> {
-    Ok(Codebase {
-        id: CodebaseId(row.id("id")?),
-        github_id: RepositoryId(row.int("github_id")?),
-        installation: InstallationId(row.int("installation_id")?),
-        name: row.parse("name")?,
-        default_branch: row.try_into("default_branch")?,
-        repository_dir: row.text("repository_dir")?,
-        connected: row.bool("connected")?,
-        created_at: row.time("created_at")?,
-        updated_at: row.time("updated_at")?,
-    })
+impl FromRow for Codebase {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(Codebase {
+            id: row.get("id")?,
+            github_id: row.get("github_id")?,
+            installation: row.get("installation_id")?,
+            name: row.get("name")?,
+            repository_dir: row.get("repository_dir")?,
+            default_branch: row.maybe("default_branch")?,
+            connected: row.get("connected")?,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
+        })
+    }
 }
 
 impl Store {
-    /// Inserts the repository or takes over its present name, installation and default branch. Where its canonical
-    /// repository lies is chosen once and stays, whatever it is called later.
+    /// Makes or renews the row of a repository. Another repository that still goes by this name lost it to this one and is
+    /// disconnected: names are given away on GitHub, ids are not.
     pub async fn upsert_codebase(&self, new: NewCodebase, now: Timestamp) -> Result<Codebase, StoreError> {
-        let known = self
-            .db
-            .fetch_optional(
-                sql("UPDATE codebases SET installation_id = $1, name = $2, default_branch = coalesce($3, default_branch),
-                        connected = $4, updated_at = $5 WHERE github_id = $6 RETURNING *")
-                    .int(new.installation.0)
-                    .text(new.name.to_string())
-                    .text_opt(new.default_branch.clone())
-                    .bool(true)
-                    .time(now)
-                    .int(new.github_id.0),
+        if let Some(known) = self.find_codebase_by_github(new.github_id).await?
+            && says_nothing_new(&known, &new)
+        {
+            return Ok(known);
+        }
+        let mut tx = self.db.begin().await?;
+        tx.execute(
+            sql!(
+                "UPDATE codebases SET connected = false, updated_at = $1
+                 WHERE lower(name) = lower($2) AND github_id <> $3 AND connected"
+            )
+            .bind(now)
+            .bind(&new.name)
+            .bind(new.github_id),
+        )
+        .await?;
+        let directory = free_directory(&mut tx, &new).await?;
+        let codebase = tx
+            .fetch_one(
+                sql!(
+                    "INSERT INTO codebases (id, github_id, installation_id, name, repository_dir, default_branch, connected,
+                                            created_at, updated_at)
+                     VALUES ($1, $2, $3, $4, $5, $6, true, $7, $7)
+                     ON CONFLICT (github_id) DO UPDATE SET
+                         installation_id = excluded.installation_id, name = excluded.name, connected = true,
+                         default_branch = coalesce(excluded.default_branch, codebases.default_branch),
+                         updated_at = excluded.updated_at
+                     RETURNING *"
+                )
+                .bind(new_id::<CodebaseId>())
+                .bind(new.github_id)
+                .bind(new.installation)
+                .bind(&new.name)
+                .bind(directory)
+                .bind(&new.default_branch)
+                .bind(now),
             )
             .await?;
-        if let Some(row) = known {
-            return codebase(&row);
-        }
-        let plain = format!("{}.git", new.name);
-        let numbered = format!("{}-{}.git", new.name, new.github_id);
-        // The plain place may belong to a repository that had this name before.
-        for place in [plain, numbered] {
-            let inserted = self
-                .db
-                .fetch_optional(
-                    sql("INSERT INTO codebases (id, github_id, installation_id, name, default_branch, repository_dir,
-                            connected, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
-                            ON CONFLICT DO NOTHING RETURNING *")
-                    .id(Uuid::now_v7())
-                    .int(new.github_id.0)
-                    .int(new.installation.0)
-                    .text(new.name.to_string())
-                    .text_opt(new.default_branch.clone())
-                    .text(place)
-                    .bool(true)
-                    .time(now),
-                )
-                .await?;
-            if let Some(row) = inserted {
-                return codebase(&row);
-            }
-            if let Some(codebase) = self.find_codebase_by_github(new.github_id).await? {
-                return Ok(codebase);
-            }
-        }
-        Err(StoreError::Conflict)
+        tx.commit().await?;
+        Ok(codebase)
     }
 
     pub async fn load_codebase(&self, id: CodebaseId) -> Result<Option<Codebase>, StoreError> {
-        let row = self.db.fetch_optional(sql("SELECT * FROM codebases WHERE id = $1").id(id.0)).await?;
-        row.as_ref().map(codebase).transpose()
+        self.db.fetch_optional(sql!("SELECT * FROM codebases WHERE id = $1").bind(id)).await
+    }
+
+    /// By name, in whatever case. Where several had the name, the one that has it now.
+    pub async fn find_codebase(&self, name: &RepoName) -> Result<Option<Codebase>, StoreError> {
+        let sql = sql!(
+            "SELECT * FROM codebases WHERE lower(name) = lower($1) ORDER BY connected DESC, updated_at DESC LIMIT 1"
+        );
+        self.db.fetch_optional(sql.bind(name)).await
     }
 
     pub async fn find_codebase_by_github(&self, id: RepositoryId) -> Result<Option<Codebase>, StoreError> {
-        let row = self.db.fetch_optional(sql("SELECT * FROM codebases WHERE github_id = $1").int(id.0)).await?;
-        row.as_ref().map(codebase).transpose()
+        self.db.fetch_optional(sql!("SELECT * FROM codebases WHERE github_id = $1").bind(id)).await
     }
 
-    /// By its present name, ignoring case; the latest one when a name was reused.
-    pub async fn find_codebase(&self, name: &RepoName) -> Result<Option<Codebase>, StoreError> {
-        let row = self
-            .db
-            .fetch_optional(
-                sql("SELECT * FROM codebases WHERE lower(name) = lower($1) ORDER BY updated_at DESC LIMIT 1")
-                    .text(name.to_string()),
-            )
-            .await?;
-        row.as_ref().map(codebase).transpose()
-    }
-
+    /// All of them, by name.
     pub async fn list_codebases(&self) -> Result<Vec<Codebase>, StoreError> {
-        self.db.fetch_all(sql("SELECT * FROM codebases ORDER BY name")).await?.iter().map(codebase).collect()
+        self.db.fetch_all(sql!("SELECT * FROM codebases ORDER BY lower(name), id")).await
     }
 
+    /// Access was given or taken away. A repository whose name went to another one stays disconnected until something is
+    /// heard of it under its new name.
     pub async fn set_codebase_connected(
         &self,
         id: CodebaseId,
         connected: bool,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let statement = sql("UPDATE codebases SET connected = $1, updated_at = $2 WHERE id = $3");
-        self.db.execute(statement.bool(connected).time(now).id(id.0)).await.map(drop)
+        let sql = sql!(
+            "UPDATE codebases SET connected = $2, updated_at = $3
+             WHERE id = $1 AND connected <> $2
+               AND NOT EXISTS (SELECT 1 FROM codebases AS other
+                               WHERE lower(other.name) = lower(codebases.name) AND other.connected
+                                 AND other.id <> codebases.id)"
+        );
+        self.db.execute(sql.bind(id).bind(connected).bind(now)).await.map(drop)
     }
+}
+
+fn says_nothing_new(known: &Codebase, new: &NewCodebase) -> bool {
+    known.connected
+        && known.name == new.name
+        && known.installation == new.installation
+        && (new.default_branch.is_none() || known.default_branch == new.default_branch)
+}
+
+/// Used for a first sight only: the place of a known repository never changes.
+async fn free_directory(tx: &mut Tx, new: &NewCodebase) -> Result<String, StoreError> {
+    let plain = format!("{}.git", new.name);
+    let sql =
+        sql!("SELECT count(*) AS answer FROM codebases WHERE lower(repository_dir) = lower($1) AND github_id <> $2");
+    let taken: Answer = tx.fetch_one(sql.bind(&plain).bind(new.github_id)).await?;
+    // `~` is in no repository's name, so that this cannot be another one's plain directory.
+    Ok(if taken.0 == 0 { plain } else { format!("{}~{}.git", new.name, new.github_id) })
 }

@@ -1,14 +1,13 @@
-//! Conversations: one row for each thread, with the environment it points to.
+//! Table `conversations`: one row a thread, with the environment it points to.
 
-use super::{
-    Store, StoreError,
-    db::{Row, sql},
-};
+use super::codec::FromRow;
+use super::db::Row;
+use super::sql::{new_id, sql};
+use super::{Store, StoreError};
 use crate::model::*;
-use uuid::Uuid;
 
-/// A thread somebody wrote in.
-#[derive(Clone, Debug)]
+/// A thread as an event describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewConversation {
     pub platform: PlatformKind,
     pub codebase: CodebaseId,
@@ -17,63 +16,72 @@ pub struct NewConversation {
     pub title: String,
 }
 
-fn conversation(row: &Row) -> Result<Conversation, StoreError> {
-    Ok(Conversation {
-        id: ConversationId(row.id("id")?),
-        platform: row.parse("platform")?,
-        codebase: CodebaseId(row.id("codebase_id")?),
-        kind: row.parse("kind")?,
-        number: ThreadNumber(row.int("number")?),
-        title: row.text("title")?,
-        state: row.parse("state")?,
-        merged_head: row.try_into("merged_head")?,
-        environment: row.id_opt("environment_id")?.map(EnvironmentId),
-        created_at: row.time("created_at")?,
-        updated_at: row.time("updated_at")?,
-    })
+impl FromRow for Conversation {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(Conversation {
+            id: row.get("id")?,
+            platform: row.get("platform")?,
+            codebase: row.get("codebase_id")?,
+            kind: row.get("kind")?,
+            number: row.get("number")?,
+            title: row.get("title")?,
+            state: row.get("state")?,
+            merged_head: row.maybe("merged_head")?,
+            environment: row.maybe("environment_id")?,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
+        })
+    }
 }
 
 impl Store {
+    /// Makes the row of a thread, open and without an environment, or renews its title and kind.
     pub async fn upsert_conversation(&self, new: NewConversation, now: Timestamp) -> Result<Conversation, StoreError> {
-        let row = self
+        let known: Option<Conversation> = self
             .db
-            .fetch_one(
-                sql("INSERT INTO conversations (id, platform, codebase_id, kind, number, title, state, created_at, updated_at)
-                        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
-                        ON CONFLICT (platform, codebase_id, number) DO UPDATE SET kind = excluded.kind,
-                            title = CASE WHEN excluded.title = '' THEN conversations.title ELSE excluded.title END,
-                            updated_at = excluded.updated_at
-                        RETURNING *")
-                    .id(Uuid::now_v7())
-                    .text(new.platform.as_str())
-                    .id(new.codebase.0)
-                    .text(new.kind.as_str())
-                    .int(new.number.0)
-                    .text(new.title)
-                    .text(ThreadState::Open.as_str())
-                    .time(now),
+            .fetch_optional(
+                sql!("SELECT * FROM conversations WHERE platform = $1 AND codebase_id = $2 AND number = $3")
+                    .bind(new.platform)
+                    .bind(new.codebase)
+                    .bind(new.number),
             )
             .await?;
-        conversation(&row)
+        if let Some(known) = known.filter(|known| known.title == new.title && known.kind == new.kind) {
+            return Ok(known);
+        }
+        self.db
+            .fetch_one(
+                sql!(
+                    "INSERT INTO conversations (id, platform, codebase_id, kind, number, title, state, created_at, updated_at)
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
+                     ON CONFLICT (platform, codebase_id, number) DO UPDATE SET
+                         title = excluded.title, kind = excluded.kind, updated_at = excluded.updated_at
+                     RETURNING *"
+                )
+                .bind(new_id::<ConversationId>())
+                .bind(new.platform)
+                .bind(new.codebase)
+                .bind(new.kind)
+                .bind(new.number)
+                .bind(&new.title)
+                .bind(ThreadState::Open)
+                .bind(now),
+            )
+            .await
     }
 
     pub async fn load_conversation(&self, id: ConversationId) -> Result<Option<Conversation>, StoreError> {
-        let row = self.db.fetch_optional(sql("SELECT * FROM conversations WHERE id = $1").id(id.0)).await?;
-        row.as_ref().map(conversation).transpose()
+        self.db.fetch_optional(sql!("SELECT * FROM conversations WHERE id = $1").bind(id)).await
     }
 
+    /// GitHub's thread with this number.
     pub async fn find_conversation(
         &self,
         codebase: CodebaseId,
         number: ThreadNumber,
     ) -> Result<Option<Conversation>, StoreError> {
-        let row = self
-            .db
-            .fetch_optional(
-                sql("SELECT * FROM conversations WHERE codebase_id = $1 AND number = $2").id(codebase.0).int(number.0),
-            )
-            .await?;
-        row.as_ref().map(conversation).transpose()
+        let sql = sql!("SELECT * FROM conversations WHERE platform = $1 AND codebase_id = $2 AND number = $3");
+        self.db.fetch_optional(sql.bind(PlatformKind::Github).bind(codebase).bind(number)).await
     }
 
     pub async fn set_conversation_environment(
@@ -82,11 +90,8 @@ impl Store {
         environment: Option<EnvironmentId>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let statement = sql("UPDATE conversations SET environment_id = $1, updated_at = $2 WHERE id = $3")
-            .id_opt(environment.map(|id| id.0))
-            .time(now)
-            .id(id.0);
-        self.db.execute(statement).await.map(drop)
+        let sql = sql!("UPDATE conversations SET environment_id = $2, updated_at = $3 WHERE id = $1");
+        self.db.execute(sql.bind(id).bind(environment).bind(now)).await.map(drop)
     }
 
     pub async fn set_conversation_state(
@@ -96,24 +101,19 @@ impl Store {
         merged_head: Option<CommitSha>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let statement = sql("UPDATE conversations SET state = $1, merged_head = $2, updated_at = $3 WHERE id = $4")
-            .text(state.as_str())
-            .text_opt(merged_head)
-            .time(now)
-            .id(id.0);
-        self.db.execute(statement).await.map(drop)
+        let sql = sql!("UPDATE conversations SET state = $2, merged_head = $3, updated_at = $4 WHERE id = $1");
+        self.db.execute(sql.bind(id).bind(state).bind(merged_head).bind(now)).await.map(drop)
     }
 
-    /// The conversations that point to an environment.
+    /// The threads that point to an environment, oldest first.
     pub async fn conversations_of(&self, environment: EnvironmentId) -> Result<Vec<Conversation>, StoreError> {
-        let statement = sql("SELECT * FROM conversations WHERE environment_id = $1 ORDER BY number").id(environment.0);
-        self.db.fetch_all(statement).await?.iter().map(conversation).collect()
+        let sql = sql!("SELECT * FROM conversations WHERE environment_id = $1 ORDER BY id");
+        self.db.fetch_all(sql.bind(environment)).await
     }
 
-    /// Closed threads that have not let go of their environment.
+    /// Threads that are over and still point to an environment: what a crash between the two may leave.
     pub async fn closed_conversations_with_environment(&self) -> Result<Vec<Conversation>, StoreError> {
-        let statement =
-            sql("SELECT * FROM conversations WHERE environment_id IS NOT NULL AND state <> 'open' ORDER BY id");
-        self.db.fetch_all(statement).await?.iter().map(conversation).collect()
+        let sql = sql!("SELECT * FROM conversations WHERE environment_id IS NOT NULL AND state <> $1 ORDER BY id");
+        self.db.fetch_all(sql.bind(ThreadState::Open)).await
     }
 }

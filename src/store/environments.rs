@@ -1,15 +1,14 @@
-//! Environments. At most one live row for a work, a branch and a path; every change states the version it read.
+//! Table `isolation_environments`. Rows are never deleted: a destroyed one is history and holds no key.
 
-use super::{
-    Store, StoreError,
-    db::{Row, sql},
-};
+use super::codec::FromRow;
+use super::db::{Row, Tx};
+use super::sql::{new_id, sql};
+use super::{Answer, Store, StoreError};
 use crate::model::*;
 use std::path::PathBuf;
-use uuid::Uuid;
 
-/// A row to be inserted in state `creating`, before git runs.
-#[derive(Clone, Debug)]
+/// What an environment is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEnvironment {
     pub codebase: CodebaseId,
     pub work: Work,
@@ -20,49 +19,54 @@ pub struct NewEnvironment {
     pub metadata: EnvironmentMetadata,
 }
 
+/// What became of the wish for a new environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inserted {
+    /// A row in state `creating`.
     Created(Environment),
-    /// A live row of the same work.
+    /// This work has a live environment already.
     Exists(Environment),
-    /// A live row of other work has the branch or the path.
+    /// Other work lives on this branch or at this path.
     BranchTaken(Environment),
     LimitReached {
         live: u32,
     },
 }
 
-/// What a page of environments shows.
-#[derive(Clone, Debug, Default)]
+/// Which environments a page wants to see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvironmentFilter {
     pub codebase: Option<CodebaseId>,
     pub live_only: bool,
-    /// Part of the branch or of the work's id, any case; empty matches all.
+    /// Part of a branch or of the work's name, in whatever case; empty for all.
     pub search: String,
 }
 
-fn environment(row: &Row) -> Result<Environment, StoreError> {
-    Ok(Environment {
-        id: EnvironmentId(row.id("id")?),
-        codebase: CodebaseId(row.id("codebase_id")?),
-        work: Work { kind: row.parse("workflow_type")?, id: row.text("workflow_id")? },
-        branch: row.try_into("branch")?.ok_or_else(|| super::db::corrupt("branch", "missing"))?,
-        path: PathBuf::from(row.text("path")?),
-        state: row.parse("state")?,
-        base: row.try_into("base_branch")?,
-        start: row.try_into("start_sha")?,
-        pinned: row.bool("pinned")?,
-        provider: row.text("provider")?,
-        metadata: row.json("metadata")?,
-        version: row.int("version")?,
-        created_at: row.time("created_at")?,
-        last_activity_at: row.time("last_activity_at")?,
-        destroyed_at: row.time_opt("destroyed_at")?,
-    })
+impl FromRow for Environment {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(Environment {
+            id: row.get("id")?,
+            codebase: row.get("codebase_id")?,
+            work: Work { kind: row.get("workflow_type")?, id: row.get("workflow_id")? },
+            branch: row.get("branch")?,
+            path: row.get("path")?,
+            state: row.get("state")?,
+            base: row.maybe("base_branch")?,
+            start: row.maybe("start_commit")?,
+            pinned: row.get("pinned")?,
+            provider: row.get("provider")?,
+            metadata: row.get_json("metadata")?,
+            version: row.get("version")?,
+            created_at: row.get("created_at")?,
+            last_activity_at: row.get("last_activity_at")?,
+            destroyed_at: row.maybe("destroyed_at")?,
+        })
+    }
 }
 
 impl Store {
-    /// Inserts the journal row of a new environment, unless one is there or the codebase is full; all in one transaction.
+    /// Inserts an environment in state `creating` unless one lives already or `limit` live ones are there. Checks and
+    /// insertion are one transaction, and transactions of one codebase follow each other.
     pub async fn insert_environment(
         &self,
         new: NewEnvironment,
@@ -70,71 +74,18 @@ impl Store {
         now: Timestamp,
     ) -> Result<Inserted, StoreError> {
         let mut tx = self.db.begin().await?;
-        // Locks the codebase's row, so that the count below holds until the commit on both engines.
-        tx.execute(sql("UPDATE codebases SET updated_at = updated_at WHERE id = $1").id(new.codebase.0)).await?;
-        let same = tx
-            .fetch_optional(
-                sql("SELECT * FROM isolation_environments WHERE codebase_id = $1 AND workflow_type = $2
-                        AND workflow_id = $3 AND state <> 'destroyed'")
-                .id(new.codebase.0)
-                .text(new.work.kind.as_str())
-                .text(&new.work.id),
-            )
-            .await?;
-        if let Some(row) = same {
-            return environment(&row).map(Inserted::Exists);
-        }
-        let path = new.path.to_string_lossy().into_owned();
-        let taken = tx
-            .fetch_optional(
-                sql("SELECT * FROM isolation_environments WHERE ((codebase_id = $1 AND branch = $2) OR path = $3)
-                        AND state <> 'destroyed' LIMIT 1")
-                .id(new.codebase.0)
-                .text(new.branch.as_str())
-                .text(&path),
-            )
-            .await?;
-        if let Some(row) = taken {
-            return environment(&row).map(Inserted::BranchTaken);
-        }
-        let count = sql("SELECT count(*) AS live FROM isolation_environments WHERE codebase_id = $1
-                AND state <> 'destroyed'");
-        let live = match tx.fetch_optional(count.id(new.codebase.0)).await? {
-            Some(row) => row.int("live")?,
-            None => 0,
+        // The codebase's row is the gate: whoever changes it first, even to what it was, goes first.
+        tx.execute(sql!("UPDATE codebases SET connected = connected WHERE id = $1").bind(new.codebase)).await?;
+        let outcome = match in_the_way(&mut tx, &new, limit).await? {
+            Some(outcome) => outcome,
+            None => Inserted::Created(insert(&mut tx, &new, now).await?),
         };
-        if live >= limit.into() {
-            return Ok(Inserted::LimitReached { live: live.try_into().unwrap_or(u32::MAX) });
-        }
-        let row = tx
-            .fetch_optional(
-                sql("INSERT INTO isolation_environments (id, codebase_id, workflow_type, workflow_id, branch, path, state,
-                        base_branch, pinned, provider, metadata, version, created_at, last_activity_at)
-                        VALUES ($1, $2, $3, $4, $5, $6, 'creating', $7, $8, $9, $10, $11, $12, $12) RETURNING *")
-                    .id(Uuid::now_v7())
-                    .id(new.codebase.0)
-                    .text(new.work.kind.as_str())
-                    .text(&new.work.id)
-                    .text(new.branch.as_str())
-                    .text(path)
-                    .text_opt(new.base.clone())
-                    .bool(false)
-                    .text(&new.provider)
-                    .json(&new.metadata)
-                    .int(1)
-                    .time(now),
-            )
-            .await?;
         tx.commit().await?;
-        match row {
-            Some(row) => environment(&row).map(Inserted::Created),
-            None => Err(StoreError::Conflict),
-        }
+        Ok(outcome)
     }
 
     pub async fn load_environment(&self, id: EnvironmentId) -> Result<Option<Environment>, StoreError> {
-        let row = self.db.fetch_optional(sql("SELECT * FROM isolation_environments WHERE id = $1").id(id.0)).await?;
-        row.as_ref().map(environment).transpose()
+        self.db.fetch_optional(sql!("SELECT * FROM isolation_environments WHERE id = $1").bind(id)).await
     }
 
     pub async fn find_live_environment(
@@ -142,116 +93,165 @@ impl Store {
         codebase: CodebaseId,
         work: &Work,
     ) -> Result<Option<Environment>, StoreError> {
-        let row = self
-            .db
-            .fetch_optional(
-                sql("SELECT * FROM isolation_environments WHERE codebase_id = $1 AND workflow_type = $2
-                        AND workflow_id = $3 AND state <> 'destroyed'")
-                .id(codebase.0)
-                .text(work.kind.as_str())
-                .text(&work.id),
-            )
-            .await?;
-        row.as_ref().map(environment).transpose()
+        let sql = sql!(
+            "SELECT * FROM isolation_environments
+             WHERE codebase_id = $1 AND workflow_type = $2 AND workflow_id = $3 AND state <> 'destroyed'"
+        );
+        self.db.fetch_optional(sql.bind(codebase).bind(work.kind).bind(&work.id)).await
     }
 
-    /// Oldest first; of all codebases when none is named.
+    /// Live environments, of one codebase or of all, oldest first.
     pub async fn live_environments(&self, codebase: Option<CodebaseId>) -> Result<Vec<Environment>, StoreError> {
-        let statement = sql("SELECT * FROM isolation_environments WHERE state <> 'destroyed'
-                AND ($1 = FALSE OR codebase_id = $2) ORDER BY id");
-        let statement = statement.bool(codebase.is_some()).id_opt(codebase.map(|id| id.0));
-        self.db.fetch_all(statement).await?.iter().map(environment).collect()
+        let sql = sql!(
+            "SELECT * FROM isolation_environments
+             WHERE state <> 'destroyed' AND ($1 OR codebase_id = $2) ORDER BY id"
+        );
+        self.db.fetch_all(sql.bind(codebase.is_none()).bind(codebase)).await
     }
 
-    /// Newest first.
+    /// One page of environments, newest first.
     pub async fn list_environments(
         &self,
         filter: &EnvironmentFilter,
         limit: u32,
         offset: u32,
     ) -> Result<Vec<Environment>, StoreError> {
-        let pattern: String = filter.search.to_lowercase().chars().filter(|c| !matches!(c, '%' | '_')).collect();
-        let statement = sql("SELECT * FROM isolation_environments WHERE ($1 = FALSE OR codebase_id = $2)
-                AND ($3 = FALSE OR state <> 'destroyed') AND (lower(branch) LIKE $4 OR workflow_id LIKE $4)
-                ORDER BY id DESC LIMIT $5 OFFSET $6")
-        .bool(filter.codebase.is_some())
-        .id_opt(filter.codebase.map(|id| id.0))
-        .bool(filter.live_only)
-        .text(format!("%{pattern}%"))
-        .int(limit.into())
-        .int(offset.into());
-        self.db.fetch_all(statement).await?.iter().map(environment).collect()
+        let search = filter.search.trim();
+        let sql = sql!(
+            "SELECT * FROM isolation_environments
+             WHERE ($1 OR codebase_id = $2) AND ($3 OR state <> 'destroyed')
+               AND ($4 OR lower(branch) LIKE $5 ESCAPE '!'
+                       OR lower(workflow_type || '-' || workflow_id) LIKE $5 ESCAPE '!')
+             ORDER BY id DESC LIMIT $6 OFFSET $7"
+        );
+        let sql = sql
+            .bind(filter.codebase.is_none())
+            .bind(filter.codebase)
+            .bind(!filter.live_only)
+            .bind(search.is_empty())
+            .bind(contains(search))
+            .bind(i64::from(limit))
+            .bind(i64::from(offset));
+        self.db.fetch_all(sql).await
     }
 
-    /// Writes a changed copy; [`StoreError::Stale`] when the row moved on since it was read.
-    pub async fn update_environment(&self, changed: &Environment) -> Result<Environment, StoreError> {
-        let row = self
-            .db
-            .fetch_optional(
-                sql("UPDATE isolation_environments SET state = $1, base_branch = $2, start_sha = $3, pinned = $4,
-                        metadata = $5, version = version + 1 WHERE id = $6 AND version = $7 RETURNING *")
-                .text(changed.state.as_str())
-                .text_opt(changed.base.clone())
-                .text_opt(changed.start.clone())
-                .bool(changed.pinned)
-                .json(&changed.metadata)
-                .id(changed.id.0)
-                .int(changed.version),
-            )
-            .await?;
-        row.as_ref().map(environment).transpose()?.ok_or(StoreError::Stale)
+    /// Writes a changed copy back, if nobody wrote since it was read. Destroying has its own way:
+    /// [`Store::destroy_environment`].
+    pub async fn update_environment(&self, environment: &Environment) -> Result<Environment, StoreError> {
+        let sql = sql!(
+            "UPDATE isolation_environments SET
+                 branch = $3, path = $4, state = $5, base_branch = $6, start_commit = $7, pinned = $8, metadata = $9,
+                 version = version + 1
+             WHERE id = $1 AND version = $2 AND state <> 'destroyed'
+             RETURNING *"
+        );
+        let sql = sql
+            .bind(environment.id)
+            .bind(environment.version)
+            .bind(&environment.branch)
+            .bind(&environment.path)
+            .bind(environment.state)
+            .bind(&environment.base)
+            .bind(&environment.start)
+            .bind(environment.pinned)
+            .bind_json(&environment.metadata)?;
+        self.db.fetch_optional(sql).await?.ok_or_else(|| moved_on(environment))
     }
 
-    /// Marks it destroyed, writes the receipt and clears every reference to it, in one transaction.
+    /// Ends an environment in one transaction: the row, its receipt, the references of conversations and the agents'
+    /// sessions. Refused when somebody wrote since it was read.
     pub async fn destroy_environment(
         &self,
-        gone: &Environment,
+        environment: &Environment,
         receipt: Option<(Trigger, ReceiptDetails)>,
         now: Timestamp,
     ) -> Result<Environment, StoreError> {
         let mut tx = self.db.begin().await?;
-        let row = tx
-            .fetch_optional(
-                sql("UPDATE isolation_environments SET state = 'destroyed', destroyed_at = $1, version = version + 1
-                        WHERE id = $2 AND version = $3 RETURNING *")
-                .time(now)
-                .id(gone.id.0)
-                .int(gone.version),
-            )
-            .await?;
-        let destroyed = environment(&row.ok_or(StoreError::Stale)?)?;
-        tx.execute(
-            sql("UPDATE conversations SET environment_id = NULL, updated_at = $1 WHERE environment_id = $2")
-                .time(now)
-                .id(gone.id.0),
-        )
-        .await?;
+        let sql = sql!(
+            "UPDATE isolation_environments SET state = $3, destroyed_at = $4, version = version + 1
+             WHERE id = $1 AND version = $2 AND state <> 'destroyed'
+             RETURNING *"
+        );
+        let sql = sql.bind(environment.id).bind(environment.version).bind(EnvironmentState::Destroyed).bind(now);
+        let destroyed = tx.fetch_optional(sql).await?.ok_or_else(|| moved_on(environment))?;
         if let Some((trigger, details)) = receipt {
-            tx.execute(
-                sql("INSERT INTO receipts (id, environment_id, trigger_kind, details, created_at)
-                        VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING")
-                .id(Uuid::now_v7())
-                .id(gone.id.0)
-                .text(trigger.as_str())
-                .json(&details)
-                .time(now),
-            )
-            .await?;
+            super::receipts::insert(&mut tx, environment.id, trigger, &details, now).await?;
         }
+        let sql = sql!("UPDATE conversations SET environment_id = NULL, updated_at = $2 WHERE environment_id = $1");
+        tx.execute(sql.bind(environment.id).bind(now)).await?;
+        super::sessions::close_all_of(&mut tx, environment.id, now).await?;
         tx.commit().await?;
         Ok(destroyed)
     }
 
-    /// Somebody wrote or a run ended: the only thing that counts as activity.
+    /// Something happened in it. Changes no version: writers of other facts are not disturbed.
     pub async fn touch_environment(&self, id: EnvironmentId, now: Timestamp) -> Result<(), StoreError> {
-        let statement = sql("UPDATE isolation_environments SET last_activity_at = $1 WHERE id = $2");
-        self.db.execute(statement.time(now).id(id.0)).await.map(drop)
+        let sql = sql!(
+            "UPDATE isolation_environments SET last_activity_at = $2
+             WHERE id = $1 AND last_activity_at < $2 AND state <> 'destroyed'"
+        );
+        self.db.execute(sql.bind(id).bind(now)).await.map(drop)
     }
+}
 
-    /// How many environments are in each state.
-    pub async fn environment_counts(&self) -> Result<Vec<(EnvironmentState, i64)>, StoreError> {
-        let statement = sql("SELECT state, count(*) AS rows FROM isolation_environments GROUP BY state");
-        let rows = self.db.fetch_all(statement).await?;
-        rows.iter().map(|row| Ok((row.parse("state")?, row.int("rows")?))).collect()
+async fn in_the_way(tx: &mut Tx, new: &NewEnvironment, limit: u32) -> Result<Option<Inserted>, StoreError> {
+    let sql = sql!(
+        "SELECT * FROM isolation_environments
+         WHERE codebase_id = $1 AND workflow_type = $2 AND workflow_id = $3 AND state <> 'destroyed'"
+    );
+    if let Some(same) = tx.fetch_optional(sql.bind(new.codebase).bind(new.work.kind).bind(&new.work.id)).await? {
+        return Ok(Some(Inserted::Exists(same)));
     }
+    let sql = sql!(
+        "SELECT * FROM isolation_environments
+         WHERE ((codebase_id = $1 AND branch = $2) OR path = $3) AND state <> 'destroyed' ORDER BY id LIMIT 1"
+    );
+    if let Some(other) = tx.fetch_optional(sql.bind(new.codebase).bind(&new.branch).bind(&new.path)).await? {
+        return Ok(Some(Inserted::BranchTaken(other)));
+    }
+    let sql =
+        sql!("SELECT count(*) AS answer FROM isolation_environments WHERE codebase_id = $1 AND state <> 'destroyed'");
+    let live: Answer = tx.fetch_one(sql.bind(new.codebase)).await?;
+    Ok((live.0 >= i64::from(limit)).then(|| Inserted::LimitReached { live: live.0.try_into().unwrap_or(u32::MAX) }))
+}
+
+async fn insert(tx: &mut Tx, new: &NewEnvironment, now: Timestamp) -> Result<Environment, StoreError> {
+    let sql = sql!(
+        "INSERT INTO isolation_environments
+             (id, codebase_id, workflow_type, workflow_id, branch, path, state, base_branch, pinned, provider, metadata,
+              version, created_at, last_activity_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $12)
+         RETURNING *"
+    );
+    let sql = sql
+        .bind(new_id::<EnvironmentId>())
+        .bind(new.codebase)
+        .bind(new.work.kind)
+        .bind(&new.work.id)
+        .bind(&new.branch)
+        .bind(&new.path)
+        .bind(EnvironmentState::Creating)
+        .bind(&new.base)
+        .bind(false)
+        .bind(&new.provider)
+        .bind_json(&new.metadata)?
+        .bind(now);
+    tx.fetch_one(sql).await
+}
+
+fn moved_on(environment: &Environment) -> StoreError {
+    StoreError::Conflict(format!("environment {}", environment.work))
+}
+
+/// A `LIKE` pattern for texts that contain `part`, with `!` as escape.
+fn contains(part: &str) -> String {
+    let mut pattern = String::from("%");
+    for c in part.to_lowercase().chars() {
+        if matches!(c, '!' | '%' | '_') {
+            pattern.push('!');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    pattern
 }

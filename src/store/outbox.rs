@@ -1,16 +1,15 @@
-//! The outbox: what is to be true on a platform. Writing to a key again replaces what is wanted; a row that changes while
-//! it is being sent is sent once more.
+//! Table `outbox`: what is to be made true on a platform. A row holds the wanted state under a key; wanting something else
+//! replaces it and raises the version. One row of a codebase is sent at a time, the oldest that is due first.
 
-use super::{
-    Store, StoreError,
-    db::{Row, Sql, sql},
-};
+use super::codec::FromRow;
+use super::db::{Row, Tx};
+use super::sql::{Sql, new_id, sql};
+use super::{Answer, Store, StoreError};
 use crate::model::*;
 use std::time::Duration;
-use uuid::Uuid;
 
-/// What is to be said or done.
-#[derive(Clone, Debug)]
+/// Something to be made true.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewOutgoing {
     pub key: String,
     pub codebase: CodebaseId,
@@ -22,7 +21,6 @@ pub struct NewOutgoing {
 /// How sending ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutgoingEnd {
-    /// With the id of what stands for it, when there is one.
     Sent {
         remote_id: Option<i64>,
     },
@@ -30,130 +28,191 @@ pub enum OutgoingEnd {
         error: String,
         at: Timestamp,
     },
+    /// For good, until something else is wanted under its key.
     Failed(String),
 }
 
-fn outbox_row(row: &Row) -> Result<OutboxRow, StoreError> {
-    Ok(OutboxRow {
-        id: OutboxId(row.id("id")?),
-        key: row.text("key")?,
-        codebase: CodebaseId(row.id("codebase_id")?),
-        conversation: row.id_opt("conversation_id")?.map(ConversationId),
-        outgoing: row.json("outgoing")?,
-        version: row.int("version")?,
-        sent_version: row.int("sent_version")?,
-        remote_id: row.int_opt("remote_id")?,
-        state: row.parse("state")?,
-        attempts: row.int("attempts")?,
-        last_error: row.text_opt("last_error")?,
-        not_before: row.time("not_before")?,
-        created_at: row.time("created_at")?,
-        updated_at: row.time("updated_at")?,
-    })
+impl FromRow for OutboxRow {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(OutboxRow {
+            id: row.get("id")?,
+            key: row.get("key")?,
+            codebase: row.get("codebase_id")?,
+            conversation: row.maybe("conversation_id")?,
+            outgoing: row.get_json("outgoing")?,
+            version: row.get("version")?,
+            sent_version: row.get("sent_version")?,
+            remote_id: row.maybe("remote_id")?,
+            state: row.get("state")?,
+            attempts: row.get("attempts")?,
+            last_error: row.maybe("last_error")?,
+            not_before: row.get("not_before")?,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
+        })
+    }
 }
 
-/// Inserts, or replaces what is wanted; the same wish again changes nothing.
-pub(super) fn upsert(new: &NewOutgoing, now: Timestamp) -> Sql {
-    sql("INSERT INTO outbox (id, key, codebase_id, conversation_id, outgoing, version, sent_version, state, attempts,
-            not_before, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, 'pending', $7, $8, $9, $9)
-            ON CONFLICT (key) DO UPDATE SET outgoing = excluded.outgoing, version = outbox.version + 1,
-                state = CASE WHEN outbox.state = 'sending' THEN outbox.state ELSE 'pending' END,
-                attempts = CASE WHEN outbox.state IN ('sent', 'failed') THEN 0 ELSE outbox.attempts END,
-                not_before = CASE WHEN outbox.state = 'pending' AND outbox.not_before > excluded.not_before
-                    THEN outbox.not_before ELSE excluded.not_before END,
-                updated_at = excluded.updated_at
-            WHERE outbox.outgoing <> excluded.outgoing RETURNING id")
-    .id(Uuid::now_v7())
-    .text(&new.key)
-    .id(new.codebase.0)
-    .id_opt(new.conversation.map(|id| id.0))
-    .json(&new.outgoing)
-    .int(1)
-    .int(0)
-    .time(new.not_before)
-    .time(now)
+/// The oldest row that is due (`$1` is now) of a codebase that has none under way. A row whose sender's lease ended is due
+/// again, and is what its codebase has under way.
+macro_rules! next_outgoing {
+    () => {
+        "SELECT id FROM outbox AS next
+         WHERE ((state = 'pending' AND not_before <= $1) OR (state = 'sending' AND lease_until <= $1))
+           AND NOT EXISTS (SELECT 1 FROM outbox AS other
+                           WHERE other.codebase_id = next.codebase_id AND other.state = 'sending'
+                             AND other.id <> next.id)
+         ORDER BY id LIMIT 1"
+    };
 }
 
 impl Store {
-    pub async fn enqueue(&self, new: NewOutgoing, now: Timestamp) -> Result<(), StoreError> {
-        self.db.fetch_optional(upsert(&new, now)).await.map(drop)
+    /// Wants `new.outgoing` under `new.key`. The same wish again changes nothing; another one replaces it.
+    pub async fn enqueue(&self, new: NewOutgoing, now: Timestamp) -> Result<OutboxRow, StoreError> {
+        match self.db.fetch_optional(upsert(&new, now)?).await? {
+            Some(row) => Ok(row),
+            None => self.db.fetch_one(sql!("SELECT * FROM outbox WHERE key = $1").bind(&new.key)).await,
+        }
     }
 
-    /// The next row that is due. Within a codebase rows go one at a time, oldest first; one that waits for a later
-    /// moment lets others pass. The try is counted before anything is sent.
+    /// Takes the next row for `owner` until `now + lease`. The attempt is on disk before anything is sent.
     pub async fn claim_outgoing(
         &self,
         owner: &str,
         now: Timestamp,
         lease: Duration,
     ) -> Result<Option<OutboxRow>, StoreError> {
-        let row = self
-            .db
-            .fetch_optional(
-                sql("UPDATE outbox SET state = 'sending', owner = $1, lease_until = $2, attempts = attempts + 1
-                        WHERE (state = 'pending' OR (state = 'sending' AND lease_until < $3)) AND id = (
-                            SELECT o.id FROM outbox o
-                            WHERE (o.state = 'pending' AND o.not_before <= $3
-                                OR o.state = 'sending' AND o.lease_until < $3)
-                            AND NOT EXISTS (SELECT 1 FROM outbox s WHERE s.codebase_id = o.codebase_id AND s.id <> o.id
-                                AND s.state = 'sending' AND s.lease_until >= $3)
-                            ORDER BY o.id LIMIT 1)
-                        RETURNING *")
-                .text(owner)
-                .time(now.plus(lease))
-                .time(now),
-            )
-            .await?;
-        row.as_ref().map(outbox_row).transpose()
+        while self.outgoing_is_due(now).await? {
+            let claim = sql!(concat!(
+                "UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_owner = $2, lease_until = $3,
+                                   updated_at = $1
+                 WHERE id = (",
+                next_outgoing!(),
+                ") AND (state = 'pending' OR (state = 'sending' AND lease_until <= $1)) RETURNING *"
+            ));
+            match self.db.fetch_optional(claim.bind(now).bind(owner).bind(now.plus(lease))).await {
+                Ok(Some(row)) => return Ok(Some(row)),
+                Ok(None) => {}
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
-    /// Writes how sending ended, when the row is still this sender's.
+    /// Looking first keeps idle workers away from the writing connection; losing a race means that another one won.
+    async fn outgoing_is_due(&self, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = sql!(concat!("SELECT count(*) AS answer FROM (", next_outgoing!(), ") AS due"));
+        let due: Answer = self.db.fetch_one(sql.bind(now)).await?;
+        Ok(due.0 > 0)
+    }
+
+    /// Writes down how sending ended; false when the claim was lost. A row that something else is wanted of by now stays
+    /// pending, whatever became of the older wish.
     pub async fn finish_outgoing(
         &self,
-        sent: &OutboxRow,
+        row: &OutboxRow,
         owner: &str,
         end: OutgoingEnd,
         now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let (state, remote_id, error, not_before) = match end {
-            OutgoingEnd::Sent { remote_id } => (OutboxState::Sent, remote_id, None, now),
-            OutgoingEnd::Retry { error, at } => (OutboxState::Pending, None, Some(error), at),
-            OutgoingEnd::Failed(error) => (OutboxState::Failed, None, Some(error), now),
+    ) -> Result<bool, StoreError> {
+        // Attempts start again after success, and what was sent once is not sent again under the same version.
+        let sql = match end {
+            OutgoingEnd::Sent { remote_id } => sql!(
+                "UPDATE outbox SET state = CASE WHEN version = $4 THEN 'sent' ELSE 'pending' END, sent_version = $4,
+                                   remote_id = coalesce($6, remote_id), attempts = 0, last_error = NULL,
+                                   lease_owner = NULL, lease_until = NULL, updated_at = $5
+                 WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND sent_version < $4 AND state = 'sending'"
+            )
+            .bind(row.id)
+            .bind(owner)
+            .bind(row.attempts)
+            .bind(row.version)
+            .bind(now)
+            .bind(remote_id),
+            OutgoingEnd::Retry { error, at } => sql!(
+                "UPDATE outbox SET state = 'pending', last_error = $6, not_before = $7,
+                                   lease_owner = NULL, lease_until = NULL, updated_at = $5
+                 WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND sent_version < $4 AND state = 'sending'"
+            )
+            .bind(row.id)
+            .bind(owner)
+            .bind(row.attempts)
+            .bind(row.version)
+            .bind(now)
+            .bind(error)
+            .bind(at),
+            OutgoingEnd::Failed(error) => sql!(
+                "UPDATE outbox SET state = CASE WHEN version = $4 THEN 'failed' ELSE 'pending' END, last_error = $6,
+                                   lease_owner = NULL, lease_until = NULL, updated_at = $5
+                 WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND sent_version < $4 AND state = 'sending'"
+            )
+            .bind(row.id)
+            .bind(owner)
+            .bind(row.attempts)
+            .bind(row.version)
+            .bind(now)
+            .bind(error),
         };
-        let version = if state == OutboxState::Sent { sent.version } else { sent.sent_version };
-        // A wish that changed while it was on its way goes out once more.
-        let statement = sql("UPDATE outbox SET state = CASE WHEN version <> $1 THEN 'pending' ELSE $2 END,
-                attempts = CASE WHEN $2 = 'sent' THEN 0 ELSE attempts END,
-                remote_id = coalesce($3, remote_id), last_error = $4, not_before = $5, sent_version = $6, owner = NULL,
-                lease_until = NULL, updated_at = $7 WHERE id = $8 AND owner = $9 AND state = 'sending'")
-        .int(sent.version)
-        .text(state.as_str())
-        .int_opt(remote_id)
-        .text_opt(error)
-        .time(not_before)
-        .int(version)
-        .time(now)
-        .id(sent.id.0)
-        .text(owner);
-        self.db.execute(statement).await.map(drop)
-    }
-
-    /// After a start of this node: none of its senders is alive. What was under way may have had its effect; the count of
-    /// tries says so.
-    pub async fn release_outgoing_of(&self, owner: &str, now: Timestamp) -> Result<u64, StoreError> {
-        let statement = sql("UPDATE outbox SET state = 'pending', owner = NULL, lease_until = NULL, not_before = $1
-                WHERE state = 'sending' AND owner = $2");
-        self.db.execute(statement.time(now).text(owner)).await
+        Ok(self.db.execute(sql).await? > 0)
     }
 
     pub async fn load_outgoing_by_key(&self, key: &str) -> Result<Option<OutboxRow>, StoreError> {
-        let row = self.db.fetch_optional(sql("SELECT * FROM outbox WHERE key = $1").text(key)).await?;
-        row.as_ref().map(outbox_row).transpose()
+        self.db.fetch_optional(sql!("SELECT * FROM outbox WHERE key = $1").bind(key)).await
     }
 
-    /// Newest first.
-    pub async fn list_outgoing(&self, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
-        let statement = sql("SELECT * FROM outbox ORDER BY id DESC LIMIT $1");
-        self.db.fetch_all(statement.int(limit.into())).await?.iter().map(outbox_row).collect()
+    /// All rows an owner that is known to be gone was sending are due again.
+    pub async fn release_outgoing_of(&self, owner: &str, now: Timestamp) -> Result<u64, StoreError> {
+        let sql = sql!(
+            "UPDATE outbox SET state = 'pending', lease_owner = NULL, lease_until = NULL, updated_at = $2
+             WHERE state = 'sending' AND lease_owner = $1"
+        );
+        self.db.execute(sql.bind(owner).bind(now)).await
     }
+
+    /// Pending or being sent.
+    pub async fn count_outgoing_waiting(&self) -> Result<u64, StoreError> {
+        let sql = sql!("SELECT count(*) AS answer FROM outbox WHERE state IN ('pending', 'sending')");
+        let waiting: Answer = self.db.fetch_one(sql).await?;
+        Ok(waiting.0.try_into().unwrap_or_default())
+    }
+
+    /// The newest ones first.
+    pub async fn list_outgoing(&self, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
+        self.db.fetch_all(sql!("SELECT * FROM outbox ORDER BY id DESC LIMIT $1").bind(i64::from(limit))).await
+    }
+}
+
+/// Within a transaction that also writes what the message is about.
+pub(super) async fn enqueue_in(tx: &mut Tx, new: &NewOutgoing, now: Timestamp) -> Result<(), StoreError> {
+    tx.fetch_optional::<OutboxRow>(upsert(new, now)?).await.map(drop)
+}
+
+/// Answers with the row, or with none when the same was wanted already. While an older wish is being sent its row stays
+/// with the sender, who puts it back; a row that GitHub asked to hold back is held back. One that was given up starts
+/// over, but not as if it had never been tried.
+fn upsert(new: &NewOutgoing, now: Timestamp) -> Result<Sql, StoreError> {
+    let sql = sql!(
+        "INSERT INTO outbox (id, key, codebase_id, conversation_id, outgoing, version, sent_version, state, attempts,
+                             not_before, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, 1, 0, 'pending', 0, $6, $7, $7)
+         ON CONFLICT (key) DO UPDATE SET
+             outgoing = excluded.outgoing,
+             version = outbox.version + 1,
+             attempts = CASE WHEN outbox.state = 'failed' THEN 1 ELSE outbox.attempts END,
+             state = CASE WHEN outbox.state = 'sending' THEN 'sending' ELSE 'pending' END,
+             not_before = CASE WHEN outbox.not_before > excluded.not_before AND outbox.state IN ('pending', 'sending')
+                               THEN outbox.not_before ELSE excluded.not_before END,
+             updated_at = excluded.updated_at
+         WHERE outbox.outgoing <> excluded.outgoing
+         RETURNING *"
+    );
+    Ok(sql
+        .bind(new_id::<OutboxId>())
+        .bind(&new.key)
+        .bind(new.codebase)
+        .bind(new.conversation)
+        .bind_json(&new.outgoing)?
+        .bind(new.not_before)
+        .bind(now))
 }

@@ -11,6 +11,7 @@ mod github;
 mod isolation;
 mod isolation_crash;
 mod standin;
+mod store;
 mod stories;
 mod structure;
 mod support;

@@ -1,3 +1,4 @@
-//! What several test rooms share.
+//! What several rooms' tests share.
 
+pub mod postgres;
 pub mod world;

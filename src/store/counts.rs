@@ -1,0 +1,59 @@
+//! Numbers about the tables, for pages, metrics and for knowing that nothing is left to do.
+
+use super::codec::{Column, FromRow};
+use super::db::Row;
+use super::sql::sql;
+use super::{Store, StoreError};
+use crate::model::{EnvironmentState, InboxState, RunState};
+
+/// How many rows are not over yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    pub deliveries: i64,
+    pub runs: i64,
+    pub outgoing: i64,
+}
+
+impl Unfinished {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl FromRow for Unfinished {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(Unfinished { deliveries: row.get("deliveries")?, runs: row.get("runs")?, outgoing: row.get("outgoing")? })
+    }
+}
+
+/// A state, and how many rows are in it.
+impl<S: Column> FromRow for (S, i64) {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok((row.get("state")?, row.get("how_many")?))
+    }
+}
+
+impl Store {
+    pub async fn unfinished(&self) -> Result<Unfinished, StoreError> {
+        let sql = sql!(
+            "SELECT (SELECT count(*) FROM inbox WHERE state IN ('received', 'claimed')) AS deliveries,
+                    (SELECT count(*) FROM runs WHERE state IN ('queued', 'preparing', 'running', 'delivering')) AS runs,
+                    (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending')) AS outgoing"
+        );
+        self.db.fetch_one(sql).await
+    }
+
+    /// States without a row are left out.
+    pub async fn run_counts(&self) -> Result<Vec<(RunState, i64)>, StoreError> {
+        self.db.fetch_all(sql!("SELECT state, count(*) AS how_many FROM runs GROUP BY state ORDER BY state")).await
+    }
+
+    pub async fn environment_counts(&self) -> Result<Vec<(EnvironmentState, i64)>, StoreError> {
+        let sql = sql!("SELECT state, count(*) AS how_many FROM isolation_environments GROUP BY state ORDER BY state");
+        self.db.fetch_all(sql).await
+    }
+
+    pub async fn delivery_counts(&self) -> Result<Vec<(InboxState, i64)>, StoreError> {
+        self.db.fetch_all(sql!("SELECT state, count(*) AS how_many FROM inbox GROUP BY state ORDER BY state")).await
+    }
+}

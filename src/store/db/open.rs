@@ -1,0 +1,103 @@
+//! From a URL to an open database, and from any known schema to the newest.
+
+use super::super::StoreError;
+use super::{Db, failure::explain};
+use sqlx::{
+    Connection, PgConnection,
+    migrate::{MigrateError, Migrator},
+    postgres::{PgConnectOptions, PgPoolOptions},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, time::Duration};
+
+static SQLITE: Migrator = sqlx::migrate!("migrations/sqlite");
+static POSTGRES: Migrator = sqlx::migrate!("migrations/postgres");
+
+/// How long a statement waits for a connection or a lock before it gives up with [`StoreError::Busy`].
+const PATIENCE: Duration = Duration::from_secs(10);
+const SQLITE_READERS: u32 = 4;
+const POSTGRES_CONNECTIONS: u32 = 8;
+
+impl Db {
+    /// Opens what the URL names. A file is created (readable by its owner only), its directory is not.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        if let Some(path) = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")) {
+            return open_sqlite(Path::new(path)).await;
+        }
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            return open_postgres(url).await;
+        }
+        Err(StoreError::Url("it names no engine this program knows".to_owned()))
+    }
+
+    /// Runs the migrations that are missing, up to `last` when given. Two processes at once do it one after the other.
+    pub async fn migrate(&self, last: Option<i64>) -> Result<(), StoreError> {
+        let last = last.unwrap_or(i64::MAX);
+        match self {
+            Db::Sqlite { write, .. } => {
+                // The engine has no advisory lock; a transaction around all of them is one, and makes them one step.
+                let mut tx = write.begin_with("BEGIN IMMEDIATE").await.map_err(explain)?;
+                SQLITE.run_to(last, &mut *tx).await.map_err(explain_migration)?;
+                tx.commit().await.map_err(explain)
+            }
+            Db::Postgres(pool) => {
+                // A connection of its own: the advisory lock ends with it, however this ends.
+                let mut connection = PgConnection::connect_with(&pool.connect_options()).await.map_err(explain)?;
+                POSTGRES.run_to(last, &mut connection).await.map_err(explain_migration)?;
+                connection.close().await.map_err(explain)
+            }
+        }
+    }
+}
+
+/// The versions this program knows, oldest first.
+pub(in crate::store) fn versions() -> Vec<i64> {
+    SQLITE.iter().map(|migration| migration.version).collect()
+}
+
+fn explain_migration(error: MigrateError) -> StoreError {
+    let known = versions().last().copied().unwrap_or_default();
+    match error {
+        MigrateError::VersionMissing(found) if found > known => StoreError::NewerSchema { found, known },
+        MigrateError::Execute(error) => explain(error),
+        error => StoreError::Migration(error.to_string()),
+    }
+}
+
+async fn open_sqlite(path: &Path) -> Result<Db, StoreError> {
+    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
+        return Err(StoreError::Url("a database that is kept needs a path".to_owned()));
+    }
+    make_private_file(path).map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
+    let options = SqliteConnectOptions::new().filename(path).busy_timeout(PATIENCE).foreign_keys(true);
+    // The write-ahead log is this database's mode from here on; readers take it as they find it.
+    let writer = options.clone().journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
+    let write = SqlitePoolOptions::new()
+        .max_connections(1)
+        .min_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .acquire_timeout(PATIENCE)
+        .connect_with(writer)
+        .await
+        .map_err(explain)?;
+    let read = SqlitePoolOptions::new()
+        .max_connections(SQLITE_READERS)
+        .acquire_timeout(PATIENCE)
+        .connect_lazy_with(options.read_only(true));
+    Ok(Db::Sqlite { read, write })
+}
+
+async fn open_postgres(url: &str) -> Result<Db, StoreError> {
+    let options = PgConnectOptions::from_str(url).map_err(|error| StoreError::Url(error.to_string()))?;
+    // The pool would try for as long as it is patient, and then not say why.
+    let first = PgConnection::connect_with(&options).await.map_err(explain)?;
+    first.close().await.map_err(explain)?;
+    let pool = PgPoolOptions::new().max_connections(POSTGRES_CONNECTIONS).acquire_timeout(PATIENCE);
+    Ok(Db::Postgres(pool.connect_lazy_with(options)))
+}
+
+/// The engine gives its side files the permissions of this one.
+fn make_private_file(path: &Path) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).map(drop)
+}

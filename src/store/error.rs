@@ -1,0 +1,59 @@
+//! What can go wrong between this program and its database, in sentences for people.
+
+/// Why the store could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    #[error("DATABASE_URL is not usable: {0}. Expected sqlite://<path> or postgres://<user>@<host>/<database>")]
+    Url(String),
+    #[error(
+        "the database cannot be reached ({0}). Nothing that was stored is lost; the step is repeated when it is back"
+    )]
+    Unavailable(String),
+    #[error("the database is busy and did not get to this in time. Nothing is lost; the step can be repeated")]
+    Busy,
+    #[error(
+        "the database's disk is full. Nothing that was stored is lost; free some space, then the step can be repeated"
+    )]
+    DiskFull,
+    #[error(
+        "the database was made by a newer Treewarden (schema {found}; this one knows up to {known}). \
+         Nothing was changed. Start the newer version, or restore a backup made before the upgrade"
+    )]
+    NewerSchema { found: i64, known: i64 },
+    #[error("the database could not be brought up to date: {0}. What was there before is unchanged")]
+    Migration(String),
+    #[error("the database holds something unreadable in {what}: {why}. It is left as it is")]
+    Corrupt { what: String, why: String },
+    /// Another writer was first, or a live row already stands where this one would.
+    #[error("this was changed by someone else in the meantime ({0}). Nothing was overwritten; look again and repeat")]
+    Conflict(String),
+    #[error("more deliveries arrive than can be stored. This one was not taken; it has to be sent again")]
+    Full,
+    #[error("the database refused: {0}")]
+    Failed(String),
+}
+
+impl StoreError {
+    /// The same step may succeed later without anybody changing anything.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            StoreError::Unavailable(_) | StoreError::Busy | StoreError::DiskFull | StoreError::Full => true,
+            StoreError::Url(_)
+            | StoreError::NewerSchema { .. }
+            | StoreError::Migration(_)
+            | StoreError::Corrupt { .. }
+            | StoreError::Conflict(_)
+            | StoreError::Failed(_) => false,
+        }
+    }
+
+    /// The world moved on: read again and decide again.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, StoreError::Conflict(_))
+    }
+}
+
+/// A column that does not hold what it should.
+pub(super) fn corrupt(what: &str, why: impl ToString) -> StoreError {
+    StoreError::Corrupt { what: format!("column {what}"), why: why.to_string() }
+}

@@ -1,0 +1,161 @@
+//! Accepting deliveries: one task writes, and whatever waits when it looks goes into one transaction. A flush to the disk
+//! costs the same for one row as for a hundred, so that the queue gets shorter the faster deliveries come.
+
+use super::super::codec::FromRow;
+use super::super::db::{Row, Tx};
+use super::super::sql::{new_id, sql};
+use super::super::{Store, StoreError};
+use super::body;
+use crate::model::{InboxId, InboxState, Timestamp};
+use tokio::sync::{mpsc, oneshot};
+
+/// Deliveries in one transaction at most.
+const GROUP: usize = 256;
+/// Deliveries that may wait for the writer; more are turned away.
+const WAITING: usize = 1024;
+
+/// A delivery whose signature was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewDelivery {
+    /// `X-GitHub-Delivery`.
+    pub guid: String,
+    /// `X-GitHub-Event`.
+    pub event: String,
+    pub conversation_key: Option<String>,
+    pub body: Vec<u8>,
+    /// SHA-256 of the signed body: what makes it the same delivery, whatever its headers say.
+    pub body_key: String,
+    /// Why nothing is to be done about it; it is stored as ignored.
+    pub ignored_because: Option<String>,
+    pub at: Timestamp,
+}
+
+/// What became of a delivery. Either way it is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// It waits to be handled (or was stored as ignored).
+    New(InboxId),
+    /// It was here before.
+    Duplicate,
+}
+
+/// Hands deliveries to the writing task, which ends with the last of these.
+#[derive(Clone)]
+pub struct InboxWriter {
+    queue: mpsc::Sender<Waiting>,
+}
+
+struct Waiting {
+    delivery: NewDelivery,
+    packed: Vec<u8>,
+    answer: oneshot::Sender<Result<Accepted, StoreError>>,
+}
+
+impl Store {
+    /// Starts a writing task. One for a process is enough: more would only split the groups.
+    pub fn inbox_writer(&self) -> InboxWriter {
+        let (queue, waiting) = mpsc::channel(WAITING);
+        tokio::spawn(write_groups(self.clone(), waiting));
+        InboxWriter { queue }
+    }
+
+    /// One transaction for the whole group.
+    async fn store_group(&self, group: &[Waiting]) -> Result<Vec<Accepted>, StoreError> {
+        let mut tx = self.db.begin().await?;
+        let mut accepted = Vec::with_capacity(group.len());
+        for waiting in group {
+            accepted.push(store_one(&mut tx, &waiting.delivery, &waiting.packed).await?);
+        }
+        tx.commit().await?;
+        Ok(accepted)
+    }
+}
+
+impl InboxWriter {
+    /// Returns when the delivery is on disk, or says that it is not.
+    pub async fn accept(&self, mut delivery: NewDelivery) -> Result<Accepted, StoreError> {
+        let packed = body::pack(std::mem::take(&mut delivery.body)).await?;
+        let (answer, answered) = oneshot::channel();
+        self.queue.try_send(Waiting { delivery, packed, answer }).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => StoreError::Full,
+            mpsc::error::TrySendError::Closed(_) => writer_gone(),
+        })?;
+        answered.await.map_err(|_| writer_gone())?
+    }
+}
+
+fn writer_gone() -> StoreError {
+    StoreError::Unavailable("its writing task has ended".to_owned())
+}
+
+async fn write_groups(store: Store, mut queue: mpsc::Receiver<Waiting>) {
+    let mut group = Vec::with_capacity(GROUP);
+    while queue.recv_many(&mut group, GROUP).await > 0 {
+        match store.store_group(&group).await {
+            Ok(accepted) => {
+                for (waiting, accepted) in group.drain(..).zip(accepted) {
+                    // Who asked may have hung up; the delivery is stored all the same.
+                    let _ = waiting.answer.send(Ok(accepted));
+                }
+            }
+            Err(error) if group.len() == 1 || error.is_transient() => {
+                for waiting in group.drain(..) {
+                    let _ = waiting.answer.send(Err(error.clone()));
+                }
+            }
+            // One that cannot be stored must not take the others with it.
+            Err(_) => {
+                for waiting in group.drain(..) {
+                    let outcome = store.store_group(std::slice::from_ref(&waiting)).await;
+                    let _ = waiting.answer.send(outcome.map(|accepted| accepted[0]));
+                }
+            }
+        }
+    }
+}
+
+/// The row that was written.
+struct Written(InboxId);
+
+impl FromRow for Written {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        row.get("id").map(Written)
+    }
+}
+
+async fn store_one(tx: &mut Tx, delivery: &NewDelivery, packed: &[u8]) -> Result<Accepted, StoreError> {
+    let state = if delivery.ignored_because.is_some() { InboxState::Ignored } else { InboxState::Received };
+    let insert = sql!(
+        "INSERT INTO inbox (id, guid, event, conversation_key, body, body_key, state, reason, attempts, not_before,
+                            received_at, finished_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11)
+         ON CONFLICT DO NOTHING
+         RETURNING id"
+    );
+    let insert = insert
+        .bind(new_id::<InboxId>())
+        .bind(&delivery.guid)
+        .bind(&delivery.event)
+        .bind(&delivery.conversation_key)
+        .bind(packed.to_vec())
+        .bind(&delivery.body_key)
+        .bind(state)
+        .bind(&delivery.ignored_because)
+        .bind(0_i64)
+        .bind(delivery.at)
+        .bind(delivery.ignored_because.as_ref().map(|_| delivery.at));
+    if let Some(Written(id)) = tx.fetch_optional(insert).await? {
+        return Ok(Accepted::New(id));
+    }
+    // Known. Sending a failed one again is how a person asks for another try.
+    let again = sql!(
+        "UPDATE inbox SET state = 'received', not_before = $4, finished_at = NULL
+         WHERE (guid = $1 OR (body_key = $2 AND event = $3)) AND state = 'failed'
+         RETURNING id"
+    );
+    let again = again.bind(&delivery.guid).bind(&delivery.body_key).bind(&delivery.event).bind(delivery.at);
+    Ok(match tx.fetch_optional(again).await? {
+        Some(Written(id)) => Accepted::New(id),
+        None => Accepted::Duplicate,
+    })
+}

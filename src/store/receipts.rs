@@ -1,0 +1,44 @@
+//! Table `receipts`: the proof of each removal, at most one for an environment. Written together with the removal.
+
+use super::codec::FromRow;
+use super::db::{Row, Tx};
+use super::sql::{new_id, sql};
+use super::{Store, StoreError};
+use crate::model::*;
+
+impl FromRow for Receipt {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(Receipt {
+            id: row.get("id")?,
+            environment: row.get("environment_id")?,
+            trigger: row.get("trigger_kind")?,
+            details: row.get_json("details")?,
+            created_at: row.get("created_at")?,
+        })
+    }
+}
+
+impl Store {
+    pub async fn receipt_of(&self, environment: EnvironmentId) -> Result<Option<Receipt>, StoreError> {
+        self.db.fetch_optional(sql!("SELECT * FROM receipts WHERE environment_id = $1").bind(environment)).await
+    }
+
+    /// The newest ones first.
+    pub async fn list_receipts(&self, limit: u32) -> Result<Vec<Receipt>, StoreError> {
+        self.db.fetch_all(sql!("SELECT * FROM receipts ORDER BY id DESC LIMIT $1").bind(i64::from(limit))).await
+    }
+}
+
+pub(super) async fn insert(
+    tx: &mut Tx,
+    environment: EnvironmentId,
+    trigger: Trigger,
+    details: &ReceiptDetails,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = sql!(
+        "INSERT INTO receipts (id, environment_id, trigger_kind, details, created_at) VALUES ($1, $2, $3, $4, $5)"
+    );
+    let sql = sql.bind(new_id::<ReceiptId>()).bind(environment).bind(trigger).bind_json(details)?.bind(now);
+    tx.execute(sql).await.map(drop)
+}

@@ -1,0 +1,46 @@
+//! Table `cleanup_reports`: what each pass of the cleanup service found and did.
+
+use super::codec::FromRow;
+use super::db::Row;
+use super::sql::sql;
+use super::{Store, StoreError};
+use crate::model::*;
+
+impl FromRow for CleanupReport {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(CleanupReport {
+            id: row.get("id")?,
+            trigger: row.get("trigger_kind")?,
+            dry_run: row.get("dry_run")?,
+            lines: row.get_json("lines")?,
+            started_at: row.get("started_at")?,
+            ended_at: row.get("ended_at")?,
+        })
+    }
+}
+
+impl Store {
+    pub async fn insert_report(&self, report: &CleanupReport) -> Result<(), StoreError> {
+        let sql = sql!(
+            "INSERT INTO cleanup_reports (id, trigger_kind, dry_run, lines, started_at, ended_at)
+             VALUES ($1, $2, $3, $4, $5, $6)"
+        );
+        let sql = sql
+            .bind(report.id)
+            .bind(report.trigger)
+            .bind(report.dry_run)
+            .bind_json(&report.lines)?
+            .bind(report.started_at)
+            .bind(report.ended_at);
+        self.db.execute(sql).await.map(drop)
+    }
+
+    pub async fn load_report(&self, id: ReportId) -> Result<Option<CleanupReport>, StoreError> {
+        self.db.fetch_optional(sql!("SELECT * FROM cleanup_reports WHERE id = $1").bind(id)).await
+    }
+
+    /// The newest ones first.
+    pub async fn list_reports(&self, limit: u32) -> Result<Vec<CleanupReport>, StoreError> {
+        self.db.fetch_all(sql!("SELECT * FROM cleanup_reports ORDER BY id DESC LIMIT $1").bind(i64::from(limit))).await
+    }
+}

@@ -1,0 +1,72 @@
+//! Asking runs to stop. A queued run is over at once; one at work is told with its next heartbeat.
+
+use super::super::codec::FromRow;
+use super::super::db::Row;
+use super::super::sql::sql;
+use super::super::{Store, StoreError};
+use crate::model::*;
+
+/// What a run that never began says about itself.
+const BEFORE_IT_BEGAN: &str = "Stopped before it began.";
+
+struct Asked(RunId);
+
+impl FromRow for Asked {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        row.get("id").map(Asked)
+    }
+}
+
+impl Store {
+    /// Answers with the runs of a conversation that were not over.
+    pub async fn request_cancel_of_conversation(
+        &self,
+        conversation: ConversationId,
+        now: Timestamp,
+    ) -> Result<Vec<RunId>, StoreError> {
+        let sql = sql!(
+            "UPDATE runs SET cancel_requested = true,
+                 reason = CASE WHEN state = 'queued' THEN $3 ELSE reason END,
+                 ended_at = CASE WHEN state = 'queued' THEN $2 ELSE ended_at END,
+                 state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END
+             WHERE conversation_id = $1 AND state IN ('queued', 'preparing', 'running', 'delivering')
+             RETURNING id"
+        );
+        Ok(asked(self.db.fetch_all(sql.bind(conversation).bind(now).bind(BEFORE_IT_BEGAN)).await?))
+    }
+
+    /// Answers with the run, unless it was over.
+    pub async fn request_cancel_of_run(&self, run: RunId, now: Timestamp) -> Result<Vec<RunId>, StoreError> {
+        let sql = sql!(
+            "UPDATE runs SET cancel_requested = true,
+                 reason = CASE WHEN state = 'queued' THEN $3 ELSE reason END,
+                 ended_at = CASE WHEN state = 'queued' THEN $2 ELSE ended_at END,
+                 state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END
+             WHERE id = $1 AND state IN ('queued', 'preparing', 'running', 'delivering')
+             RETURNING id"
+        );
+        Ok(asked(self.db.fetch_all(sql.bind(run).bind(now).bind(BEFORE_IT_BEGAN)).await?))
+    }
+
+    /// The comment was deleted: runs that were to answer it and have not begun are over. One at work goes on.
+    pub async fn cancel_queued_runs_for_source(
+        &self,
+        conversation: ConversationId,
+        comment: CommentId,
+        now: Timestamp,
+    ) -> Result<Vec<RunId>, StoreError> {
+        let sql = sql!(
+            "UPDATE runs SET cancel_requested = true, reason = $4, ended_at = $3, state = 'cancelled'
+             WHERE conversation_id = $1 AND source_comment = $2 AND state = 'queued'
+             RETURNING id"
+        );
+        Ok(asked(self.db.fetch_all(sql.bind(conversation).bind(comment).bind(now).bind(BEFORE_IT_BEGAN)).await?))
+    }
+}
+
+/// Oldest first; an `UPDATE` answers in no order.
+fn asked(rows: Vec<Asked>) -> Vec<RunId> {
+    let mut runs: Vec<RunId> = rows.into_iter().map(|row| row.0).collect();
+    runs.sort();
+    runs
+}

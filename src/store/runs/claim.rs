@@ -1,0 +1,136 @@
+//! Handing runs out under leases, and taking them back from owners that are gone.
+
+use super::super::db::Tx;
+use super::super::settings::pass_gate;
+use super::super::sql::sql;
+use super::super::{Answer, Store, StoreError};
+use crate::model::*;
+use std::time::Duration;
+
+/// Losing this often in a row means that others are at it; the caller comes back soon.
+const TRIES: usize = 8;
+
+/// The run that goes next: `$1` is now, `$2` how many may be at work at once. Interrupted ones (their lease ended while
+/// they prepared or delivered) before queued ones; then of the codebase with the fewest at work; then the oldest. Never one
+/// whose conversation has an older run that is not over, or whose environment has another one at work.
+macro_rules! next_run {
+    () => {
+        "SELECT id FROM runs AS next
+         WHERE (state = 'queued'
+                OR (state IN ('preparing', 'delivering') AND (lease_owner IS NULL OR lease_until <= $1)))
+           AND NOT EXISTS (SELECT 1 FROM runs AS other
+                           WHERE other.conversation_id = next.conversation_id AND other.id < next.id
+                             AND other.state IN ('queued', 'preparing', 'running', 'delivering'))
+           AND NOT EXISTS (SELECT 1 FROM runs AS other
+                           WHERE other.environment_id = next.environment_id AND other.id <> next.id
+                             AND other.state IN ('preparing', 'running', 'delivering'))
+           AND (SELECT count(*) FROM runs AS other
+                WHERE other.state IN ('preparing', 'running', 'delivering') AND other.id <> next.id) < $2
+         ORDER BY CASE WHEN state = 'queued' THEN 1 ELSE 0 END,
+                  (SELECT count(*) FROM runs AS other
+                   WHERE other.codebase_id = next.codebase_id
+                     AND other.state IN ('preparing', 'running', 'delivering')),
+                  id
+         LIMIT 1"
+    };
+}
+
+impl Store {
+    /// Takes the next run for `owner` until `now + lease`, unless `max_live` others are at work. A queued run becomes
+    /// `preparing`; an interrupted one goes on in its stage.
+    pub async fn claim_run(
+        &self,
+        owner: &str,
+        now: Timestamp,
+        lease: Duration,
+        max_live: u32,
+    ) -> Result<Option<Run>, StoreError> {
+        for _ in 0..TRIES {
+            if !self.run_is_due(now, max_live).await? {
+                return Ok(None);
+            }
+            let mut tx = self.db.begin().await?;
+            match claim(&mut tx, owner, now, lease, max_live).await {
+                Ok(Some(run)) => {
+                    tx.commit().await?;
+                    return Ok(Some(run));
+                }
+                Ok(None) => {}
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looking first keeps idle workers away from the writing connection.
+    async fn run_is_due(&self, now: Timestamp, max_live: u32) -> Result<bool, StoreError> {
+        let sql = sql!(concat!("SELECT count(*) AS answer FROM (", next_run!(), ") AS due"));
+        let due: Answer = self.db.fetch_one(sql.bind(now).bind(i64::from(max_live))).await?;
+        Ok(due.0 > 0)
+    }
+
+    /// Keeps a lease until `until` and brings along whether somebody asked the run to stop. `None`: the lease is lost.
+    pub async fn heartbeat_run(&self, run: &Run, owner: &str, until: Timestamp) -> Result<Option<bool>, StoreError> {
+        let sql = sql!(
+            "UPDATE runs SET lease_until = $4
+             WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND state IN ('preparing', 'running', 'delivering')
+             RETURNING *"
+        );
+        let sql = sql.bind(run.id).bind(owner).bind(run.attempts).bind(until);
+        let held: Option<Run> = self.db.fetch_optional(sql).await?;
+        Ok(held.map(|run| run.cancel_requested))
+    }
+
+    /// Puts a run that cannot start now back where it was in the queue, bound to the environment it waits for. False when
+    /// the lease was lost.
+    pub async fn requeue_run(&self, run: &Run, owner: &str, environment: EnvironmentId) -> Result<bool, StoreError> {
+        let sql = sql!(
+            "UPDATE runs SET state = 'queued', environment_id = $4, lease_owner = NULL, lease_until = NULL
+             WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND state = 'preparing'"
+        );
+        Ok(self.db.execute(sql.bind(run.id).bind(owner).bind(run.attempts).bind(environment)).await? > 0)
+    }
+
+    /// Ends all claims an owner had before it was restarted, and answers with their runs. Those that prepared or delivered
+    /// are claimed again by whoever is next. Those whose agent was at work stay with the owner, who ends them with
+    /// [`Store::finish_run`]; until it has, they are answered again.
+    pub async fn release_runs_of(&self, owner: &str) -> Result<Vec<Run>, StoreError> {
+        let sql = sql!(
+            "UPDATE runs SET lease_owner = CASE WHEN state = 'running' THEN lease_owner ELSE NULL END,
+                             attempts = attempts + 1
+             WHERE state IN ('preparing', 'running', 'delivering') AND lease_owner = $1
+             RETURNING *"
+        );
+        self.db.fetch_all(sql.bind(owner)).await
+    }
+
+    /// The same for claims whose lease ended, whoever had them: runs whose agent was at work go to `owner`.
+    pub async fn take_over_expired_runs(&self, owner: &str, now: Timestamp) -> Result<Vec<Run>, StoreError> {
+        let sql = sql!(
+            "UPDATE runs SET lease_owner = CASE WHEN state = 'running' THEN $1 ELSE NULL END, attempts = attempts + 1
+             WHERE state IN ('preparing', 'running', 'delivering') AND lease_owner IS NOT NULL AND lease_until <= $2
+             RETURNING *"
+        );
+        self.db.fetch_all(sql.bind(owner).bind(now)).await
+    }
+}
+
+async fn claim(
+    tx: &mut Tx,
+    owner: &str,
+    now: Timestamp,
+    lease: Duration,
+    max_live: u32,
+) -> Result<Option<Run>, StoreError> {
+    // How many are at work is a fact about all rows: whoever counts must count alone.
+    pass_gate(tx, "claim-run", now).await?;
+    let sql = sql!(concat!(
+        "UPDATE runs SET state = CASE WHEN state = 'queued' THEN 'preparing' ELSE state END, attempts = attempts + 1,
+                         lease_owner = $3, lease_until = $4
+         WHERE id = (",
+        next_run!(),
+        ") AND state IN ('queued', 'preparing', 'delivering') RETURNING *"
+    ));
+    tx.fetch_optional(sql.bind(now).bind(i64::from(max_live)).bind(owner).bind(now.plus(lease))).await
+}

@@ -1,0 +1,41 @@
+//! Table `settings`: small values under a key, JSON each. Also the gates: rows that serialise what must not overlap.
+
+use super::codec::FromRow;
+use super::db::{Row, Tx};
+use super::sql::sql;
+use super::{Store, StoreError};
+use crate::model::Timestamp;
+use serde_json::Value;
+
+struct Setting(Value);
+
+impl FromRow for Setting {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        row.get_json("value").map(Setting)
+    }
+}
+
+impl Store {
+    pub async fn setting(&self, key: &str) -> Result<Option<Value>, StoreError> {
+        let row: Option<Setting> =
+            self.db.fetch_optional(sql!("SELECT value FROM settings WHERE key = $1").bind(key)).await?;
+        Ok(row.map(|row| row.0))
+    }
+
+    pub async fn set_setting(&self, key: &str, value: &Value, now: Timestamp) -> Result<(), StoreError> {
+        let sql = sql!(
+            "INSERT INTO settings (key, value, updated_at) VALUES ($1, $2, $3)
+             ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at"
+        );
+        self.db.execute(sql.bind(key).bind_json(value)?.bind(now)).await.map(drop)
+    }
+}
+
+/// From here to the end of the transaction no other one passes the gate of this name.
+pub(super) async fn pass_gate(tx: &mut Tx, name: &str, now: Timestamp) -> Result<(), StoreError> {
+    let sql = sql!(
+        "INSERT INTO settings (key, value, updated_at) VALUES ($1, $2, $3)
+         ON CONFLICT (key) DO UPDATE SET updated_at = excluded.updated_at"
+    );
+    tx.execute(sql.bind(format!("gate/{name}")).bind_json(&Value::Null)?.bind(now)).await.map(drop)
+}

@@ -1,0 +1,128 @@
+//! The store, on SQLite always and on PostgreSQL where there is one.
+
+mod codebases;
+mod environments;
+mod inbox;
+mod outbox;
+mod records;
+mod runs;
+mod schema;
+
+use crate::support::postgres::Database;
+use std::time::Duration;
+use treewarden::{
+    model::*,
+    store::{
+        Accepted, InboxWriter, Inserted, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewRun, Store,
+    },
+};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+/// Runs a test against an empty, migrated store on each engine.
+async fn on_each_engine(test: impl AsyncFn(Store)) {
+    on_each_url(async |url| {
+        let store = Store::open(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        test(store.clone()).await;
+        store.close().await;
+    })
+    .await;
+}
+
+/// Runs a test against the URL of an empty database on each engine.
+async fn on_each_url(test: impl AsyncFn(String)) {
+    let home = tempfile::tempdir().unwrap();
+    test(format!("sqlite://{}", home.path().join("store.db").display())).await;
+    if let Some(database) = Database::create().await {
+        test(database.url.clone()).await;
+        database.drop().await;
+    }
+}
+
+/// `seconds` after the beginning of these tests' time.
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_unix(1_800_000_000 + seconds)
+}
+
+fn delivery(guid: &str, key: Option<&str>) -> NewDelivery {
+    NewDelivery {
+        guid: guid.to_owned(),
+        event: "issue_comment".to_owned(),
+        conversation_key: key.map(str::to_owned),
+        body: format!("{{\"guid\":\"{guid}\"}}").into_bytes(),
+        body_key: format!("sha-{guid}"),
+        ignored_because: None,
+        at: at(0),
+    }
+}
+
+async fn accept(writer: &InboxWriter, new: NewDelivery) -> InboxId {
+    match writer.accept(new).await.unwrap() {
+        Accepted::New(id) => id,
+        Accepted::Duplicate => panic!("expected a new delivery"),
+    }
+}
+
+async fn codebase(store: &Store, github_id: i64, name: &str) -> Codebase {
+    let new = NewCodebase {
+        github_id: RepositoryId(github_id),
+        installation: InstallationId(7),
+        name: name.parse().unwrap(),
+        default_branch: Some(BranchName::new("main").unwrap()),
+    };
+    store.upsert_codebase(new, at(0)).await.unwrap()
+}
+
+async fn conversation(store: &Store, codebase: &Codebase, number: i64) -> Conversation {
+    let new = NewConversation {
+        platform: PlatformKind::Github,
+        codebase: codebase.id,
+        kind: ThreadKind::Issue,
+        number: ThreadNumber(number),
+        title: format!("Issue {number}"),
+    };
+    store.upsert_conversation(new, at(0)).await.unwrap()
+}
+
+fn issue(number: i64) -> Work {
+    Work { kind: WorkKind::Issue, id: number.to_string() }
+}
+
+fn new_environment(codebase: &Codebase, number: i64) -> NewEnvironment {
+    NewEnvironment {
+        codebase: codebase.id,
+        work: issue(number),
+        branch: BranchName::new(&format!("issue-{number}")).unwrap(),
+        path: format!("/worktrees/{}/issue-{number}", codebase.name).into(),
+        base: Some(BranchName::new("main").unwrap()),
+        provider: "worktree".to_owned(),
+        metadata: EnvironmentMetadata::default(),
+    }
+}
+
+async fn environment(store: &Store, codebase: &Codebase, number: i64) -> Environment {
+    match store.insert_environment(new_environment(codebase, number), 25, at(0)).await.unwrap() {
+        Inserted::Created(environment) => environment,
+        other => panic!("expected a new environment, got {other:?}"),
+    }
+}
+
+/// A queued run that answers comment `comment` of a conversation, asked for by a delivery of its own.
+async fn queued_run(store: &Store, conversation: &Conversation, comment: i64) -> Run {
+    let guid = format!("{}-{comment}", conversation.id);
+    let delivery = accept(&store.inbox_writer(), delivery(&guid, None)).await;
+    let new = NewRun {
+        codebase: conversation.codebase,
+        conversation: conversation.id,
+        delivery,
+        request: RunRequest {
+            requester: Person { id: UserId(1), login: "ada".to_owned(), is_bot: false },
+            text: "add a greeting".to_owned(),
+            source: MessageSource::IssueComment { id: CommentId(comment) },
+            url: "https://github.test/octo/hello/issues/1#c".to_owned(),
+            written_at: None,
+        },
+    };
+    store.insert_run(new, at(0)).await.unwrap()
+}

@@ -1,0 +1,167 @@
+//! Environments: one live row for a piece of work, limits that hold, changes that are fenced.
+
+use super::{at, codebase, conversation, environment, issue, new_environment, on_each_engine};
+use futures::future::join_all;
+use treewarden::{
+    model::*,
+    store::{EnvironmentFilter, Inserted, NewSession},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_same_work_gets_the_same_environment() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let wishes = (0..8).map(|_| {
+            let (store, new) = (store.clone(), new_environment(&app, 5));
+            tokio::spawn(async move { store.insert_environment(new, 25, at(0)).await.unwrap() })
+        });
+        let outcomes: Vec<_> = join_all(wishes).await.into_iter().map(Result::unwrap).collect();
+        let created: Vec<_> = outcomes.iter().filter(|outcome| matches!(outcome, Inserted::Created(_))).collect();
+        assert_eq!(created.len(), 1);
+        let Inserted::Created(made) = created[0] else { unreachable!() };
+        assert_eq!(made.state, EnvironmentState::Creating);
+        assert_eq!(outcomes.iter().filter(|outcome| **outcome == Inserted::Exists(made.clone())).count(), 7);
+        assert_eq!(store.find_live_environment(app.id, &issue(5)).await.unwrap(), Some(made.clone()));
+    })
+    .await;
+}
+
+/// BR-175: two of three used, five more at once. The limit is each codebase's own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_limit_is_never_passed() {
+    on_each_engine(async |store| {
+        for round in 0..5 {
+            let app = codebase(&store, round, &format!("acme/app{round}")).await;
+            for number in [1, 2] {
+                environment(&store, &app, number).await;
+            }
+            let wishes = (10..15).map(|number| {
+                let (store, new) = (store.clone(), new_environment(&app, number));
+                tokio::spawn(async move { store.insert_environment(new, 3, at(0)).await.unwrap() })
+            });
+            let outcomes: Vec<_> = join_all(wishes).await.into_iter().map(Result::unwrap).collect();
+            assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Inserted::Created(_))).count(), 1);
+            assert_eq!(outcomes.iter().filter(|outcome| **outcome == Inserted::LimitReached { live: 3 }).count(), 4);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_branch_and_a_path_belong_to_one_piece_of_work() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let first = environment(&store, &app, 5).await;
+        let mut same_branch = new_environment(&app, 6);
+        same_branch.branch = first.branch.clone();
+        let outcome = store.insert_environment(same_branch, 25, at(0)).await.unwrap();
+        assert_eq!(outcome, Inserted::BranchTaken(first.clone()));
+        let mut same_path = new_environment(&app, 6);
+        same_path.path = first.path.clone();
+        assert_eq!(store.insert_environment(same_path, 25, at(0)).await.unwrap(), Inserted::BranchTaken(first));
+    })
+    .await;
+}
+
+/// BR-167, BR-168: what is over holds no key and is not written again.
+#[tokio::test]
+async fn a_destroyed_environment_is_succeeded_as_often_as_needed() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let mut former: Vec<Environment> = Vec::new();
+        for round in 0..3 {
+            let live = environment(&store, &app, 5).await;
+            assert!(former.iter().all(|old| old.id != live.id));
+            former.push(store.destroy_environment(&live, None, at(round)).await.unwrap());
+        }
+        let live = environment(&store, &app, 5).await;
+        for old in &former {
+            assert_eq!(store.load_environment(old.id).await.unwrap().as_ref(), Some(old), "history stays as it was");
+        }
+        assert_eq!(store.live_environments(Some(app.id)).await.unwrap(), [live]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn only_the_first_of_two_writers_is_heard() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let read = environment(&store, &app, 5).await;
+        let mut changed = read.clone();
+        changed.state = EnvironmentState::Active;
+        changed.start = Some(CommitSha::new(&"b".repeat(40)).unwrap());
+        changed.pinned = true;
+        changed.metadata.kept_because = vec!["pinned".to_owned(), "nul \0 byte".to_owned()];
+        let written = store.update_environment(&changed).await.unwrap();
+        assert_eq!(written.version, read.version + 1);
+        assert_eq!((written.state, written.pinned, &written.start), (EnvironmentState::Active, true, &changed.start));
+        assert_eq!(written.metadata.kept_because[1], "nul \u{FFFD} byte");
+        assert!(store.update_environment(&changed).await.unwrap_err().is_conflict());
+        assert!(store.destroy_environment(&read, None, at(2)).await.unwrap_err().is_conflict());
+        // Activity is no change of facts.
+        store.touch_environment(read.id, at(9)).await.unwrap();
+        store.touch_environment(read.id, at(3)).await.unwrap();
+        let touched = store.load_environment(read.id).await.unwrap().unwrap();
+        assert_eq!((touched.version, touched.last_activity_at), (written.version, at(9)));
+        let gone = store.destroy_environment(&written, None, at(10)).await.unwrap();
+        assert!(store.update_environment(&gone).await.unwrap_err().is_conflict());
+        assert!(store.destroy_environment(&gone, None, at(11)).await.unwrap_err().is_conflict());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn destroying_ends_everything_that_hangs_on_it() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let env = environment(&store, &app, 5).await;
+        let thread = conversation(&store, &app, 5).await;
+        store.set_conversation_environment(thread.id, Some(env.id), at(1)).await.unwrap();
+        let new = NewSession {
+            conversation: thread.id,
+            environment: env.id,
+            agent: "claude".to_owned(),
+            external_id: "s-1".to_owned(),
+        };
+        let session = store.open_session(new.clone(), at(1)).await.unwrap();
+        assert_eq!(store.live_session(thread.id, env.id).await.unwrap(), Some(session.clone()));
+        assert!(store.open_session(new, at(1)).await.unwrap_err().is_conflict());
+        let details = ReceiptDetails { proof: "merged".to_owned(), bytes_freed: Some(9), ..ReceiptDetails::default() };
+        let receipt = Some((Trigger::ThreadClosed, details.clone()));
+        let gone = store.destroy_environment(&env, receipt, at(2)).await.unwrap();
+        assert_eq!((gone.state, gone.destroyed_at), (EnvironmentState::Destroyed, Some(at(2))));
+        assert_eq!(store.load_conversation(thread.id).await.unwrap().unwrap().environment, None);
+        assert_eq!(store.live_session(thread.id, env.id).await.unwrap(), None);
+        assert!(!store.close_session(session.id, "again", at(3)).await.unwrap());
+        let receipt = store.receipt_of(env.id).await.unwrap().unwrap();
+        assert_eq!((receipt.trigger, &receipt.details), (Trigger::ThreadClosed, &details));
+        assert_eq!(store.list_receipts(10).await.unwrap(), [receipt]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pages_find_by_part_of_a_name() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        for number in [5, 15, 6] {
+            environment(&store, &app, number).await;
+        }
+        let gone = store.find_live_environment(app.id, &issue(15)).await.unwrap().unwrap();
+        store.destroy_environment(&gone, None, at(1)).await.unwrap();
+        let found = async |live_only, search: &str| {
+            let filter = EnvironmentFilter { codebase: Some(app.id), live_only, search: search.to_owned() };
+            let rows = store.list_environments(&filter, 10, 0).await.unwrap();
+            rows.into_iter().map(|row| row.work.id).collect::<Vec<_>>()
+        };
+        assert_eq!(found(false, "").await, ["6", "15", "5"]);
+        assert_eq!(found(false, "ISSUE-5").await, ["5"]);
+        assert_eq!(found(false, "5").await, ["15", "5"]);
+        assert_eq!(found(true, "5").await, ["5"]);
+        assert!(found(false, "%").await.is_empty() && found(false, "_").await.is_empty());
+        let filter = EnvironmentFilter::default();
+        assert_eq!(store.list_environments(&filter, 1, 1).await.unwrap()[0].work.id, "15");
+    })
+    .await;
+}

@@ -1,0 +1,280 @@
+//! Accepting deliveries, and handing them out in order, once.
+
+use super::{LEASE, accept, at, delivery, on_each_engine};
+use futures::future::join_all;
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+use treewarden::{
+    model::*,
+    store::{Accepted, DeliveryEnd, InboxWriter, Store, StoreError},
+};
+
+async fn claim(store: &Store, now: i64) -> Option<Delivery> {
+    store.claim_delivery("node", at(now), LEASE).await.unwrap()
+}
+
+async fn finish(store: &Store, delivery: &Delivery, now: i64) -> bool {
+    store.finish_delivery(delivery, DeliveryEnd::Done("run".to_owned()), at(now)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_delivery_comes_back_as_it_was_signed() {
+    on_each_engine(async |store| {
+        let mut new = delivery("g1", Some("1#42"));
+        new.body = (0..=255_u8).cycle().take(1_000_000).collect();
+        let body = new.body.clone();
+        let id = accept(&store.inbox_writer(), new).await;
+        let stored = store.load_delivery(id).await.unwrap().unwrap();
+        assert_eq!((stored.guid.as_str(), stored.state, stored.received_at), ("g1", InboxState::Received, at(0)));
+        assert_eq!(stored.conversation_key.as_deref(), Some("1#42"));
+        assert!(stored.body == body);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_same_delivery_is_taken_once() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        let (one, two) = (store.inbox_writer(), store.inbox_writer());
+        // Ten at once through each of two writers.
+        let sends = (0..20).map(|n| if n % 2 == 0 { one.clone() } else { two.clone() });
+        let answers =
+            join_all(sends.map(|writer| async move { writer.accept(delivery("g1", None)).await.unwrap() })).await;
+        assert_eq!(answers.iter().filter(|answer| **answer != Accepted::Duplicate).count(), 1);
+        // The headers are not signed: another id with the same body is the same delivery.
+        let mut replayed = delivery("g1", None);
+        replayed.guid = "other".to_owned();
+        assert_eq!(writer.accept(replayed.clone()).await.unwrap(), Accepted::Duplicate);
+        replayed.event = "issues".to_owned();
+        assert!(matches!(writer.accept(replayed).await.unwrap(), Accepted::New(_)));
+        assert_eq!(store.count_deliveries_waiting().await.unwrap(), 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn waiting_deliveries_are_committed_in_groups_and_keep_their_order() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        let sends = (0..600).map(|n| {
+            let writer = writer.clone();
+            async move { accept(&writer, delivery(&format!("g{n}"), None)).await }
+        });
+        let ids = join_all(sends).await;
+        assert!(ids.is_sorted(), "the order of the queue is the order of the ids");
+        assert_eq!(store.count_deliveries_waiting().await.unwrap(), 600);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn more_than_the_queue_holds_is_turned_away_and_not_lost_silently() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        let sends = (0..3000).map(|n| {
+            let writer: InboxWriter = writer.clone();
+            async move { writer.accept(delivery(&format!("g{n}"), None)).await }
+        });
+        let answers = join_all(sends).await;
+        let taken = answers.iter().filter(|answer| matches!(answer, Ok(Accepted::New(_)))).count();
+        let refused = answers.iter().filter(|answer| **answer == Err(StoreError::Full)).count();
+        assert_eq!(taken + refused, 3000);
+        assert!(refused > 0);
+        assert_eq!(store.count_deliveries_waiting().await.unwrap(), taken as u64);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_needs_nothing_is_stored_as_ignored() {
+    on_each_engine(async |store| {
+        let mut new = delivery("g1", None);
+        new.ignored_because = Some("unknown event".to_owned());
+        let id = accept(&store.inbox_writer(), new).await;
+        let stored = store.load_delivery(id).await.unwrap().unwrap();
+        assert_eq!((stored.state, stored.reason.as_deref()), (InboxState::Ignored, Some("unknown event")));
+        assert_eq!(stored.finished_at, Some(at(0)));
+        assert_eq!(claim(&store, 1).await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_failed_delivery_is_taken_up_again_when_it_is_sent_again() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        let id = accept(&writer, delivery("g1", Some("k"))).await;
+        let claimed = claim(&store, 1).await.unwrap();
+        store.finish_delivery(&claimed, DeliveryEnd::Failed("git failed".to_owned()), at(2)).await.unwrap();
+        let mut again = delivery("g1", Some("k"));
+        again.at = at(10);
+        assert_eq!(writer.accept(again.clone()).await.unwrap(), Accepted::New(id));
+        assert_eq!(writer.accept(again).await.unwrap(), Accepted::Duplicate);
+        let second = claim(&store, 11).await.unwrap();
+        assert_eq!((second.id, second.attempts), (id, 2));
+        assert!(finish(&store, &second, 12).await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_conversation_goes_in_order_and_others_pass() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        for (guid, key) in [("a1", "a"), ("a2", "a"), ("b1", "b"), ("a3", "a")] {
+            accept(&writer, delivery(guid, Some(key))).await;
+        }
+        let a1 = claim(&store, 1).await.unwrap();
+        let b1 = claim(&store, 1).await.unwrap();
+        assert_eq!((a1.guid.as_str(), b1.guid.as_str()), ("a1", "b1"));
+        assert_eq!(claim(&store, 1).await, None);
+        // One that waits for another try holds up those behind it.
+        let retry = DeliveryEnd::Retry { reason: "GitHub answered 502".to_owned(), at: at(30) };
+        assert!(store.finish_delivery(&a1, retry, at(2)).await.unwrap());
+        assert_eq!(claim(&store, 29).await, None);
+        for guid in ["a1", "a2", "a3"] {
+            let next = claim(&store, 30).await.unwrap();
+            assert_eq!(next.guid, guid);
+            assert_eq!(claim(&store, 30).await, None);
+            assert!(finish(&store, &next, 30).await);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_older_delivery_that_returns_does_not_overtake_the_one_at_work() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        for guid in ["a1", "a2"] {
+            accept(&writer, delivery(guid, Some("a"))).await;
+        }
+        let a1 = claim(&store, 1).await.unwrap();
+        store.finish_delivery(&a1, DeliveryEnd::Failed("no".to_owned()), at(1)).await.unwrap();
+        let a2 = claim(&store, 1).await.unwrap();
+        accept(&writer, delivery("a1", Some("a"))).await;
+        assert_eq!(claim(&store, 1).await, None);
+        assert!(finish(&store, &a2, 2).await);
+        assert_eq!(claim(&store, 2).await.unwrap().guid, "a1");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn racing_claims_take_each_row_once_and_each_key_in_order() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        for n in 0..12 {
+            for key in 0..6 {
+                accept(&writer, delivery(&format!("{key}-{n}"), Some(&key.to_string()))).await;
+            }
+        }
+        let workers = (0..8).map(|worker| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let mut handled: Vec<(u64, String, InboxId)> = Vec::new();
+                while store.unfinished().await.unwrap().deliveries > 0 {
+                    let owner = format!("worker-{worker}");
+                    let Some(delivery) = store.claim_delivery(&owner, at(1), LEASE).await.unwrap() else {
+                        tokio::task::yield_now().await;
+                        continue;
+                    };
+                    let done = DeliveryEnd::Done(String::new());
+                    assert!(store.finish_delivery(&delivery, done, at(1)).await.unwrap());
+                    handled.push((worker, delivery.conversation_key.unwrap(), delivery.id));
+                }
+                handled
+            })
+        });
+        let handled: Vec<_> = join_all(workers).await.into_iter().flat_map(Result::unwrap).collect();
+        assert_eq!(handled.len(), 72);
+        assert_eq!(handled.iter().map(|(_, _, id)| id).collect::<HashSet<_>>().len(), 72);
+        // Each worker saw each key in order; that keys are never shared is what the claims themselves guarantee.
+        let mut last: HashMap<(u64, &str), InboxId> = HashMap::new();
+        for (worker, key, id) in &handled {
+            let before = last.insert((*worker, key), *id);
+            assert!(before.is_none_or(|before| before < *id));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lost_claim_has_no_say() {
+    on_each_engine(async |store| {
+        accept(&store.inbox_writer(), delivery("g1", Some("k"))).await;
+        let slow = store.claim_delivery("slow", at(0), LEASE).await.unwrap().unwrap();
+        assert_eq!(store.release_expired_deliveries(at(59)).await.unwrap(), 0);
+        assert_eq!(store.release_expired_deliveries(at(60)).await.unwrap(), 1);
+        assert!(!finish(&store, &slow, 60).await, "released");
+        let quick = store.claim_delivery("quick", at(61), LEASE).await.unwrap().unwrap();
+        assert_eq!(quick.attempts, 2);
+        assert!(!finish(&store, &slow, 62).await, "claimed by another one");
+        assert!(finish(&store, &quick, 62).await);
+        assert!(!finish(&store, &quick, 63).await, "over");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_restart_takes_its_own_claims_back_and_no_others() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        for guid in ["g1", "g2"] {
+            accept(&writer, delivery(guid, None)).await;
+        }
+        store.claim_delivery("one", at(0), LEASE).await.unwrap().unwrap();
+        store.claim_delivery("two", at(0), LEASE).await.unwrap().unwrap();
+        assert_eq!(store.release_deliveries_of("one", at(1)).await.unwrap(), 1);
+        assert_eq!(claim(&store, 1).await.unwrap().guid, "g1");
+        assert_eq!(claim(&store, 1).await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pages_go_back_in_time() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        for n in 0..5 {
+            accept(&writer, delivery(&format!("g{n}"), None)).await;
+        }
+        let first = store.list_deliveries(3, 0).await.unwrap();
+        assert_eq!(first.iter().map(|line| line.guid.as_str()).collect::<Vec<_>>(), ["g4", "g3", "g2"]);
+        let second = store.list_deliveries(3, 3).await.unwrap();
+        assert_eq!(second.iter().map(|line| line.guid.as_str()).collect::<Vec<_>>(), ["g1", "g0"]);
+    })
+    .await;
+}
+
+/// BR-178: parallel deliveries, a page that is read all the time, and a long transaction of another process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_writer_elsewhere_delays_and_loses_nothing() {
+    use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("store.db");
+    let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
+    store.migrate().await.unwrap();
+    let options = SqliteConnectOptions::new().filename(&file);
+    let mut other = SqliteConnection::connect_with(&options).await.unwrap();
+    let long = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let writer = store.inbox_writer();
+    let sends = (0..50).map(|n| {
+        let writer = writer.clone();
+        tokio::spawn(async move { writer.accept(delivery(&format!("g{n}"), None)).await })
+    });
+    let sends: Vec<_> = sends.collect();
+    for _ in 0..20 {
+        assert_eq!(store.list_deliveries(10, 0).await.unwrap(), []);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    long.rollback().await.unwrap();
+    for send in sends {
+        assert!(matches!(send.await.unwrap(), Ok(Accepted::New(_))));
+    }
+    assert_eq!(store.count_deliveries_waiting().await.unwrap(), 50);
+    store.close().await;
+}

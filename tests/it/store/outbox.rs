@@ -1,0 +1,168 @@
+//! What is wanted, and what was sent.
+
+use super::{LEASE, at, codebase, on_each_engine};
+use futures::future::join_all;
+use std::collections::HashSet;
+use treewarden::{
+    model::*,
+    store::{NewOutgoing, OutgoingEnd, Store},
+};
+
+fn wish(codebase: &Codebase, key: &str, body: &str, not_before: i64) -> NewOutgoing {
+    NewOutgoing {
+        key: key.to_owned(),
+        codebase: codebase.id,
+        conversation: None,
+        outgoing: Outgoing::Comment { number: ThreadNumber(1), body: body.to_owned(), marker: key.to_owned() },
+        not_before: at(not_before),
+    }
+}
+
+async fn claim(store: &Store, now: i64) -> Option<OutboxRow> {
+    store.claim_outgoing("node", at(now), LEASE).await.unwrap()
+}
+
+async fn sent(store: &Store, row: &OutboxRow, remote_id: i64) -> bool {
+    let end = OutgoingEnd::Sent { remote_id: Some(remote_id) };
+    store.finish_outgoing(row, "node", end, at(9)).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_same_wish_is_one_row_and_another_replaces_it() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let first = store.enqueue(wish(&app, "k", "one", 0), at(0)).await.unwrap();
+        assert_eq!((first.version, first.sent_version, first.state), (1, 0, OutboxState::Pending));
+        assert_eq!(store.enqueue(wish(&app, "k", "one", 5), at(1)).await.unwrap(), first);
+        let second = store.enqueue(wish(&app, "k", "two", 5), at(2)).await.unwrap();
+        assert_eq!((second.id, second.version, second.not_before), (first.id, 2, at(5)));
+        assert_eq!(claim(&store, 4).await, None);
+        let row = claim(&store, 5).await.unwrap();
+        assert_eq!((row.outgoing.clone(), row.attempts), (second.outgoing, 1));
+        assert!(sent(&store, &row, 77).await);
+        let row = store.load_outgoing_by_key("k").await.unwrap().unwrap();
+        assert_eq!((row.state, row.sent_version, row.remote_id), (OutboxState::Sent, 2, Some(77)));
+        assert_eq!(store.enqueue(wish(&app, "k", "two", 9), at(9)).await.unwrap().state, OutboxState::Sent);
+        let third = store.enqueue(wish(&app, "k", "three", 9), at(9)).await.unwrap();
+        assert_eq!((third.state, third.remote_id), (OutboxState::Pending, Some(77)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wish_that_changes_while_it_is_sent_is_sent_again() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        store.enqueue(wish(&app, "k", "one", 0), at(0)).await.unwrap();
+        let one = claim(&store, 0).await.unwrap();
+        let changed = store.enqueue(wish(&app, "k", "two", 0), at(1)).await.unwrap();
+        assert_eq!(changed.state, OutboxState::Sending);
+        assert_eq!(claim(&store, 1).await, None, "one sender at a time");
+        assert!(sent(&store, &one, 5).await);
+        let two = claim(&store, 2).await.unwrap();
+        assert_eq!((two.version, two.sent_version, two.remote_id), (2, 1, Some(5)));
+        assert!(sent(&store, &two, 5).await);
+        assert_eq!(store.count_outgoing_waiting().await.unwrap(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_codebase_is_served_in_order_one_at_a_time() {
+    on_each_engine(async |store| {
+        let (app, other) = (codebase(&store, 1, "acme/app").await, codebase(&store, 2, "acme/other").await);
+        for (codebase, key) in [(&app, "a1"), (&app, "a2"), (&other, "b1"), (&app, "a3")] {
+            store.enqueue(wish(codebase, key, "x", 0), at(0)).await.unwrap();
+        }
+        let (a1, b1) = (claim(&store, 1).await.unwrap(), claim(&store, 1).await.unwrap());
+        assert_eq!((a1.key.as_str(), b1.key.as_str()), ("a1", "b1"));
+        assert_eq!(claim(&store, 1).await, None);
+        // One that has to wait does not hold up the others.
+        let retry = OutgoingEnd::Retry { error: "502".to_owned(), at: at(60) };
+        assert!(store.finish_outgoing(&a1, "node", retry, at(2)).await.unwrap());
+        for key in ["a2", "a3"] {
+            let row = claim(&store, 3).await.unwrap();
+            assert_eq!(row.key, key);
+            assert!(sent(&store, &row, 1).await);
+        }
+        assert_eq!(claim(&store, 59).await, None);
+        // Something else wanted meanwhile does not shorten the wait GitHub asked for.
+        store.enqueue(wish(&app, "a1", "y", 5), at(5)).await.unwrap();
+        assert_eq!(claim(&store, 59).await, None);
+        let row = claim(&store, 60).await.unwrap();
+        assert_eq!((row.key.as_str(), row.attempts, row.last_error.as_deref()), ("a1", 2, Some("502")));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn racing_senders_take_each_row_once() {
+    on_each_engine(async |store| {
+        for number in 0..5 {
+            let app = codebase(&store, number, &format!("acme/app{number}")).await;
+            for row in 0..6 {
+                store.enqueue(wish(&app, &format!("{number}/{row}"), "x", 0), at(0)).await.unwrap();
+            }
+        }
+        let senders = (0..8).map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let (owner, mut keys) = (format!("node-{n}"), Vec::new());
+                while store.count_outgoing_waiting().await.unwrap() > 0 {
+                    if let Some(row) = store.claim_outgoing(&owner, at(1), LEASE).await.unwrap() {
+                        let end = OutgoingEnd::Sent { remote_id: None };
+                        assert!(store.finish_outgoing(&row, &owner, end, at(1)).await.unwrap());
+                        keys.push(row.key);
+                    }
+                    tokio::task::yield_now().await;
+                }
+                keys
+            })
+        });
+        let keys: Vec<String> = join_all(senders).await.into_iter().flat_map(Result::unwrap).collect();
+        assert_eq!(keys.len(), 30);
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 30);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sender_that_died_leaves_a_row_that_was_tried() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        for key in ["k1", "k2"] {
+            store.enqueue(wish(&app, key, "x", 0), at(0)).await.unwrap();
+        }
+        let dead = store.claim_outgoing("dead", at(0), LEASE).await.unwrap().unwrap();
+        assert_eq!(claim(&store, 59).await, None);
+        let row = claim(&store, 60).await.unwrap();
+        assert_eq!((row.id, row.attempts, row.remote_id), (dead.id, 2, None), "look first whether it is there already");
+        let end = OutgoingEnd::Sent { remote_id: Some(1) };
+        assert!(!store.finish_outgoing(&dead, "dead", end, at(61)).await.unwrap());
+        assert_eq!(store.release_outgoing_of("dead", at(61)).await.unwrap(), 0);
+        assert_eq!(store.release_outgoing_of("node", at(61)).await.unwrap(), 1);
+        assert_eq!(claim(&store, 61).await.unwrap().attempts, 3);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_given_up_is_taken_up_by_another_wish() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        store.enqueue(wish(&app, "k", "one", 0), at(0)).await.unwrap();
+        for _ in 0..3 {
+            let row = claim(&store, 0).await.unwrap();
+            let retry = OutgoingEnd::Retry { error: "502".to_owned(), at: at(0) };
+            store.finish_outgoing(&row, "node", retry, at(0)).await.unwrap();
+        }
+        let row = claim(&store, 0).await.unwrap();
+        store.finish_outgoing(&row, "node", OutgoingEnd::Failed("403".to_owned()), at(1)).await.unwrap();
+        assert_eq!(claim(&store, 100).await, None);
+        assert_eq!(store.list_outgoing(5).await.unwrap()[0].last_error.as_deref(), Some("403"));
+        store.enqueue(wish(&app, "k", "two", 2), at(2)).await.unwrap();
+        let row = claim(&store, 2).await.unwrap();
+        assert_eq!((row.version, row.attempts), (2, 2), "an earlier try may have had its effect");
+    })
+    .await;
+}

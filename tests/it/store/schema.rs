@@ -1,0 +1,235 @@
+//! The tables: the same on both engines, reached step by step with data in them, and never from a newer schema down.
+
+use super::{on_each_engine, on_each_url};
+use crate::support::postgres::Database;
+use sqlx::{
+    Connection, Executor, PgConnection, Row, SqliteConnection,
+    sqlite::{SqliteConnectOptions, SqlitePoolOptions},
+};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
+use treewarden::store::{Store, StoreError, statements};
+
+/// Runs a text on the database behind a URL, past the store.
+async fn raw(url: &str, text: &'static str) {
+    match url.strip_prefix("sqlite://") {
+        Some(path) => {
+            let options = SqliteConnectOptions::new().filename(path);
+            let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+            connection.execute(sqlx::raw_sql(text)).await.unwrap();
+            connection.close().await.unwrap();
+        }
+        None => {
+            let mut connection = PgConnection::connect(url).await.unwrap();
+            connection.execute(sqlx::raw_sql(text)).await.unwrap();
+            connection.close().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_statement_prepares() {
+    on_each_engine(async |store| {
+        assert_eq!(store.check_statements().await, Vec::<String>::new());
+    })
+    .await;
+}
+
+/// What is not in the list is not prepared above: every text in the sources has to be there.
+#[test]
+fn every_statement_is_in_the_list() {
+    let mut written = BTreeMap::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let statements = text.matches("sql!(").count();
+            if statements > 0 {
+                let file = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap();
+                written.insert(file.to_str().unwrap().to_owned(), statements);
+            }
+        }
+    }
+    let mut listed = BTreeMap::new();
+    for statement in statements() {
+        *listed.entry(statement.file.to_owned()).or_insert(0) += 1;
+    }
+    assert_eq!(listed, written);
+    assert!(listed.keys().all(|file| file.starts_with("src/store")), "SQL lives in the store only");
+}
+
+#[tokio::test]
+async fn migrating_again_changes_nothing() {
+    on_each_engine(async |store| {
+        store.migrate().await.unwrap();
+        store.ping().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn processes_that_start_together_migrate_once() {
+    on_each_url(async |url| {
+        let (one, two) = (Store::open(&url).await.unwrap(), Store::open(&url).await.unwrap());
+        let (first, second) = tokio::join!(one.migrate(), two.migrate());
+        assert_eq!((first, second), (Ok(()), Ok(())));
+        one.close().await;
+        two.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused() {
+    on_each_url(async |url| {
+        let store = Store::open(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        let text = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+                    VALUES (9000, 'from the future', true, '', 0)";
+        let sqlite = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+                      VALUES (9000, 'from the future', true, x'', 0)";
+        raw(&url, if url.starts_with("sqlite") { sqlite } else { text }).await;
+        let known = *Store::schema_versions().last().unwrap();
+        assert_eq!(store.migrate().await, Err(StoreError::NewerSchema { found: 9000, known }));
+        store.close().await;
+    })
+    .await;
+}
+
+/// What the schema was filled with right after each step, in the words of that step. A new migration adds its own line;
+/// the older ones never change.
+const FILLED: &[(i64, &str)] = &[
+    (
+        1,
+        "INSERT INTO codebases (id, github_id, installation_id, name, repository_dir, connected, created_at, updated_at)
+         VALUES ('01900000-0000-7000-8000-000000000001', 1, 7, 'octo/hello', 'octo/hello.git', true,
+                 '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z');
+         INSERT INTO isolation_environments (id, codebase_id, workflow_type, workflow_id, branch, path, state, pinned,
+                 provider, metadata, version, created_at, last_activity_at)
+         VALUES ('01900000-0000-7000-8000-000000000002', '01900000-0000-7000-8000-000000000001', 'issue', '42', 'issue-42',
+                 '/w/issue-42', 'active', true, 'worktree', '{}', 3, '2026-11-28T00:00:00.000000Z',
+                 '2026-11-28T00:00:00.000000Z');
+         INSERT INTO conversations (id, platform, codebase_id, kind, number, title, state, environment_id, created_at,
+                 updated_at)
+         VALUES ('01900000-0000-7000-8000-000000000003', 'github', '01900000-0000-7000-8000-000000000001', 'issue', 42,
+                 'Greeting', 'open', '01900000-0000-7000-8000-000000000002', '2026-11-28T00:00:00.000000Z',
+                 '2026-11-28T00:00:00.000000Z');",
+    ),
+    (
+        2,
+        "INSERT INTO outbox (id, key, codebase_id, outgoing, version, sent_version, state, attempts, not_before,
+                 created_at, updated_at)
+         VALUES ('01900000-0000-7000-8000-000000000004', 'greeting', '01900000-0000-7000-8000-000000000001',
+                 '{\"kind\":\"comment\",\"number\":42,\"body\":\"hello\",\"marker\":\"m\"}', 1, 0, 'pending', 0,
+                 '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z');",
+    ),
+    (3, "INSERT INTO settings (key, value, updated_at) VALUES ('colour', '\"green\"', '2026-11-28T00:00:00.000000Z');"),
+];
+
+#[tokio::test]
+async fn data_survives_every_step() {
+    let steps: Vec<i64> = FILLED.iter().map(|(version, _)| *version).collect();
+    assert_eq!(steps, Store::schema_versions(), "each migration has a line in FILLED");
+    on_each_url(async |url| {
+        let store = Store::open(&url).await.unwrap();
+        for (version, text) in FILLED {
+            store.migrate_to(*version).await.unwrap();
+            raw(&url, text).await;
+        }
+        let codebase = store.list_codebases().await.unwrap().remove(0);
+        assert_eq!((codebase.name.to_string().as_str(), codebase.connected), ("octo/hello", true));
+        let environment = store.live_environments(Some(codebase.id)).await.unwrap().remove(0);
+        assert_eq!((environment.work.to_string().as_str(), environment.pinned), ("issue-42", true));
+        assert_eq!(store.conversations_of(environment.id).await.unwrap().len(), 1);
+        assert!(store.load_outgoing_by_key("greeting").await.unwrap().is_some());
+        assert_eq!(store.setting("colour").await.unwrap(), Some("green".into()));
+        assert!(store.update_environment(&environment).await.is_ok());
+        store.close().await;
+    })
+    .await;
+}
+
+/// Column name → (kind, may be NULL), by table.
+type Tables = BTreeMap<String, BTreeMap<String, (String, bool)>>;
+
+#[tokio::test]
+async fn both_engines_have_the_same_tables() {
+    let Some(database) = Database::create().await else { return };
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("store.db");
+    for url in [format!("sqlite://{}", file.display()), database.url.clone()] {
+        let store = Store::open(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        store.close().await;
+    }
+    let sqlite = SqlitePoolOptions::new().connect_with(SqliteConnectOptions::new().filename(&file)).await.unwrap();
+    let rows = sqlx::query(
+        "SELECT m.name AS t, c.name AS c, c.type AS k, c.\"notnull\" = 0 AS n
+         FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table'",
+    )
+    .fetch_all(&sqlite)
+    .await
+    .unwrap();
+    let mut in_sqlite = Tables::new();
+    for row in rows.iter().filter(|row| {
+        !row.get::<&str, _>("t").starts_with(['_', 's']) || matches!(row.get("t"), "sessions" | "settings")
+    }) {
+        in_sqlite.entry(row.get("t")).or_default().insert(row.get("c"), (row.get("k"), row.get("n")));
+    }
+    sqlite.close().await;
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
+    let rows = sqlx::query(
+        "SELECT table_name::text AS t, column_name::text AS c, data_type::text AS k, is_nullable = 'YES' AS n
+         FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT LIKE '\\_%'",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .unwrap();
+    let mut in_postgres = Tables::new();
+    for row in &rows {
+        let kind = match row.get("k") {
+            "uuid" | "text" | "jsonb" | "timestamp with time zone" => "TEXT",
+            "bigint" | "boolean" => "INTEGER",
+            "bytea" => "BLOB",
+            other => panic!("no counterpart for {other}"),
+        };
+        in_postgres.entry(row.get("t")).or_default().insert(row.get("c"), (kind.to_owned(), row.get("n")));
+    }
+    connection.close().await.unwrap();
+    assert_eq!(in_sqlite, in_postgres);
+    let expected = "audit_log cleanup_reports codebases conversations inbox isolation_environments outbox receipts runs \
+                    sessions settings web_sessions workstreams";
+    assert_eq!(in_sqlite.keys().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
+    database.drop().await;
+}
+
+#[tokio::test]
+async fn the_file_is_private_and_durable() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("a b%20c?.db");
+    let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
+    store.migrate().await.unwrap();
+    for name in fs::read_dir(home.path()).unwrap() {
+        let entry = name.unwrap();
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", entry.file_name());
+    }
+    store.close().await;
+    let reopened = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
+    reopened.ping().await.unwrap();
+    reopened.close().await;
+}
+
+#[tokio::test]
+async fn a_url_that_leads_nowhere_says_so() {
+    for url in ["mysql://x/y", "", "sqlite://", "sqlite::memory:"] {
+        assert!(matches!(Store::open(url).await, Err(StoreError::Url(_))), "{url}");
+    }
+    let error = Store::open("sqlite:///no/such/directory/store.db").await.unwrap_err();
+    assert!(error.is_transient() && error.to_string().contains("/no/such/directory"), "{error}");
+    let error = Store::open("postgres://someone:hunter2@127.0.0.1:1/none").await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)) && !error.to_string().contains("hunter2"), "{error}");
+}
