@@ -25,7 +25,7 @@ mod workers;
 pub use workers::Workers;
 
 use crate::agent::{AgentRunner, Limits};
-use crate::git::{Git, Repository};
+use crate::git::{Git, GitError, Repository};
 use crate::github::{AppIdentity, Github, GithubError, InstallationClient};
 use crate::isolation::Provider;
 use crate::model::*;
@@ -151,6 +151,28 @@ impl Orchestrator {
         self.parts().git.repository(self.settings().home.join("repos").join(&codebase.repository_dir))
     }
 
+    /// One operation on the remote. A token that ended before its hour is replaced once.
+    async fn with_credential<T, F>(
+        &self,
+        codebase: &Codebase,
+        push: bool,
+        operation: impl Fn(Credential) -> F,
+    ) -> Result<T, StepError>
+    where
+        F: Future<Output = Result<T, GitError>>,
+    {
+        let client = self.client(codebase);
+        let credential = client.git_credential(codebase.github_id, push).await?;
+        match operation(credential.clone()).await {
+            Err(GitError::AuthFailed) => {
+                client.forget_git_credential(codebase.github_id, push, &credential).await;
+                let renewed = client.git_credential(codebase.github_id, push).await?;
+                Ok(operation(renewed).await?)
+            }
+            outcome => Ok(outcome?),
+        }
+    }
+
     /// Writes down what is to be said, with secrets taken out; the outbox loop sends it.
     async fn say(
         &self,
@@ -193,7 +215,7 @@ pub enum StepError {
     #[error(transparent)]
     Github(#[from] GithubError),
     #[error(transparent)]
-    Git(#[from] crate::git::GitError),
+    Git(#[from] GitError),
     #[error(transparent)]
     Isolation(#[from] crate::isolation::IsolationError),
     #[error(transparent)]

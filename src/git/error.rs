@@ -33,9 +33,9 @@ impl GitError {
     /// Whether the same step may succeed later without anybody changing anything.
     pub fn is_transient(&self) -> bool {
         match self {
-            // A token that has just been revoked is replaced by the next try's own.
-            GitError::Unreachable(_) | GitError::AuthFailed | GitError::TimedOut { .. } => true,
-            GitError::NotFound(_)
+            GitError::Unreachable(_) | GitError::TimedOut { .. } => true,
+            GitError::AuthFailed
+            | GitError::NotFound(_)
             | GitError::Refused { .. }
             | GitError::PathExists(_)
             | GitError::DiskFull

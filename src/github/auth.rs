@@ -131,6 +131,12 @@ impl InstallationClient {
         let token = self.token(Access { repository: Some(repository), scope }).await?;
         Ok(Credential { host: self.git_host(), token })
     }
+
+    /// The git server no longer accepts this credential: the next one is made anew.
+    pub async fn forget_git_credential(&self, repository: RepositoryId, push: bool, refused: &Credential) {
+        let scope = if push { Scope::Push } else { Scope::Fetch };
+        self.forget_token(Access { repository: Some(repository), scope }, &refused.token).await;
+    }
 }
 
 /// The App and its bot account.

@@ -77,14 +77,20 @@ impl Orchestrator {
     /// Each push gets a token of its own, so that a long run never pushes with one that has expired.
     async fn push(&self, prepared: &Prepared) -> Result<PushOutcome, StepError> {
         let codebase = &prepared.codebase;
-        let credential = self.client(codebase).git_credential(codebase.github_id, true).await?;
-        Ok(prepared.repository.push(&prepared.environment.branch, Some(&credential)).await?)
+        let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
+        self.with_credential(
+            codebase,
+            true,
+            |credential| async move { repository.push(branch, Some(&credential)).await },
+        )
+        .await
     }
 
     async fn read_back(&self, prepared: &Prepared) -> Result<Option<CommitSha>, StepError> {
         let codebase = &prepared.codebase;
-        let credential = self.client(codebase).git_credential(codebase.github_id, false).await?;
-        Ok(prepared.repository.remote_branch(&prepared.environment.branch, Some(&credential)).await?)
+        let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
+        let read = |credential| async move { repository.remote_branch(branch, Some(&credential)).await };
+        self.with_credential(codebase, false, read).await
     }
 
     /// The pull request of this branch: the one that is open, or a new draft.
