@@ -89,8 +89,11 @@ impl Orchestrator {
     }
 
     async fn deliver_and_end(&self, run: &mut Run, prepared: &Prepared) -> Result<Ended, StepError> {
-        self.deliver(run, prepared).await?;
-        Ok(Ended { state: RunState::Succeeded, reason: None })
+        match self.deliver(run, prepared).await {
+            Ok(()) => Ok(Ended { state: RunState::Succeeded, reason: None }),
+            Err(error @ (StepError::LeaseLost | StepError::Occupied(_))) => Err(error),
+            Err(error) => Ok(Ended::failed(answers::not_delivered(&prepared.environment.branch, &error.to_string()))),
+        }
     }
 
     /// What a run that was interrupted while delivering needs to go on.
