@@ -86,7 +86,11 @@ impl Platform for GithubPlatform {
         let client = self.github.installation(codebase.installation);
         let sent = match &row.outgoing {
             Outgoing::React { number, source, content } => {
-                client.react(codebase.github_id, &codebase.name, *number, source, content).await.map(|()| None)
+                match client.react(codebase.github_id, &codebase.name, *number, source, content).await {
+                    // The message was deleted meanwhile: there is nobody left to be told.
+                    Err(GithubError::NotFound(_)) => Ok(None),
+                    outcome => outcome.map(|()| None),
+                }
             }
             Outgoing::Comment { number, body, marker } => {
                 let wanted = WantedComment { number: *number, body, marker };
