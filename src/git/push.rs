@@ -96,7 +96,7 @@ fn classify(reason: &str, remarks: &str) -> Rejection {
     match reason {
         "non-fast-forward" | "fetch first" | "stale info" | "needs force" => Rejection::NonFastForward,
         _ if says("without `workflows` permission") => Rejection::Workflows,
-        _ if says("protected branch") || says("rule violations") => Rejection::Protected,
+        _ if says("protected branch") || says("Protected branch") || says("rule violations") => Rejection::Protected,
         _ if remarks.is_empty() => Rejection::Other(reason.to_owned()),
         _ => Rejection::Other(format!("{reason}: {remarks}")),
     }
@@ -121,6 +121,9 @@ mod tests {
     fn rejections_are_named() {
         assert_eq!(classify("fetch first", ""), Rejection::NonFastForward);
         assert_eq!(classify("protected branch hook declined", "remote: GH006"), Rejection::Protected);
+        let own_hook =
+            classify("hook declined", "remote: error: GH006: Protected branch update failed for refs/heads/b");
+        assert_eq!(own_hook, Rejection::Protected);
         let rules = classify("push declined due to repository rule violations", "remote: GH013");
         assert_eq!(rules, Rejection::Protected);
         let workflows =
