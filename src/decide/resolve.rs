@@ -89,6 +89,8 @@ pub enum Origin {
     Base,
     /// The pull request's own head branch on the remote; results are pushed there.
     PullHead,
+    /// The last commit of a pull request whose branch `head` is gone; results go to a branch of their own.
+    LostHead { head: BranchName, sha: CommitSha },
     /// `refs/pull/<n>/head`, pinned to this commit; results cannot be pushed.
     PinnedHead { number: ThreadNumber, sha: CommitSha },
 }
@@ -185,7 +187,11 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
     let named = |text: String| BranchName::new(&text).map_err(|error| Block::BadBranch(error.to_string()));
     let (branch, base, origin) = match &facts.pull {
         Some(pull) if pull.fork || pull.head_gone => {
-            let origin = Origin::PinnedHead { number: pull.number, sha: pull.head_sha.clone() };
+            let sha = pull.head_sha.clone();
+            let origin = match pull.fork {
+                true => Origin::PinnedHead { number: pull.number, sha },
+                false => Origin::LostHead { head: pull.head.clone(), sha },
+            };
             (named(format!("pr-{}-review", pull.number)), Some(pull.base.clone()), origin)
         }
         Some(pull) => (Ok(pull.head.clone()), Some(pull.base.clone()), Origin::PullHead),

@@ -84,6 +84,8 @@ fn a_pull_request_uses_its_real_branch_and_a_fork_a_pinned_review_branch() {
     gone.pull.as_mut().unwrap().head_gone = true;
     let Choice::Create(place) = resolve(&gone).choice else { panic!() };
     assert_eq!(place.branch.as_str(), "pr-9-review");
+    let head = BranchName::new("feature/x").unwrap();
+    assert_eq!(place.origin, Origin::LostHead { head, sha: sha('b') });
 }
 
 #[test]

@@ -85,6 +85,8 @@ pub struct EnvironmentMetadata {
     pub links: Vec<Work>,
     /// Head of a fork's pull request this environment was made from.
     pub fork_head: Option<CommitSha>,
+    /// Last commit of a pull request whose head branch is gone: the environment's own branch starts there.
+    pub lost_head: Option<CommitSha>,
     /// The branch existed before the environment did (a person's branch): never deleted by us.
     pub foreign_branch: bool,
     /// Why it was kept the last time somebody asked for its removal, in words for people.

@@ -82,6 +82,9 @@ impl Orchestrator {
                         continue;
                     };
                     notes.0.extend(place.not_shared_with.as_ref().map(answers::not_shared));
+                    if let Origin::LostHead { head, .. } = &place.origin {
+                        notes.0.push(answers::head_gone(head, &place.branch));
+                    }
                     environment
                 }
             };
@@ -162,10 +165,14 @@ impl Orchestrator {
         pull: Option<ThreadNumber>,
     ) -> Result<(), StepError> {
         repository.ensure(clone_url).await?;
-        let credential = self.client(codebase).git_credential(codebase.github_id, false).await?;
         let pulls = pull.map(|number| (format!("refs/pull/{number}/head"), gather::pull_ref(number)));
-        let request = FetchRequest { branches: true, extra: pulls.into_iter().collect() };
-        Ok(repository.fetch(&request, Some(&credential)).await?)
+        let request = &FetchRequest { branches: true, extra: pulls.into_iter().collect() };
+        self.with_credential(
+            codebase,
+            false,
+            |credential| async move { repository.fetch(request, Some(&credential)).await },
+        )
+        .await
     }
 
     /// A live row whose worktree is gone: closed, and the person told.
@@ -186,9 +193,10 @@ impl Orchestrator {
         repository: &Repository,
         place: &Place,
     ) -> Result<Option<Environment>, StepError> {
-        let fork_head = match &place.origin {
-            Origin::PinnedHead { sha, .. } => Some(sha.clone()),
-            Origin::Base | Origin::PullHead => None,
+        let (fork_head, lost_head) = match &place.origin {
+            Origin::PinnedHead { sha, .. } => (Some(sha.clone()), None),
+            Origin::LostHead { sha, .. } => (None, Some(sha.clone())),
+            Origin::Base | Origin::PullHead => (None, None),
         };
         let on_remote = repository.tip(&place.branch.remote_ref()).await?.is_some();
         let new = NewEnvironment {
@@ -201,6 +209,7 @@ impl Orchestrator {
             metadata: EnvironmentMetadata {
                 links: place.links.clone(),
                 fork_head,
+                lost_head,
                 foreign_branch: on_remote && place.origin != Origin::Base,
                 ..Default::default()
             },
@@ -259,11 +268,14 @@ impl Orchestrator {
         let base_tip = repository.tip(&base.remote_ref()).await?;
         let local = repository.tip(&branch.full_ref()).await?;
         let remote = repository.tip(&branch.remote_ref()).await?;
-        let (start, tip) = match (&environment.metadata.fork_head, local, remote) {
-            (_, Some(local), _) => (WorktreeStart::Existing, local),
-            (Some(sha), None, _) => (WorktreeStart::NewBranch(sha.clone()), sha.clone()),
-            (None, None, Some(remote)) => (WorktreeStart::NewBranch(remote.clone()), remote),
-            (None, None, None) => {
+        let EnvironmentMetadata { fork_head, lost_head, .. } = &environment.metadata;
+        let (start, tip) = match (local, fork_head, remote, lost_head) {
+            (Some(local), ..) => (WorktreeStart::Existing, local),
+            (None, Some(sha), ..) | (None, None, None, Some(sha)) => {
+                (WorktreeStart::NewBranch(sha.clone()), sha.clone())
+            }
+            (None, None, Some(remote), _) => (WorktreeStart::NewBranch(remote.clone()), remote),
+            (None, None, None, None) => {
                 let tip = base_tip.clone().ok_or_else(|| StepError::Refused(answers::base_missing(base)))?;
                 (WorktreeStart::NewBranch(tip.clone()), tip)
             }
@@ -271,7 +283,8 @@ impl Orchestrator {
         let fresh = matches!(&start, WorktreeStart::NewBranch(sha) if Some(sha) == base_tip.as_ref());
         let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start };
         self.parts().provider.create(repository, &request).await?;
-        let line = match (&environment.metadata.fork_head, fresh) {
+        let pinned = fork_head.as_ref().or(lost_head.as_ref().filter(|sha| **sha == tip));
+        let line = match (pinned, fresh) {
             (Some(sha), _) => answers::opening(&Opening::ReviewingFork { sha, branch }),
             (None, true) => answers::opening(&Opening::Created { branch }),
             (None, false) => {

@@ -59,6 +59,14 @@ pub fn not_shared(work: &Work) -> String {
     format!("Not sharing the worktree of {work}: it does not contain this pull request's head, so both stay apart.")
 }
 
+/// Told when a pull request's own branch was deleted.
+pub fn head_gone(head: &BranchName, branch: &BranchName) -> String {
+    format!(
+        "The head branch `{head}` is gone, so the work starts at its last commit; the result goes to the new branch \
+         `{branch}` and a pull request of its own."
+    )
+}
+
 /// Told when the remote branch moved on in a way the worktree cannot follow.
 pub fn cannot_follow(branch: &BranchName, why: &str) -> String {
     format!("`{branch}` on the remote has newer commits that were not taken in: {why}.")
@@ -133,6 +141,13 @@ pub fn timed_out(limit: Duration) -> String {
 
 pub fn agent_failed(why: &str) -> String {
     format!("{why}\n\nWhat the agent had done so far is kept, uncommitted, in the worktree; mention me again to go on.")
+}
+
+pub fn not_delivered(branch: &BranchName, why: &str) -> String {
+    format!(
+        "The work could not be delivered: {why}\n\nNothing is lost: it is kept here, in the worktree of `{branch}`; \
+         mention me again to deliver it."
+    )
 }
 
 pub fn interrupted() -> String {
