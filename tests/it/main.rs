@@ -11,4 +11,6 @@ mod github;
 mod isolation;
 mod isolation_crash;
 mod standin;
+mod stories;
 mod structure;
+mod support;

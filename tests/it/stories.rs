@@ -1,0 +1,10 @@
+//! Stories: what people do on GitHub, and what they get for it, through the whole product.
+
+mod closing;
+mod commands;
+mod faults;
+mod issues;
+mod people;
+mod places;
+mod pulls;
+mod trouble;

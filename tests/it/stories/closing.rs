@@ -1,0 +1,173 @@
+//! Threads that are closed, merged or opened again.
+
+use crate::support::world::{ANN, REPO, World, git};
+use treewarden::{demo::github::MergeMethod, model::*};
+
+#[tokio::test]
+async fn closing_without_merging_keeps_the_branch_and_reopening_continues_on_it() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    let answer = world.answer(issue);
+    assert!(answer.contains("The branch `issue-1`") && answer.contains("is kept"), "{answer}");
+    assert!(!environment.path.exists() && world.environments().await.is_empty());
+    assert!(world.local_tip("issue-1").await.is_some());
+
+    world.standin.reopen(REPO, ANN, issue).unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.contains("Continuing on existing branch `issue-1`, 1 commit ahead"), "{status}");
+    assert_eq!(world.pull_of("issue-1").commits.len(), 2);
+    assert_ne!(world.environment().await.id, environment.id);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn closing_with_uncommitted_work_keeps_it_and_says_so() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    std::fs::write(environment.path.join("precious.txt"), "precious\n").unwrap();
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+
+    let answer = world.answer(issue);
+    assert!(answer.starts_with("Cannot remove worktree - you have uncommitted changes."), "{answer}");
+    assert_eq!(std::fs::read_to_string(environment.path.join("precious.txt")).unwrap(), "precious\n");
+    let kept = world.environment().await;
+    assert_eq!((kept.id, kept.state), (environment.id, EnvironmentState::Active));
+    assert_eq!(kept.metadata.kept_because, ["uncommitted work: 0 changed files and 1 untracked file"]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn ignored_files_are_kept_too() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    std::fs::write(environment.path.join("debug.log"), "notes of hours\n").unwrap();
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    assert!(world.answer(issue).contains("ignored files"), "{}", world.answer(issue));
+    assert!(environment.path.join("debug.log").exists());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn closing_during_a_run_waits_for_it() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "note this agent:sleep=2");
+    world.until_agent_works().await;
+    let environment = world.environment().await;
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world
+        .until("the close to be noted", || async {
+            let codebase = environment.codebase;
+            let thread = world.store().find_conversation(codebase, ThreadNumber(issue)).await.unwrap()?;
+            (thread.state == ThreadState::Closed).then_some(())
+        })
+        .await;
+    assert!(environment.path.exists(), "not under the agent's feet");
+    world.settle().await;
+    world.until("the removal", || async { world.environments().await.is_empty().then_some(()) }).await;
+    world.settle().await;
+
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    assert!(world.remote_file("issue-1", "NOTES.md").await.is_some(), "the work was delivered first");
+    assert!(world.local_tip("issue-1").await.is_some());
+    assert!(!environment.path.exists());
+    assert!(world.answer(issue).starts_with("🧹"), "{}", world.answer(issue));
+    world.end().await;
+}
+
+async fn merged_by(method: MergeMethod) {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1").number;
+    world.ask(pull, "add a note");
+    world.settle().await;
+    let environment = world.environment().await;
+    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
+    world.standin.merge(REPO, ANN, pull, method).await.unwrap();
+    world.settle().await;
+
+    assert!(!world.standin.issue(REPO, issue).unwrap().open, "`Fixes #1` closed it");
+    assert!(!environment.path.exists() && world.environments().await.is_empty());
+    assert_eq!(world.local_tip("issue-1").await, None, "the merged branch is deleted");
+    let receipt = world.store().receipt_of(environment.id).await.unwrap().unwrap();
+    assert!(receipt.details.branch_deleted, "{receipt:?}");
+    let told: Vec<_> = [issue, pull].into_iter().flat_map(|number| world.answers(number)).collect();
+    assert_eq!(told.iter().filter(|comment| comment.body.starts_with("🧹")).count(), 1, "told once");
+    let worktrees = git(&world.canonical().await, &["worktree", "list", "--porcelain"]);
+    assert!(!worktrees.contains("issue-1"), "{worktrees}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_merge_commit_removes_worktree_and_local_branch() {
+    merged_by(MergeMethod::Merge).await;
+}
+
+#[tokio::test]
+async fn a_squash_merge_removes_worktree_and_local_branch() {
+    merged_by(MergeMethod::Squash).await;
+}
+
+#[tokio::test]
+async fn a_rebase_merge_removes_worktree_and_local_branch() {
+    merged_by(MergeMethod::Rebase).await;
+}
+
+#[tokio::test]
+async fn commits_that_came_after_the_merge_are_kept() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1").number;
+    let environment = world.environment().await;
+    std::fs::write(environment.path.join("later.txt"), "later\n").unwrap();
+    git(&environment.path, &["add", "later.txt"]);
+    git(&environment.path, &["commit", "-qm", "After the pull request"]);
+    let tip = world.local_tip("issue-1").await.unwrap();
+    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
+    world.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
+    world.settle().await;
+
+    assert_eq!(world.local_tip("issue-1").await, Some(tip), "the branch with the later commit stays");
+    assert!(world.answer(issue).contains("is kept") || world.answer(pull).contains("is kept"));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_merge_during_a_run_keeps_what_the_run_adds() {
+    let world = World::new().await;
+    world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1").number;
+    world.ask(pull, "note this agent:sleep=3");
+    world.until_agent_works().await;
+    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
+    world.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
+    world.settle().await;
+
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
+    let tip = world.local_tip("issue-1").await.expect("the branch with the new commit is kept");
+    let canonical = world.canonical().await;
+    assert_eq!(git(&canonical, &["show", &format!("{tip}:NOTES.md")]), "# Notes\n\n- note this agent:sleep=3");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_pinned_worktree_outlives_its_thread() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    world.ask(issue, "/worktree pin");
+    world.settle().await;
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    assert!(world.answer(issue).contains("it is pinned"), "{}", world.answer(issue));
+    assert!(world.environment().await.path.exists());
+    world.end().await;
+}

@@ -1,0 +1,174 @@
+//! GitHub and its git server when they misbehave: everything is said once, and a retry succeeds when the cause is gone.
+
+use crate::support::world::{ANN, REPO, World};
+use std::time::Duration;
+use treewarden::{demo::github::Fault, model::*};
+
+const COMMENTS: &str = "/repos/octo/hello/issues/1/comments";
+
+/// The first issue is worked on although requests go wrong in this way, and people see nothing of it.
+async fn survives(method: &str, prefix: &str, times: u32, fault: Fault) {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.settle().await;
+    world.standin.faults().inject(Some(method), prefix, times, fault);
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+
+    assert_eq!(world.standin.faults().left(), 0, "the fault did not strike");
+    assert_eq!(world.answers(issue).len(), 1, "said once: {:?}", world.answers(issue));
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert_eq!(world.standin.pulls(REPO).unwrap().len(), 1);
+    assert!(world.pull_of("issue-1").draft);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_500_for_a_comment() {
+    survives("POST", COMMENTS, 1, Fault::Status(500)).await;
+}
+
+#[tokio::test]
+async fn a_secondary_limit_for_a_comment() {
+    survives("POST", COMMENTS, 1, Fault::SecondaryLimit { retry_after: 1 }).await;
+}
+
+#[tokio::test]
+async fn a_429_for_a_comment() {
+    survives("POST", COMMENTS, 1, Fault::TooManyRequests { retry_after: 1 }).await;
+}
+
+#[tokio::test]
+async fn a_page_for_people_for_a_comment() {
+    survives("POST", COMMENTS, 1, Fault::Html { status: 200 }).await;
+}
+
+#[tokio::test]
+async fn a_cut_connection_after_a_comment_was_made_does_not_double_it() {
+    survives("POST", COMMENTS, 1, Fault::CutAfterApplying).await;
+}
+
+#[tokio::test]
+async fn silence_after_a_comment_was_made_does_not_double_it() {
+    survives("POST", COMMENTS, 1, Fault::HangAfterApplying(Duration::from_secs(1))).await;
+}
+
+#[tokio::test]
+async fn a_cut_connection_after_the_pull_request_was_opened_does_not_double_it() {
+    survives("POST", "/repos/octo/hello/pulls", 1, Fault::CutAfterApplying).await;
+}
+
+#[tokio::test]
+async fn an_html_error_page_for_the_repository() {
+    survives("GET", "/repositories/", 1, Fault::Html { status: 502 }).await;
+}
+
+#[tokio::test]
+async fn an_empty_answer_for_the_token() {
+    survives("POST", "/app/installations/", 1, Fault::Empty { status: 200 }).await;
+}
+
+#[tokio::test]
+async fn a_500_for_the_permission() {
+    survives("GET", "/repos/octo/hello/collaborators/", 1, Fault::Status(500)).await;
+}
+
+#[tokio::test]
+async fn a_500_for_graphql() {
+    survives("POST", "/api/graphql", 1, Fault::Status(500)).await;
+}
+
+#[tokio::test]
+async fn a_500_from_the_git_server_once() {
+    survives("GET", "/octo/hello.git/info/refs", 1, Fault::Status(500)).await;
+}
+
+#[tokio::test]
+async fn a_500_while_pushing_once() {
+    survives("POST", "/octo/hello.git/git-receive-pack", 1, Fault::Status(500)).await;
+}
+
+#[tokio::test]
+async fn a_git_server_that_stays_away_is_named_and_the_next_mention_works() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.standin.faults().inject(None, "/octo/hello.git/", 1000, Fault::Status(500));
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with("❌ **Failed**") && status.contains("git server could not be reached"), "{status}");
+    assert!(world.all_environments().await.is_empty());
+
+    world.standin.faults().clear();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_push_that_never_gets_through_keeps_the_work_and_the_next_mention_delivers_it() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.standin.faults().inject(Some("POST"), "/octo/hello.git/git-receive-pack", 1000, Fault::Status(500));
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with("❌ **Failed**") && status.contains("git server could not be reached"), "{status}");
+    assert!(status.contains("kept"), "what is safe: {status}");
+    assert!(world.local_tip("issue-1").await.is_some());
+
+    world.standin.faults().clear();
+    world.ask(issue, "agent:noop");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert!(world.remote_file("issue-1", "hello.sh").await.is_some());
+    assert_eq!(world.pull_of("issue-1").commits.len(), 1);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn tokens_that_expire_during_a_run_are_renewed() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "note this agent:sleep=1");
+    world.until_agent_works().await;
+    world.standin.expire_tokens();
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert!(world.pull_of("issue-1").draft);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_delivery_that_arrives_twice_runs_once() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.settle().await;
+    world.standin.faults().duplicate_deliveries(1);
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+
+    let record = world.standin.deliveries().into_iter().find(|record| record.event == "issue_comment").unwrap();
+    world.standin.redeliver(record.id).unwrap();
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded], "a redelivery of what was done changes nothing");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_delivery_that_was_dropped_runs_when_it_is_redelivered() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.settle().await;
+    world.standin.faults().drop_deliveries(1);
+    world.standin.comment(REPO, ANN, issue, &world.mention("add a greeting")).unwrap();
+    world.settle().await;
+    assert!(world.runs().await.is_empty());
+    let record = world.standin.deliveries().pop().unwrap();
+    world.standin.redeliver(record.id).unwrap();
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    world.end().await;
+}

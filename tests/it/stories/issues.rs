@@ -1,0 +1,138 @@
+//! Work on issues: from a mention to a draft pull request.
+
+use crate::support::world::{ANN, REPO, World, git};
+use treewarden::model::*;
+
+#[tokio::test]
+async fn a_mention_on_an_issue_becomes_a_draft_pull_request() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let asked = world.ask(issue, "add a greeting");
+    world.settle().await;
+
+    assert_eq!(world.reactions(asked), ["eyes"]);
+    assert_eq!(world.answers(issue).len(), 1, "one status comment, edited in place");
+    let status = world.status(issue);
+    let lines: Vec<&str> = status.lines().filter(|line| !line.is_empty()).collect();
+    assert!(lines[0].starts_with("✅ **Done** for `ann`"), "{status}");
+    assert_eq!(lines[1], "Working in isolated branch `issue-1`");
+    assert!(status.contains("I added `hello.sh`"), "{status}");
+
+    let pull = world.pull_of("issue-1");
+    assert!(pull.draft && pull.body.starts_with("Fixes #1"), "{pull:?}");
+    assert_eq!((pull.title.as_str(), pull.base_branch.as_str()), ("Greet people", "main"));
+    assert_eq!(world.remote_tip("issue-1").await.as_ref(), Some(&pull.head_sha));
+    let truth = lines.iter().find(|line| line.starts_with("**Verified by Treewarden:**")).unwrap();
+    for fact in [&pull.head_sha[..7], "`issue-1` is at", "1 file changed", &format!("pull request #{}", pull.number)] {
+        assert!(truth.contains(fact), "{fact} in {truth}");
+    }
+
+    let environment = world.environment().await;
+    assert_eq!(git(&environment.path, &["status", "--porcelain", "--ignored"]), "");
+    let [author, subject, body] =
+        ["%an", "%s", "%b"].map(|format| git(&environment.path, &["log", "-1", &format!("--format={format}")]));
+    assert_eq!((author, subject), (world.standin.bot_login(), "Add a greeting".to_owned()));
+    assert!(body.contains("Co-authored-by: ann <"), "{body}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_mention_in_the_body_counts_when_the_issue_is_opened() {
+    let world = World::new().await;
+    let body = world.mention("please add a greeting");
+    let issue = world.standin.open_issue(REPO, ANN, "Greet people", &body).unwrap();
+    world.settle().await;
+
+    assert!(world.status(issue).starts_with('✅'));
+    let reactions = world.standin.reactions(REPO, issue).unwrap();
+    assert_eq!(reactions.iter().map(|reaction| reaction.content.as_str()).collect::<Vec<_>>(), ["eyes"]);
+    assert!(world.remote_file("issue-1", "hello.sh").await.is_some());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn two_mentions_at_once_are_two_runs_in_one_environment_in_order() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "first note");
+    world.ask(issue, "second note");
+    world.settle().await;
+
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
+    assert_eq!(world.all_environments().await.len(), 1);
+    let notes = world.remote_file("issue-1", "NOTES.md").await.unwrap();
+    assert_eq!(notes, "# Notes\n\n- first note\n- second note\n");
+    assert_eq!(world.statuses(issue).len(), 2);
+    assert_eq!(world.pull_of("issue-1").commits.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn two_issues_at_once_get_an_environment_each() {
+    let world = World::new().await;
+    let (one, two) = (world.issue(), world.issue());
+    world.ask(one, "note one");
+    world.ask(two, "note two");
+    world.settle().await;
+
+    let mut branches: Vec<_> = world.environments().await.into_iter().map(|e| e.branch.to_string()).collect();
+    branches.sort();
+    assert_eq!(branches, ["issue-1", "issue-2"]);
+    assert_eq!(world.remote_file("issue-1", "NOTES.md").await.unwrap(), "# Notes\n\n- note one\n");
+    assert_eq!(world.remote_file("issue-2", "NOTES.md").await.unwrap(), "# Notes\n\n- note two\n");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_edit_that_adds_a_mention_runs_once() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let comment = world.standin.comment(REPO, ANN, issue, "add a greeting").unwrap();
+    world.settle().await;
+    assert_eq!(world.runs().await.len(), 0);
+
+    world.standin.edit_comment(REPO, ANN, comment, &world.mention("add a greeting")).unwrap();
+    world.settle().await;
+    world.standin.edit_comment(REPO, ANN, comment, &world.mention("add a friendly greeting")).unwrap();
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_comment_deleted_before_its_run_cancels_it() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "take your time agent:sleep=3");
+    world.until_agent_works().await;
+    let regretted = world.ask(issue, "note something foolish");
+    world.until("the second run in the queue", || async { (world.runs().await.len() == 2).then_some(()) }).await;
+    world.standin.delete_comment(REPO, ANN, regretted).unwrap();
+    world.settle().await;
+
+    assert_eq!(world.run_states().await, [RunState::Succeeded, RunState::Cancelled]);
+    assert!(!world.remote_file("issue-1", "NOTES.md").await.unwrap().contains("foolish"));
+    assert!(world.status(issue).starts_with("⏹️ **Stopped**"), "{}", world.status(issue));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_commits_itself_has_its_commit_delivered() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:commit").await;
+    let pull = world.pull_of("issue-1");
+    assert_eq!(pull.commits.len(), 1);
+    assert!(world.status(issue).contains("1 file changed"), "{}", world.status(issue));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_cut_and_posted_once() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:huge").await;
+    let status = world.status(issue);
+    assert_eq!(world.answers(issue).len(), 1);
+    assert!(status.encode_utf16().count() < 65_536 && status.contains("**Verified by Treewarden:**"));
+    assert_eq!(status.matches("```").count() % 2, 0, "the fence is closed");
+    world.end().await;
+}

@@ -1,0 +1,55 @@
+//! Who may ask, and who is not answered.
+
+use crate::support::world::{ANN, REPO, World};
+use treewarden::model::*;
+
+#[tokio::test]
+async fn without_write_permission_there_is_one_explanation_for_two_tries() {
+    let world = World::new().await;
+    world.standin.set_permission(REPO, "mallory", Permission::Read).unwrap();
+    let issue = world.issue();
+    let tries: Vec<i64> = ["do it", "do it now"]
+        .map(|words| world.standin.comment(REPO, "mallory", issue, &world.mention(words)).unwrap())
+        .into();
+    world.settle().await;
+
+    for comment in tries {
+        assert_eq!(world.reactions(comment), ["confused"]);
+    }
+    assert_eq!(world.answers(issue).len(), 1);
+    assert!(world.answer(issue).contains("needs write permission"), "{}", world.answer(issue));
+    assert!(world.runs().await.is_empty() && world.all_environments().await.is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn bots_and_own_comments_are_ignored() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let words = world.mention("do it");
+    world.standin.set_permission(REPO, "helper[bot]", Permission::Write).unwrap();
+    let by_bot = world.standin.comment(REPO, "helper[bot]", issue, &words).unwrap();
+    let by_itself = world.standin.comment(REPO, &world.standin.bot_login(), issue, &words).unwrap();
+    let marked = format!("{words}\n\n<!-- treewarden:status/0 -->");
+    let by_marker = world.standin.comment(REPO, ANN, issue, &marked).unwrap();
+    world.settle().await;
+
+    for comment in [by_bot, by_itself, by_marker] {
+        assert_eq!(world.reactions(comment), [""; 0]);
+    }
+    assert!(world.runs().await.is_empty());
+    assert_eq!(world.standin.comments(REPO, issue).unwrap().len(), 3);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_edit_by_somebody_else_does_not_put_words_into_the_authors_mouth() {
+    let world = World::new().await;
+    world.standin.set_permission(REPO, "mallory", Permission::Triage).unwrap();
+    let issue = world.issue();
+    let comment = world.standin.comment(REPO, ANN, issue, "hello").unwrap();
+    world.standin.edit_comment(REPO, "mallory", comment, &world.mention("do it")).unwrap();
+    world.settle().await;
+    assert!(world.runs().await.is_empty());
+    world.end().await;
+}

@@ -1,0 +1,167 @@
+//! Repositories in odd states, limits, and worktrees that vanish.
+
+use crate::support::world::{ANN, REPO, World, git};
+use treewarden::model::*;
+
+#[tokio::test]
+async fn an_empty_repository_is_refused_clearly_and_works_after_its_first_commit() {
+    let world = World::new().await;
+    let empty = "octo/empty";
+    world.standin.create_repository(empty, &[]).await.unwrap();
+    world.standin.set_permission(empty, ANN, Permission::Write).unwrap();
+    let issue = world.standin.open_issue(empty, ANN, "Start", "From nothing.").unwrap();
+    let ask = || world.standin.comment(empty, ANN, issue, &world.mention("add a greeting")).unwrap();
+    ask();
+    world.settle().await;
+    let status = world.standin.comments(empty, issue).unwrap().pop().unwrap().body;
+    assert!(status.starts_with("❌ **Failed**") && status.contains("no commits yet"), "{status}");
+    assert!(world.all_environments().await.is_empty());
+
+    world.standin.push_commit(empty, ANN, "main", "First", &[("README.md", Some("# first\n"))]).await.unwrap();
+    ask();
+    world.settle().await;
+    let status = world.standin.comments(empty, issue).unwrap().pop().unwrap().body;
+    assert!(status.starts_with('✅'), "{status}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_default_branch_of_another_name_is_the_base() {
+    let world = World::new().await;
+    world.standin.push_commit(REPO, ANN, "trunk", "Trunk", &[("trunk.txt", Some("trunk\n"))]).await.unwrap();
+    world.standin.set_default_branch(REPO, "trunk").await.unwrap();
+    world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1");
+    assert_eq!((pull.base_branch.as_str(), pull.commits.len()), ("trunk", 1));
+    assert!(world.environment().await.path.join("trunk.txt").exists());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_renamed_repository_keeps_its_environment_and_clone() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    world.standin.rename_repository(REPO, "hello2").unwrap();
+    let renamed = "octo/hello2";
+    world.standin.comment(renamed, ANN, issue, &world.mention("add a note")).unwrap();
+    world.settle().await;
+
+    let status = world.standin.comments(renamed, issue).unwrap().pop().unwrap().body;
+    assert!(status.starts_with('✅'), "{status}");
+    assert_eq!(world.environment().await.id, environment.id);
+    let codebases = world.store().list_codebases().await.unwrap();
+    assert_eq!(codebases.iter().map(|c| c.name.to_string()).collect::<Vec<_>>(), [renamed]);
+    let owner = world.canonical().await.parent().unwrap().to_owned();
+    assert_eq!(std::fs::read_dir(owner).unwrap().count(), 1, "no second clone");
+    assert!(world.standin.file(renamed, "issue-1", "NOTES.md").await.unwrap().is_some());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_archived_repository_is_refused_and_work_done_before_is_kept() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1");
+    world.ask(issue, "add a note");
+    world.until_run_is(RunState::Succeeded).await;
+    world.settle().await;
+    world.standin.archive(REPO, true).unwrap();
+    let second = world.runs().await.len();
+    // GitHub takes no comments on archived repositories; a message from just before is still on its way.
+    let record = world.standin.deliveries().into_iter().rev().find(|record| record.event == "issue_comment").unwrap();
+    let mut body: serde_json::Value = serde_json::from_slice(&record.body).unwrap();
+    body["action"] = "created".into();
+    body["comment"]["id"] = 987_654.into();
+    body["comment"]["user"] = body["issue"]["user"].clone();
+    body["sender"] = body["issue"]["user"].clone();
+    body["comment"]["body"] = world.mention("add one more").into();
+    world.standin.send_event("issue_comment", body);
+    world
+        .until("the third run to end", || async {
+            let runs = world.runs().await;
+            runs.get(second).filter(|run| run.state.is_final()).cloned()
+        })
+        .await;
+    let refused = world.runs().await.pop().unwrap();
+    assert_eq!(refused.state, RunState::Failed);
+    assert!(refused.reason.unwrap().contains("is archived"));
+    assert_eq!(world.environments().await.len(), 1);
+    assert!(world.pull(pull.number).open);
+}
+
+#[tokio::test]
+async fn a_worktree_that_vanished_is_told_and_made_again_with_its_commits() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let before = world.environment().await;
+    let tip = world.local_tip("issue-1").await.unwrap();
+    std::fs::remove_dir_all(&before.path).unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+
+    let status = world.status(issue);
+    assert!(status.starts_with('✅'), "{status}");
+    assert!(status.contains("Detected a stale worktree reference"), "{status}");
+    let after = world.environment().await;
+    assert!(after.id != before.id && after.path == before.path);
+    assert_eq!(git(&after.path, &["merge-base", "HEAD", &tip]), tip, "commits are intact");
+    assert!(after.path.join("hello.sh").exists());
+    let log = git(&world.canonical().await, &["worktree", "list", "--porcelain"]);
+    assert_eq!(log.matches("branch refs/heads/issue-1").count(), 1, "{log}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn something_foreign_at_the_place_is_never_touched() {
+    let world = World::new().await;
+    let first = world.worked_issue("add a greeting").await;
+    assert_eq!(first, 1);
+    let place = world.environment().await.path.parent().unwrap().join("issue-3");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("theirs.txt"), "theirs\n").unwrap();
+    let issue = world.issue();
+    assert_eq!(issue, 3, "the first issue's pull request is #2");
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with("❌ **Failed**"), "{status}");
+    assert_eq!(std::fs::read_to_string(place.join("theirs.txt")).unwrap(), "theirs\n");
+    assert_eq!(world.environments().await.len(), 1);
+    assert_eq!(world.local_tip("issue-3").await, None, "the failed creation left no branch");
+
+    std::fs::remove_dir_all(&place).unwrap();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn thirty_issues_at_once_get_what_the_limit_allows_and_no_failure() {
+    // An agent that is as quick as can be: the story is about the limit.
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", "cat")]).await;
+    let issues: Vec<i64> = (0..30).map(|_| world.issue()).collect();
+    for issue in &issues {
+        world.ask(*issue, "add a greeting");
+    }
+    world.settle().await;
+
+    let live = world.environments().await;
+    assert_eq!(live.len(), 25);
+    let (mut done, mut blocked) = (0, 0);
+    for issue in issues {
+        let status = world.status(issue);
+        assert_eq!(world.answers(issue).len(), 1);
+        if status.starts_with('✅') {
+            done += 1;
+        } else {
+            assert!(status.contains("You have 25 active worktrees for **hello** (limit reached)."), "{status}");
+            blocked += 1;
+        }
+    }
+    assert_eq!((done, blocked), (25, 5));
+    let worktrees = git(&world.canonical().await, &["worktree", "list", "--porcelain"]);
+    assert_eq!(worktrees.matches("branch refs/heads/issue-").count(), 25);
+    world.end().await;
+}

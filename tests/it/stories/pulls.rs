@@ -1,0 +1,165 @@
+//! Work on pull requests: in the issue's worktree, on their own head branch, or pinned for forks.
+
+use crate::support::world::{ANN, REPO, World, git};
+use treewarden::demo::github::OpenPull;
+use treewarden::model::*;
+
+#[tokio::test]
+async fn a_comment_on_the_pull_request_shares_the_issues_worktree() {
+    let world = World::new().await;
+    world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1").number;
+    world.ask(pull, "add a note");
+    world.settle().await;
+
+    let status = world.status(pull);
+    assert_eq!(status.lines().nth(2), Some("Reusing worktree from issue #1"), "{status}");
+    assert_eq!(world.all_environments().await.len(), 1);
+    assert_eq!(world.pull_of("issue-1").commits.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_issue_and_its_pull_request_mentioned_at_once_share() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1").number;
+    world.ask(issue, "note from the issue");
+    world.ask(pull, "note from the pull request");
+    world.settle().await;
+
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 3]);
+    assert_eq!(world.all_environments().await.len(), 1);
+    let notes = world.remote_file("issue-1", "NOTES.md").await.unwrap();
+    assert!(notes.contains("note from the issue") && notes.contains("note from the pull request"), "{notes}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_pull_request_without_issue_is_worked_on_at_its_own_head() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "No issue.").await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+
+    let environment = world.environment().await;
+    assert_eq!(environment.branch.as_str(), "feature/x");
+    assert_eq!(git(&environment.path, &["symbolic-ref", "--short", "HEAD"]), "feature/x");
+    assert_eq!(world.pull(pull).commits.len(), 2, "pushed to the pull request's branch");
+    assert!(world.remote_file("feature/x", "hello.sh").await.is_some());
+    assert_eq!(world.standin.pulls(REPO).unwrap().len(), 1, "no second pull request");
+    let status = world.status(pull);
+    assert!(status.contains("Continuing on existing branch `feature/x`, 1 commit ahead"), "{status}");
+    assert!(status.contains(&format!("pull request #{pull}")), "{status}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_persons_new_commits_are_taken_in_before_the_next_run() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    world.standin.push_commit(REPO, ANN, "feature/x", "Mine", &[("mine.txt", Some("mine\n"))]).await.unwrap();
+    world.ask(pull, "add a note");
+    world.settle().await;
+
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
+    assert!(world.environment().await.path.join("mine.txt").exists());
+    assert_eq!(world.pull(pull).commits.len(), 4);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_forks_pull_request_is_reviewed_at_its_commit_and_never_pushed() {
+    let world = World::new().await;
+    let (pull, fork) = world.pull_from_fork("main").await;
+    let head = world.pull(pull).head_sha;
+    let main = world.remote_tip("main").await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+
+    let environment = world.environment().await;
+    let branch = format!("pr-{pull}-review");
+    assert_eq!(environment.branch.as_str(), branch);
+    assert_eq!(environment.metadata.fork_head.map(String::from), Some(head.clone()));
+    let status = world.status(pull);
+    let opening = format!("Reviewing PR at commit `{}` (branch: `{branch}`)", &head[..7]);
+    assert_eq!(status.lines().nth(2), Some(opening.as_str()), "{status}");
+    assert!(status.contains("not pushed: the pull request comes from a fork"), "{status}");
+    assert_eq!(world.standin.branches(REPO).await.unwrap(), ["main"]);
+    assert_eq!(world.remote_tip("main").await, main);
+    assert_eq!(world.standin.branch_tip(&fork, "main").await.unwrap(), Some(head));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn two_forks_with_the_same_branch_name_stay_apart() {
+    let world = World::new().await;
+    let (one, _) = world.pull_from_fork("patch-1").await;
+    let fork = world.standin.fork(REPO, "cid").await.unwrap();
+    world.standin.push_commit(&fork, "cid", "patch-1", "Other", &[("other.txt", Some("other\n"))]).await.unwrap();
+    let other = OpenPull { title: "Other", head: "cid:patch-1", ..OpenPull::default() };
+    let two = world.standin.open_pull(REPO, "cid", other).await.unwrap();
+    world.ask(one, "agent:noop");
+    world.ask(two, "agent:noop");
+    world.settle().await;
+
+    let environments = world.environments().await;
+    assert_eq!(environments.len(), 2);
+    for (pull, file) in [(one, "far.txt"), (two, "other.txt")] {
+        let own = environments.iter().find(|e| e.work.id == pull.to_string()).unwrap();
+        assert_eq!(git(&own.path, &["diff", "--name-only", "origin/main", "HEAD"]), file);
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_pull_request_whose_fork_was_deleted_is_treated_as_a_forks() {
+    let world = World::new().await;
+    let (pull, fork) = world.pull_from_fork("patch-1").await;
+    world.standin.delete_repository(&fork).await.unwrap();
+    assert_eq!(world.pull(pull).head_repository, None);
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+
+    let status = world.status(pull);
+    assert!(status.starts_with('✅') && status.contains("Reviewing PR at commit"), "{status}");
+    assert!(status.contains("not pushed"), "{status}");
+    assert_eq!(world.standin.branches(REPO).await.unwrap(), ["main"]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_pull_request_whose_head_branch_vanished_is_reviewed_from_its_last_commit() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    let head = world.pull(pull).head_sha;
+    world.standin.delete_branch(REPO, ANN, "feature/x").await.unwrap();
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+
+    let status = world.status(pull);
+    assert!(status.starts_with('✅'), "{status}");
+    assert!(status.contains(&format!("Reviewing PR at commit `{}`", &head[..7])), "{status}");
+    assert!(status.contains("The head branch `feature/x` is gone"), "{status}");
+    assert_eq!(world.remote_tip("feature/x").await, None, "a deleted branch is not brought back");
+    let next = world.pull_of(&format!("pr-{pull}-review"));
+    assert!(next.body.starts_with(&format!("Continues #{pull}")), "{}", next.body);
+    assert_eq!(next.commits.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_review_comment_on_a_line_is_a_message_too() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    let body = world.mention("note this line");
+    let asked = world.standin.line_comment(REPO, ANN, pull, ("start.txt", 1), &body).unwrap();
+    world.settle().await;
+
+    let reactions = world.standin.line_comment_reactions(REPO, asked).unwrap();
+    assert_eq!(reactions.len(), 1);
+    assert!(world.status(pull).starts_with('✅'));
+    world.end().await;
+}

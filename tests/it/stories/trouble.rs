@@ -1,0 +1,116 @@
+//! Agents that fail, and pushes that are refused: nothing is lost, nothing is overwritten, and it is said.
+
+use crate::support::world::{ANN, REPO, World, git};
+use treewarden::model::*;
+
+#[tokio::test]
+async fn a_failing_agent_is_told_with_its_reason_and_the_next_mention_works() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:fail").await;
+    let status = world.status(issue);
+    assert!(status.starts_with("❌ **Failed**"), "{status}");
+    assert!(status.contains("exit") && status.contains("mention me again"), "{status}");
+    assert!(world.standin.pulls(REPO).unwrap().is_empty());
+
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Failed, RunState::Succeeded]);
+    assert_eq!(world.all_environments().await.len(), 1);
+    assert_eq!(world.statuses(issue).len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_does_nothing_pushes_nothing() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && status.contains("no file changed, nothing to push"), "{status}");
+    assert_eq!(world.standin.branches(REPO).await.unwrap(), ["main"]);
+    assert!(world.standin.pulls(REPO).unwrap().is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_missing_agent_program_is_named() {
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", "/nowhere/agent --now")]).await;
+    let issue = world.worked_issue("add a greeting").await;
+    let status = world.status(issue);
+    assert!(status.starts_with("❌ **Failed**") && status.contains("/nowhere/agent"), "{status}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_branch_that_a_person_moved_meanwhile_is_not_overwritten() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    world.ask(issue, "note this agent:sleep=2");
+    world.until_agent_works().await;
+    let theirs =
+        world.standin.push_commit(REPO, ANN, "issue-1", "Mine", &[("mine.txt", Some("mine\n"))]).await.unwrap();
+    world.settle().await;
+
+    assert_eq!(world.remote_tip("issue-1").await, Some(theirs));
+    let status = world.status(issue);
+    assert!(status.contains("not pushed: the branch on the remote has commits that are not here"), "{status}");
+    assert!(status.contains("nothing was overwritten, the work is kept on `issue-1`"), "{status}");
+    let tip = world.local_tip("issue-1").await.unwrap();
+    assert!(git(&world.canonical().await, &["show", &format!("{tip}:NOTES.md")]).contains("note this"));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_protected_branch_is_left_alone() {
+    let world = World::new().await;
+    let pull = world.pull_from("release", "").await;
+    let before = world.remote_tip("release").await;
+    world.standin.protect_branch(REPO, "release", true).await.unwrap();
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+
+    assert_eq!(world.remote_tip("release").await, before);
+    let status = world.status(pull);
+    assert!(status.contains("not pushed: the branch is protected"), "{status}");
+    let tip = world.local_tip("release").await;
+    assert!(tip.is_some() && tip != before, "the work is kept");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_repository_the_agent_left_inside_is_kept_and_named() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:dirty-nested").await;
+    let environment = world.environment().await;
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    assert!(world.answer(issue).contains("another repository lies inside"), "{}", world.answer(issue));
+    assert!(environment.path.join("nested/work.txt").exists());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn processes_an_agent_left_behind_are_ended() {
+    let world = World::new().await;
+    world.worked_issue("agent:fork").await;
+    let pid = world.remote_file("issue-1", "left-behind.txt").await.unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z "), "still running: {stat}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn messages_that_come_while_the_service_is_down_are_not_lost_when_redelivered() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.settle().await;
+    let world = world.restart(|standin| {
+        standin.comment(REPO, ANN, issue, &format!("@{} add a greeting", standin.app_slug())).unwrap();
+    });
+    let world = world.await;
+    world.standin.settled().await;
+    let missed = world.standin.deliveries().into_iter().rev().find(|record| record.event == "issue_comment").unwrap();
+    world.standin.redeliver(missed.id).unwrap();
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    world.end().await;
+}

@@ -1,0 +1,3 @@
+//! What several test rooms share.
+
+pub mod world;

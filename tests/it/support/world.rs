@@ -1,0 +1,325 @@
+//! A whole world for a story: the stand-in GitHub, and a real Treewarden over SQLite, git and HTTP beside it.
+//!
+//! Nothing here decides or waits by the clock: a story says what people do, lets everything [`World::settle`], and looks at
+//! what people would see. [`World::end`] demands that nothing is left unfinished.
+
+use secrecy::ExposeSecret;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+use tempfile::TempDir;
+use treewarden::{
+    app::Service,
+    config::{Config, Flags},
+    demo::github::{CommentView, OpenPull, PullView, Standin, StandinOptions},
+    model::*,
+    store::{EnvironmentFilter, Store},
+};
+
+pub const REPO: &str = "octo/hello";
+/// Has write permission; everybody else has none until a story says so.
+pub const ANN: &str = "ann";
+/// A story in which something takes longer than this has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+pub struct World {
+    pub standin: Standin,
+    pub service: Service,
+    pub dir: TempDir,
+    settings: Vec<(String, String)>,
+}
+
+impl World {
+    /// With `octo/hello`: one commit on `main`.
+    pub async fn new() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// With settings that differ from the defaults, as environment variables.
+    pub async fn with(settings: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let standin = Standin::start(StandinOptions::new(dir.path().join("github"))).await.unwrap();
+        standin.create_repository(REPO, &[("README.md", "# hello\n"), (".gitignore", "*.log\n")]).await.unwrap();
+        standin.set_permission(REPO, ANN, Permission::Write).unwrap();
+        let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect::<Vec<_>>();
+        let service = start(&standin, &dir.path().join("home"), &settings).await;
+        Self { standin, service, dir, settings }
+    }
+
+    pub fn store(&self) -> &Store {
+        self.service.orchestrator.store()
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// Stops the service, lets `meanwhile` happen, and starts it again on the same home.
+    pub async fn restart(mut self, meanwhile: impl FnOnce(&Standin)) -> Self {
+        assert!(self.service.stop().await, "the service did not stop in time");
+        meanwhile(&self.standin);
+        self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings).await;
+        self
+    }
+
+    // What people do.
+
+    pub fn mention(&self, words: &str) -> String {
+        format!("@{} {words}", self.service.slug)
+    }
+
+    /// Ann opens an issue that does not mention the bot.
+    pub fn issue(&self) -> i64 {
+        self.standin.open_issue(REPO, ANN, "Greet people", "We should greet people who come by.").unwrap()
+    }
+
+    /// Ann mentions the bot in a comment. Answers with the comment's id.
+    pub fn ask(&self, number: i64, words: &str) -> i64 {
+        self.standin.comment(REPO, ANN, number, &self.mention(words)).unwrap()
+    }
+
+    /// An issue on which Ann asked for something, all done.
+    pub async fn worked_issue(&self, words: &str) -> i64 {
+        let issue = self.issue();
+        self.ask(issue, words);
+        self.settle().await;
+        issue
+    }
+
+    /// A pull request of Ann's from `branch` (one commit, in this repository).
+    pub async fn pull_from(&self, branch: &str, body: &str) -> i64 {
+        self.standin.push_commit(REPO, ANN, branch, "Start", &[("start.txt", Some("start\n"))]).await.unwrap();
+        let pull = OpenPull { title: "A change", body, head: branch, ..OpenPull::default() };
+        self.standin.open_pull(REPO, ANN, pull).await.unwrap()
+    }
+
+    /// A pull request of Bob's from his fork. Answers with its number and the fork's name.
+    pub async fn pull_from_fork(&self, branch: &str) -> (i64, String) {
+        let fork = self.standin.fork(REPO, "bob").await.unwrap();
+        self.standin.push_commit(&fork, "bob", branch, "From afar", &[("far.txt", Some("far\n"))]).await.unwrap();
+        let head = format!("bob:{branch}");
+        let pull = OpenPull { title: "From a fork", body: "Please.", head: &head, ..OpenPull::default() };
+        (self.standin.open_pull(REPO, "bob", pull).await.unwrap(), fork)
+    }
+
+    // What people see.
+
+    /// Everything the bot wrote in a thread, oldest first.
+    pub fn answers(&self, number: i64) -> Vec<CommentView> {
+        let mut comments = self.standin.comments(REPO, number).unwrap();
+        comments.retain(|comment| comment.via_app);
+        comments
+    }
+
+    /// The status comments of a thread, one a run.
+    pub fn statuses(&self, number: i64) -> Vec<String> {
+        let own = self.answers(number).into_iter().map(|comment| comment.body);
+        own.filter(|body| body.contains("<!-- treewarden:status/")).collect()
+    }
+
+    /// The newest status comment of a thread.
+    pub fn status(&self, number: i64) -> String {
+        self.statuses(number).pop().unwrap_or_else(|| panic!("no status comment on #{number}"))
+    }
+
+    /// The newest comment of the bot that is no status comment.
+    pub fn answer(&self, number: i64) -> String {
+        let own = self.answers(number).into_iter().map(|comment| comment.body);
+        let mut own: Vec<_> = own.filter(|body| !body.contains("<!-- treewarden:status/")).collect();
+        own.pop().unwrap_or_else(|| panic!("no answer on #{number}"))
+    }
+
+    pub fn reactions(&self, comment: i64) -> Vec<String> {
+        let reactions = self.standin.comment_reactions(REPO, comment).unwrap();
+        reactions.into_iter().map(|reaction| reaction.content).collect()
+    }
+
+    pub fn pull(&self, number: i64) -> PullView {
+        self.standin.pull(REPO, number).unwrap()
+    }
+
+    /// The one open pull request whose head is this branch.
+    pub fn pull_of(&self, branch: &str) -> PullView {
+        let mut pulls = self.standin.pulls(REPO).unwrap();
+        pulls.retain(|pull| pull.open && pull.head_branch == branch);
+        assert_eq!(pulls.len(), 1, "open pull requests of {branch}: {pulls:?}");
+        pulls.remove(0)
+    }
+
+    pub async fn remote_tip(&self, branch: &str) -> Option<String> {
+        self.standin.branch_tip(REPO, branch).await.unwrap()
+    }
+
+    pub async fn remote_file(&self, branch: &str, path: &str) -> Option<String> {
+        self.standin.file(REPO, branch, path).await.unwrap()
+    }
+
+    // What the service holds.
+
+    pub async fn environments(&self) -> Vec<Environment> {
+        self.store().live_environments(None).await.unwrap()
+    }
+
+    /// The only live environment.
+    pub async fn environment(&self) -> Environment {
+        let mut live = self.environments().await;
+        assert_eq!(live.len(), 1, "live environments: {live:?}");
+        live.remove(0)
+    }
+
+    pub async fn all_environments(&self) -> Vec<Environment> {
+        self.store().list_environments(&EnvironmentFilter::default(), 100, 0).await.unwrap()
+    }
+
+    /// Oldest first.
+    pub async fn runs(&self) -> Vec<Run> {
+        let mut runs = self.store().list_runs(Default::default(), 100, 0).await.unwrap();
+        runs.reverse();
+        runs
+    }
+
+    pub async fn run_states(&self) -> Vec<RunState> {
+        self.runs().await.into_iter().map(|run| run.state).collect()
+    }
+
+    /// The canonical repository of `octo/hello`, wherever it lies.
+    pub async fn canonical(&self) -> PathBuf {
+        let codebases = self.store().list_codebases().await.unwrap();
+        assert_eq!(codebases.len(), 1, "{codebases:?}");
+        self.home().join("repos").join(&codebases[0].repository_dir)
+    }
+
+    /// The commit of a ref in the canonical repository.
+    pub async fn local_tip(&self, branch: &str) -> Option<String> {
+        let canonical = self.canonical().await;
+        let reference = format!("refs/heads/{branch}");
+        let tip = git(&canonical, &["for-each-ref", "--format=%(objectname)", &reference]);
+        (!tip.is_empty()).then_some(tip)
+    }
+
+    // Waiting.
+
+    /// Until nothing is under way: no delivery travels, waits or is handled, no run is live, nothing is left to be said.
+    pub async fn settle(&self) {
+        self.until("everything to come to rest", || async {
+            self.standin.settled().await;
+            let seen = self.standin.deliveries().len();
+            let rest =
+                self.store().unfinished().await.unwrap().is_empty() && self.closed_threads_are_looked_after().await;
+            self.standin.settled().await;
+            (rest && self.standin.deliveries().len() == seen).then_some(())
+        })
+        .await;
+    }
+
+    /// A run ends before its closed thread is looked at again; what follows is no row yet.
+    async fn closed_threads_are_looked_after(&self) -> bool {
+        for conversation in self.store().closed_conversations_with_environment().await.unwrap() {
+            let Some(id) = conversation.environment else { continue };
+            let Some(environment) = self.store().load_environment(id).await.unwrap() else { continue };
+            let because = environment.metadata.kept_because;
+            if because.is_empty() || because.iter().any(|why| why.starts_with("a run is live")) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Looks again and again until there is an answer.
+    pub async fn until<T, F: Future<Output = Option<T>>>(&self, what: &str, mut look: impl FnMut() -> F) -> T {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            if tokio::time::Instant::now() > deadline {
+                panic!("waited in vain for {what}\n{}", self.describe().await);
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Until the newest run is in this state.
+    pub async fn until_run_is(&self, state: RunState) -> Run {
+        let what = format!("a run that is {state}");
+        self.until(&what, || async { self.runs().await.pop().filter(|run| run.state == state) }).await
+    }
+
+    /// Until the agent of the newest run is at work in its worktree.
+    pub async fn until_agent_works(&self) -> Run {
+        let what = "an agent at work";
+        let working = |run: &Run| run.state == RunState::Running && run.process.is_some();
+        self.until(what, || async { self.runs().await.pop().filter(working) }).await
+    }
+
+    async fn describe(&self) -> String {
+        let outgoing = self.store().list_outgoing(50).await.unwrap();
+        let outgoing = outgoing.into_iter().filter(|row| row.state != OutboxState::Sent);
+        let outgoing: Vec<_> = outgoing.map(|row| (row.key, row.state, row.last_error)).collect();
+        let runs: Vec<_> = self.runs().await.into_iter().map(|run| (run.state, run.reason)).collect();
+        let live: Vec<_> = self.environments().await.into_iter().map(|e| (e.branch, e.state, e.metadata)).collect();
+        let left = self.store().unfinished().await.unwrap();
+        format!("left: {left:?}\nruns: {runs:?}\noutgoing: {outgoing:?}\nenvironments: {live:?}")
+    }
+
+    /// The end of every story: nothing is unfinished, and nothing failed to be said or handled behind anybody's back.
+    pub async fn end(self) {
+        self.settle().await;
+        let failed = self.store().list_outgoing(500).await.unwrap();
+        let failed: Vec<_> = failed.into_iter().filter(|row| row.state == OutboxState::Failed).collect();
+        assert!(failed.is_empty(), "not sent: {failed:?}");
+        for environment in self.environments().await {
+            assert_eq!(environment.state, EnvironmentState::Active, "{environment:?}");
+        }
+        let deliveries = self.store().list_deliveries(500, 0).await.unwrap();
+        for delivery in deliveries {
+            assert_ne!(delivery.state, InboxState::Failed, "{}: {:?}", delivery.event, delivery.reason);
+        }
+        assert!(self.service.stop().await, "the service did not stop in time");
+        self.standin.stop();
+    }
+}
+
+async fn start(standin: &Standin, home: &Path, settings: &[(String, String)]) -> Service {
+    let key = standin.private_key_pem();
+    let env = |name: &str| {
+        let own = settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        own.or_else(|| match name {
+            "TREEWARDEN_LISTEN" => Some("127.0.0.1:0".to_owned()),
+            "GITHUB_API_URL" => Some(standin.api_url()),
+            "GITHUB_WEB_URL" => Some(standin.web_url()),
+            "GITHUB_APP_ID" => Some(standin.app_id().to_string()),
+            "GITHUB_APP_PRIVATE_KEY" => Some(key.expose_secret().to_owned()),
+            "GITHUB_WEBHOOK_SECRET" => Some("a secret of the story".to_owned()),
+            "TREEWARDEN_AGENT_COMMAND" => Some(format!("'{}' demo-agent", env!("CARGO_BIN_EXE_treewarden"))),
+            "PATH" => std::env::var("PATH").ok(),
+            _ => None,
+        })
+    };
+    let flags = Flags { home: Some(home.to_owned()), ..Flags::default() };
+    let config = Config::load(&flags, env, |path| std::fs::read_to_string(path)).unwrap();
+    let service = Service::start(&config).await.unwrap();
+    let secret = config.github.app.as_ref().unwrap().webhook_secret.clone();
+    standin.set_webhook(&format!("http://{}/webhooks/github", service.address), secret);
+    service
+}
+
+/// What git says about a repository or worktree, without the last line break; a failure fails the story.
+pub fn git(directory: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(directory)
+        .args(["-c", "user.name=Ann", "-c", "user.email=ann@localhost"])
+        .args(arguments)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_INDEX_FILE")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
