@@ -103,6 +103,9 @@ pub struct PendingRemoval {
     pub delete_branch: bool,
     /// Why it is safe, one sentence for people.
     pub proof: String,
+    /// The closed conversation that is told when it is done.
+    #[serde(default)]
+    pub tell: Option<ConversationId>,
 }
 
 /// The agent's own memory for a conversation in an environment, resumable by the id the agent gave it.

@@ -8,11 +8,24 @@ use crate::decide::cleanup::{Keep, Removal, Verdict, verdict};
 use crate::git::Repository;
 use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
-use crate::reply::cleanup;
+use crate::reply::{self, cleanup};
+use crate::store::NewOutgoing;
 
 /// Where the last commit of a removed environment stays reachable.
 fn archive_ref(environment: EnvironmentId) -> String {
     format!("refs/treewarden/archive/{environment}")
+}
+
+/// The outbox key under which a closed thread is told what became of an environment.
+fn told_under(environment: EnvironmentId, conversation: ConversationId) -> String {
+    format!("cleanup/{environment}/{conversation}")
+}
+
+/// Why an environment is looked at, by whom, and which closed thread is to be told.
+struct Cause<'a> {
+    trigger: Trigger,
+    actor: &'a str,
+    tell: Option<ConversationId>,
 }
 
 /// What became of one environment.
@@ -30,7 +43,8 @@ impl Orchestrator {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
         let fetched = self.fetched(&codebase).await;
-        self.remove_fetched(&codebase, id, trigger, actor, &fetched).await
+        let cause = Cause { trigger, actor, tell: None };
+        self.remove_fetched(&codebase, id, &cause, &fetched).await
     }
 
     /// Looks at every live environment once; `dry_run` decides and changes nothing. The report is stored.
@@ -78,7 +92,8 @@ impl Orchestrator {
                 Verdict::Keep(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
             });
         }
-        Ok(match self.remove_fetched(codebase, environment.id, trigger, actor, fetched).await? {
+        let cause = Cause { trigger, actor, tell: None };
+        Ok(match self.remove_fetched(codebase, environment.id, &cause, fetched).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
             Swept::Gone => ReportResult::Removed(cleanup::ghost()),
             Swept::Kept(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
@@ -108,12 +123,11 @@ impl Orchestrator {
         let Some(codebase) = self.store().load_codebase(conversation.codebase).await? else {
             return Ok("unknown repository".into());
         };
-        let key = format!("cleanup/{}/{id}", environment.id);
-        match self.remove(environment.id, Trigger::ThreadClosed, "webhook").await? {
-            Swept::Removed(details) => {
-                self.comment(key.clone(), &codebase, &conversation, cleanup::removed(&details, &key)).await?;
-                Ok(format!("worktree removed: {}", details.proof))
-            }
+        let key = told_under(environment.id, id);
+        let cause = Cause { trigger: Trigger::ThreadClosed, actor: "webhook", tell: Some(id) };
+        let fetched = self.fetched(&codebase).await;
+        match self.remove_fetched(&codebase, environment.id, &cause, &fetched).await? {
+            Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
             Swept::Kept(reasons) if reasons.contains(&Keep::Busy) => Ok("waits for the run that is live".into()),
             Swept::Kept(reasons) => {
                 let body = cleanup::kept(&environment.branch, &reasons, &key);
@@ -137,8 +151,7 @@ impl Orchestrator {
         &self,
         codebase: &Codebase,
         id: EnvironmentId,
-        trigger: Trigger,
-        actor: &str,
+        cause: &Cause<'_>,
         fetched: &Probe<()>,
     ) -> Result<Swept, StepError> {
         // From here until the row is journalled no run can bind itself to the environment.
@@ -148,7 +161,7 @@ impl Orchestrator {
             return Ok(Swept::Gone);
         }
         let repository = self.repository(codebase);
-        let facts = self.removal_facts(codebase, &repository, &environment, trigger, fetched).await?;
+        let facts = self.removal_facts(codebase, &repository, &environment, cause.trigger, fetched).await?;
         match verdict(&facts) {
             Verdict::Keep(reasons) => self.keep(environment, reasons).await,
             Verdict::Ghost => {
@@ -156,10 +169,33 @@ impl Orchestrator {
                 Ok(Swept::Gone)
             }
             Verdict::Remove(removal) => {
-                let environment = self.journal(environment, &removal, trigger).await?;
-                self.finish_removal(codebase, &repository, environment, actor).await
+                let environment = self.journal(environment, &removal, cause).await?;
+                self.finish_removal(codebase, &repository, environment, cause.actor).await
             }
         }
+    }
+
+    /// What the closed thread is told about the removal.
+    async fn removal_comment(
+        &self,
+        environment: &Environment,
+        conversation: ConversationId,
+        details: &ReceiptDetails,
+    ) -> Result<Option<NewOutgoing>, StepError> {
+        let Some(conversation) = self.store().load_conversation(conversation).await? else { return Ok(None) };
+        let key = told_under(environment.id, conversation.id);
+        let outgoing = Outgoing::Comment {
+            number: conversation.number,
+            body: cleanup::removed(details, &key),
+            marker: reply::marker(&key),
+        };
+        Ok(Some(NewOutgoing {
+            key,
+            codebase: environment.codebase,
+            conversation: Some(conversation.id),
+            outgoing: self.redacted(outgoing),
+            not_before: self.now(),
+        }))
     }
 
     /// The reasons are remembered, so that the panel shows them.
@@ -176,11 +212,12 @@ impl Orchestrator {
         &self,
         mut environment: Environment,
         removal: &Removal,
-        trigger: Trigger,
+        cause: &Cause<'_>,
     ) -> Result<Environment, StepError> {
         environment.state = EnvironmentState::Removing;
         environment.metadata.removal = Some(PendingRemoval {
-            trigger,
+            trigger: cause.trigger,
+            tell: cause.tell,
             tip: removal.tip.clone(),
             delete_branch: removal.delete_branch,
             proof: cleanup::proof(&removal.because, &environment.branch),
@@ -236,8 +273,13 @@ impl Orchestrator {
             safety_ref: None,
             bytes_freed: removed.bytes,
         };
+        let outgoing = match pending.tell {
+            Some(conversation) => self.removal_comment(&environment, conversation, &details).await?,
+            None => None,
+        };
         let receipt = Some((pending.trigger, details.clone()));
-        self.store().destroy_environment(&environment, receipt, self.now()).await?;
+        self.store().destroy_environment_telling(&environment, receipt, outgoing, self.now()).await?;
+        self.inner.wake.outgoing.notify_one();
         let subject = format!("{} {}", codebase.name, environment.work);
         self.audit(actor, "environment.removed", &subject, &details.proof).await;
         metrics::counter!("treewarden_environments_removed_total", "trigger" => pending.trigger.as_str()).increment(1);

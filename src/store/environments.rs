@@ -3,7 +3,7 @@
 use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::{new_id, sql};
-use super::{Answer, Store, StoreError};
+use super::{Answer, NewOutgoing, Store, StoreError};
 use crate::model::*;
 use std::path::PathBuf;
 
@@ -166,6 +166,17 @@ impl Store {
         receipt: Option<(Trigger, ReceiptDetails)>,
         now: Timestamp,
     ) -> Result<Environment, StoreError> {
+        self.destroy_environment_telling(environment, receipt, None, now).await
+    }
+
+    /// The same, with what is to be said about it in the same transaction: no crash comes between the two.
+    pub async fn destroy_environment_telling(
+        &self,
+        environment: &Environment,
+        receipt: Option<(Trigger, ReceiptDetails)>,
+        outgoing: Option<NewOutgoing>,
+        now: Timestamp,
+    ) -> Result<Environment, StoreError> {
         let mut tx = self.db.begin().await?;
         let sql = sql!(
             "UPDATE isolation_environments SET state = $3, destroyed_at = $4, version = version + 1
@@ -180,6 +191,9 @@ impl Store {
         let sql = sql!("UPDATE conversations SET environment_id = NULL, updated_at = $2 WHERE environment_id = $1");
         tx.execute(sql.bind(environment.id).bind(now)).await?;
         super::sessions::close_all_of(&mut tx, environment.id, now).await?;
+        if let Some(outgoing) = outgoing {
+            super::outbox::enqueue_in(&mut tx, &outgoing, now).await?;
+        }
         tx.commit().await?;
         Ok(destroyed)
     }

@@ -295,6 +295,7 @@ async fn start(standin: &Standin, home: &Path, settings: &[(String, String)]) ->
             "GITHUB_APP_PRIVATE_KEY" => Some(key.expose_secret().to_owned()),
             "GITHUB_WEBHOOK_SECRET" => Some("a secret of the story".to_owned()),
             "TREEWARDEN_AGENT_COMMAND" => Some(format!("'{}' demo-agent", env!("CARGO_BIN_EXE_treewarden"))),
+            "TREEWARDEN_SANDBOX" => Some("off".to_owned()),
             "PATH" => std::env::var("PATH").ok(),
             _ => None,
         })
