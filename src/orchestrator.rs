@@ -31,6 +31,7 @@ use crate::isolation::Provider;
 use crate::model::*;
 use crate::platform::Platform;
 use crate::store::{NewOutgoing, Store, StoreError};
+use crate::telemetry::field::EFFECT;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
@@ -183,6 +184,7 @@ impl Orchestrator {
     ) -> Result<(), StoreError> {
         let now = self.now();
         let new = NewOutgoing { key, codebase, conversation, outgoing: self.redacted(outgoing), not_before: now };
+        tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
         self.store().enqueue(new, now).await?;
         self.inner.wake.outgoing.notify_one();
         Ok(())

@@ -9,6 +9,7 @@ use super::turns::Turns;
 use super::{CreateRequest, IsolationError, Provider, RemoveRequest, Removed, in_use, place};
 use crate::git::{Repository, Worktree, WorktreeEntry};
 use crate::model::*;
+use crate::telemetry::field::EFFECT;
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
@@ -172,13 +173,16 @@ impl WorktreeProvider {
             }
             self.examine(&repository.worktree(path), path, request).await?;
             fs::rename(path, &place).map_err(|error| IsolationError::files("moving", path, &error))?;
+            tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "files in the trash");
         }
         let bytes = if exists(&place)? { Some(measured(&place).await.unwrap_or_default().bytes) } else { None };
         if let Err(error) = self.unregister(repository, path, &place, &request.branch).await {
             put_back(&place, path)?;
             return Err(error);
         }
+        tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "registration out");
         self.trash.release(request.environment).map_err(|error| IsolationError::files("moving", &place, &error))?;
+        tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "trash released");
         self.empty_in_background();
         let branch_deleted = match &request.delete_branch_at {
             Some(expected) => match repository.delete_branch(&request.branch, expected).await {

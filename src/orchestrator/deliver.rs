@@ -6,6 +6,7 @@ use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
 use crate::git::{CommitRequest, Ident, PushOutcome};
 use crate::model::*;
 use crate::reply::{answers, delivery};
+use crate::telemetry::field::EFFECT;
 use std::time::Duration;
 
 /// How long a run waits for its pull request to be opened before it ends without one.
@@ -25,6 +26,7 @@ impl Orchestrator {
         }
         effect(run, "commit");
         worktree.commit_all(&self.commit_request(run, prepared)).await?;
+        effect(run, "committed");
         let tip =
             repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
         let base_tip = match &environment.base {
@@ -47,6 +49,7 @@ impl Orchestrator {
         }
         effect(run, "push");
         let pushed = retry::patiently(|| self.push(prepared)).await?;
+        effect(run, "push answered");
         match pushed {
             PushOutcome::Pushed(_) | PushOutcome::UpToDate(_) => {}
             PushOutcome::Rejected { reason } => {
@@ -187,5 +190,5 @@ fn ghost() -> Person {
 }
 
 fn effect(run: &Run, what: &'static str) {
-    tracing::info!(target: "treewarden::effect", { run.id = %run.id }, "{what}");
+    tracing::info!(target: EFFECT, { run.id = %run.id }, "{what}");
 }

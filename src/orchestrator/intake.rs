@@ -7,6 +7,7 @@ use crate::github::payload;
 use crate::model::*;
 use crate::reply::{self, answers};
 use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
+use crate::telemetry::field::EFFECT;
 use std::time::Duration;
 
 /// Runs counted by the loop breaker.
@@ -32,6 +33,7 @@ impl Orchestrator {
         let Some(delivery) = self.store().claim_delivery(self.node(), now, self.settings().lease).await? else {
             return Ok(false);
         };
+        tracing::debug!(target: EFFECT, { delivery.guid = %delivery.guid }, "delivery claimed");
         let handled = self.handle(&delivery).await;
         let now = self.now();
         let (end, result) = match handled {
@@ -46,8 +48,10 @@ impl Orchestrator {
             },
         };
         metrics::counter!("treewarden_deliveries_total", "result" => result).increment(1);
-        tracing::info!(delivery.guid = %delivery.guid, delivery.event = %delivery.event, result, "delivery handled");
+        let Delivery { guid, event, .. } = &delivery;
+        tracing::info!(target: EFFECT, { delivery.guid = %guid, delivery.event = %event, result }, "delivery handled");
         self.store().finish_delivery(&delivery, end, now).await?;
+        tracing::debug!(target: EFFECT, { delivery.guid = %guid }, "delivery finished");
         Ok(true)
     }
 
@@ -73,6 +77,7 @@ impl Orchestrator {
                 let state = if merged_head.is_some() { ThreadState::Merged } else { ThreadState::Closed };
                 let (_, conversation) = self.thread(&thread).await?;
                 self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
+                tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
                 self.audit(&by.login, "thread.closed", &subject(&thread), state.as_str()).await;
                 let note = self.close_conversation(conversation.id).await?;
                 done(note)
@@ -192,6 +197,7 @@ impl Orchestrator {
                     },
                 };
                 let run = self.store().insert_run(new, self.now()).await?;
+                tracing::debug!(target: EFFECT, { run.id = %run.id }, "run queued");
                 if run.state == RunState::Queued {
                     self.publish(&run, None).await?;
                 }

@@ -4,6 +4,7 @@ use super::{Orchestrator, StepError, retry};
 use crate::model::*;
 use crate::platform::SendError;
 use crate::store::OutgoingEnd;
+use crate::telemetry::field::EFFECT;
 use std::time::Duration;
 
 impl Orchestrator {
@@ -13,11 +14,12 @@ impl Orchestrator {
         let Some(row) = self.store().claim_outgoing(self.node(), now, self.settings().lease).await? else {
             return Ok(false);
         };
-        tracing::info!(target: "treewarden::effect", { outbox.key = %row.key, outbox.attempts = row.attempts }, "send");
+        tracing::info!(target: EFFECT, { outbox.key = %row.key, outbox.attempts = row.attempts }, "send");
         let sent = match self.store().load_codebase(row.codebase).await? {
             Some(codebase) => self.parts().platform.send(&codebase, &row).await,
             None => Err(SendError::Permanent("its repository is no longer known".to_owned())),
         };
+        tracing::debug!(target: EFFECT, { outbox.key = %row.key, outbox.sent = sent.is_ok() }, "answered");
         let now = self.now();
         let (end, result) = match sent {
             Ok(remote_id) => (OutgoingEnd::Sent { remote_id }, "sent"),
@@ -32,6 +34,7 @@ impl Orchestrator {
         }
         metrics::counter!("treewarden_outbox_sent_total", "result" => result).increment(1);
         self.store().finish_outgoing(&row, self.node(), end, now).await?;
+        tracing::debug!(target: EFFECT, { outbox.key = %row.key }, "outcome of sending written");
         self.inner.wake.sent.notify_waiters();
         Ok(true)
     }

@@ -8,6 +8,7 @@ use crate::isolation::CreateRequest;
 use crate::model::*;
 use crate::reply::answers::{self, Opening};
 use crate::store::{Inserted, NewEnvironment};
+use crate::telemetry::field::EFFECT;
 
 /// The world may move between gathering and applying; then it is decided again, this often at most.
 const DECISIONS: usize = 4;
@@ -95,6 +96,7 @@ impl Orchestrator {
             };
             run.opening = Some(notes.0.join("\n\n"));
             self.store().set_conversation_environment(conversation.id, Some(environment.id), self.now()).await?;
+            tracing::debug!(target: EFFECT, { run.id = %run.id, environment.id = %environment.id }, "thread tied");
             self.store().touch_environment(environment.id, self.now()).await?;
             return Ok(Prepared { codebase, conversation, repository, environment, pull });
         }
@@ -164,6 +166,7 @@ impl Orchestrator {
         clone_url: &str,
         pull: Option<ThreadNumber>,
     ) -> Result<(), StepError> {
+        tracing::debug!(target: EFFECT, { codebase.name = %codebase.name }, "fetch");
         repository.ensure(clone_url).await?;
         let pulls = pull.map(|number| (format!("refs/pull/{number}/head"), gather::pull_ref(number)));
         let request = &FetchRequest { branches: true, extra: pulls.into_iter().collect() };
@@ -215,7 +218,10 @@ impl Orchestrator {
             },
         };
         match self.store().insert_environment(new, self.settings().environment_limit, self.now()).await? {
-            Inserted::Created(environment) => Ok(Some(environment)),
+            Inserted::Created(environment) => {
+                tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "creation journalled");
+                Ok(Some(environment))
+            }
             Inserted::Exists(_) => Ok(None),
             Inserted::BranchTaken(taken) => Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work))),
             Inserted::LimitReached { live } => Err(StepError::Refused(answers::limit_reached(&codebase.name, live))),
@@ -223,7 +229,7 @@ impl Orchestrator {
     }
 
     fn place_on_disk(&self, codebase: &Codebase, branch: &BranchName) -> std::path::PathBuf {
-        let repository = codebase.repository_dir.trim_end_matches(".git");
+        let repository = codebase.repository_dir.strip_suffix(".git").unwrap_or(&codebase.repository_dir);
         self.settings().worktree_base.join(repository).join(branch.slug())
     }
 
@@ -234,11 +240,13 @@ impl Orchestrator {
         environment: Environment,
         notes: &mut Notes,
     ) -> Result<Environment, StepError> {
-        tracing::info!(target: "treewarden::effect", { environment.id = %environment.id }, "create worktree");
+        tracing::info!(target: EFFECT, { environment.id = %environment.id }, "create worktree");
         match self.make_worktree(repository, &environment, notes).await {
             Ok(start) => {
                 let active = Environment { state: EnvironmentState::Active, start: Some(start), ..environment };
+                tracing::debug!(target: EFFECT, { environment.id = %active.id }, "worktree created");
                 let active = self.store().update_environment(&active).await?;
+                tracing::debug!(target: EFFECT, { environment.id = %active.id }, "environment active");
                 self.audit(
                     "treewarden",
                     "environment.created",
@@ -305,7 +313,7 @@ impl Orchestrator {
         let _lease = self.inner.leases.take(id).await;
         run.environment = Some(id);
         match self.store().update_run(run, self.node()).await {
-            Ok(true) => {}
+            Ok(true) => tracing::debug!(target: EFFECT, { run.id = %run.id, environment.id = %id }, "run tied"),
             Ok(false) => return Err(StepError::LeaseLost),
             Err(error) if error.is_conflict() => return Err(StepError::Occupied(id)),
             Err(error) => return Err(error.into()),

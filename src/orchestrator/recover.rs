@@ -40,6 +40,13 @@ impl Orchestrator {
         if let Some(agent) = run.process.take() {
             process::end_leftover(agent);
         }
+        // What left its group, or was started just before the crash, is known by the run's mark only.
+        let id = run.id;
+        match tokio::task::spawn_blocking(move || process::end_strays(id)).await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(run.id = %id, processes = count, "ended processes of an interrupted run"),
+            Err(error) => tracing::error!(run.id = %id, %error, "could not look for processes of an interrupted run"),
+        }
         run.state = RunState::Interrupted;
         run.reason = Some(answers::interrupted());
         run.ended_at = Some(self.now());

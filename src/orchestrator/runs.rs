@@ -8,6 +8,7 @@ use crate::agent::{AgentEvent, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::model::*;
 use crate::reply::answers;
 use crate::store::NewOutgoing;
+use crate::telemetry::field::EFFECT;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +63,7 @@ impl Orchestrator {
             let prepared = self.prepared_before(run).await?;
             return self.deliver_and_end(run, &prepared).await;
         }
+        tracing::debug!(target: EFFECT, { run.id = %run.id }, "run claimed");
         run.started_at.get_or_insert(self.now());
         self.save(run).await?;
         self.publish(run, None).await?;
@@ -72,6 +74,7 @@ impl Orchestrator {
         }
         self.enter(run, RunState::Running).await?;
         let end = self.work(run, &prepared, cancel).await?;
+        tracing::debug!(target: EFFECT, { run.id = %run.id }, "agent ended");
         run.process = None;
         run.answer = Some((self.parts().redact)(&end.answer));
         match end.outcome {
@@ -124,7 +127,7 @@ impl Orchestrator {
     async fn enter(&self, run: &mut Run, state: RunState) -> Result<(), StepError> {
         run.state = state;
         self.save(run).await?;
-        tracing::info!(target: "treewarden::effect", { run.id = %run.id, run.state = %state }, "run enters a stage");
+        tracing::info!(target: EFFECT, { run.id = %run.id, run.state = %state }, "run enters a stage");
         self.publish(run, None).await
     }
 
@@ -147,7 +150,9 @@ impl Orchestrator {
                 Some(event) = events.recv() => match event {
                     AgentEvent::Started(process) => {
                         run.process = Some(process);
+                        tracing::debug!(target: EFFECT, { run.id = %run.id }, "agent started");
                         self.save(run).await?;
+                        tracing::debug!(target: EFFECT, { run.id = %run.id }, "agent written down");
                     }
                     AgentEvent::Status(text) => step = Some((self.parts().redact)(&text)),
                 },
@@ -222,7 +227,11 @@ impl Orchestrator {
             return Err(StepError::LeaseLost);
         }
         metrics::counter!("treewarden_runs_total", "result" => run.state.as_str()).increment(1);
-        tracing::info!(target: "treewarden::effect", { run.id = %run.id, run.state = %run.state }, "run ended");
+        if let Some(started) = run.started_at {
+            let seconds = run.ended_at.unwrap_or(now).since(started).as_secs_f64();
+            metrics::histogram!("treewarden_run_seconds").record(seconds);
+        }
+        tracing::info!(target: EFFECT, { run.id = %run.id, run.state = %run.state }, "run ended");
         self.inner.wake.outgoing.notify_one();
         self.inner.wake.runs.notify_one();
         Ok(())

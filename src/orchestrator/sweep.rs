@@ -10,6 +10,7 @@ use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
 use crate::reply::{self, cleanup};
 use crate::store::NewOutgoing;
+use crate::telemetry::field::EFFECT;
 
 /// Where the last commit of a removed environment stays reachable.
 fn archive_ref(environment: EnvironmentId) -> String {
@@ -225,6 +226,16 @@ impl Orchestrator {
         Ok(self.store().update_environment(&environment).await?)
     }
 
+    /// Holds a commit fast under the environment's own ref; an earlier attempt may have left an older one there.
+    async fn archive(&self, repository: &Repository, id: EnvironmentId, tip: &CommitSha) -> Result<(), StepError> {
+        let name = archive_ref(id);
+        let before = repository.tip(&name).await?;
+        if before.as_ref() == Some(tip) || repository.set_ref(&name, tip, before.as_ref()).await? {
+            return Ok(());
+        }
+        Err(StepError::Refused(format!("The last commit could not be kept under {name}; nothing was removed.")))
+    }
+
     /// Carries a journalled removal to its end; also called for removals that a crash left half-way.
     pub(super) async fn finish_removal(
         &self,
@@ -236,9 +247,10 @@ impl Orchestrator {
         let Some(pending) = environment.metadata.removal.clone() else {
             return Ok(Swept::Kept(vec![Keep::InTransition]));
         };
-        tracing::info!(target: "treewarden::effect", { environment.id = %environment.id }, "remove worktree");
+        tracing::info!(target: EFFECT, { environment.id = %environment.id }, "remove worktree");
         // The commits stay reachable here whatever becomes of the branch: the receipt promises a way back.
-        repository.set_ref(&archive_ref(environment.id), &pending.tip, None).await?;
+        self.archive(repository, environment.id, &pending.tip).await?;
+        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "last commit archived");
         let request = RemoveRequest {
             environment: environment.id,
             path: environment.path.clone(),
@@ -278,7 +290,9 @@ impl Orchestrator {
             None => None,
         };
         let receipt = Some((pending.trigger, details.clone()));
+        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "worktree removed");
         self.store().destroy_environment_telling(&environment, receipt, outgoing, self.now()).await?;
+        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "receipt written");
         self.inner.wake.outgoing.notify_one();
         let subject = format!("{} {}", codebase.name, environment.work);
         self.audit(actor, "environment.removed", &subject, &details.proof).await;
