@@ -174,7 +174,9 @@ impl Story {
             if !missed.is_empty() {
                 // A service that is dead by now is started first.
                 if self.service.try_wait().unwrap().is_none() {
-                    missed.iter().for_each(|id| drop(self.standin.redeliver(*id).unwrap()));
+                    for id in &missed {
+                        self.standin.redeliver(*id).unwrap();
+                    }
                 }
                 continue;
             }
