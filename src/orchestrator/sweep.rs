@@ -176,6 +176,26 @@ impl Orchestrator {
         }
     }
 
+    /// The thread that hears of a removal: the one that was closed, else the one the work belongs to. Whoever gave a command
+    /// is answered by the command itself.
+    async fn to_be_told(
+        &self,
+        environment: &Environment,
+        cause: &Cause<'_>,
+    ) -> Result<Option<ConversationId>, StepError> {
+        if cause.tell.is_some() || cause.trigger == Trigger::Command {
+            return Ok(cause.tell);
+        }
+        let users = self.store().conversations_of(environment.id).await?;
+        let own = users.iter().find(|user| gather::work_of(user) == environment.work).or(users.first());
+        if let Some(conversation) = own {
+            return Ok(Some(conversation.id));
+        }
+        let Ok(number) = environment.work.id.parse() else { return Ok(None) };
+        let thread = self.store().find_conversation(environment.codebase, ThreadNumber(number)).await?;
+        Ok(thread.map(|thread| thread.id))
+    }
+
     /// What the closed thread is told about the removal.
     async fn removal_comment(
         &self,
@@ -218,7 +238,7 @@ impl Orchestrator {
         environment.state = EnvironmentState::Removing;
         environment.metadata.removal = Some(PendingRemoval {
             trigger: cause.trigger,
-            tell: cause.tell,
+            tell: self.to_be_told(&environment, cause).await?,
             tip: removal.tip.clone(),
             delete_branch: removal.delete_branch,
             proof: cleanup::proof(&removal.because, &environment.branch),
