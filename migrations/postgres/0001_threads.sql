@@ -39,6 +39,7 @@ CREATE UNIQUE INDEX environments_live_work ON isolation_environments (codebase_i
     WHERE state <> 'destroyed';
 CREATE UNIQUE INDEX environments_live_branch ON isolation_environments (codebase_id, branch) WHERE state <> 'destroyed';
 CREATE UNIQUE INDEX environments_live_path ON isolation_environments (path) WHERE state <> 'destroyed';
+CREATE INDEX environments_live ON isolation_environments (id) WHERE state <> 'destroyed';
 CREATE INDEX environments_created ON isolation_environments (created_at);
 
 CREATE TABLE conversations (

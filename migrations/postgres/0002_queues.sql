@@ -70,5 +70,5 @@ CREATE TABLE outbox (
     created_at      TIMESTAMPTZ NOT NULL,
     updated_at      TIMESTAMPTZ NOT NULL
 );
-CREATE INDEX outbox_waiting ON outbox (codebase_id, id) WHERE state IN ('pending', 'sending');
+CREATE INDEX outbox_waiting ON outbox (id) WHERE state IN ('pending', 'sending');
 CREATE UNIQUE INDEX outbox_one_at_a_time ON outbox (codebase_id) WHERE state = 'sending';

@@ -58,7 +58,8 @@ impl FromRow for OutboxRow {
 macro_rules! next_outgoing {
     () => {
         "SELECT id FROM outbox AS next
-         WHERE ((state = 'pending' AND not_before <= $1) OR (state = 'sending' AND lease_until <= $1))
+         WHERE state IN ('pending', 'sending')
+           AND ((state = 'pending' AND not_before <= $1) OR (state = 'sending' AND lease_until <= $1))
            AND NOT EXISTS (SELECT 1 FROM outbox AS other
                            WHERE other.codebase_id = next.codebase_id AND other.state = 'sending'
                              AND other.id <> next.id)

@@ -4,6 +4,7 @@ mod codebases;
 mod environments;
 mod inbox;
 mod outbox;
+mod plans;
 mod records;
 mod runs;
 mod schema;

@@ -16,7 +16,8 @@ const TRIES: usize = 8;
 macro_rules! next_run {
     () => {
         "SELECT id FROM runs AS next
-         WHERE (state = 'queued'
+         WHERE state IN ('queued', 'preparing', 'running', 'delivering')
+           AND (state = 'queued'
                 OR (state IN ('preparing', 'delivering') AND (lease_owner IS NULL OR lease_until <= $1)))
            AND NOT EXISTS (SELECT 1 FROM runs AS other
                            WHERE other.conversation_id = next.conversation_id AND other.id < next.id
