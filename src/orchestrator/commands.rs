@@ -101,7 +101,11 @@ impl Orchestrator {
         pinned: bool,
         actor: &str,
     ) -> Result<Option<Environment>, StepError> {
+        let _lease = self.inner.leases.take(id).await;
         let Some(mut environment) = self.store().load_environment(id).await? else { return Ok(None) };
+        if environment.state != EnvironmentState::Active {
+            return Ok(None);
+        }
         environment.pinned = pinned;
         let environment = self.store().update_environment(&environment).await?;
         let action = if pinned { "environment.pinned" } else { "environment.unpinned" };

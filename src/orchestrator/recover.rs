@@ -61,7 +61,7 @@ impl Orchestrator {
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(()) };
         let repository = self.repository(&codebase);
         let validity = self.validity(&repository, &environment).await;
-        match repair(environment.state, &validity, self.store().environment_is_busy(environment.id).await?) {
+        match repair(environment.state, &validity, self.will_be_continued(&environment).await?) {
             Repair::Nothing => {}
             Repair::Activate => {
                 let start = repository.tip(&environment.branch.full_ref()).await?;
@@ -82,5 +82,18 @@ impl Orchestrator {
             }
         }
         Ok(())
+    }
+
+    /// Whether an unfinished run goes on with this environment: one that is tied to it, or one of the thread it was made
+    /// for. A crash may come between the journal row and the tie, and the run then finds the row by its work.
+    async fn will_be_continued(&self, environment: &Environment) -> Result<bool, StepError> {
+        if self.store().environment_is_busy(environment.id).await? {
+            return Ok(true);
+        }
+        let Ok(number) = environment.work.id.parse() else { return Ok(false) };
+        match self.store().find_conversation(environment.codebase, ThreadNumber(number)).await? {
+            Some(thread) => Ok(self.store().live_run_of(thread.id).await?.is_some()),
+            None => Ok(false),
+        }
     }
 }

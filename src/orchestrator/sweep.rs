@@ -219,10 +219,11 @@ impl Orchestrator {
         }))
     }
 
-    /// The reasons are remembered, so that the panel shows them.
+    /// The reasons are remembered, so that the panel shows them. A row in transition belongs to whoever creates or removes
+    /// it: writing here would make their next write stale.
     async fn keep(&self, mut environment: Environment, reasons: Vec<Keep>) -> Result<Swept, StepError> {
         let words: Vec<String> = reasons.iter().map(cleanup::sentence).collect();
-        if environment.metadata.kept_because != words {
+        if environment.state == EnvironmentState::Active && environment.metadata.kept_because != words {
             environment.metadata.kept_because = words;
             self.store().update_environment(&environment).await?;
         }
