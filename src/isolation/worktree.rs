@@ -15,11 +15,16 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 
 /// Where the trash is when the intended place is on another file system: a rename must be enough.
 const TRASH_BESIDE: &str = ".trash";
+
+/// How long a creation waits for a git that outlived the service that started it, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Makes worktrees below one directory. A cheap handle.
 #[derive(Clone)]
@@ -149,15 +154,24 @@ impl WorktreeProvider {
         worktree: &Worktree,
         path: &Path,
     ) -> Result<(), IsolationError> {
-        if !worktree.is_half_made().await? || !exists(path)? {
-            return Ok(());
+        let deadline = Instant::now() + PATIENCE;
+        while worktree.is_half_made().await? && exists(path)? {
+            // The git of a service that was killed may still be at it, and may even come to its end.
+            match self.both_unused(path, repository.directory()).await {
+                Err(IsolationError::InUse(_)) if Instant::now() < deadline => tokio::time::sleep(PAUSE).await,
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    self.trash.discard(path).map_err(|error| IsolationError::files("moving", path, &error))?;
+                    self.empty_in_background();
+                }
+            }
         }
-        // The git of a service that was killed may still be at it.
-        self.unused(path).await?;
-        self.unused(repository.directory()).await?;
-        self.trash.discard(path).map_err(|error| IsolationError::files("moving", path, &error))?;
-        self.empty_in_background();
         Ok(())
+    }
+
+    async fn both_unused(&self, one: &Path, other: &Path) -> Result<(), IsolationError> {
+        self.unused(one).await?;
+        self.unused(other).await
     }
 
     async fn remove_now(

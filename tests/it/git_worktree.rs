@@ -82,6 +82,22 @@ async fn an_existing_branch_is_continued_and_never_reset() {
 }
 
 #[tokio::test]
+async fn the_default_branch_itself_can_be_worked_on() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "main").await;
+    let first = worktree.head().await.unwrap();
+    // BR-089, BR-077: fetching goes beside it, and what is new is seen there only.
+    let newer = lab.people_commit("new", "1\n");
+    lab.fetch(&repository).await;
+    assert_eq!(lab.main_tip(&repository).await, newer);
+    assert_eq!(worktree.head().await.unwrap(), first);
+    worktree.fast_forward(&newer).await.unwrap();
+    assert_eq!(repository.tip("refs/heads/main").await.unwrap(), Some(newer));
+    assert!(path.join("new").exists());
+}
+
+#[tokio::test]
 async fn a_tag_of_the_same_name_does_not_lead_astray() {
     let lab = Lab::new();
     let repository = lab.repository().await;
