@@ -109,7 +109,7 @@ pub enum Keep {
     },
     ForeignPath,
     CannotVerify(String),
-    /// Only the scheduler: neither merged nor stale.
+    /// Only in passes over everything: neither merged nor stale.
     StillActive,
     /// Being created or removed by somebody else at this moment.
     InTransition,
@@ -156,7 +156,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         }
     };
     if let Some(branch) = branch
-        && facts.trigger == Trigger::Schedule
+        && is_pass(facts.trigger)
         && branch.merged.is_none()
         && facts.now.since(facts.environment.last_activity_at) < facts.stale_after
     {
@@ -172,8 +172,16 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
 /// A person who asks for the removal may take an environment away from its own open thread; nothing else may.
 fn automatic(trigger: Trigger) -> bool {
     match trigger {
-        Trigger::ThreadClosed | Trigger::Schedule | Trigger::Limit | Trigger::Startup => true,
-        Trigger::Command | Trigger::Panel | Trigger::Cli => false,
+        Trigger::ThreadClosed | Trigger::Schedule | Trigger::Cli | Trigger::Limit | Trigger::Startup => true,
+        Trigger::Command | Trigger::Panel => false,
+    }
+}
+
+/// Looking at every environment, with none in particular in mind: what is still active stays.
+fn is_pass(trigger: Trigger) -> bool {
+    match trigger {
+        Trigger::Schedule | Trigger::Cli => true,
+        Trigger::ThreadClosed | Trigger::Limit | Trigger::Startup | Trigger::Command | Trigger::Panel => false,
     }
 }
 

@@ -127,11 +127,15 @@ fn a_missing_worktree_is_a_ghost() {
 }
 
 #[test]
-fn the_scheduler_leaves_recent_work_alone() {
-    let recent = RemovalFacts { trigger: Trigger::Schedule, ..with_branch(true, None) };
-    assert_eq!(verdict(&recent), Verdict::Keep(vec![Keep::StillActive]));
-    let old = RemovalFacts { now: Timestamp::from_unix(999_999 + 15 * 86_400), ..recent };
-    assert!(matches!(verdict(&old), Verdict::Remove(_)));
+fn a_pass_leaves_recent_work_alone() {
+    for trigger in [Trigger::Schedule, Trigger::Cli] {
+        let recent = RemovalFacts { trigger, ..with_branch(true, None) };
+        assert_eq!(verdict(&recent), Verdict::Keep(vec![Keep::StillActive]));
+        let old = RemovalFacts { now: Timestamp::from_unix(999_999 + 15 * 86_400), ..recent };
+        assert!(matches!(verdict(&old), Verdict::Remove(_)));
+        let used = RemovalFacts { open_conversations: vec![ThreadNumber(7)], ..old };
+        assert_eq!(verdict(&used), Verdict::Keep(vec![Keep::StillUsedBy(ThreadNumber(7))]));
+    }
 }
 
 prop_compose! {
