@@ -2,6 +2,7 @@
 //! processes), and the stories that go through all of them.
 
 mod agent;
+mod binary;
 mod crash;
 mod git;
 mod git_commit;

@@ -1,0 +1,283 @@
+//! The program as people run it: its commands, its refusals, and how it stops.
+
+use crate::support::world::{ANN, REPO};
+use rustix::process::{Pid, Signal, kill_process};
+use secrecy::ExposeSecret;
+use std::{
+    path::Path,
+    process::{Output, Stdio},
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    time::timeout,
+};
+use treewarden::{
+    demo::github::{Standin, StandinOptions},
+    model::*,
+    store::Store,
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_treewarden");
+/// Nothing here takes longer than this.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The program with an environment of its own: what the settings of whoever runs the tests say does not count.
+fn treewarden(arguments: &[&str], home: &Path) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.env("TREEWARDEN_HOME", home).stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+async fn output_of(mut command: Command) -> Output {
+    timeout(PATIENCE, command.output()).await.expect("it did not end").unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A home and the stand-in it is connected to.
+struct Installation {
+    dir: TempDir,
+    standin: Standin,
+}
+
+impl Installation {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let standin = Standin::start(StandinOptions::new(dir.path().join("github"))).await.unwrap();
+        standin.create_repository(REPO, &[("README.md", "# hello\n")]).await.unwrap();
+        standin.set_permission(REPO, ANN, Permission::Write).unwrap();
+        Self { dir, standin }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = treewarden(arguments, &self.dir.path().join("home"));
+        command.env("TREEWARDEN_LISTEN", "127.0.0.1:0").env("TREEWARDEN_SANDBOX", "off").env("TREEWARDEN_LOG", "warn");
+        command.env("TREEWARDEN_AGENT_COMMAND", format!("'{PROGRAM}' demo-agent"));
+        command.env("GITHUB_API_URL", self.standin.api_url()).env("GITHUB_WEB_URL", self.standin.web_url());
+        command.env("GITHUB_APP_ID", self.standin.app_id().to_string());
+        command.env("GITHUB_APP_PRIVATE_KEY", self.standin.private_key_pem().expose_secret());
+        command.env("GITHUB_WEBHOOK_SECRET", "a secret of the test");
+        command
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Output {
+        output_of(self.command(arguments)).await
+    }
+
+    async fn serve(&self) -> Serving {
+        let mut command = self.command(&["serve"]);
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let first = timeout(PATIENCE, lines.next_line()).await.expect("it does not start").unwrap().unwrap();
+        let url = first.strip_prefix("Treewarden listens on ").expect(&first).to_owned();
+        self.standin.set_webhook(&format!("{url}/webhooks/github"), "a secret of the test".to_owned().into());
+        // What it prints later must not block it.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Serving { process, url }
+    }
+
+    async fn store(&self) -> Store {
+        let path = self.dir.path().join("home/treewarden.db");
+        Store::open(&format!("sqlite://{}", path.display())).await.unwrap()
+    }
+
+    /// Ann opens an issue and mentions the bot on it.
+    fn ask(&self, words: &str) -> i64 {
+        let issue = self.standin.open_issue(REPO, ANN, "Greet people", "We should.").unwrap();
+        self.standin.comment(REPO, ANN, issue, &format!("@{} {words}", self.standin.app_slug())).unwrap();
+        issue
+    }
+}
+
+struct Serving {
+    process: Child,
+    url: String,
+}
+
+impl Serving {
+    async fn get(&self, path: &str) -> (u16, String) {
+        let answer = reqwest::get(format!("{}{path}", self.url)).await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
+    fn terminate(&self) {
+        let id = i32::try_from(self.process.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
+    }
+
+    /// The exit code, once it has ended.
+    async fn ended(mut self) -> Option<i32> {
+        timeout(PATIENCE, self.process.wait()).await.expect("it does not stop").unwrap().code()
+    }
+
+    async fn stop(self) {
+        self.terminate();
+        assert_eq!(self.ended().await, Some(0));
+    }
+}
+
+/// Looks again and again until there is an answer.
+async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let search = async {
+        loop {
+            match look().await {
+                Some(found) => return found,
+                None => tokio::time::sleep(LOOK_AGAIN).await,
+            }
+        }
+    };
+    timeout(PATIENCE, search).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
+async fn runs(store: &Store) -> Vec<Run> {
+    store.list_runs(Default::default(), 10, 0).await.unwrap()
+}
+
+async fn until_succeeded(store: &Store, count: usize) {
+    until("runs that succeeded", || async {
+        let done = runs(store).await.iter().filter(|run| run.state == RunState::Succeeded).count() == count;
+        (done && store.unfinished().await.unwrap().is_empty()).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_credentials_nothing_starts_and_the_refusal_names_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = output_of(treewarden(&["serve"], &dir.path().join("home"))).await;
+    let refusal = text(&output.stderr);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+    for name in ["GITHUB_APP_ID", "GITHUB_APP_PRIVATE_KEY", "GITHUB_WEBHOOK_SECRET", "treewarden demo"] {
+        assert!(refusal.contains(name), "{name} in {refusal}");
+    }
+    assert!(!dir.path().join("home/treewarden.db").exists());
+}
+
+#[tokio::test]
+async fn every_wrong_setting_is_reported_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let wrong = [
+        ("TREEWARDEN_LISTEN", "nowhere"),
+        ("MAX_CONCURRENT_RUNS", "many"),
+        ("STALE_THRESHOLD_DAYS", "-1"),
+        ("TREEWARDEN_SANDBOX", "perhaps"),
+        ("GITHUB_APP_ID", "seven"),
+    ];
+    let mut command = treewarden(&["serve"], &dir.path().join("home"));
+    command.envs(wrong).env("GITHUB_APP_PRIVATE_KEY", "a key that is none");
+    let output = output_of(command).await;
+    let report = text(&output.stderr);
+    assert!(!output.status.success(), "{report}");
+    for (name, value) in wrong {
+        assert!(report.contains(name) && report.contains(value), "{name} in {report}");
+    }
+    assert!(report.contains("GITHUB_WEBHOOK_SECRET"), "{report}");
+    assert!(report.contains("GITHUB_APP_PRIVATE_KEY") && !report.contains("a key that is none"), "{report}");
+    assert!(!dir.path().join("home").exists());
+}
+
+#[tokio::test]
+async fn it_serves_and_the_other_commands_know_of_it() {
+    let installation = Installation::new().await;
+    let serving = installation.serve().await;
+    assert_eq!(serving.get("/healthz").await, (200, "ok\n".to_owned()));
+    assert_eq!(serving.get("/readyz").await.0, 200);
+
+    installation.ask("add a greeting");
+    installation.standin.settled().await;
+    for delivery in installation.standin.deliveries() {
+        assert_eq!(delivery.outcome.unwrap().status_code, 202, "{}", delivery.event);
+    }
+    until_succeeded(&installation.store().await, 1).await;
+    let (status, metrics) = serving.get("/metrics").await;
+    assert_eq!(status, 200);
+    for line in ["treewarden_runs_total{result=\"succeeded\"} 1", "treewarden_run_seconds_count 1"] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+
+    let second = installation.run(&["serve"]).await;
+    assert!(!second.status.success() && text(&second.stderr).contains("Another Treewarden runs"), "{second:?}");
+    let cleanup = installation.run(&["cleanup", "--dry-run"]).await;
+    assert!(!cleanup.status.success() && text(&cleanup.stderr).contains("cleanup page"), "{cleanup:?}");
+    let list = installation.run(&["env", "list"]).await;
+    assert!(list.status.success(), "{list:?}");
+    assert!(text(&list.stdout).contains("octo/hello#issue-1  issue-1  active"), "{list:?}");
+    serving.stop().await;
+
+    let show = installation.run(&["env", "show", "octo/hello#issue-1"]).await;
+    assert!(show.status.success() && text(&show.stdout).contains("branch    issue-1"), "{show:?}");
+    let cleanup = installation.run(&["cleanup", "--dry-run"]).await;
+    assert!(
+        cleanup.status.success() && text(&cleanup.stdout).contains("kept     issue-1: work goes on"),
+        "{cleanup:?}"
+    );
+    assert!(text(&cleanup.stdout).ends_with("1 worktrees looked at.\n"), "{cleanup:?}");
+}
+
+#[tokio::test]
+async fn asked_to_stop_it_lets_the_agent_end_and_keeps_taking_deliveries() {
+    let installation = Installation::new().await;
+    let serving = installation.serve().await;
+    installation.ask("agent:sleep=3 add a greeting");
+    let store = installation.store().await;
+    until("an agent at work", || async { runs(&store).await.pop().filter(|run| run.process.is_some()) }).await;
+
+    serving.terminate();
+    until("the stop", || async { (serving.get("/readyz").await.0 == 503).then_some(()) }).await;
+    let late = installation.ask("write this down");
+    installation.standin.settled().await;
+    let taken = installation.standin.deliveries().into_iter().all(|delivery| {
+        let outcome = delivery.outcome.unwrap();
+        outcome.status_code == 202
+    });
+    assert!(taken, "a delivery was not taken");
+    assert_eq!(serving.ended().await, Some(0));
+    let ended = runs(&store).await;
+    assert_eq!(ended.iter().map(|run| run.state).collect::<Vec<_>>(), [RunState::Succeeded], "{ended:?}");
+    assert!(store.unfinished().await.unwrap().deliveries > 0, "the late delivery was claimed");
+
+    let serving = installation.serve().await;
+    until_succeeded(&store, 2).await;
+    assert!(installation.standin.branch_tip(REPO, &format!("issue-{late}")).await.unwrap().is_some());
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn the_doctor_says_what_is_right_and_what_mends_the_rest() {
+    let installation = Installation::new().await;
+    let healthy = installation.run(&["doctor"]).await;
+    let lines = text(&healthy.stdout);
+    assert!(healthy.status.success() && lines.lines().all(|line| line.starts_with('✔')), "{lines}");
+    assert!(lines.contains(&format!("this is the App @{}", installation.standin.app_slug())), "{lines}");
+
+    let mut broken = installation.command(&["doctor", "--json"]);
+    broken.env("TREEWARDEN_AGENT_COMMAND", "no-such-agent --now");
+    let broken = output_of(broken).await;
+    assert!(!broken.status.success(), "{broken:?}");
+    let findings: Vec<serde_json::Value> = serde_json::from_slice(&broken.stdout).unwrap();
+    let wrong: Vec<_> = findings.iter().filter(|finding| finding["fine"] == false).collect();
+    assert_eq!(wrong.len(), 1, "{findings:?}");
+    assert_eq!(
+        (wrong[0]["what"].as_str(), wrong[0]["mend"].as_str()),
+        (Some("agent"), Some("command -v no-such-agent"))
+    );
+}
+
+#[tokio::test]
+async fn the_demo_plays_its_story_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut demo = treewarden(&["demo", "--exit"], &dir.path().join("home"));
+    demo.env("TMPDIR", dir.path());
+    let output = output_of(demo).await;
+    let told = text(&output.stdout);
+    assert!(output.status.success(), "{told}\n{}", text(&output.stderr));
+    assert!(told.contains("The worktree is gone") && told.contains("The end."), "{told}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "left behind");
+}
