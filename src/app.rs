@@ -17,7 +17,7 @@ use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Worke
 use crate::platform::GithubPlatform;
 use crate::store::{Store, StoreError};
 use crate::telemetry::{Metrics, Redactor};
-use crate::web::{LoginLinks, WebParts, WebState, router};
+use crate::web::{LoginLinks, WebParts, WebState, loopback_url, router};
 use lock::{HomeLock, LockError};
 use secrecy::ExposeSecret;
 use std::{
@@ -220,9 +220,9 @@ impl Service {
         })
     }
 
-    /// A fresh one-time link into the panel.
+    /// A fresh one-time link into the panel, for a browser on this machine.
     pub fn login_link(&self) -> String {
-        format!("{}{}", self.public_url, self.links.issue(wall_clock()()))
+        format!("{}{}", loopback_url(self.address), self.links.issue(wall_clock()()))
     }
 
     /// Stops claiming, lets live runs end, keeps taking deliveries into the inbox meanwhile, then closes the listener.

@@ -2,17 +2,24 @@
 //! and show the outcome; they decide nothing about environments.
 //!
 //! What may not live here: SQL, git, GitHub calls, policy. [`router`] lists every route in one table.
+//!
+//! Reading order: [`router`], [`webhook`] (what GitHub sends), [`guard`] and [`session`] (who gets in), [`pages`] (what
+//! people see), [`verbs`] (what they may do), [`view`] (rows as people read them).
 
 mod assets;
 mod error;
-mod format;
+mod flash;
 mod guard;
 mod health;
 mod login;
 mod pages;
 mod router;
+mod session;
+mod verbs;
+mod view;
 mod webhook;
 
+pub use guard::loopback_url;
 pub use login::LoginLinks;
 pub use router::router;
 

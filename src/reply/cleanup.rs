@@ -99,6 +99,11 @@ pub fn sentence(reason: &Keep) -> String {
     }
 }
 
+/// Whether a reason goes away by itself: a person has nothing to do about it.
+pub fn settles_itself(words: &str) -> bool {
+    [Keep::Busy, Keep::StillActive, Keep::InTransition].iter().any(|reason| sentence(reason) == words)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,12 @@
 //! What goes wrong in a request: a page for browsers, `{"error": …}` for programs. Each says what to do.
 
 use super::{assets, pages::render};
+use crate::github::{payload::BadPayload, signature::BadSignature};
 use askama::Template;
 use axum::{
     Json,
-    extract::Request,
-    http::{HeaderValue, StatusCode, header},
+    extract::{Request, rejection::BytesRejection},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -13,58 +14,77 @@ use serde_json::json;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    #[error("{0}")]
-    BadRequest(String),
+    // What GitHub is told.
     #[error("{0}; nothing was stored")]
-    Unauthorized(String),
-    #[error("{0}")]
-    Forbidden(&'static str),
-    #[error("There is nothing here. It may have been removed, or the address is mistyped.")]
-    NotFound,
+    Signature(#[from] BadSignature),
+    #[error("{0}; nothing was stored")]
+    Payload(#[from] BadPayload),
+    #[error("the {0} header is missing or too long; nothing was stored")]
+    Header(&'static str),
+    #[error("set the webhook's content type to application/json; nothing was stored")]
+    FormEncoded,
     #[error("the body is over 25 MB, more than GitHub ever sends; nothing was stored")]
     TooLarge,
-    #[error("set the webhook's content type to application/json; nothing was stored")]
-    WrongContentType,
-    #[error("{0}; nothing was stored, deliver it again")]
-    Busy(String),
-    #[error("Something went wrong here. Nothing was changed; the log of the service has the details.")]
-    Internal(#[from] anyhow::Error),
+    #[error("the body did not arrive whole; nothing was stored, deliver it again")]
+    Incomplete,
+    #[error("the delivery could not be stored just now; deliver it again in a minute")]
+    NotStored,
+    // What people are told.
+    #[error("The panel answers on the machine it runs on only. Use an SSH tunnel to reach it from elsewhere.")]
+    Elsewhere,
+    #[error("The panel is not known under this host name. Open it as localhost or at its configured address.")]
+    ForeignHost,
+    #[error("This was not sent from the panel itself, so nothing was done. Open the page and press the button there.")]
+    CrossSite,
+    #[error("You are not signed in, or your session has ended. Nothing was changed. Sign in, then try again.")]
+    NotSignedIn,
+    #[error("This link was used already or is older than an hour. The service prints a fresh one when it starts.")]
+    UsedLink,
+    #[error("There is nothing here. It may have been removed, or the address is mistyped.")]
+    NotFound,
+    #[error("Something went wrong here. Nothing was changed by this page; the log of the service has the details.")]
+    Internal(#[source] anyhow::Error),
 }
 
-impl From<crate::store::StoreError> for WebError {
-    fn from(error: crate::store::StoreError) -> Self {
-        WebError::Internal(error.into())
+impl From<BytesRejection> for WebError {
+    fn from(rejection: BytesRejection) -> Self {
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => WebError::TooLarge,
+            _ => WebError::Incomplete,
+        }
     }
 }
 
-impl From<crate::orchestrator::StepError> for WebError {
-    fn from(error: crate::orchestrator::StepError) -> Self {
-        WebError::Internal(error.into())
-    }
+macro_rules! internal {
+    ($($error:ty),*) => {$(
+        impl From<$error> for WebError {
+            fn from(error: $error) -> Self {
+                WebError::Internal(error.into())
+            }
+        }
+    )*};
 }
 
-impl From<tower_sessions::session::Error> for WebError {
-    fn from(error: tower_sessions::session::Error) -> Self {
-        WebError::Internal(error.into())
-    }
-}
+internal!(crate::store::StoreError, tower_sessions::session::Error, tokio::task::JoinError);
 
 impl WebError {
     fn status(&self) -> StatusCode {
         match self {
-            WebError::BadRequest(_) => StatusCode::BAD_REQUEST,
-            WebError::Unauthorized(_) => StatusCode::UNAUTHORIZED,
-            WebError::Forbidden(_) => StatusCode::FORBIDDEN,
-            WebError::NotFound => StatusCode::NOT_FOUND,
+            WebError::Signature(_) | WebError::NotSignedIn => StatusCode::UNAUTHORIZED,
+            WebError::Payload(_) | WebError::Header(_) | WebError::Incomplete => StatusCode::BAD_REQUEST,
+            WebError::FormEncoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             WebError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            WebError::WrongContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            WebError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            WebError::NotStored => StatusCode::SERVICE_UNAVAILABLE,
+            WebError::Elsewhere | WebError::ForeignHost | WebError::CrossSite | WebError::UsedLink => {
+                StatusCode::FORBIDDEN
+            }
+            WebError::NotFound => StatusCode::NOT_FOUND,
             WebError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
 
-/// Carried beside the response, so that [`as_page_or_json`] can word it for whoever asked.
+/// The sentence, carried beside the response until [`as_page_or_json`] words it for whoever asked.
 #[derive(Clone)]
 struct Explanation(String);
 
@@ -73,42 +93,68 @@ impl IntoResponse for WebError {
         if let WebError::Internal(error) = &self {
             tracing::error!(error = %format!("{error:#}"), "a request failed");
         }
-        let text = self.to_string();
-        let mut response = (self.status(), Json(json!({"error": text}))).into_response();
-        if let WebError::Busy(_) = self {
+        let mut response = self.status().into_response();
+        if let WebError::NotStored = self {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("30"));
         }
-        response.extensions_mut().insert(Explanation(text));
+        response.extensions_mut().insert(Explanation(self.to_string()));
         response
     }
-}
-
-#[derive(Template)]
-#[template(path = "message.html")]
-struct ErrorPage {
-    css: String,
-    status: StatusCode,
-    text: String,
 }
 
 pub async fn unknown_page() -> WebError {
     WebError::NotFound
 }
 
-/// Errors that know what they mean become a page when a browser asked.
+/// Whether a browser asks, for a person who reads pages.
+pub fn is_browser(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
+#[derive(Template)]
+#[template(path = "message.html")]
+struct ErrorPage {
+    assets: assets::Urls,
+    status: StatusCode,
+    text: String,
+}
+
+/// Words every refusal, ours and the framework's, as a page or as JSON; answers that are worded already stay as they are.
 pub async fn as_page_or_json(request: Request, next: Next) -> Response {
-    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
-    let browser = accept.is_some_and(|accept| accept.contains("text/html"));
+    let browser = is_browser(request.headers());
     let response = next.run(request).await;
     let status = response.status();
-    if !browser || !(status.is_client_error() || status.is_server_error()) {
+    if !(status.is_client_error() || status.is_server_error()) || is_json(response.headers()) {
         return response;
     }
     let text = match response.extensions().get::<Explanation>() {
         Some(Explanation(text)) => text.clone(),
-        None => status.canonical_reason().unwrap_or("The request was refused").to_owned(),
+        None => of_the_framework(status).to_owned(),
     };
-    let mut page = render(&ErrorPage { css: assets::url("treewarden.css"), status, text });
-    *page.status_mut() = status;
-    page
+    let mut worded = match browser {
+        true => render(&ErrorPage { assets: assets::Urls::new(), status, text }),
+        false => Json(json!({"error": text})).into_response(),
+    };
+    *worded.status_mut() = status;
+    for (name, value) in response.headers() {
+        if ![header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name) {
+            worded.headers_mut().append(name, value.clone());
+        }
+    }
+    worded
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+}
+
+fn of_the_framework(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::METHOD_NOT_ALLOWED => "This address cannot be used that way. Nothing was changed.",
+        StatusCode::PAYLOAD_TOO_LARGE => "That is more than any form here holds. Nothing was changed.",
+        StatusCode::SERVICE_UNAVAILABLE => "This took too long. Look at the page again before you repeat it.",
+        status if status.is_client_error() => "The address or the form was not understood. Nothing was changed.",
+        _ => "Something went wrong here. The log of the service has the details.",
+    }
 }

@@ -1,49 +1,129 @@
-//! Who may see the panel. Until people log in with GitHub it is reachable over loopback only, with a session that a
+//! Who may see the panel. Until people log in with GitHub it is reachable on this machine only, with a session that a
 //! one-time link opened.
 
-use super::{WebState, error::WebError};
+use super::{WebState, error::WebError, session};
 use axum::{
-    extract::{ConnectInfo, Request, State},
-    http::{Method, header},
+    extract::{ConnectInfo, FromRequestParts, Request, State},
+    http::{HeaderMap, Method, Uri, header, request::Parts, uri::Authority},
     middleware::Next,
     response::{IntoResponse, Redirect, Response},
 };
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tower_sessions::Session;
 
-/// Name of the signed-in person in a session.
-pub const SIGNED_IN: &str = "signed_in";
+/// What proxies add to a request they pass on.
+const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
-/// Refuses requests from other machines, and requests for another host's name (DNS rebinding).
-pub async fn loopback_and_host(State(state): State<WebState>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    if !peer.is_some_and(|ip| ip.to_canonical().is_loopback()) {
-        return WebError::Forbidden("The panel answers on the machine it runs on only; use an SSH tunnel to reach it.")
-            .into_response();
+/// Who is signed in; the name actions are recorded under. Only behind [`signed_in`].
+#[derive(Clone, Debug)]
+pub struct Actor(pub String);
+
+impl<S: Sync> FromRequestParts<S> for Actor {
+    type Rejection = WebError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, WebError> {
+        parts.extensions.get::<Actor>().cloned().ok_or(WebError::NotSignedIn)
     }
-    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let known = state.inner.public_url.split("://").nth(1).unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    if host != known && !matches!(name, "127.0.0.1" | "localhost" | "[::1]") {
-        return WebError::Forbidden("This host name is not the one the panel is configured for.").into_response();
+}
+
+/// Lets pass what comes straight from this machine and asks for a name of this machine or of the service: a request of
+/// another machine, also through a proxy here, is refused, and so is a page that points its own name here (DNS rebinding).
+pub async fn direct_and_local(State(state): State<WebState>, request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    let direct = !PROXY_HEADERS.iter().any(|name| request.headers().contains_key(*name));
+    if !direct || !peer.is_some_and(|ip| ip.to_canonical().is_loopback()) {
+        return WebError::Elsewhere.into_response();
+    }
+    if !is_known_host(request.headers(), request.uri(), &state.inner.public_url) {
+        return WebError::ForeignHost.into_response();
     }
     next.run(request).await
 }
 
 /// Lets only signed-in browsers pass; others are led to the login page.
-pub async fn signed_in(session: Session, request: Request, next: Next) -> Result<Response, WebError> {
-    if session.get::<String>(SIGNED_IN).await?.is_some() {
-        let mut response = next.run(request).await;
-        response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
-        return Ok(response);
-    }
-    match *request.method() {
-        Method::GET => Ok(Redirect::to("/login").into_response()),
-        _ => Err(WebError::Unauthorized("you are not signed in".to_owned())),
+pub async fn signed_in(
+    State(state): State<WebState>,
+    session: Session,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, WebError> {
+    match session::who(&session, state.now()).await? {
+        Some(who) => {
+            request.extensions_mut().insert(Actor(who));
+            Ok(next.run(request).await)
+        }
+        None if request.method() == Method::GET && super::error::is_browser(request.headers()) => {
+            Ok(Redirect::to("/login").into_response())
+        }
+        None => Err(WebError::NotSignedIn),
     }
 }
 
-/// The name actions are recorded under.
-pub async fn actor(session: &Session) -> Result<String, WebError> {
-    Ok(session.get::<String>(SIGNED_IN).await?.unwrap_or_default())
+/// Where a browser on this machine reaches a server that listens on `bound`.
+pub fn loopback_url(bound: SocketAddr) -> String {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(ip, bound.port()))
+}
+
+/// Whether an address is plain HTTP on this machine.
+pub fn is_plain_loopback(url: &str) -> bool {
+    let authority = url.strip_prefix("http://").and_then(|rest| rest.parse::<Authority>().ok());
+    authority.is_some_and(|authority| is_loopback_name(authority.host()))
+}
+
+fn is_known_host(headers: &HeaderMap, uri: &Uri, public_url: &str) -> bool {
+    let named = headers.get(header::HOST).and_then(|value| value.to_str().ok());
+    // HTTP/2 and proxies put the name into the address.
+    let named = uri.authority().map(Authority::as_str).or(named).and_then(|host| host.parse::<Authority>().ok());
+    let known = public_url.split_once("://").map(|(_, rest)| rest);
+    named.is_some_and(|named| known == Some(named.as_str()) || is_loopback_name(named.host()))
+}
+
+fn is_loopback_name(host: &str) -> bool {
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn only_own_names_are_known_hosts() {
+        let known = |host: &str| {
+            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).unwrap())]);
+            is_known_host(&headers, &Uri::from_static("/"), "https://tw.example.com")
+        };
+        for host in ["tw.example.com", "localhost", "localhost:3000", "127.0.0.1:3000", "[::1]:3000", "[::1]"] {
+            assert!(known(host), "{host}");
+        }
+        for host in ["evil.test", "tw.example.com.evil.test", "localhost.evil.test", "127.0.0.1.evil.test", "10.0.0.1"]
+        {
+            assert!(!known(host), "{host}");
+        }
+        assert!(!is_known_host(&HeaderMap::new(), &Uri::from_static("/"), "https://tw.example.com"));
+    }
+
+    #[test]
+    fn plain_http_is_for_this_machine() {
+        for url in ["http://127.0.0.1:3000", "http://localhost", "http://[::1]:3000"] {
+            assert!(is_plain_loopback(url), "{url}");
+        }
+        for url in ["https://127.0.0.1:3000", "http://192.168.1.5:3000", "http://tw.example.com"] {
+            assert!(!is_plain_loopback(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn everywhere_includes_this_machine() {
+        let url = |bound: &str| loopback_url(bound.parse().unwrap());
+        assert_eq!(url("0.0.0.0:3000"), "http://127.0.0.1:3000");
+        assert_eq!(url("[::]:3000"), "http://[::1]:3000");
+        assert_eq!(url("127.0.0.1:80"), "http://127.0.0.1:80");
+    }
 }

@@ -1,6 +1,7 @@
 //! For machines that watch: alive, ready, metrics.
 
 use super::WebState;
+use crate::telemetry::metric;
 use axum::{
     Json,
     extract::State,
@@ -8,7 +9,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
+use tokio::time::timeout;
+
+/// A check that takes longer than this has failed.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The process answers.
 pub async fn alive() -> &'static str {
@@ -18,8 +23,11 @@ pub async fn alive() -> &'static str {
 /// The database answers, git runs, the workers get through, and the process is not about to stop.
 pub async fn ready(State(state): State<WebState>) -> Response {
     let words = |fine: bool| if fine { "ok" } else { "failing" };
-    let database = state.inner.store.ping().await.is_ok();
-    let git = state.inner.orchestrator.git_answers().await;
+    let (database, git) = tokio::join!(
+        timeout(PATIENCE, state.inner.store.ping()),
+        timeout(PATIENCE, state.inner.orchestrator.git_answers()),
+    );
+    let (database, git) = (matches!(database, Ok(Ok(_))), git.unwrap_or(false));
     let workers = state.inner.workers_healthy.load(Ordering::Relaxed);
     let stopping = state.inner.stopping.load(Ordering::Relaxed);
     let status = match database && git && workers && !stopping {
@@ -36,12 +44,12 @@ pub async fn ready(State(state): State<WebState>) -> Response {
 pub async fn metrics(State(state): State<WebState>) -> Response {
     if let Ok(waiting) = state.inner.store.unfinished().await {
         for (queue, depth) in [("inbox", waiting.deliveries), ("runs", waiting.runs), ("outbox", waiting.outgoing)] {
-            metrics::gauge!("treewarden_queue_depth", "queue" => queue).set(depth as f64);
+            metrics::gauge!(metric::QUEUE_DEPTH, "queue" => queue).set(depth as f64);
         }
     }
     if let Ok(counts) = state.inner.store.environment_counts().await {
         for (kind, count) in counts {
-            metrics::gauge!("treewarden_environments", "state" => kind.as_str()).set(count as f64);
+            metrics::gauge!(metric::ENVIRONMENTS, "state" => kind.as_str()).set(count as f64);
         }
     }
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], (state.inner.metrics)()).into_response()

@@ -1,7 +1,8 @@
 //! One-time links into the panel: random, kept as hashes in memory, used up by the first click on the button they show.
 
-use super::{WebState, assets, error::WebError, guard, pages::render};
+use super::{WebState, assets, error::WebError, pages::render, session};
 use crate::model::Timestamp;
+use crate::store::WebSessions;
 use askama::Template;
 use axum::{
     Form,
@@ -12,13 +13,14 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tower_sessions::Session;
-use uuid::Uuid;
 
 const VALID_FOR: Duration = Duration::from_secs(3600);
+/// Who somebody is who came by a one-time link: whoever can read the service's output.
+const OPERATOR: &str = "operator";
 
 /// Links that were handed out and not used yet.
 #[derive(Clone, Default)]
@@ -29,20 +31,23 @@ pub struct LoginLinks {
 impl LoginLinks {
     /// The path of a new link, good for an hour.
     pub fn issue(&self, now: Timestamp) -> String {
-        let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        self.locked().insert(digest(&token), now.plus(VALID_FOR));
+        let mut token = [0; 32];
+        // The system's random source does not fail once the process runs; without randomness there is no link to give.
+        aws_lc_rs::rand::fill(&mut token).expect("the system gives random bytes");
+        let token = hex::encode(token);
+        let mut open = self.locked();
+        open.retain(|_, until| *until > now);
+        open.insert(digest(&token), now.plus(VALID_FOR));
         format!("/login/one-time?token={token}")
     }
 
     /// Uses a token up; false when it is unknown, used or too old.
     fn redeem(&self, token: &str, now: Timestamp) -> bool {
-        let mut open = self.locked();
-        open.retain(|_, until| *until > now);
-        open.remove(&digest(token)).is_some()
+        self.locked().remove(&digest(token)).is_some_and(|until| until > now)
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Timestamp>> {
-        self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn locked(&self) -> MutexGuard<'_, HashMap<[u8; 32], Timestamp>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,18 +64,20 @@ pub struct Token {
 #[derive(Template)]
 #[template(path = "login.html")]
 struct LoginPage {
-    css: String,
+    assets: assets::Urls,
+    /// From the link; absent when somebody came without one.
     token: Option<String>,
 }
 
 /// Says how to get in.
 pub async fn ask() -> Response {
-    render(&LoginPage { css: assets::url("treewarden.css"), token: None })
+    render(&LoginPage { assets: assets::Urls::new(), token: None })
 }
 
 /// Shows the button; following the link alone (a preview, a prefetch) uses nothing up.
 pub async fn confirm(Query(query): Query<Token>) -> Response {
-    render(&LoginPage { css: assets::url("treewarden.css"), token: Some(query.token) })
+    let token = Some(query.token).filter(|token| !token.is_empty());
+    render(&LoginPage { assets: assets::Urls::new(), token })
 }
 
 pub async fn enter(
@@ -78,13 +85,14 @@ pub async fn enter(
     session: Session,
     Form(form): Form<Token>,
 ) -> Result<Response, WebError> {
-    if !state.inner.links.redeem(&form.token, state.now()) {
-        return Err(WebError::Forbidden(
-            "This link was used already or is older than an hour. The service prints a new one at its next start.",
-        ));
+    let now = state.now();
+    if !state.inner.links.redeem(&form.token, now) {
+        return Err(WebError::UsedLink);
     }
-    session.cycle_id().await?;
-    session.insert(guard::SIGNED_IN, "operator").await?;
+    session::open(&session, OPERATOR, now).await?;
+    if let Err(error) = WebSessions::new(state.inner.store.clone()).prune(now).await {
+        tracing::warn!(error = %error, "sessions that have ended were not removed from the database");
+    }
     Ok(Redirect::to("/").into_response())
 }
 
@@ -103,10 +111,19 @@ mod tests {
         let start = Timestamp::from_unix(1000);
         let token = |path: String| path.split('=').nth(1).unwrap().to_owned();
         let first = token(links.issue(start));
+        assert_eq!(first.len(), 64);
         assert!(!links.redeem("", start));
         assert!(links.redeem(&first, start));
         assert!(!links.redeem(&first, start));
         let late = token(links.issue(start));
         assert!(!links.redeem(&late, start.plus(VALID_FOR)));
+    }
+
+    #[test]
+    fn links_that_ended_are_forgotten() {
+        let links = LoginLinks::default();
+        links.issue(Timestamp::from_unix(0));
+        links.issue(Timestamp::from_unix(3600));
+        assert_eq!(links.locked().len(), 1);
     }
 }

@@ -1,41 +1,83 @@
-//! The panel's pages, one room each. Handlers turn rows into views; templates word them.
+//! The panel's pages, one file each. Handlers turn rows into views; templates word them.
 
 pub mod audit;
 pub mod cleanup;
 pub mod deliveries;
+pub mod environment;
 pub mod environments;
 pub mod overview;
+mod rows;
+pub mod run;
 pub mod runs;
 
-use super::{assets, error::WebError};
+use super::{WebState, assets::Urls, error::WebError, flash::Flash};
 use askama::Template;
 use axum::{
     http::StatusCode,
-    response::{Html, IntoResponse, Redirect, Response},
+    response::{Html, IntoResponse, Response},
 };
 use serde::Deserialize;
 use tower_sessions::Session;
 
-const FLASH: &str = "flash";
-/// Rows on a page of a list.
-pub const PAGE: u32 = 50;
+/// The entries of the navigation: address and name.
+const SECTIONS: [(&str, &str); 6] = [
+    ("/", "Overview"),
+    ("/environments", "Environments"),
+    ("/runs", "Runs"),
+    ("/cleanup", "Cleanup"),
+    ("/deliveries", "Deliveries"),
+    ("/audit", "Audit"),
+];
 
 /// What surrounds every page.
 pub struct Frame {
-    pub css: String,
-    /// Which entry of the navigation is current.
+    pub assets: Urls,
+    /// Which entry of the navigation is current, by its address.
     pub section: &'static str,
     /// What the last action led to, shown once.
-    pub flash: Option<String>,
-    /// Seconds after which the page loads itself again, while something is going on.
+    pub flash: Option<Flash>,
+    /// People write `@<slug>`.
+    pub slug: String,
+    /// Something is going on: the page loads itself again after so many seconds.
     pub refresh: Option<u32>,
+    /// It would, but was told not to.
+    pub paused: bool,
 }
 
 impl Frame {
-    pub async fn load(session: &Session, section: &'static str) -> Result<Self, WebError> {
-        let flash = session.remove::<String>(FLASH).await?;
-        Ok(Self { css: assets::url("treewarden.css"), section, flash, refresh: None })
+    pub async fn load(state: &WebState, session: &Session, section: &'static str) -> Result<Self, WebError> {
+        let flash = Flash::take(session).await?;
+        Ok(Self { assets: Urls::new(), section, flash, slug: state.inner.slug.clone(), refresh: None, paused: false })
     }
+
+    /// The page loads itself again while `going_on`, unless the address says not to. A message stays long enough to be read.
+    pub fn follow(&mut self, going_on: bool, choice: LiveQuery) {
+        let off = matches!(choice.live, Some(LiveChoice::Off));
+        self.paused = going_on && off;
+        self.refresh = (going_on && !off).then_some(if self.flash.is_some() { 15 } else { 4 });
+    }
+
+    fn sections(&self) -> &'static [(&'static str, &'static str)] {
+        &SECTIONS
+    }
+}
+
+/// `?live=off`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct LiveQuery {
+    live: Option<LiveChoice>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum LiveChoice {
+    Off,
+}
+
+/// `?page=` of a list.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct PageQuery {
+    page: Option<u32>,
 }
 
 pub fn render(page: &impl Template) -> Response {
@@ -45,40 +87,5 @@ pub fn render(page: &impl Template) -> Response {
             tracing::error!(error = %error, "a page was not rendered");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
-    }
-}
-
-/// Back to a page, which will show `message` once.
-pub async fn answer(session: &Session, to: &str, message: String) -> Result<Response, WebError> {
-    session.insert(FLASH, message).await?;
-    Ok(Redirect::to(to).into_response())
-}
-
-/// `?page=` of a list, from 1.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct PageQuery {
-    page: Option<u32>,
-}
-
-/// Where a list stands, for its links.
-pub struct Pager {
-    pub page: u32,
-    pub more: bool,
-}
-
-impl PageQuery {
-    pub fn offset(self) -> u32 {
-        self.number().saturating_sub(1).saturating_mul(PAGE)
-    }
-
-    fn number(self) -> u32 {
-        self.page.unwrap_or(1).clamp(1, 1_000_000)
-    }
-
-    /// Cuts a list that was loaded with one row more than a page holds.
-    pub fn cut<T>(self, rows: &mut Vec<T>) -> Pager {
-        let more = rows.len() > PAGE as usize;
-        rows.truncate(PAGE as usize);
-        Pager { page: self.number(), more }
     }
 }

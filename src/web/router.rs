@@ -1,80 +1,76 @@
 //! Every route, in one table, and what stands around them.
 
-use super::{WebState, assets, error, guard, health, login, pages, webhook};
-use crate::store::WebSessions;
+use super::{WebState, assets, error, guard, health, login, pages, session, webhook};
 use axum::{
     Router,
-    http::{HeaderName, HeaderValue},
+    extract::{DefaultBodyLimit, MatchedPath, Request},
+    http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::{from_fn, from_fn_with_state},
+    response::IntoResponse,
     routing::{get, post},
 };
 use std::time::Duration;
 use tower::ServiceBuilder;
 use tower_http::{
     catch_panic::CatchPanicLayer, compression::CompressionLayer, csrf::CsrfLayer, set_header::SetResponseHeaderLayer,
-    timeout::TimeoutLayer,
+    timeout::TimeoutLayer, trace::TraceLayer,
 };
-use tower_sessions::{Expiry, SessionManagerLayer, cookie::SameSite};
 
-/// A page or an action takes no longer than this.
+/// No request takes longer than this. What a button started goes on nevertheless: see [`super::verbs`].
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// A session ends after this long without a click that changes it.
-const IDLE_HOURS: i64 = 8;
+/// More than any form of the panel holds.
+const MAX_FORM: usize = 64 * 1024;
 
 pub fn router(state: WebState) -> Router {
-    // Browsers keep `Secure` cookies off plain HTTP, except when the panel is only reached over loopback.
-    let secure = state.inner.public_url.starts_with("https://");
-    let sessions = SessionManagerLayer::new(WebSessions::new(state.inner.store.clone()))
-        .with_name(if secure { "__Host-treewarden" } else { "treewarden" })
-        .with_secure(secure)
-        .with_http_only(true)
-        .with_same_site(SameSite::Lax)
-        .with_expiry(Expiry::OnInactivity(time::Duration::hours(IDLE_HOURS)));
-
     let panel = Router::new()
         .route("/", get(pages::overview::show))
         .route("/environments", get(pages::environments::list))
-        .route("/environments/{id}", get(pages::environments::show))
-        .route("/environments/{id}/remove", post(pages::environments::remove))
-        .route("/environments/{id}/pin", post(pages::environments::pin))
+        .route("/environments/{id}", get(pages::environment::show))
+        .route("/environments/{id}/remove", post(pages::environment::remove))
+        .route("/environments/{id}/pin", post(pages::environment::pin))
+        .route("/environments/{id}/unpin", post(pages::environment::unpin))
         .route("/runs", get(pages::runs::list))
-        .route("/runs/{id}", get(pages::runs::show))
-        .route("/runs/{id}/stop", post(pages::runs::stop))
+        .route("/runs/{id}", get(pages::run::show))
+        .route("/runs/{id}/stop", post(pages::run::stop))
         .route("/cleanup", get(pages::cleanup::show).post(pages::cleanup::run))
         .route("/deliveries", get(pages::deliveries::show))
         .route("/audit", get(pages::audit::show))
-        .route_layer(from_fn(guard::signed_in))
+        // Everything above needs a session.
+        .route_layer(from_fn_with_state(state.clone(), guard::signed_in))
         .route("/login", get(login::ask))
         .route("/login/one-time", get(login::confirm).post(login::enter))
         .route("/logout", post(login::leave))
         .layer(
             ServiceBuilder::new()
-                .layer(from_fn_with_state(state.clone(), guard::loopback_and_host))
-                .layer(CsrfLayer::new())
-                .layer(sessions),
+                .layer(from_fn_with_state(state.clone(), guard::direct_and_local))
+                .layer(CsrfLayer::new().with_rejection_response(|_| error::WebError::CrossSite.into_response()))
+                .layer(set(header::CACHE_CONTROL, "no-store"))
+                .layer(DefaultBodyLimit::max(MAX_FORM))
+                .layer(session::layer(&state)),
         );
 
     let machines = Router::new()
-        .route("/webhooks/github", post(webhook::receive))
-        .layer(axum::extract::DefaultBodyLimit::disable())
+        .route("/webhooks/github", post(webhook::receive).layer(DefaultBodyLimit::max(webhook::MAX_BODY)))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .route("/assets/{*name}", get(assets::serve));
+        .route("/assets/{hash}/{name}", get(assets::serve));
 
     panel
         .merge(machines)
         .fallback(error::unknown_page)
         .layer(
             ServiceBuilder::new()
+                .layer(TraceLayer::new_for_http().make_span_with(span).on_failure(()))
+                .layer(set(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY))
+                .layer(set(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+                .layer(set(header::REFERRER_POLICY, "same-origin"))
+                .layer(set(header::X_FRAME_OPTIONS, "DENY"))
+                .layer(set(HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
+                .layer(CompressionLayer::new())
                 .layer(from_fn(error::as_page_or_json))
                 .layer(CatchPanicLayer::new())
-                .layer(TimeoutLayer::with_status_code(axum::http::StatusCode::GATEWAY_TIMEOUT, TIMEOUT))
-                .layer(CompressionLayer::new())
-                .layer(header("content-security-policy", CONTENT_POLICY))
-                .layer(header("x-content-type-options", "nosniff"))
-                .layer(header("referrer-policy", "same-origin"))
-                .layer(header("x-frame-options", "DENY")),
+                .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, TIMEOUT)),
         )
         .with_state(state)
 }
@@ -82,6 +78,12 @@ pub fn router(state: WebState) -> Router {
 const CONTENT_POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
-fn header(name: &'static str, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
-    SetResponseHeaderLayer::if_not_present(HeaderName::from_static(name), HeaderValue::from_static(value))
+fn set(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
+    SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
+}
+
+/// Names the route, not the address: queries carry one-time tokens.
+fn span(request: &Request) -> tracing::Span {
+    let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str);
+    tracing::info_span!("http.request", http.method = %request.method(), http.route = route)
 }

@@ -17,3 +17,4 @@ mod store;
 mod stories;
 mod structure;
 mod support;
+mod web;

@@ -1,7 +1,7 @@
 //! `/audit`: who did what, newest first; entries are never changed.
 
 use super::{Frame, render};
-use crate::model::AuditEntry;
+use crate::web::view::{Prose, When, ago};
 use crate::web::{WebState, error::WebError};
 use askama::Template;
 use axum::{extract::State, response::Response};
@@ -9,14 +9,31 @@ use tower_sessions::Session;
 
 const ROWS: u32 = 200;
 
+struct Row {
+    when: When,
+    actor: String,
+    action: String,
+    subject: String,
+    detail: Prose,
+}
+
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct Page {
     frame: Frame,
-    rows: Vec<AuditEntry>,
+    rows: Vec<Row>,
 }
 
 pub async fn show(State(state): State<WebState>, session: Session) -> Result<Response, WebError> {
-    let rows = state.inner.store.list_audit(ROWS).await?;
-    Ok(render(&Page { frame: Frame::load(&session, "audit").await?, rows }))
+    let now = state.now();
+    let entries = state.inner.store.list_audit(ROWS).await?.into_iter();
+    let rows = entries.map(|entry| Row {
+        when: ago(entry.at, now),
+        actor: entry.actor,
+        action: entry.action.replace(['.', '_'], " "),
+        subject: entry.subject,
+        detail: Prose::from(entry.detail.as_str()),
+    });
+    let rows = rows.collect();
+    Ok(render(&Page { frame: Frame::load(&state, &session, "/audit").await?, rows }))
 }

@@ -1,93 +1,96 @@
 //! `/cleanup`: what the passes did and left, with reasons; receipts; and a pass at the press of a button.
 
-use super::{Frame, answer, render};
+use super::{Frame, render};
 use crate::model::*;
-use crate::web::{
-    WebState,
-    error::WebError,
-    format::{When, ago, bytes},
-    guard,
-};
+use crate::web::view::{Mark, Prose, When, ago, bytes, of_result};
+use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{Form, extract::State, response::Response};
 use serde::Deserialize;
 use tower_sessions::Session;
 
+/// Passes and receipts shown.
 const ROWS: u32 = 30;
 
-struct ReportView {
+struct Pass {
     when: When,
-    trigger: &'static str,
+    trigger: String,
     dry_run: bool,
+    lines: Vec<Line>,
     removed: usize,
     kept: usize,
     failed: usize,
-    lines: Vec<LineView>,
 }
 
-struct LineView {
+struct Line {
     environment: EnvironmentId,
     branch: String,
-    result: &'static str,
-    words: String,
+    mark: Mark,
+    reasons: Vec<Prose>,
 }
 
 struct ReceiptRow {
     when: When,
     environment: EnvironmentId,
     branch: String,
-    proof: String,
-    freed: String,
+    proof: Prose,
+    freed: Option<String>,
 }
 
 #[derive(Template)]
 #[template(path = "cleanup.html")]
 struct Page {
     frame: Frame,
-    reports: Vec<ReportView>,
+    passes: Vec<Pass>,
     receipts: Vec<ReceiptRow>,
 }
 
 pub async fn show(State(state): State<WebState>, session: Session) -> Result<Response, WebError> {
-    let now = state.now();
-    let reports = state.inner.store.list_reports(ROWS).await?;
-    let receipts = state.inner.store.list_receipts(ROWS).await?;
-    let receipts = receipts.into_iter().map(|receipt| ReceiptRow {
+    let (store, now) = (&state.inner.store, state.now());
+    let passes = store.list_reports(ROWS).await?.into_iter().map(|report| pass(report, now)).collect();
+    let receipts = store.list_receipts(ROWS).await?.into_iter().map(|receipt| row(receipt, now)).collect();
+    Ok(render(&Page { frame: Frame::load(&state, &session, "/cleanup").await?, passes, receipts }))
+}
+
+fn pass(report: CleanupReport, now: Timestamp) -> Pass {
+    let mut pass = Pass {
+        when: ago(report.started_at, now),
+        trigger: report.trigger.as_str().replace('_', " "),
+        dry_run: report.dry_run,
+        lines: Vec::with_capacity(report.lines.len()),
+        removed: 0,
+        kept: 0,
+        failed: 0,
+    };
+    for line in report.lines {
+        let mark = of_result(&line.result, report.dry_run);
+        let reasons = match line.result {
+            ReportResult::Removed(why) => {
+                pass.removed += 1;
+                vec![why]
+            }
+            ReportResult::Kept(reasons) => {
+                pass.kept += 1;
+                reasons
+            }
+            ReportResult::Failed(why) => {
+                pass.failed += 1;
+                vec![why]
+            }
+        };
+        let reasons = reasons.iter().map(|why| Prose::from(why.as_str())).collect();
+        pass.lines.push(Line { environment: line.environment, branch: line.branch, mark, reasons });
+    }
+    pass
+}
+
+fn row(receipt: Receipt, now: Timestamp) -> ReceiptRow {
+    ReceiptRow {
         when: ago(receipt.created_at, now),
         environment: receipt.environment,
         branch: receipt.details.branch,
-        proof: receipt.details.proof,
-        freed: receipt.details.bytes_freed.map(bytes).unwrap_or_default(),
-    });
-    Ok(render(&Page {
-        frame: Frame::load(&session, "cleanup").await?,
-        reports: reports.into_iter().map(|report| view(report, now)).collect(),
-        receipts: receipts.collect(),
-    }))
-}
-
-fn view(report: CleanupReport, now: Timestamp) -> ReportView {
-    let lines: Vec<LineView> = report
-        .lines
-        .into_iter()
-        .map(|line| {
-            let (result, words) = match line.result {
-                ReportResult::Removed(why) => ("removed", why),
-                ReportResult::Kept(reasons) => ("kept", reasons.join("; ")),
-                ReportResult::Failed(why) => ("failed", why),
-            };
-            LineView { environment: line.environment, branch: line.branch, result, words }
-        })
-        .collect();
-    let count = |result: &str| lines.iter().filter(|line| line.result == result).count();
-    ReportView {
-        when: ago(report.started_at, now),
-        trigger: report.trigger.as_str(),
-        dry_run: report.dry_run,
-        removed: count("removed"),
-        kept: count("kept"),
-        failed: count("failed"),
-        lines,
+        proof: Prose::from(receipt.details.proof.as_str()),
+        freed: receipt.details.bytes_freed.map(bytes),
     }
 }
 
@@ -100,16 +103,8 @@ pub struct PassForm {
 pub async fn run(
     State(state): State<WebState>,
     session: Session,
+    actor: Actor,
     Form(form): Form<PassForm>,
 ) -> Result<Response, WebError> {
-    let actor = guard::actor(&session).await?;
-    let report = state.inner.orchestrator.pass(Trigger::Schedule, form.dry_run, &actor).await?;
-    let removed = report.lines.iter().filter(|line| matches!(line.result, ReportResult::Removed(_))).count();
-    let message = match form.dry_run {
-        true => format!("A real pass would remove {removed} of {} worktrees. Nothing was changed.", report.lines.len()),
-        false => {
-            format!("{removed} of {} worktrees removed; the others are kept, with reasons below.", report.lines.len())
-        }
-    };
-    answer(&session, "/cleanup", message).await
+    verbs::pass(&state, form.dry_run, actor).await?.on(&session, "/cleanup").await
 }

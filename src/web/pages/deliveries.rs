@@ -1,11 +1,10 @@
 //! `/deliveries`: the inbox, each delivery with what it led to.
 
-use super::{Frame, PAGE, PageQuery, Pager, render};
-use crate::web::{
-    WebState,
-    error::WebError,
-    format::{When, ago},
-};
+use super::rows::Catalog;
+use super::{Frame, PageQuery, render};
+use crate::model::RepositoryId;
+use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, offset};
+use crate::web::{WebState, error::WebError};
 use askama::Template;
 use axum::{
     extract::{Query, State},
@@ -13,13 +12,14 @@ use axum::{
 };
 use tower_sessions::Session;
 
-struct DeliveryRow {
+struct Row {
     when: When,
     guid: String,
     event: String,
-    thread: String,
-    state: &'static str,
-    reason: String,
+    /// Repository and number, where they are known.
+    about: String,
+    mark: Mark,
+    result: Prose,
     attempts: i64,
 }
 
@@ -27,29 +27,37 @@ struct DeliveryRow {
 #[template(path = "deliveries.html")]
 struct Page {
     frame: Frame,
-    rows: Vec<DeliveryRow>,
+    rows: Vec<Row>,
     pager: Pager,
 }
 
 pub async fn show(
     State(state): State<WebState>,
     session: Session,
-    Query(page): Query<PageQuery>,
+    Query(PageQuery { page }): Query<PageQuery>,
 ) -> Result<Response, WebError> {
-    let now = state.now();
-    let deliveries = state.inner.store.list_deliveries(PAGE + 1, page.offset()).await?;
-    let mut rows: Vec<DeliveryRow> = deliveries
-        .into_iter()
-        .map(|delivery| DeliveryRow {
-            when: ago(delivery.received_at, now),
-            guid: delivery.guid,
-            event: delivery.event,
-            thread: delivery.conversation_key.unwrap_or_default(),
-            state: delivery.state.as_str(),
-            reason: delivery.reason.unwrap_or_default(),
-            attempts: delivery.attempts,
-        })
-        .collect();
-    let pager = page.cut(&mut rows);
-    Ok(render(&Page { frame: Frame::load(&session, "deliveries").await?, rows, pager }))
+    let catalog = Catalog::load(&state).await?;
+    let mut deliveries = state.inner.store.list_deliveries(PAGE + 1, offset(page)).await?;
+    let pager = Pager::cut(&mut deliveries, page, &[]);
+    let rows = deliveries.into_iter().map(|delivery| Row {
+        when: ago(delivery.received_at, catalog.now),
+        guid: delivery.guid,
+        event: delivery.event,
+        about: delivery.conversation_key.map(|key| in_names(&catalog, key)).unwrap_or_default(),
+        mark: delivery.state.into(),
+        result: delivery.reason.as_deref().map(Prose::from).unwrap_or_default(),
+        attempts: delivery.attempts,
+    });
+    let rows = rows.collect();
+    Ok(render(&Page { frame: Frame::load(&state, &session, "/deliveries").await?, rows, pager }))
+}
+
+/// A key names the repository by its id: `1296269#42`. People know it by its name.
+fn in_names(catalog: &Catalog, key: String) -> String {
+    let (repository, number) = match key.split_once('#') {
+        Some((repository, number)) => (repository, format!("#{number}")),
+        None => (key.as_str(), String::new()),
+    };
+    let known = repository.parse().ok().and_then(|id| catalog.by_github(RepositoryId(id)));
+    known.map(|codebase| format!("{}{number}", codebase.name)).unwrap_or(key)
 }

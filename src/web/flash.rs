@@ -1,0 +1,81 @@
+//! What an action led to, shown once on the page after it. The sentences are in `flash.html`.
+
+use super::error::WebError;
+use super::view::Prose;
+use askama::Template;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::{Deserialize, Serialize};
+use tower_sessions::Session;
+
+const KEY: &str = "flash";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Template)]
+#[template(path = "flash.html")]
+pub enum Flash {
+    Removed {
+        proof: String,
+    },
+    Kept {
+        branch: String,
+        reasons: Vec<String>,
+    },
+    Gone {
+        branch: String,
+    },
+    Pinned {
+        branch: String,
+    },
+    Unpinned {
+        branch: String,
+    },
+    Stopping,
+    OverAlready,
+    Pass {
+        dry_run: bool,
+        removed: usize,
+        kept: usize,
+        failed: usize,
+    },
+    /// It takes longer than a page waits.
+    GoesOn,
+    Failed {
+        why: String,
+    },
+}
+
+impl Flash {
+    /// Takes the message that waits in a session.
+    pub async fn take(session: &Session) -> Result<Option<Self>, WebError> {
+        let waiting = session.get::<Self>(KEY).await?;
+        if waiting.is_some() {
+            session.remove_value(KEY).await?;
+        }
+        Ok(waiting)
+    }
+
+    /// Back to a page, which will show this.
+    pub async fn on(self, session: &Session, page: &str) -> Result<Response, WebError> {
+        session.insert(KEY, self).await?;
+        Ok(Redirect::to(page).into_response())
+    }
+
+    fn tone(&self) -> &'static str {
+        match self {
+            Flash::Removed { .. } | Flash::Pinned { .. } | Flash::Unpinned { .. } | Flash::Gone { .. } => "good",
+            Flash::Kept { .. } | Flash::OverAlready => "wait",
+            Flash::Stopping | Flash::GoesOn => "busy",
+            Flash::Pass { failed, .. } => {
+                if *failed == 0 {
+                    "good"
+                } else {
+                    "bad"
+                }
+            }
+            Flash::Failed { .. } => "bad",
+        }
+    }
+
+    fn prose(text: &str) -> Prose {
+        Prose::from(text)
+    }
+}

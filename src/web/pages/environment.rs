@@ -1,0 +1,153 @@
+//! `/environments/{id}`: one isolated place, who uses it, what ran in it, why it is kept or why it was safe to remove, and
+//! how to go on in it by hand.
+
+use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
+use super::{Frame, LiveQuery, render};
+use crate::model::*;
+use crate::store::RunFilter;
+use crate::web::view::{Mark, PAGE, Prose, When, ago, bytes, quoted};
+use crate::web::{WebState, error::WebError, guard::Actor, verbs};
+use askama::Template;
+use axum::{
+    extract::{Path, Query, State},
+    response::Response,
+};
+use tower_sessions::Session;
+
+/// A commit or branch, linked to GitHub.
+struct Named {
+    text: String,
+    url: Option<String>,
+}
+
+struct ReceiptView {
+    when: When,
+    trigger: String,
+    proof: Prose,
+    tip: Option<String>,
+    branch_deleted: bool,
+    freed: Option<String>,
+    restore: String,
+}
+
+#[derive(Template)]
+#[template(path = "environment.html")]
+struct Page {
+    frame: Frame,
+    row: EnvironmentRow,
+    branch_url: Option<String>,
+    path: String,
+    base: Option<String>,
+    start: Option<Named>,
+    /// Other work that belongs together with this.
+    links: Vec<Thread>,
+    can_change: bool,
+    /// For a shell: directory and branch.
+    quoted_path: String,
+    quoted_branch: String,
+    conversations: Vec<(Thread, Mark)>,
+    runs: Vec<RunRow>,
+    receipt: Option<ReceiptView>,
+}
+
+pub async fn show(
+    State(state): State<WebState>,
+    session: Session,
+    Path(id): Path<String>,
+    Query(live): Query<LiveQuery>,
+) -> Result<Response, WebError> {
+    let environment = load(&state, &id).await?;
+    let (store, catalog) = (&state.inner.store, Catalog::load(&state).await?);
+    let filter = RunFilter { environment: Some(environment.id), ..RunFilter::default() };
+    let runs = RunRow::load_all(&catalog, &store.list_runs(filter, PAGE, 0).await?).await?;
+    let conversations = store.conversations_of(environment.id).await?;
+    let conversations = conversations.iter().map(|c| (Thread::of_conversation(&catalog, c), c.state.into())).collect();
+    let mut links = Vec::new();
+    for work in &environment.metadata.links {
+        links.push(Thread::of_work(&catalog, environment.codebase, work).await?);
+    }
+    let receipt = store.receipt_of(environment.id).await?.map(|receipt| view(receipt, catalog.now));
+    let mut frame = Frame::load(&state, &session, "/environments").await?;
+    frame.follow(runs.iter().any(|run| run.live) || in_transition(environment.state), live);
+    let github = catalog.links(environment.codebase);
+    Ok(render(&Page {
+        frame,
+        row: EnvironmentRow::load(&catalog, &environment).await?,
+        branch_url: github.as_ref().map(|links| links.branch(&environment.branch)),
+        path: environment.path.display().to_string(),
+        base: environment.base.as_ref().map(BranchName::to_string),
+        start: environment
+            .start
+            .as_ref()
+            .map(|sha| Named { text: sha.short().to_owned(), url: github.as_ref().map(|links| links.commit(sha)) }),
+        links,
+        can_change: environment.state == EnvironmentState::Active,
+        quoted_path: quoted(&environment.path.display().to_string()),
+        quoted_branch: quoted(environment.branch.as_str()),
+        conversations,
+        runs,
+        receipt,
+    }))
+}
+
+async fn load(state: &WebState, id: &str) -> Result<Environment, WebError> {
+    let id = id.parse().map_err(|_| WebError::NotFound)?;
+    state.inner.store.load_environment(id).await?.ok_or(WebError::NotFound)
+}
+
+fn in_transition(state: EnvironmentState) -> bool {
+    match state {
+        EnvironmentState::Creating | EnvironmentState::Removing => true,
+        EnvironmentState::Active | EnvironmentState::Destroyed => false,
+    }
+}
+
+fn view(receipt: Receipt, now: Timestamp) -> ReceiptView {
+    let details = receipt.details;
+    ReceiptView {
+        when: ago(receipt.created_at, now),
+        trigger: receipt.trigger.as_str().replace('_', " "),
+        proof: Prose::from(details.proof.as_str()),
+        tip: details.tip.map(String::from),
+        branch_deleted: details.branch_deleted,
+        freed: details.bytes_freed.map(bytes),
+        restore: details.restore,
+    }
+}
+
+pub async fn remove(
+    State(state): State<WebState>,
+    session: Session,
+    actor: Actor,
+    Path(id): Path<String>,
+) -> Result<Response, WebError> {
+    let environment = load(&state, &id).await?;
+    let page = address(&environment);
+    verbs::remove(&state, environment, actor).await?.on(&session, &page).await
+}
+
+pub async fn pin(
+    State(state): State<WebState>,
+    session: Session,
+    actor: Actor,
+    Path(id): Path<String>,
+) -> Result<Response, WebError> {
+    let environment = load(&state, &id).await?;
+    let page = address(&environment);
+    verbs::pin(&state, environment, true, actor).await?.on(&session, &page).await
+}
+
+pub async fn unpin(
+    State(state): State<WebState>,
+    session: Session,
+    actor: Actor,
+    Path(id): Path<String>,
+) -> Result<Response, WebError> {
+    let environment = load(&state, &id).await?;
+    let page = address(&environment);
+    verbs::pin(&state, environment, false, actor).await?.on(&session, &page).await
+}
+
+fn address(environment: &Environment) -> String {
+    format!("/environments/{}", environment.id)
+}

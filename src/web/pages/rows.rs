@@ -1,0 +1,182 @@
+//! Environments and runs as rows of a list, used by several pages.
+
+use crate::model::*;
+use crate::reply::status::in_words;
+use crate::web::view::{Links, Mark, Prose, When, ago};
+use crate::web::{WebState, error::WebError};
+use std::collections::HashMap;
+
+/// Characters of a request that a list shows.
+const EXCERPT: usize = 120;
+
+/// All codebases and the moment of the request: what every row is seen against.
+pub struct Catalog<'a> {
+    state: &'a WebState,
+    codebases: HashMap<CodebaseId, Codebase>,
+    pub now: Timestamp,
+}
+
+impl<'a> Catalog<'a> {
+    pub async fn load(state: &'a WebState) -> Result<Self, WebError> {
+        let codebases = state.inner.store.list_codebases().await?;
+        let codebases = codebases.into_iter().map(|codebase| (codebase.id, codebase)).collect();
+        Ok(Self { state, codebases, now: state.now() })
+    }
+
+    /// By name.
+    pub fn codebases(&self) -> Vec<&Codebase> {
+        let mut codebases: Vec<&Codebase> = self.codebases.values().collect();
+        codebases.sort_by(|a, b| a.name.cmp(&b.name));
+        codebases
+    }
+
+    pub fn named(&self, name: &str) -> Option<&Codebase> {
+        self.codebases.values().find(|codebase| codebase.name.to_string() == name)
+    }
+
+    /// By GitHub's id.
+    pub fn by_github(&self, id: RepositoryId) -> Option<&Codebase> {
+        self.codebases.values().find(|codebase| codebase.github_id == id)
+    }
+
+    fn name(&self, id: CodebaseId) -> String {
+        self.codebases.get(&id).map(|codebase| codebase.name.to_string()).unwrap_or_default()
+    }
+
+    pub fn links(&self, id: CodebaseId) -> Option<Links> {
+        self.codebases.get(&id).map(|codebase| Links::new(&self.state.inner.web_url, &codebase.name))
+    }
+}
+
+/// An issue or pull request, linked to GitHub where that is possible.
+pub struct Thread {
+    pub icon: &'static str,
+    /// `#42`, or the name of work that has no number.
+    pub label: String,
+    /// Empty when it is not known.
+    pub title: String,
+    pub url: Option<String>,
+}
+
+impl Thread {
+    pub fn of_conversation(catalog: &Catalog, conversation: &Conversation) -> Self {
+        let links = catalog.links(conversation.codebase);
+        Self {
+            icon: icon(conversation.kind),
+            label: format!("#{}", conversation.number),
+            title: conversation.title.clone(),
+            url: links.map(|links| links.thread(conversation.kind, conversation.number)),
+        }
+    }
+
+    /// What an environment is for; the title is that of its conversation.
+    pub async fn of_work(catalog: &Catalog<'_>, codebase: CodebaseId, work: &Work) -> Result<Self, WebError> {
+        let kind = match work.kind {
+            WorkKind::Issue => Some(ThreadKind::Issue),
+            WorkKind::PullRequest | WorkKind::Review => Some(ThreadKind::PullRequest),
+            WorkKind::Thread | WorkKind::Task => None,
+        };
+        let number = work.id.parse().ok().map(ThreadNumber);
+        let Some((kind, number)) = kind.zip(number) else {
+            return Ok(Self { icon: "branch", label: work.to_string(), title: String::new(), url: None });
+        };
+        let conversation = catalog.state.inner.store.find_conversation(codebase, number).await?;
+        Ok(Self {
+            icon: icon(kind),
+            label: format!("#{number}"),
+            title: conversation.map(|conversation| conversation.title).unwrap_or_default(),
+            url: catalog.links(codebase).map(|links| links.thread(kind, number)),
+        })
+    }
+}
+
+fn icon(kind: ThreadKind) -> &'static str {
+    match kind {
+        ThreadKind::Issue => "issue",
+        ThreadKind::PullRequest => "pull",
+    }
+}
+
+/// One environment in a list.
+pub struct EnvironmentRow {
+    pub id: EnvironmentId,
+    pub codebase: String,
+    pub thread: Thread,
+    pub branch: String,
+    pub mark: Mark,
+    pub live: bool,
+    pub pinned: bool,
+    pub age: When,
+    pub activity: When,
+    pub kept_because: Vec<Prose>,
+}
+
+impl EnvironmentRow {
+    pub async fn load(catalog: &Catalog<'_>, environment: &Environment) -> Result<Self, WebError> {
+        let live = environment.state != EnvironmentState::Destroyed;
+        let reasons = environment.metadata.kept_because.iter().filter(|_| live);
+        Ok(Self {
+            id: environment.id,
+            codebase: catalog.name(environment.codebase),
+            thread: Thread::of_work(catalog, environment.codebase, &environment.work).await?,
+            branch: environment.branch.to_string(),
+            mark: environment.state.into(),
+            live,
+            pinned: environment.pinned,
+            age: ago(environment.created_at, catalog.now),
+            activity: ago(environment.last_activity_at, catalog.now),
+            kept_because: reasons.map(|why| Prose::from(why.as_str())).collect(),
+        })
+    }
+}
+
+/// One run in a list.
+pub struct RunRow {
+    pub id: RunId,
+    pub codebase: String,
+    pub thread: Thread,
+    pub requester: String,
+    /// The beginning of the request; empty when the thread itself was the request.
+    pub asked: String,
+    pub mark: Mark,
+    pub live: bool,
+    pub when: When,
+    pub took: Option<String>,
+}
+
+impl RunRow {
+    pub async fn load(catalog: &Catalog<'_>, run: &Run) -> Result<Self, WebError> {
+        let thread = match catalog.state.inner.store.load_conversation(run.conversation).await? {
+            Some(conversation) => Thread::of_conversation(catalog, &conversation),
+            None => Thread { icon: "issue", label: String::new(), title: String::new(), url: None },
+        };
+        let end = run.ended_at.unwrap_or(catalog.now);
+        Ok(Self {
+            id: run.id,
+            codebase: catalog.name(run.codebase),
+            thread,
+            requester: run.request.requester.login.clone(),
+            asked: excerpt(&run.request.text),
+            mark: run.state.into(),
+            live: !run.state.is_final(),
+            when: ago(run.created_at, catalog.now),
+            took: run.started_at.map(|start| in_words(end.since(start))),
+        })
+    }
+
+    pub async fn load_all(catalog: &Catalog<'_>, runs: &[Run]) -> Result<Vec<Self>, WebError> {
+        let mut rows = Vec::with_capacity(runs.len());
+        for run in runs {
+            rows.push(Self::load(catalog, run).await?);
+        }
+        Ok(rows)
+    }
+}
+
+fn excerpt(text: &str) -> String {
+    let mut short: String = text.chars().take(EXCERPT).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,82 @@
+//! What people can do from the panel: the orchestrator's verbs, each carried to its end even when the browser has gone,
+//! and told as a message. Half a removal is repaired only at the next start, so no request may cut one short.
+
+use super::{WebState, error::WebError, flash::Flash, guard::Actor};
+use crate::model::*;
+use crate::orchestrator::{StepError, sweep::Swept};
+use crate::reply::cleanup;
+use std::time::Duration;
+
+/// How long a page waits for a verb; it goes on nevertheless.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Removes an environment when nothing would be lost.
+pub async fn remove(state: &WebState, environment: Environment, actor: Actor) -> Result<Flash, WebError> {
+    let orchestrator = state.inner.orchestrator.clone();
+    carry_out(async move {
+        let branch = environment.branch.to_string();
+        Ok(match orchestrator.remove(environment.id, Trigger::Panel, &actor.0).await? {
+            Swept::Removed(details) => Flash::Removed { proof: details.proof },
+            Swept::Kept(reasons) => Flash::Kept { branch, reasons: reasons.iter().map(cleanup::sentence).collect() },
+            Swept::Gone => Flash::Gone { branch },
+        })
+    })
+    .await
+}
+
+/// Protects an environment from cleanup, or ends that.
+pub async fn pin(state: &WebState, environment: Environment, pinned: bool, actor: Actor) -> Result<Flash, WebError> {
+    let orchestrator = state.inner.orchestrator.clone();
+    carry_out(async move {
+        let branch = environment.branch.to_string();
+        let found = orchestrator.set_pinned(environment.id, pinned, &actor.0).await?;
+        Ok(match (found, pinned) {
+            (None, _) => Flash::Gone { branch },
+            (Some(_), true) => Flash::Pinned { branch },
+            (Some(_), false) => Flash::Unpinned { branch },
+        })
+    })
+    .await
+}
+
+/// Asks a run to stop.
+pub async fn stop(state: &WebState, run: RunId, actor: Actor) -> Result<Flash, WebError> {
+    let orchestrator = state.inner.orchestrator.clone();
+    carry_out(async move {
+        let asked = orchestrator.stop_run(run, &actor.0).await?;
+        Ok(if asked { Flash::Stopping } else { Flash::OverAlready })
+    })
+    .await
+}
+
+/// A pass over all environments, by the rules of the scheduled ones.
+pub async fn pass(state: &WebState, dry_run: bool, actor: Actor) -> Result<Flash, WebError> {
+    let orchestrator = state.inner.orchestrator.clone();
+    carry_out(async move {
+        let report = orchestrator.pass(Trigger::Schedule, dry_run, &actor.0).await?;
+        let (mut removed, mut kept, mut failed) = (0, 0, 0);
+        for line in &report.lines {
+            match line.result {
+                ReportResult::Removed(_) => removed += 1,
+                ReportResult::Kept(_) => kept += 1,
+                ReportResult::Failed(_) => failed += 1,
+            }
+        }
+        Ok(Flash::Pass { dry_run, removed, kept, failed })
+    })
+    .await
+}
+
+/// Its own task: the request may end before it does.
+async fn carry_out(verb: impl Future<Output = Result<Flash, StepError>> + Send + 'static) -> Result<Flash, WebError> {
+    let task = tokio::spawn(async move {
+        verb.await.unwrap_or_else(|error| {
+            tracing::error!(error = %error, "an action of the panel failed");
+            Flash::Failed { why: error.to_string() }
+        })
+    });
+    match tokio::time::timeout(PATIENCE, task).await {
+        Ok(told) => Ok(told?),
+        Err(_) => Ok(Flash::GoesOn),
+    }
+}

@@ -1,0 +1,17 @@
+//! Rows as people read them: moments, sizes, states, links, commands to copy. Plain data for the templates, no I/O.
+
+mod command;
+mod links;
+mod log;
+mod mark;
+mod pager;
+mod prose;
+mod when;
+
+pub use command::quoted;
+pub use links::{Links, web_address};
+pub use log::plain_log;
+pub use mark::{Mark, of_result};
+pub use pager::{PAGE, Pager, offset};
+pub use prose::Prose;
+pub use when::{When, ago, bytes};

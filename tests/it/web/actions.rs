@@ -1,0 +1,128 @@
+//! What the buttons do, and that nobody else can press them.
+
+use super::*;
+use treewarden::git::{FetchRequest, WorktreeStart};
+use treewarden::isolation::{CreateRequest, Provider};
+use treewarden::store::RunFilter;
+
+#[tokio::test]
+async fn a_form_from_another_site_does_nothing() {
+    // BR-193
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let environment = stage.environment(&codebase, 1, "issue-1").await;
+    let remove = format!("/environments/{}/remove", environment.id);
+    let press = |name: &'static str, value: &'static str| {
+        let request = stage.request(Method::POST, &remove).header(header::COOKIE, &browser.cookie);
+        request.header(header::CONTENT_TYPE, "text/plain").header(name, value).send()
+    };
+    for (name, value) in [
+        ("Origin", "https://evil.test"),
+        ("Origin", "null"),
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Site", "same-site"),
+    ] {
+        let answer = press(name, value).await.unwrap();
+        assert_eq!(answer.status(), 403, "{name}: {value}");
+        assert!(json(answer).await["error"].as_str().unwrap().contains("nothing was done"));
+    }
+    assert_eq!(browser.get(&remove).await.status(), 405, "reading never changes anything");
+    let stranger = stage.request(Method::POST, &remove).send().await.unwrap();
+    assert_eq!(stranger.status(), 401);
+    let kept = stage.store.load_environment(environment.id).await.unwrap().unwrap();
+    assert_eq!((kept.state, kept.version), (environment.state, environment.version));
+    assert!(stage.store.list_audit(10).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn pinning_keeps_it_and_says_so_once() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let environment = stage.environment(&codebase, 1, "issue-1").await;
+    let page = format!("/environments/{}", environment.id);
+    assert_eq!(browser.press(&format!("{page}/pin"), &[]).await, page);
+    assert!(browser.page(&page).await.contains("is pinned: cleanup leaves it alone"));
+    assert!(!browser.page(&page).await.contains("cleanup leaves it alone"), "a message is shown once");
+    browser.press(&format!("{page}/pin"), &[]).await;
+    assert!(
+        stage.store.load_environment(environment.id).await.unwrap().unwrap().pinned,
+        "pinning twice is no unpinning"
+    );
+    browser.press(&format!("{page}/remove"), &[]).await;
+    let told = browser.page(&page).await;
+    assert!(told.contains("Nothing was removed.") && told.contains("it is pinned"), "{told}");
+    browser.press(&format!("{page}/unpin"), &[]).await;
+    assert!(!stage.store.load_environment(environment.id).await.unwrap().unwrap().pinned);
+    let audit = stage.store.list_audit(10).await.unwrap();
+    assert!(audit.iter().all(|entry| entry.actor == "operator"), "{audit:?}");
+}
+
+#[tokio::test]
+async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let id = stage.standin.create_repository(REPO, &[("README.md", "# Hello\n")]).await.unwrap();
+    let codebase = stage.codebase(REPO, id).await;
+    let environment = stage.environment(&codebase, 1, "issue-1").await;
+    let home = stage.dir.path().canonicalize().unwrap().join("home");
+    let repository = stage.git.repository(home.join("repos").join(&codebase.repository_dir));
+    repository.ensure(&stage.standin.clone_url(REPO)).await.unwrap();
+    let token = stage.standin.installation_token(REPO).unwrap();
+    let host = stage.standin.web_url().trim_start_matches("http://").to_owned();
+    let credential = Credential { host, token: SecretString::from(token) };
+    let everything = FetchRequest { branches: true, extra: Vec::new() };
+    repository.fetch(&everything, Some(&credential)).await.unwrap();
+    let tip = repository.tip("refs/remotes/origin/main").await.unwrap().unwrap();
+    let provider = WorktreeProvider::new(&stage.worktrees(), &home.join("trash")).unwrap();
+    let (path, branch) = (environment.path.clone(), environment.branch.clone());
+    let request = CreateRequest { path, branch, start: WorktreeStart::NewBranch(tip.clone()) };
+    provider.create(&repository, &request).await.unwrap();
+    let made = Environment { start: Some(tip), ..environment.clone() };
+    stage.store.update_environment(&made).await.unwrap();
+
+    let page = format!("/environments/{}", environment.id);
+    std::fs::write(environment.path.join("precious"), "work\n").unwrap();
+    browser.press(&format!("{page}/remove"), &[]).await;
+    let told = browser.page(&page).await;
+    assert!(told.contains("Nothing was removed.") && told.contains("1 untracked file"), "{told}");
+    assert!(environment.path.join("precious").exists());
+
+    std::fs::remove_file(environment.path.join("precious")).unwrap();
+    browser.press(&format!("{page}/remove"), &[]).await;
+    let told = browser.page(&page).await;
+    assert!(told.contains("The worktree was removed.") && told.contains("Receipt"), "{told}");
+    assert!(!told.contains("Remove if nothing would be lost"), "there is nothing left to press");
+    assert!(!environment.path.exists());
+    assert!(browser.page("/cleanup").await.contains("issue-1"));
+    assert!(browser.page("/environments?all=true").await.contains("destroyed"));
+}
+
+#[tokio::test]
+async fn a_queued_run_is_stopped_at_once() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let conversation = stage.conversation(&codebase, 1, "x").await;
+    let run = stage.run(&codebase, &conversation, "go").await;
+    let page = format!("/runs/{}", run.id);
+    assert_eq!(browser.press(&format!("{page}/stop"), &[]).await, page);
+    assert!(browser.page(&page).await.contains("cancelled"));
+    assert_eq!(stage.store.list_runs(RunFilter::default(), 1, 0).await.unwrap()[0].state, RunState::Cancelled);
+    browser.press(&format!("{page}/stop"), &[]).await;
+    assert!(browser.page(&page).await.contains("over already"));
+}
+
+#[tokio::test]
+async fn a_dry_pass_reports_and_changes_nothing() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let environment = stage.environment(&codebase, 1, "issue-1").await;
+    assert_eq!(browser.press("/cleanup", &[("dry_run", "true")]).await, "/cleanup");
+    let page = browser.page("/cleanup").await;
+    assert!(page.contains("Nothing was changed.") && page.contains("dry run") && page.contains("issue-1"), "{page}");
+    let kept = stage.store.load_environment(environment.id).await.unwrap().unwrap();
+    assert_eq!(kept.state, EnvironmentState::Active);
+}

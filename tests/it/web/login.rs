@@ -1,0 +1,125 @@
+//! Who gets into the panel: this machine only, by links that work once, with sessions that end.
+
+use super::*;
+use axum::{body::Body, extract::ConnectInfo, http::Request};
+use tower::ServiceExt;
+
+#[tokio::test]
+async fn without_a_session_every_page_leads_to_the_login() {
+    let stage = Stage::new().await;
+    for path in ["/", "/environments", "/runs", "/cleanup", "/deliveries", "/audit", "/environments/x", "/runs/x"] {
+        let answer = stage.browse(path).send().await.unwrap();
+        assert_eq!((answer.status().as_u16(), answer.headers()[header::LOCATION].to_str().unwrap()), (303, "/login"));
+        assert!(cookie_of(&answer).is_none(), "no session for a stranger");
+        let answer = stage.request(Method::GET, path).send().await.unwrap();
+        assert_eq!(answer.status(), 401, "{path} for a program");
+    }
+    let page = stage.browse("/login").send().await.unwrap();
+    assert_eq!(page.status(), 200);
+    assert!(page.text().await.unwrap().contains("one-time link"));
+}
+
+#[tokio::test]
+async fn a_link_opens_one_session_and_looking_at_it_uses_nothing_up() {
+    let stage = Stage::new().await;
+    let token = stage.token();
+    for _ in 0..2 {
+        let page = stage.browse(&format!("/login/one-time?token={token}")).send().await.unwrap();
+        assert_eq!(page.status(), 200);
+        assert!(page.text().await.unwrap().contains(&token));
+    }
+    let enter = || stage.request(Method::POST, "/login/one-time").form(&[("token", token.as_str())]);
+    let answer = enter().send().await.unwrap();
+    assert_eq!(answer.status(), 303);
+    let cookie = answer.headers()[header::SET_COOKIE].to_str().unwrap().to_owned();
+    assert!(cookie.starts_with("treewarden="), "{cookie}");
+    for attribute in ["HttpOnly", "SameSite=Lax", "Path=/", "Max-Age=28800"] {
+        assert!(cookie.contains(attribute), "{attribute} in {cookie}");
+    }
+    assert!(!cookie.contains("Secure"), "plain HTTP on this machine");
+    let again = enter().header(header::ACCEPT, "text/html").send().await.unwrap();
+    assert_eq!(again.status(), 403);
+    assert!(again.text().await.unwrap().contains("used already"));
+    let made_up = stage.request(Method::POST, "/login/one-time").form(&[("token", "00")]).send().await.unwrap();
+    assert_eq!(made_up.status(), 403);
+}
+
+#[tokio::test]
+async fn behind_https_the_cookie_is_bound_to_the_host() {
+    let stage = Stage::with_public_url("https://tw.example.com").await;
+    let form = [("token", stage.token())];
+    let answer = stage.request(Method::POST, "/login/one-time").form(&form).send().await.unwrap();
+    let cookie = answer.headers()[header::SET_COOKIE].to_str().unwrap();
+    assert!(cookie.starts_with("__Host-treewarden=") && cookie.contains("Secure"), "{cookie}");
+}
+
+#[tokio::test]
+async fn signing_in_gives_a_new_session_id() {
+    let stage = Stage::new().await;
+    let first = stage.sign_in().await;
+    let form = [("token", stage.token())];
+    let request = stage.request(Method::POST, "/login/one-time").header(header::COOKIE, &first.cookie);
+    let answer = request.form(&form).send().await.unwrap();
+    assert_ne!(cookie_of(&answer).unwrap(), first.cookie);
+    assert_eq!(first.get("/").await.status(), 303, "the old id is worth nothing");
+    let planted =
+        stage.request(Method::POST, "/login/one-time").header(header::COOKIE, "treewarden=AAAAAAAAAAAAAAAAAAAAAA");
+    let answer = planted.form(&[("token", stage.token())]).send().await.unwrap();
+    assert!(!cookie_of(&answer).unwrap().contains("AAAAAAAAAAAAAAAAAAAAAA"));
+}
+
+#[tokio::test]
+async fn signing_out_ends_the_session_on_the_server() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    assert_eq!(browser.get("/").await.status(), 200);
+    assert_eq!(browser.press("/logout", &[]).await, "/login");
+    assert_eq!(browser.get("/").await.headers()[header::LOCATION], "/login");
+    assert_eq!(stage.browse("/logout").send().await.unwrap().status(), 405);
+}
+
+#[tokio::test]
+async fn a_session_that_has_ended_opens_nothing() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let database = stage.dir.path().canonicalize().unwrap().join("home/treewarden.db");
+    let pool = sqlx::SqlitePool::connect(&format!("sqlite://{}", database.display())).await.unwrap();
+    sqlx::query("UPDATE web_sessions SET expires_at = replace(expires_at, '20', '19')").execute(&pool).await.unwrap();
+    assert_eq!(browser.get("/").await.headers()[header::LOCATION], "/login");
+}
+
+#[tokio::test]
+async fn only_this_machine_and_only_directly() {
+    let stage = Stage::new().await;
+    let ask = |peer: &str, header: Option<&'static str>| {
+        let mut request = Request::get("/login").header("host", "localhost").body(Body::empty()).unwrap();
+        request.extensions_mut().insert(ConnectInfo(format!("{peer}:5000").parse::<SocketAddr>().unwrap()));
+        if let Some(name) = header {
+            request.headers_mut().insert(name, "10.0.0.7".parse().unwrap());
+        }
+        stage.routes.clone().oneshot(request)
+    };
+    for peer in ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
+        assert_eq!(ask(peer, None).await.unwrap().status(), 200, "{peer}");
+    }
+    for peer in ["10.0.0.7", "[2001:db8::1]", "[::ffff:10.0.0.7]"] {
+        assert_eq!(ask(peer, None).await.unwrap().status(), 403, "{peer}");
+    }
+    for header in ["x-forwarded-for", "forwarded", "x-real-ip"] {
+        assert_eq!(ask("127.0.0.1", Some(header)).await.unwrap().status(), 403, "{header}");
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_host_name_is_refused() {
+    let stage = Stage::with_public_url("https://tw.example.com").await;
+    let browser = stage.sign_in().await;
+    let ask = |host: &'static str| stage.browse("/login").header(header::HOST, host).send();
+    for host in ["localhost:3000", "tw.example.com", "127.0.0.1"] {
+        assert_eq!(ask(host).await.unwrap().status(), 200, "{host}");
+    }
+    for host in ["evil.test", "tw.example.com.evil.test"] {
+        assert_eq!(ask(host).await.unwrap().status(), 403, "{host}");
+    }
+    assert_eq!(browser.get("/").await.status(), 200);
+}

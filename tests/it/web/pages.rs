@@ -1,0 +1,176 @@
+//! What the pages show, from nothing to hostile.
+
+use super::*;
+
+const HOSTILE: &str = "\"><script>alert(1)</script><img src=x onerror=alert(1)>";
+
+#[tokio::test]
+async fn an_empty_house_says_what_to_do_next() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    for (path, hint) in [
+        ("/", "Install the GitHub App"),
+        ("/environments", "@treewarden-demo"),
+        ("/environments?q=none", "No environment matches"),
+        ("/runs", "@treewarden-demo"),
+        ("/cleanup", "No pass yet"),
+        ("/deliveries", "/webhooks/github"),
+        ("/audit", "Nothing has been done yet"),
+    ] {
+        let page = browser.page(path).await;
+        assert!(page.contains(hint), "{path}: {page}");
+        assert_eq!(page.matches("<h1").count(), 1, "{path}");
+        assert!(!page.contains("http-equiv=\"refresh\""), "{path} stands still");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let id = uuid::Uuid::now_v7();
+    for path in [format!("/environments/{id}"), format!("/runs/{id}"), "/environments/1".into(), "/runs/%20".into()] {
+        assert_eq!(browser.get(&path).await.status(), 404, "{path}");
+    }
+    assert_eq!(browser.get("/runs?page=many").await.status(), 400);
+}
+
+#[tokio::test]
+async fn an_environment_shows_its_work_its_thread_and_why_it_is_kept() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let conversation = stage.conversation(&codebase, 42, "Greet people").await;
+    let mut environment = stage.environment(&codebase, 42, "issue-42").await;
+    stage.store.set_conversation_environment(conversation.id, Some(environment.id), now()).await.unwrap();
+    environment.metadata.kept_because = vec!["still used by `main`".into()];
+    environment.pinned = true;
+    let environment = stage.store.update_environment(&environment).await.unwrap();
+    let run = stage.run(&codebase, &conversation, "add a greeting").await;
+
+    let list = browser.page("/environments").await;
+    let thread = format!("href=\"{}/{REPO}/issues/42\"", stage.standin.web_url());
+    for part in ["issue-42", &thread, "Greet people", "still used by <code>main</code>", "pinned", "just now"] {
+        assert!(list.contains(part), "{part} in {list}");
+    }
+    let page = browser.page(&format!("/environments/{}", environment.id)).await;
+    for part in ["git switch issue-42", "Unpin", "Greet people", &thread, "Conversations that share it"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    let overview = browser.page("/").await;
+    assert!(overview.contains("still used by") && overview.contains("add a greeting"));
+    assert!(overview.contains("http-equiv=\"refresh\""), "a run waits");
+    assert!(!browser.page("/?live=off").await.contains("http-equiv=\"refresh\""), "it can be paused");
+    assert!(browser.page(&format!("/runs/{}", run.id)).await.contains("Stop, and keep the work"));
+}
+
+#[tokio::test]
+async fn reasons_that_settle_themselves_need_nobody() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let mut environment = stage.environment(&codebase, 1, "issue-1").await;
+    environment.metadata.kept_because = vec!["work goes on: it is neither merged nor stale".into()];
+    let mut environment = stage.store.update_environment(&environment).await.unwrap();
+    assert!(browser.page("/").await.contains("No worktree waits for a decision"));
+    environment.metadata.kept_because.push("it could not be checked: no network".into());
+    stage.store.update_environment(&environment).await.unwrap();
+    assert!(browser.page("/").await.contains("no network"));
+}
+
+#[tokio::test]
+async fn lists_come_in_pages_and_the_address_keeps_what_was_chosen() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let (here, there) = (stage.codebase(REPO, 11).await, stage.codebase("octo/other", 12).await);
+    for number in 1..=51 {
+        stage.environment(&here, number, &format!("issue-{number}")).await;
+    }
+    stage.environment(&there, 1, "issue-1").await;
+    let first = browser.page("/environments?q=issue&codebase=octo%2Fhello").await;
+    assert_eq!(first.matches("<tr>").count(), 51, "50 rows and the head");
+    let older = "?q=issue&#38;codebase=octo%2Fhello&#38;page=2";
+    assert!(first.contains(older), "{first}");
+    let second = browser.page("/environments?q=issue&codebase=octo%2Fhello&page=2").await;
+    assert!(second.contains(">issue-1</a>") && second.contains("page=1") && !second.contains("page=3"));
+    let search = browser.page("/environments?q=ISSUE-7").await;
+    assert!(search.contains(">issue-7</a>") && !search.contains(">issue-8</a>"));
+    assert!(search.contains("value=\"ISSUE-7\""));
+    assert!(browser.page("/environments?codebase=octo/nothing").await.contains("No environment matches"));
+}
+
+#[tokio::test]
+async fn hostile_names_and_texts_stay_text() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let conversation = stage.conversation(&codebase, 1, HOSTILE).await;
+    let mut environment = stage.environment(&codebase, 1, "a<script>alert(1)</script>;$(id)").await;
+    environment.metadata.kept_because = vec![format!("`{HOSTILE}` {HOSTILE}")];
+    let environment = stage.store.update_environment(&environment).await.unwrap();
+    stage.store.set_conversation_environment(conversation.id, Some(environment.id), now()).await.unwrap();
+    let run = stage.run(&codebase, &conversation, HOSTILE).await;
+    let claimed = stage.store.claim_run("test", now(), Duration::from_secs(60), 4).await.unwrap().unwrap();
+    let done = Run {
+        environment: Some(environment.id),
+        state: RunState::Failed,
+        reason: Some(HOSTILE.to_owned()),
+        opening: Some(HOSTILE.to_owned()),
+        answer: Some(HOSTILE.to_owned()),
+        ended_at: Some(now()),
+        ..claimed
+    };
+    assert!(stage.store.update_run(&done, "test").await.unwrap());
+    let log = stage.orchestrator.log_path(run.id);
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    std::fs::write(&log, format!("\u{1b}[31m{HOSTILE}\u{1b}[0m\n\u{202e}done")).unwrap();
+    stage.delivery("<u>guid</u>", "<u>event</u>", br#"{"repository":{"id":11}}"#).send().await.unwrap();
+    stage.store.append_audit(HOSTILE, HOSTILE, HOSTILE, HOSTILE, now()).await.unwrap();
+
+    let paths = [format!("/environments/{}", environment.id), format!("/runs/{}", run.id)];
+    let lists = ["/", "/environments", "/environments?q=%22%3E%3Cscript%3E&all=true", "/runs", "/deliveries", "/audit"];
+    for path in paths.iter().map(String::as_str).chain(lists) {
+        let page = browser.page(path).await;
+        for tag in ["<script", "<img src=x", "<u>", "javascript:"] {
+            assert!(!page.contains(tag), "{tag} on {path}: {page}");
+        }
+    }
+    let page = browser.page(&paths[0]).await;
+    assert!(
+        page.contains("git switch &#39;a&#60;script&#62;alert(1)&#60;/script&#62;;$(id)&#39;"),
+        "quoted for a shell"
+    );
+    let page = browser.page(&paths[1]).await;
+    assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}') && page.contains("\ndone"));
+}
+
+#[tokio::test]
+async fn a_long_log_shows_its_end() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let conversation = stage.conversation(&codebase, 1, "x").await;
+    let run = stage.run(&codebase, &conversation, "go").await;
+    let path = format!("/runs/{}", run.id);
+    assert!(browser.page(&path).await.contains("has not written anything yet"));
+    let log = stage.orchestrator.log_path(run.id);
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    std::fs::write(&log, format!("first line\n{}last line\n", "ä line\n".repeat(20_000))).unwrap();
+    let page = browser.page(&path).await;
+    assert!(page.contains("last line") && !page.contains("first line") && page.contains("The end of a longer log."));
+}
+
+#[tokio::test]
+async fn deliveries_name_the_thread_and_the_outcome() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    stage.codebase(REPO, 11).await;
+    let body = br#"{"action":"created","repository":{"id":11},"issue":{"number":5}}"#;
+    stage.delivery("g-1", "issue_comment", body).send().await.unwrap();
+    stage.delivery("g-2", "star", b"{}").send().await.unwrap();
+    let page = browser.page("/deliveries").await;
+    for part in ["octo/hello#5", "received", "waits its turn", "ignored", "does not act on the event", "no repository"]
+    {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+}

@@ -1,0 +1,158 @@
+//! `POST /webhooks/github`: what is accepted, what is refused, and that GitHub hears the truth about it.
+
+use super::*;
+use serde_json::json;
+
+const COMMENT: &[u8] =
+    br#"{"action":"created","repository":{"id":1,"full_name":"acme/app"},"issue":{"number":5},"comment":{"id":9},"odd":1.0}
+"#;
+
+async fn refusal(request: RequestBuilder) -> (u16, String) {
+    let answer = request.send().await.unwrap();
+    let status = answer.status().as_u16();
+    (status, json(answer).await["error"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn an_accepted_delivery_is_stored_with_its_place_in_the_order() {
+    let stage = Stage::new().await;
+    let answer = stage.delivery("g-1", "issue_comment", COMMENT).send().await.unwrap();
+    assert_eq!(answer.status(), 202);
+    assert_eq!(json(answer).await, json!({"status": "accepted"}));
+    let stored = &stage.store.list_deliveries(10, 0).await.unwrap()[0];
+    assert_eq!((stored.guid.as_str(), stored.event.as_str()), ("g-1", "issue_comment"));
+    assert_eq!((stored.conversation_key.as_deref(), stored.state), (Some("1#5"), InboxState::Received));
+    let whole = stage.store.load_delivery(stored.id).await.unwrap().unwrap();
+    assert_eq!(whole.body, COMMENT);
+}
+
+#[tokio::test]
+async fn a_duplicate_is_one_by_its_id_and_by_its_signed_body() {
+    // BR-148
+    let stage = Stage::new().await;
+    stage.delivery("g-1", "issue_comment", COMMENT).send().await.unwrap();
+    for guid in ["g-1", "g-other"] {
+        let answer = stage.delivery(guid, "issue_comment", COMMENT).send().await.unwrap();
+        assert_eq!(answer.status(), 202);
+        assert_eq!(json(answer).await, json!({"status": "duplicate"}), "{guid}");
+    }
+    assert_eq!(stage.store.list_deliveries(10, 0).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_signed_as_it_is_stores_nothing_and_blocks_nothing() {
+    // BR-145, BR-146, BR-148
+    let stage = Stage::new().await;
+    let good = signature::sign(&secret(), COMMENT);
+    let foreign = signature::sign(&SecretString::from("another"), COMMENT);
+    let signed = |header: Option<&str>, body: &[u8]| {
+        let request = stage.request(Method::POST, "/webhooks/github").body(body.to_owned());
+        let request = request.header("X-GitHub-Delivery", "g-1").header("X-GitHub-Event", "issue_comment");
+        match header {
+            Some(header) => request.header("X-Hub-Signature-256", header),
+            None => request,
+        }
+    };
+    let mut changed = COMMENT.to_vec();
+    changed[10] ^= 1;
+    let cases = [
+        (None, COMMENT, "the X-Hub-Signature-256 header is missing"),
+        (Some("sha256="), COMMENT, "the X-Hub-Signature-256 header is not sha256= and 64 hex digits"),
+        (Some("sha1=0000000000000000000000000000000000000000"), COMMENT, "the X-Hub-Signature-256 header is not"),
+        (Some(foreign.as_str()), COMMENT, "the signature does not fit"),
+        (Some(good.as_str()), &changed, "the signature does not fit"),
+        (None, b"not even JSON".as_slice(), "the X-Hub-Signature-256 header is missing"),
+    ];
+    for (header, body, sentence) in cases {
+        let (status, error) = refusal(signed(header, body)).await;
+        assert_eq!(status, 401, "{header:?}");
+        assert!(error.starts_with(sentence) && error.ends_with("; nothing was stored"), "{error}");
+    }
+    assert!(stage.store.list_deliveries(10, 0).await.unwrap().is_empty());
+    let answer = stage.delivery("g-1", "issue_comment", COMMENT).send().await.unwrap();
+    assert_eq!(json(answer).await, json!({"status": "accepted"}));
+}
+
+#[tokio::test]
+async fn the_exact_bytes_are_signed_whatever_they_look_like() {
+    // BR-145
+    let stage = Stage::new().await;
+    let odd = b"{\"b\":1.0, \"a\":\"\\u00e9 \\/\"}\n";
+    let answer = stage.delivery("g-1", "issue_comment", odd).send().await.unwrap();
+    assert_eq!(answer.status(), 202);
+}
+
+#[tokio::test]
+async fn signed_nonsense_is_refused_by_name() {
+    let stage = Stage::new().await;
+    for body in [b"{".as_slice(), b"", b"[1]", b"\"text\"", b"\xff\xfe"] {
+        let (status, error) = refusal(stage.delivery("g-1", "issues", body)).await;
+        assert_eq!(status, 400);
+        assert!(error.starts_with("the body is not a JSON object"), "{error}");
+    }
+    let mut request = stage.delivery("g-1", "issues", b"payload=%7B%7D").build().unwrap();
+    request.headers_mut().insert(header::CONTENT_TYPE, "application/x-www-form-urlencoded".parse().unwrap());
+    let answer = stage.http.execute(request).await.unwrap();
+    assert_eq!(answer.status(), 415);
+    assert_eq!(json(answer).await["error"], "set the webhook's content type to application/json; nothing was stored");
+    let long = "x".repeat(201);
+    for (guid, event, missing) in
+        [("", "issues", "x-github-delivery"), ("g", "", "x-github-event"), (&long, "issues", "x-github-delivery")]
+    {
+        let (status, error) = refusal(stage.delivery(guid, event, COMMENT)).await;
+        assert_eq!(status, 400);
+        assert_eq!(error, format!("the {missing} header is missing or too long; nothing was stored"));
+    }
+    assert!(stage.store.list_deliveries(10, 0).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_body_of_25_megabytes_is_taken_and_one_byte_more_is_not() {
+    let stage = Stage::new().await;
+    let padded = |size: usize| {
+        let mut body = br#"{"pad":""#.to_vec();
+        body.resize(size - 2, b'x');
+        body.extend(b"\"}");
+        body
+    };
+    let answer = stage.delivery("g-1", "issues", &padded(25 * 1024 * 1024)).send().await.unwrap();
+    assert_eq!(answer.status(), 202);
+    // Nothing that long is hashed, so that its signature does not matter.
+    let long = stage.delivery("g-2", "issues", b"").body(padded(25 * 1024 * 1024 + 1));
+    let (status, error) = refusal(long).await;
+    assert_eq!(status, 413);
+    assert_eq!(error, "the body is over 25 MB, more than GitHub ever sends; nothing was stored");
+}
+
+#[tokio::test]
+async fn an_event_nobody_asked_for_is_kept_as_ignored_with_the_reason() {
+    let stage = Stage::new().await;
+    let answer = stage.delivery("g-1", "star", br#"{"action":"created"}"#).send().await.unwrap();
+    assert_eq!(answer.status(), 202);
+    let stored = &stage.store.list_deliveries(10, 0).await.unwrap()[0];
+    assert_eq!(stored.state, InboxState::Ignored);
+    assert_eq!(stored.reason.as_deref(), Some("Treewarden does not act on the event \"star\""));
+}
+
+#[tokio::test]
+async fn when_the_database_does_not_take_it_github_is_told_and_can_send_it_again() {
+    let stage = Stage::new().await;
+    let database = stage.dir.path().canonicalize().unwrap().join("home/treewarden.db");
+    let away = sqlx::SqlitePool::connect(&format!("sqlite://{}", database.display())).await.unwrap();
+    sqlx::query("ALTER TABLE inbox RENAME TO inbox_away").execute(&away).await.unwrap();
+    let answer = stage.delivery("g-1", "issue_comment", COMMENT).send().await.unwrap();
+    assert_eq!(answer.status(), 503);
+    assert_eq!(answer.headers()[header::RETRY_AFTER], "30");
+    assert_eq!(json(answer).await["error"], "the delivery could not be stored just now; deliver it again in a minute");
+    sqlx::query("ALTER TABLE inbox_away RENAME TO inbox").execute(&away).await.unwrap();
+    let answer = stage.delivery("g-1", "issue_comment", COMMENT).send().await.unwrap();
+    assert_eq!(json(answer).await, json!({"status": "accepted"}));
+}
+
+#[tokio::test]
+async fn the_webhook_needs_no_cookie_no_origin_and_no_known_host() {
+    let stage = Stage::new().await;
+    let request = stage.delivery("g-1", "issue_comment", COMMENT);
+    let request = request.header(header::HOST, "hooks.example.com").header("X-Forwarded-For", "140.82.112.1");
+    assert_eq!(request.header(header::ORIGIN, "https://evil.test").send().await.unwrap().status(), 202);
+}
