@@ -2,8 +2,8 @@
 //! `synchronous=FULL`, against the stand-in for GitHub; everything is on loopback and bounded.
 //!
 //! Printed: deliveries accepted per second, each one row synced to disk, with p50 and p99 at 16 connections; the time from
-//! a webhook to the agent's start in a ready worktree beside plain `git worktree add` in the same round; resident memory
-//! idle and after 10,000 deliveries.
+//! a webhook to the agent's start in a ready worktree, beside plain `git worktree add` and beside a clone for each job in
+//! the same round; resident memory idle and after 10,000 deliveries.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
@@ -25,6 +25,9 @@ const CONNECTIONS: usize = 16;
 const DELIVERIES: u64 = 10_000;
 const ROUNDS: usize = 15;
 const FILES: usize = 2_000;
+/// A small history: commits, and files each of them rewrites.
+const COMMITS: usize = 500;
+const REWRITTEN: usize = 20;
 const SECRET: &str = "bench-secret";
 
 fn main() {
@@ -117,12 +120,14 @@ async fn measure() {
     let files: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let repository = standin.create_repository(REPOSITORY, &files).await.expect("a repository");
     standin.set_permission(REPOSITORY, "ann", Permission::Write).expect("a permission");
+    let origin = root.join(format!("github/repositories/{repository}.git"));
+    write_history(&origin);
     let service = Service::start(&root.join("home"), &stamps, &standin);
     service.ready().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     println!("memory, idle:                       {:>8.1} MB", service.memory());
 
-    worktrees(&root, &stamps, &standin, &service).await;
+    worktrees(&root, &stamps, &origin, &standin, &service).await;
     webhooks(&service, repository, standin.installation_id(REPOSITORY).expect("an installation")).await;
     println!("memory, after {DELIVERIES} deliveries:   {:>8.1} MB", service.memory());
     standin.stop();
@@ -130,10 +135,11 @@ async fn measure() {
     let _ = std::fs::remove_dir_all(&root);
 }
 
-/// Webhook to agent start, and plain `git worktree add` of the same commit, in turns.
-async fn worktrees(root: &Path, stamps: &Path, standin: &Standin, service: &Service) {
+/// In turns, from the same commit: webhook to agent start; plain `git worktree add`; a clone of its own, as tools without
+/// a shared repository make it, over the kindest transport there is.
+async fn worktrees(root: &Path, stamps: &Path, origin: &Path, standin: &Standin, service: &Service) {
     standin.set_webhook(&format!("http://{}/webhooks/github", service.address), SecretString::from(SECRET));
-    let (mut ours, mut plain, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut plain, mut beyond, mut cloned) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         let issue = standin.open_issue(REPOSITORY, "ann", "Measure", "").expect("an issue");
         standin.settled().await;
@@ -150,28 +156,76 @@ async fn worktrees(root: &Path, stamps: &Path, standin: &Standin, service: &Serv
             tokio::time::sleep(Duration::from_millis(2)).await;
         };
         let canonical = root.join("home/repos").join(format!("{REPOSITORY}.git"));
-        let path = root.join(format!("plain{round}"));
-        let begun = Instant::now();
-        let added = Command::new("git")
-            .arg("-C")
-            .arg(&canonical)
-            .args(["worktree", "add", "-q", "--no-track", "-b", &format!("plain{round}")])
-            .arg(&path)
-            .arg("refs/remotes/origin/main")
-            .status()
-            .expect("git runs");
-        assert!(added.success());
+        let plain_time = timed(
+            Command::new("git")
+                .arg("-C")
+                .arg(&canonical)
+                .args(["worktree", "add", "-q", "--no-track", "-b", &format!("plain{round}")])
+                .arg(root.join(format!("plain{round}")))
+                .arg("refs/remotes/origin/main"),
+        );
+        let clone = root.join("clone");
+        let url = format!("file://{}", origin.display());
+        let clone_time = timed(Command::new("git").args(["clone", "-q", &url]).arg(&clone));
+        std::fs::remove_dir_all(&clone).expect("the clone goes");
         // The first round clones the repository.
         if round > 0 {
-            let (one, other) = ((started - sent) as f64 / 1e6, begun.elapsed().as_secs_f64() * 1e3);
-            ours.push(one);
-            plain.push(other);
-            beyond.push(one - other);
+            let time = (started - sent) as f64 / 1e6;
+            ours.push(time);
+            plain.push(plain_time);
+            beyond.push(time - plain_time);
+            cloned.push(clone_time);
         }
     }
     println!("webhook to agent start, median:     {:>8.1} ms  ({FILES} files)", median(&mut ours));
     println!("plain git worktree add, median:     {:>8.1} ms  (same rounds)", median(&mut plain));
     println!("beyond git worktree add, median:    {:>8.1} ms", median(&mut beyond));
+    println!(
+        "a clone for each job, median:       {:>8.1} ms  (same rounds, {COMMITS} commits, file://)",
+        median(&mut cloned)
+    );
+}
+
+/// Commits on `main` whose contents hardly compress, packed as a server keeps them.
+fn write_history(repository: &Path) {
+    let mut stream = String::new();
+    let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
+    for commit in 0..COMMITS {
+        stream +=
+            &format!("commit refs/heads/main\ncommitter Ann <ann@example.org> {} +0000\n", 1_700_000_000 + commit);
+        stream += "data 1\n.\n";
+        if commit == 0 {
+            stream += "from refs/heads/main^0\n";
+        }
+        for file in 0..REWRITTEN {
+            let number = (commit * REWRITTEN + file) % FILES;
+            let mut text = String::new();
+            for _ in 0..100 {
+                noise ^= noise << 13;
+                noise ^= noise >> 7;
+                noise ^= noise << 17;
+                text += &format!("{noise:016x}\n");
+            }
+            stream += &format!("M 100644 inline dir{}/file{number}.txt\ndata {}\n{text}\n", number % 50, text.len());
+        }
+    }
+    let git = || {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(repository);
+        git
+    };
+    let mut import = git().args(["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn().expect("git runs");
+    std::io::Write::write_all(import.stdin.as_mut().expect("its input"), stream.as_bytes()).expect("git reads");
+    drop(import.stdin.take());
+    assert!(import.wait().expect("git ends").success());
+    assert!(git().args(["repack", "-q", "-a", "-d"]).status().expect("git runs").success());
+}
+
+/// Runs a command; answers with milliseconds.
+fn timed(command: &mut Command) -> f64 {
+    let begun = Instant::now();
+    assert!(command.status().expect("git runs").success());
+    begun.elapsed().as_secs_f64() * 1e3
 }
 
 /// Signed deliveries of realistic size that lead to nothing, as fast as they are accepted.
