@@ -10,7 +10,7 @@ mod story;
 use crate::agent::{AgentRunner, CommandRunner, Limits};
 use crate::config::{Config, HomeError, Sandbox};
 use crate::git::{Git, GitError, GitSettings};
-use crate::github::{Github, GithubError, GithubSettings};
+use crate::github::{AppIdentity, Github, GithubError, GithubSettings};
 use crate::isolation::{IsolationError, WorktreeProvider};
 use crate::model::Timestamp;
 use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Workers};
@@ -71,6 +71,9 @@ pub enum StartError {
     Listen { address: String, error: std::io::Error },
 }
 
+/// The setting that remembers the App's identity.
+const IDENTITY: &str = "github/identity";
+
 /// A running Treewarden.
 pub struct Service {
     pub address: SocketAddr,
@@ -116,7 +119,7 @@ impl Core {
             web_url: config.github.web_url.clone(),
             timeout: None,
         })?;
-        let identity = github.app().await?;
+        let identity = who_we_are(&github, &store, app.app_id).await?;
         let redactor = Redactor::new(config.secrets());
         let agent = config.agent.as_ref().map(|agent| {
             let runner = CommandRunner::new(agent.argv.clone(), agent.env.clone(), redactor.clone());
@@ -139,6 +142,27 @@ impl Core {
     }
 }
 
+/// What GitHub says, else what it said before: a GitHub that is down keeps nobody from taking its deliveries.
+async fn who_we_are(github: &Github, store: &Store, app_id: u64) -> Result<AppIdentity, StartError> {
+    let error = match github.app().await {
+        Ok(identity) => {
+            let value = serde_json::to_value(&identity).expect("plain data");
+            store.set_setting(IDENTITY, &value, wall_clock()()).await?;
+            return Ok(identity);
+        }
+        Err(error) if error.is_transient() => error,
+        Err(error) => return Err(error.into()),
+    };
+    let known = store.setting(IDENTITY).await?.and_then(|value| serde_json::from_value::<AppIdentity>(value).ok());
+    match known.filter(|identity| identity.app_id == app_id) {
+        Some(identity) => {
+            tracing::warn!(app.slug = %identity.slug, %error, "GitHub does not answer; going on as the App it named before");
+            Ok(identity)
+        }
+        None => Err(error.into()),
+    }
+}
+
 fn settings(config: &Config, public_url: &str, node: &str) -> Settings {
     Settings {
         home: config.home.clone(),
@@ -157,7 +181,8 @@ fn settings(config: &Config, public_url: &str, node: &str) -> Settings {
 }
 
 impl Service {
-    /// Starts everything. When this returns, deliveries are taken and work goes on where it was left.
+    /// Starts everything: deliveries are taken as soon as the database is open, and when this returns, work goes on where it
+    /// was left.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
         let app = config.github.app.as_ref().ok_or(StartError::NoApp)?;
         let webhook_secret = app.webhook_secret.clone();
@@ -167,10 +192,9 @@ impl Service {
         let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
         let public_url = config.public_url(bound);
         let Core { orchestrator, slug, lock } = Core::build(config, &public_url).await?;
-        orchestrator.recover().await?;
 
         let metrics = Metrics::start();
-        let workers = Workers::start(&orchestrator);
+        let working = Arc::new(AtomicBool::new(false));
         let links = LoginLinks::default();
         let stopping = Arc::new(AtomicBool::new(false));
         let upkeep = metrics.clone();
@@ -181,7 +205,7 @@ impl Service {
             webhook_secret,
             links: links.clone(),
             metrics: Box::new(move || metrics.render()),
-            workers_healthy: workers.healthy(),
+            workers_healthy: working.clone(),
             stopping: stopping.clone(),
             clock: wall_clock(),
             public_url: public_url.clone(),
@@ -206,6 +230,13 @@ impl Service {
             closed.run_until_cancelled(fold).await
         });
         tracing::info!(listen = %bound, app.slug = %slug, "Treewarden takes deliveries");
+
+        // What a crash left is looked at after the door is open: GitHub waits ten seconds for an answer, and recovery may ask
+        // it a lot.
+        let stop_serving = close.clone().drop_guard();
+        orchestrator.recover().await?;
+        let workers = Workers::start(&orchestrator, working);
+        stop_serving.disarm();
         Ok(Self {
             address: bound,
             public_url,

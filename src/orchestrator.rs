@@ -228,6 +228,9 @@ pub enum StepError {
     /// The environment is taken by another run: wait for it.
     #[error("another run is at work in the same worktree")]
     Occupied(EnvironmentId),
+    /// A mistake in this program. What the step was about is as it was before.
+    #[error("something went wrong inside Treewarden; its log has the details")]
+    Panicked,
     /// The lease was lost to another worker; whatever this one did is repeated there.
     #[error("the lease on this run was lost")]
     LeaseLost,

@@ -8,7 +8,7 @@ use super::error::GithubError;
 use crate::model::*;
 use reqwest::Method;
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
     collections::HashMap,
@@ -140,7 +140,7 @@ impl InstallationClient {
 }
 
 /// The App and its bot account.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppIdentity {
     pub app_id: u64,
     /// People write `@<slug>`.
@@ -170,7 +170,7 @@ struct InstallationAnswer {
 }
 
 impl Github {
-    /// Asks GitHub who this App is. Without this answer nothing starts: it is how own comments are recognised.
+    /// Asks GitHub who this App is: it is how own comments are recognised.
     pub async fn app(&self) -> Result<AppIdentity, GithubError> {
         let app: AppAnswer = self.as_app(Method::GET, "/app", None).await?.json()?;
         if app.slug.is_empty() {

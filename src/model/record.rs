@@ -195,7 +195,10 @@ pub struct Delivery {
     pub state: InboxState,
     /// Why it was ignored or failed, or what it led to.
     pub reason: Option<String>,
+    /// Claims so far.
     pub attempts: i64,
+    /// Claims since it last arrived.
+    pub tries: i64,
     pub received_at: Timestamp,
     pub finished_at: Option<Timestamp>,
 }

@@ -1,6 +1,6 @@
 //! One delivery becomes what it leads to: a run, an answer, a removal, a changed row, or nothing with a reason.
 
-use super::{Orchestrator, StepError, retry};
+use super::{Orchestrator, StepError, retry, workers::unwinding};
 use crate::command::{grammar, mention};
 use crate::decide::admit::{Admission, AdmitFacts, admit};
 use crate::github::payload;
@@ -34,7 +34,10 @@ impl Orchestrator {
             return Ok(false);
         };
         tracing::debug!(target: EFFECT, { delivery.guid = %delivery.guid }, "delivery claimed");
-        let handled = self.handle(&delivery).await;
+        let handled = match retry::may_be_handled(&delivery) {
+            true => unwinding(self.handle(&delivery)).await,
+            false => Err(StepError::Refused(answers::cut_short(delivery.tries - 1))),
+        };
         let now = self.now();
         let (end, result) = match handled {
             Ok(Handled::Done(note)) => (DeliveryEnd::Done(note), "done"),

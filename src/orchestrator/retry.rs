@@ -20,14 +20,20 @@ pub(super) fn passing(error: &StepError) -> Option<Option<Duration>> {
         StepError::Store(error) => error.is_transient().then_some(None),
         StepError::Git(error) => error.is_transient().then_some(None),
         StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) => None,
-        StepError::Occupied(_) | StepError::LeaseLost => None,
+        StepError::Occupied(_) | StepError::LeaseLost | StepError::Panicked => None,
     }
+}
+
+/// Whether a delivery is worth another try. One whose tries all ended without a word (the process died, or was killed for
+/// want of memory) is given up, so that it cannot take the service down for ever.
+pub(super) fn may_be_handled(delivery: &Delivery) -> bool {
+    delivery.tries <= DELIVERY_TRIES
 }
 
 /// When a delivery that failed is tried again; `None`: never.
 pub(super) fn delivery_again(delivery: &Delivery, error: &StepError, now: Timestamp) -> Option<Timestamp> {
     let asked = passing(error)?;
-    (delivery.attempts < DELIVERY_TRIES).then(|| now.plus(asked.unwrap_or_else(|| backoff(delivery.attempts, 300))))
+    (delivery.tries < DELIVERY_TRIES).then(|| now.plus(asked.unwrap_or_else(|| backoff(delivery.tries, 300))))
 }
 
 /// When an outgoing row that failed is tried again; `None`: never.

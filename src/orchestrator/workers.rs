@@ -2,7 +2,9 @@
 
 use super::{Orchestrator, StepError};
 use crate::model::Trigger;
+use futures::FutureExt;
 use std::{
+    panic::AssertUnwindSafe,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -30,15 +32,15 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts all loops. [`Orchestrator::recover`] has run.
-    pub fn start(orchestrator: &Orchestrator) -> Self {
+    /// Starts all loops. [`Orchestrator::recover`] has run. `healthy` tells whether the loops get through to the database.
+    pub fn start(orchestrator: &Orchestrator, healthy: Arc<AtomicBool>) -> Self {
         let workers = Self {
             stop_claiming: CancellationToken::new(),
             stop_sending: CancellationToken::new(),
             loops: TaskTracker::new(),
             senders: TaskTracker::new(),
             runs: TaskTracker::new(),
-            healthy: Arc::new(AtomicBool::new(true)),
+            healthy,
         };
         for _ in 0..INTAKE_WORKERS {
             let (this, wake) = (orchestrator.clone(), orchestrator.clone());
@@ -85,11 +87,6 @@ impl Workers {
         workers
     }
 
-    /// Whether the loops get through to the database.
-    pub fn healthy(&self) -> Arc<AtomicBool> {
-        self.healthy.clone()
-    }
-
     /// Stops claiming, lets live runs finish within `limit`, and sends what they still had to say. True when everything
     /// came to its end; what did not is picked up by the next start.
     pub async fn shut_down(self, limit: Duration) -> bool {
@@ -122,7 +119,7 @@ impl Workers {
         tracker.spawn(async move {
             let orchestrator = handle();
             while !stop.is_cancelled() {
-                let pause = match step().await {
+                let pause = match unwinding(step()).await {
                     Ok(true) => continue,
                     Ok(false) => {
                         healthy.store(true, Ordering::Relaxed);
@@ -152,8 +149,8 @@ impl Workers {
             loop {
                 let outcome = tokio::select! {
                     () = stop.cancelled() => return,
-                    _ = passes.tick() => this.pass(Trigger::Schedule, false, "schedule").await.map(drop),
-                    _ = leases.tick() => this.recover_expired().await,
+                    _ = passes.tick() => unwinding(this.pass(Trigger::Schedule, false, "schedule")).await.map(drop),
+                    _ = leases.tick() => unwinding(this.recover_expired()).await,
                 };
                 if let Err(error) = outcome {
                     tracing::error!(error = %error, "a timed step failed; it is repeated");
@@ -161,6 +158,11 @@ impl Workers {
             }
         });
     }
+}
+
+/// A step that panics is a step that failed: the loop it belongs to goes on.
+pub(super) async fn unwinding<T>(step: impl Future<Output = Result<T, StepError>>) -> Result<T, StepError> {
+    AssertUnwindSafe(step).catch_unwind().await.unwrap_or(Err(StepError::Panicked))
 }
 
 impl Orchestrator {

@@ -248,6 +248,11 @@ pub fn gave_up(why: &str, key: &str) -> String {
     )
 }
 
+/// A delivery whose tries all ended without a word.
+pub fn cut_short(tries: i64) -> String {
+    format!("all {tries} tries to handle it were cut short")
+}
+
 /// `/worktree remove` when nothing is there, or it must stay.
 pub fn no_environment() -> String {
     "This thread has no worktree. Nothing was removed.".to_owned()

@@ -38,7 +38,8 @@ pub struct DeliveryLine {
     pub conversation_key: Option<String>,
     pub state: InboxState,
     pub reason: Option<String>,
-    pub attempts: i64,
+    /// Since it last arrived.
+    pub tries: i64,
     pub received_at: Timestamp,
     pub finished_at: Option<Timestamp>,
 }
@@ -54,6 +55,7 @@ impl FromRow for Delivery {
             state: row.get("state")?,
             reason: row.maybe("reason")?,
             attempts: row.get("attempts")?,
+            tries: row.get("tries")?,
             received_at: row.get("received_at")?,
             finished_at: row.maybe("finished_at")?,
         })
@@ -69,7 +71,7 @@ impl FromRow for DeliveryLine {
             conversation_key: row.maybe("conversation_key")?,
             state: row.get("state")?,
             reason: row.maybe("reason")?,
-            attempts: row.get("attempts")?,
+            tries: row.get("tries")?,
             received_at: row.get("received_at")?,
             finished_at: row.maybe("finished_at")?,
         })
@@ -99,7 +101,7 @@ impl Store {
     ) -> Result<Option<Delivery>, StoreError> {
         while self.delivery_is_due(now).await? {
             let claim = sql!(concat!(
-                "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, lease_owner = $2, lease_until = $3
+                "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, tries = tries + 1, lease_owner = $2, lease_until = $3
                  WHERE id = (",
                 next_delivery!(),
                 ") AND state = 'received' RETURNING *"
@@ -169,7 +171,7 @@ impl Store {
     /// One page, the newest first.
     pub async fn list_deliveries(&self, limit: u32, offset: u32) -> Result<Vec<DeliveryLine>, StoreError> {
         let sql = sql!(
-            "SELECT id, guid, event, conversation_key, state, reason, attempts, received_at, finished_at
+            "SELECT id, guid, event, conversation_key, state, reason, tries, received_at, finished_at
              FROM inbox ORDER BY id DESC LIMIT $1 OFFSET $2"
         );
         self.db.fetch_all(sql.bind(i64::from(limit)).bind(i64::from(offset))).await

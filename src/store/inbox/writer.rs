@@ -149,7 +149,7 @@ async fn store_one(tx: &mut Tx, delivery: &NewDelivery, packed: &[u8]) -> Result
     }
     // Known. Sending a failed one again is how a person asks for another try.
     let again = sql!(
-        "UPDATE inbox SET state = 'received', not_before = $4, finished_at = NULL
+        "UPDATE inbox SET state = 'received', reason = NULL, tries = 0, not_before = $4, finished_at = NULL
          WHERE (guid = $1 OR (body_key = $2 AND event = $3)) AND state = 'failed'
          RETURNING id"
     );

@@ -20,7 +20,7 @@ struct Row {
     about: String,
     mark: Mark,
     result: Prose,
-    attempts: i64,
+    tries: i64,
 }
 
 #[derive(Template)]
@@ -46,7 +46,7 @@ pub async fn show(
         about: delivery.conversation_key.map(|key| in_names(&catalog, key)).unwrap_or_default(),
         mark: delivery.state.into(),
         result: delivery.reason.as_deref().map(Prose::from).unwrap_or_default(),
-        attempts: delivery.attempts,
+        tries: delivery.tries,
     });
     let rows = rows.collect();
     Ok(render(&Page { frame: Frame::load(&state, &session, "/deliveries").await?, rows, pager }))

@@ -114,7 +114,7 @@ async fn a_failed_delivery_is_taken_up_again_when_it_is_sent_again() {
         assert_eq!(writer.accept(again.clone()).await.unwrap(), Accepted::New(id));
         assert_eq!(writer.accept(again).await.unwrap(), Accepted::Duplicate);
         let second = claim(&store, 11).await.unwrap();
-        assert_eq!((second.id, second.attempts), (id, 2));
+        assert_eq!((second.id, second.attempts, second.tries, second.reason.as_deref()), (id, 2, 1, None));
         assert!(finish(&store, &second, 12).await);
     })
     .await;

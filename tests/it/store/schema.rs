@@ -128,6 +128,7 @@ const FILLED: &[(i64, &str)] = &[
                  '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z');",
     ),
     (3, "INSERT INTO settings (key, value, updated_at) VALUES ('colour', '\"green\"', '2026-11-28T00:00:00.000000Z');"),
+    (4, "UPDATE inbox SET tries = tries + 1;"),
 ];
 
 #[tokio::test]

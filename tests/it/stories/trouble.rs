@@ -1,7 +1,8 @@
 //! Agents that fail, and pushes that are refused: nothing is lost, nothing is overwritten, and it is said.
 
 use crate::support::world::{ANN, REPO, World, git};
-use treewarden::model::*;
+use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+use treewarden::{demo::github::Fault, model::*};
 
 #[tokio::test]
 async fn a_failing_agent_is_told_with_its_reason_and_the_next_mention_works() {
@@ -112,5 +113,43 @@ async fn messages_that_come_while_the_service_is_down_are_not_lost_when_redelive
     world.standin.redeliver(missed.id).unwrap();
     world.settle().await;
     assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_github_that_is_down_at_a_start_keeps_nothing_from_being_taken() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let world = world.restart(|standin| standin.faults().inject(Some("GET"), "/app", 3, Fault::Status(502)));
+    let world = world.await;
+    world.ask(issue, "add another one");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded, RunState::Succeeded]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_delivery_that_takes_the_service_down_each_time_is_given_up_until_it_is_sent_again() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let asked = world.standin.deliveries().into_iter().find(|record| record.event == "issue_comment").unwrap();
+    // What nine crashes in the middle of handling leave behind.
+    let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
+    let mut database = file.connect().await.unwrap();
+    let crashed = "UPDATE inbox SET state = 'received', tries = 9 WHERE guid = $1";
+    assert_eq!(sqlx::query(crashed).bind(&asked.guid).execute(&mut database).await.unwrap().rows_affected(), 1);
+    let state = || async {
+        let lines = world.store().list_deliveries(50, 0).await.unwrap();
+        lines.into_iter().find(|line| line.guid == asked.guid).map(|line| (line.state, line.reason))
+    };
+    world
+        .until("the delivery to be given up", || async { state().await.filter(|(now, _)| *now == InboxState::Failed) })
+        .await;
+    world.settle().await;
+    assert!(world.answer(issue).contains("all 9 tries to handle it were cut short"), "{}", world.answer(issue));
+
+    world.standin.redeliver(asked.id).unwrap();
+    world.settle().await;
+    assert_eq!(state().await.unwrap().0, InboxState::Done);
     world.end().await;
 }

@@ -1,0 +1,2 @@
+-- Tries since a delivery last arrived; `attempts` names its claims and only grows.
+ALTER TABLE inbox ADD COLUMN tries BIGINT NOT NULL DEFAULT 0;
