@@ -33,6 +33,8 @@ const LONG: Duration = Duration::from_secs(1800);
 const OUTPUT_LIMIT: u64 = 256 * 1024 * 1024;
 /// How long git may clean up after itself once it was told to end.
 const GRACE: Duration = Duration::from_secs(5);
+/// A file system with fewer bytes than this left is full.
+const NO_ROOM: u64 = 64 * 1024;
 
 /// Settings that win over any a repository may carry.
 const NEUTRAL: &[&str] = &[
@@ -87,6 +89,7 @@ pub(super) struct Output {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     name: String,
+    directory: PathBuf,
     secret: Option<SecretString>,
 }
 
@@ -186,7 +189,8 @@ impl Call<'_> {
         let outcome = tokio::time::timeout(self.limit, running.finish(self.input.take())).await;
         match outcome {
             Ok(Ok((status, stdout, stderr))) => {
-                Ok(Output { status, stdout, stderr, name: self.name, secret: self.secret })
+                let directory = self.command.as_std().get_current_dir().map(Path::to_owned).unwrap_or_default();
+                Ok(Output { status, stdout, stderr, name: self.name, directory, secret: self.secret })
             }
             Ok(Err(error)) => {
                 running.end().await;
@@ -211,7 +215,11 @@ impl Call<'_> {
 
 impl Output {
     pub fn failure(&self) -> GitError {
-        failure(&self.name, self.status, &self.stderr, self.secret.as_ref())
+        match failure(&self.name, self.status, &self.stderr, self.secret.as_ref()) {
+            // Git does not always say why it could not write.
+            GitError::Failed { .. } if is_full(&self.directory) => GitError::DiskFull,
+            error => error,
+        }
     }
 
     /// Standard error, fit to be shown.
@@ -280,6 +288,12 @@ async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u
         true => Err(std::io::Error::other("more output than can be right")),
         false => Ok(bytes),
     }
+}
+
+/// Whether the file system of a directory has no room, or no room for more files. Some count no files at all.
+fn is_full(directory: &Path) -> bool {
+    let told = rustix::fs::statvfs(directory);
+    told.is_ok_and(|told| told.f_bavail * told.f_frsize < NO_ROOM || (told.f_files > 0 && told.f_favail == 0))
 }
 
 /// An absolute path of a program given by name, looked up where calls look.

@@ -1,5 +1,7 @@
 //! The program as people run it: its commands, its refusals, and how it stops.
 
+mod full_disk;
+
 use crate::support::world::{ANN, REPO};
 use rustix::process::{Pid, Signal, kill_process};
 use secrecy::ExposeSecret;
@@ -72,7 +74,10 @@ impl Installation {
     }
 
     async fn serve(&self) -> Serving {
-        let mut command = self.command(&["serve"]);
+        self.serve_with(self.command(&["serve"])).await
+    }
+
+    async fn serve_with(&self, mut command: Command) -> Serving {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let first = timeout(PATIENCE, lines.next_line()).await.expect("it does not start").unwrap().unwrap();

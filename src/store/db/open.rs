@@ -78,6 +78,9 @@ async fn open_sqlite(path: &Path) -> Result<Db, StoreError> {
         .idle_timeout(None)
         .max_lifetime(None)
         .acquire_timeout(PATIENCE)
+        // When a full or failing disk ends a transaction, the engine knows and the driver does not; it would refuse to begin
+        // another one on this connection for ever.
+        .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
         .connect_with(writer)
         .await
         .map_err(explain)?;

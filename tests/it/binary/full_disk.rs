@@ -1,0 +1,146 @@
+//! A disk that is full, for real: the service lives in a mount namespace of its own, with its home on a file system of a
+//! few megabytes. Where the machine allows no such namespace, these tests say so and check nothing.
+
+use super::{Installation, PROGRAM, Serving, runs, until, until_succeeded};
+use crate::support::world::REPO;
+use std::{
+    fs::File,
+    io::{ErrorKind, Write},
+    path::PathBuf,
+    process::Command,
+};
+use treewarden::{model::*, store::Store};
+
+const SMALL: &str = "mount -t tmpfs -o size=24m tmpfs \"$0\" && exec \"$@\"";
+
+/// `unshare` with a namespace this user may make.
+fn unshare() -> Vec<&'static str> {
+    match rustix::process::geteuid().is_root() {
+        true => vec!["--mount"],
+        false => vec!["--mount", "--user", "--map-root-user"],
+    }
+}
+
+fn may_mount() -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    let tried = Command::new("unshare").args(unshare()).args(["sh", "-c", SMALL]).arg(dir.path()).arg("true").output();
+    let allowed = tried.is_ok_and(|output| output.status.success());
+    if !allowed {
+        eprintln!("not checked: this machine allows no mount namespaces");
+    }
+    allowed
+}
+
+/// The home as the service sees it.
+struct Home(PathBuf);
+
+impl Home {
+    fn of(serving: &Serving, installation: &Installation) -> Self {
+        let root = PathBuf::from(format!("/proc/{}/root", serving.process.id().unwrap()));
+        Self(root.join(installation.dir.path().join("home").strip_prefix("/").unwrap()))
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.0.join("filler")
+    }
+
+    /// To the last byte.
+    fn fill(&self) {
+        let mut filler = File::create(self.filler()).unwrap();
+        let mut size = 1 << 20;
+        while size > 0 {
+            match filler.write_all(&vec![7; size]) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => size /= 2,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.filler()).unwrap();
+    }
+}
+
+impl Installation {
+    async fn serve_on_a_small_disk(&self, database: Option<&str>) -> Serving {
+        let home = self.dir.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        let mut command = self.command(&["serve"]);
+        if let Some(database) = database {
+            command.env("DATABASE_URL", database);
+        }
+        let mut inside = tokio::process::Command::new("unshare");
+        inside.args(unshare()).args(["sh", "-c", SMALL]).arg(home).arg(PROGRAM).arg("serve");
+        inside.env_clear().kill_on_drop(true);
+        for (name, value) in command.as_std().get_envs() {
+            inside.env(name, value.unwrap());
+        }
+        self.serve_with(inside).await
+    }
+
+    fn deliveries_answered(&self, status: u16) -> Vec<i64> {
+        let all = self.standin.deliveries().into_iter();
+        all.filter(|record| record.outcome.as_ref().unwrap().status_code == status).map(|record| record.id).collect()
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_is_not_taken_and_can_be_sent_again() {
+    if !may_mount() {
+        return;
+    }
+    let installation = Installation::new().await;
+    let serving = installation.serve_on_a_small_disk(None).await;
+    let home = Home::of(&serving, &installation);
+    home.fill();
+    let issue = installation.ask("add a greeting");
+    installation.standin.settled().await;
+    let refused = installation.deliveries_answered(503);
+    assert!(!refused.is_empty(), "a full disk took everything");
+    assert_eq!(serving.get("/healthz").await.0, 200);
+
+    home.free();
+    for id in refused {
+        installation.standin.redeliver(id).unwrap();
+    }
+    installation.standin.settled().await;
+    let branch = format!("issue-{issue}");
+    until("the work on GitHub", || async { installation.standin.branch_tip(REPO, &branch).await.unwrap() }).await;
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn a_worktree_without_room_is_told_and_the_next_mention_works() {
+    if !may_mount() {
+        return;
+    }
+    let installation = Installation::new().await;
+    let database = installation.dir.path().join("elsewhere.db");
+    let database = format!("sqlite://{}", database.display());
+    let serving = installation.serve_on_a_small_disk(Some(&database)).await;
+    let store = Store::open(&database).await.unwrap();
+    let home = Home::of(&serving, &installation);
+    home.fill();
+    let issue = installation.ask("add a greeting");
+    let failed =
+        until("a run that failed", || async { runs(&store).await.pop().filter(|run| run.state == RunState::Failed) })
+            .await;
+    let reason = failed.reason.unwrap();
+    assert!(reason.contains("disk is full"), "{reason}");
+    let status = until("the failure in the thread", || async {
+        let comments = installation.standin.comments(REPO, issue).unwrap();
+        comments.into_iter().map(|comment| comment.body).find(|body| body.contains("Failed"))
+    });
+    assert!(status.await.contains("disk is full"));
+    assert!(store.live_environments(None).await.unwrap().is_empty(), "a row without a worktree");
+
+    home.free();
+    installation
+        .standin
+        .comment(REPO, "ann", issue, &format!("@{} try again", installation.standin.app_slug()))
+        .unwrap();
+    until_succeeded(&store, 1).await;
+    assert!(installation.standin.branch_tip(REPO, &format!("issue-{issue}")).await.unwrap().is_some());
+    serving.stop().await;
+}
