@@ -212,6 +212,7 @@ impl Service {
             web_url: config.github.web_url.clone(),
             slug: slug.clone(),
             environment_limit: config.max_worktrees,
+            port: bound.port(),
         };
         let routes = router(WebState { inner: Arc::new(parts) });
         let close = CancellationToken::new();

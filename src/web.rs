@@ -55,6 +55,8 @@ pub struct WebParts {
     /// People write `@<slug>`.
     pub slug: String,
     pub environment_limit: u32,
+    /// Where this machine listens, as the sign-in page tells it.
+    pub port: u16,
 }
 
 impl WebState {

@@ -134,13 +134,21 @@ async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
     let truth = status.body.lines().find(|line| line.starts_with("**Verified")).unwrap_or_default();
     println!("       {truth}");
 
-    let again = format!("@{} mention the greeting in the README", service.slug);
+    let again = format!("@{} please also greet in French", service.slug);
     standin.comment(REPOSITORY, PERSON, pull, &again)?;
     step(7, &format!("On the pull request {PERSON} writes: {again}"), "");
     finished_status(standin, pull, "Reusing worktree from issue #1").await?;
     let live = store.live_environments(None).await?;
     ensure!(live.len() == 1 && live[0].id == environment.id, "the pull request got a worktree of its own");
-    step(8, "The same worktree served both; the new commit is on the pull request", &link);
+    let moved = standin.pull(REPOSITORY, pull)?;
+    ensure!(moved.head_sha != opened.head_sha, "no new commit is on the pull request");
+    let runs = store.list_runs(Default::default(), 10, 0).await?;
+    let pushed = runs.first().and_then(|run| run.outcome.pushed.as_ref()).context("nothing was pushed")?;
+    ensure!(moved.head_sha == pushed.as_str(), "the remote is not where the comment says");
+    let program = standin.file(REPOSITORY, "issue-1", "hello.sh").await?.unwrap_or_default();
+    ensure!(program.contains("Hello") && program.contains("Bonjour"), "the pull request lacks a greeting: {program}");
+    let short = pushed.short();
+    step(8, &format!("The same worktree served both; its second commit, {short}, is on the pull request"), &link);
 
     standin.set_draft(REPOSITORY, PERSON, pull, false)?;
     standin.merge(REPOSITORY, PERSON, pull, MergeMethod::Squash).await?;

@@ -51,7 +51,7 @@ pub const COMMANDS: &[Entry] = &[
     Entry {
         name: "/stop",
         usage: "/stop",
-        does: "stops this thread's run; work done so far is kept",
+        does: "stops this thread's runs, queued ones too; work done so far is kept",
         needs: Permission::Write,
     },
     Entry {

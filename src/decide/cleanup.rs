@@ -8,18 +8,31 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct RemovalFacts {
     pub now: Timestamp,
-    pub trigger: Trigger,
+    pub occasion: Occasion,
     pub environment: Environment,
     pub validity: Probe<Validity>,
     /// A queued or live run uses it.
     pub busy: bool,
-    /// Open conversations that point to it, other than the one that is being closed, as `#12`.
+    /// Open conversations of other threads that point to it.
     pub open_conversations: Vec<ThreadNumber>,
+    /// Every thread that is known to use it is closed.
+    pub threads_closed: bool,
     /// A lock that is not ours, with its reason.
     pub foreign_lock: Probe<Option<String>>,
     pub work: Probe<WorkInProgress>,
     pub branch: Probe<BranchFacts>,
     pub stale_after: Duration,
+}
+
+/// Why an environment is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// A person named this very one.
+    Named,
+    /// Its thread was closed.
+    Closed,
+    /// All of them are looked at, with none in particular in mind.
+    Pass,
 }
 
 /// What the worktree holds that is not committed.
@@ -109,7 +122,7 @@ pub enum Keep {
     },
     ForeignPath,
     CannotVerify(String),
-    /// Only in passes over everything: neither merged nor stale.
+    /// Only in passes over everything: neither merged nor stale, and its thread is open.
     StillActive,
     /// Being created or removed by somebody else at this moment.
     InTransition,
@@ -124,9 +137,13 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     if facts.environment.pinned {
         keep.push(Keep::Pinned);
     }
-    keep.extend(
-        facts.open_conversations.iter().map(|number| Keep::StillUsedBy(*number)).filter(|_| automatic(facts.trigger)),
-    );
+    // A person may take an environment away from the threads that use it; nothing else may.
+    match facts.occasion {
+        Occasion::Named => {}
+        Occasion::Closed | Occasion::Pass => {
+            keep.extend(facts.open_conversations.iter().copied().map(Keep::StillUsedBy))
+        }
+    }
     match facts.environment.state {
         EnvironmentState::Active => {}
         EnvironmentState::Creating | EnvironmentState::Removing | EnvironmentState::Destroyed => {
@@ -156,8 +173,9 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         }
     };
     if let Some(branch) = branch
-        && is_pass(facts.trigger)
+        && facts.occasion == Occasion::Pass
         && branch.merged.is_none()
+        && !facts.threads_closed
         && facts.now.since(facts.environment.last_activity_at) < facts.stale_after
     {
         keep.push(Keep::StillActive);
@@ -166,22 +184,6 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     match branch {
         Some(branch) if keep.is_empty() => Verdict::Remove(removal(branch, &facts.environment)),
         _ => Verdict::Keep(keep),
-    }
-}
-
-/// A person who asks for the removal may take an environment away from its own open thread; nothing else may.
-fn automatic(trigger: Trigger) -> bool {
-    match trigger {
-        Trigger::ThreadClosed | Trigger::Schedule | Trigger::Cli | Trigger::Limit | Trigger::Startup => true,
-        Trigger::Command | Trigger::Panel => false,
-    }
-}
-
-/// Looking at every environment, with none in particular in mind: what is still active stays.
-fn is_pass(trigger: Trigger) -> bool {
-    match trigger {
-        Trigger::Schedule | Trigger::Cli => true,
-        Trigger::ThreadClosed | Trigger::Limit | Trigger::Startup | Trigger::Command | Trigger::Panel => false,
     }
 }
 

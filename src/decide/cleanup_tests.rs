@@ -13,7 +13,7 @@ fn branch() -> BranchName {
 fn facts() -> RemovalFacts {
     RemovalFacts {
         now: Timestamp::from_unix(1_000_000),
-        trigger: Trigger::ThreadClosed,
+        occasion: Occasion::Closed,
         environment: Environment {
             id: EnvironmentId(Uuid::nil()),
             codebase: CodebaseId(Uuid::nil()),
@@ -34,6 +34,7 @@ fn facts() -> RemovalFacts {
         validity: Probe::Known(Validity::Valid),
         busy: false,
         open_conversations: vec![],
+        threads_closed: false,
         foreign_lock: Probe::Known(None),
         work: Probe::Known(WorkInProgress { on_branch: Some(branch()), ..Default::default() }),
         branch: Probe::Known(BranchFacts { tip: sha('b'), has_own_commits: true, merged: Some(merged()) }),
@@ -128,25 +129,40 @@ fn a_missing_worktree_is_a_ghost() {
 
 #[test]
 fn a_pass_leaves_recent_work_alone() {
-    for trigger in [Trigger::Schedule, Trigger::Cli] {
-        let recent = RemovalFacts { trigger, ..with_branch(true, None) };
-        assert_eq!(verdict(&recent), Verdict::Keep(vec![Keep::StillActive]));
-        let old = RemovalFacts { now: Timestamp::from_unix(999_999 + 15 * 86_400), ..recent };
-        assert!(matches!(verdict(&old), Verdict::Remove(_)));
-        let used = RemovalFacts { open_conversations: vec![ThreadNumber(7)], ..old };
-        assert_eq!(verdict(&used), Verdict::Keep(vec![Keep::StillUsedBy(ThreadNumber(7))]));
+    let recent = RemovalFacts { occasion: Occasion::Pass, ..with_branch(true, None) };
+    assert_eq!(verdict(&recent), Verdict::Keep(vec![Keep::StillActive]));
+    let old = RemovalFacts { now: Timestamp::from_unix(999_999 + 15 * 86_400), ..recent };
+    assert!(matches!(verdict(&old), Verdict::Remove(_)));
+    let used = RemovalFacts { open_conversations: vec![ThreadNumber(7)], ..old };
+    assert_eq!(verdict(&used), Verdict::Keep(vec![Keep::StillUsedBy(ThreadNumber(7))]));
+}
+
+#[test]
+fn a_pass_catches_up_with_a_thread_that_was_closed_before() {
+    let closed = RemovalFacts { occasion: Occasion::Pass, threads_closed: true, ..with_branch(true, None) };
+    let Verdict::Remove(removal) = verdict(&closed) else { panic!() };
+    assert!(!removal.delete_branch);
+}
+
+#[test]
+fn only_a_person_takes_it_away_from_open_threads() {
+    let used = |occasion| RemovalFacts { occasion, open_conversations: vec![ThreadNumber(7)], ..facts() };
+    assert!(matches!(verdict(&used(Occasion::Named)), Verdict::Remove(_)));
+    for occasion in [Occasion::Closed, Occasion::Pass] {
+        assert_eq!(verdict(&used(occasion)), Verdict::Keep(vec![Keep::StillUsedBy(ThreadNumber(7))]));
     }
 }
 
 prop_compose! {
     fn any_facts()(
         busy: bool, pinned: bool, others in 0..3i64, state in 0..4usize, changed in 0..3u64, untracked in 0..3u64,
-        drift: bool, ignored: bool, own: bool, proven: bool, trigger in 0..Trigger::ALL.len(),
+        drift: bool, ignored: bool, own: bool, proven: bool, occasion in 0..3usize, threads_closed: bool,
         validity in 0..4usize, work_known: bool, branch_known: bool, locked: bool, foreign_branch: bool,
     ) -> RemovalFacts {
         let mut facts = facts();
         facts.busy = busy;
-        facts.trigger = Trigger::ALL[trigger];
+        facts.occasion = [Occasion::Named, Occasion::Closed, Occasion::Pass][occasion];
+        facts.threads_closed = threads_closed;
         facts.environment.pinned = pinned;
         facts.environment.metadata.foreign_branch = foreign_branch;
         facts.environment.state = EnvironmentState::ALL[state];

@@ -171,6 +171,10 @@ pub struct AgentProcess {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunOutcome {
+    /// The branch's commit when the agent began.
+    pub began_at: Option<CommitSha>,
+    /// Its commit after the run's work was committed.
+    pub ended_at: Option<CommitSha>,
     /// The branch's commit on the remote, read back after the push.
     pub pushed: Option<CommitSha>,
     pub pull_request: Option<ThreadNumber>,
@@ -178,6 +182,8 @@ pub struct RunOutcome {
     pub commits: Option<u64>,
     /// Work that stayed local, and why (refused push, fork without write access).
     pub not_pushed_because: Option<String>,
+    /// What could not be committed and stays in the worktree.
+    pub left_behind: Option<String>,
 }
 
 /// A stored webhook delivery.

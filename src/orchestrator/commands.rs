@@ -2,6 +2,7 @@
 
 use super::{Orchestrator, StepError, sweep::Swept};
 use crate::command::{grammar::Command, help};
+use crate::decide::cleanup::Keep;
 use crate::model::*;
 use crate::reply::{answers, cleanup};
 
@@ -19,10 +20,7 @@ impl Orchestrator {
             Command::Status => self.thread_status(codebase, conversation).await,
             Command::Stop => {
                 let runs = self.stop_conversation(conversation.id, &by.login).await?;
-                Ok(match runs {
-                    0 => "No run is live or queued in this thread.".to_owned(),
-                    _ => "Stopping. Work done so far is kept in the worktree.".to_owned(),
-                })
+                Ok(answers::stopping(runs))
             }
             Command::List => {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
@@ -77,12 +75,12 @@ impl Orchestrator {
             None => Some(environment.id) == conversation.environment,
         });
         let Some(environment) = wanted else {
-            return Ok(answers::no_environment());
+            return Ok(name.map_or_else(answers::no_environment, answers::nothing_called));
         };
         Ok(match self.remove(environment.id, Trigger::Command, &by.login).await? {
             Swept::Removed(details) => cleanup::removed_line(&details),
             Swept::Kept(reasons) => answers::kept_on_request(&environment.branch, &reasons),
-            Swept::Gone => answers::no_environment(),
+            Swept::Gone => answers::removed_before(&environment.branch),
         })
     }
 
@@ -107,6 +105,11 @@ impl Orchestrator {
             return Ok(None);
         }
         environment.pinned = pinned;
+        let sentence = cleanup::sentence(&Keep::Pinned);
+        environment.metadata.kept_because.retain(|reason| *reason != sentence);
+        if pinned {
+            environment.metadata.kept_because.push(sentence);
+        }
         let environment = self.store().update_environment(&environment).await?;
         let action = if pinned { "environment.pinned" } else { "environment.unpinned" };
         self.audit(actor, action, environment.branch.as_str(), "").await;

@@ -3,9 +3,10 @@
 
 use super::{Orchestrator, StepError, gather, prepare::Prepared, retry};
 use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
-use crate::git::{CommitRequest, Ident, PushOutcome};
+use crate::decide::cleanup::Keep;
+use crate::git::{CommitRequest, Ident, PushOutcome, Status};
 use crate::model::*;
-use crate::reply::{answers, delivery};
+use crate::reply::{answers, cleanup, delivery};
 use crate::telemetry::field::EFFECT;
 use std::time::Duration;
 
@@ -27,8 +28,10 @@ impl Orchestrator {
         effect(run, "commit");
         worktree.commit_all(&self.commit_request(run, prepared)).await?;
         effect(run, "committed");
+        run.outcome.left_behind = left_behind(worktree.status().await, worktree.nested_repositories().await);
         let tip =
             repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
+        run.outcome.ended_at = Some(tip.clone());
         let base_tip = match &environment.base {
             Some(base) => repository.tip(&base.remote_ref()).await?,
             None => None,
@@ -182,6 +185,19 @@ impl Orchestrator {
         let stat = prepared.repository.diff_stat(&base, &pull.head_sha).await?;
         Ok(Some(Changes { files: stat.files, insertions: stat.insertions, deletions: stat.deletions }))
     }
+}
+
+/// What git would not commit: a repository of its own inside, most of the time.
+fn left_behind(status: Probe<Status>, nested: Probe<Vec<String>>) -> Option<String> {
+    let reason = match (status, nested) {
+        (Probe::Known(status), _) if status.is_clean() => return None,
+        (_, Probe::Known(nested)) if !nested.is_empty() => Keep::NestedRepository(nested[0].clone()),
+        (Probe::Known(status), _) => {
+            Keep::UncommittedChanges { changed: status.tracked + status.conflicted, untracked: status.untracked }
+        }
+        (Probe::Unknown(why), _) => Keep::CannotVerify(why),
+    };
+    Some(cleanup::sentence(&reason))
 }
 
 /// GitHub's stand-in for deleted accounts.

@@ -2,7 +2,7 @@
 
 use super::{Orchestrator, StepError};
 use crate::command::closing;
-use crate::decide::cleanup::{BranchFacts, MergeProof, RemovalFacts, WorkInProgress};
+use crate::decide::cleanup::{BranchFacts, MergeProof, Occasion, RemovalFacts, WorkInProgress};
 use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, ResolveFacts};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
@@ -148,7 +148,7 @@ impl Orchestrator {
         codebase: &Codebase,
         repository: &Repository,
         environment: &Environment,
-        trigger: Trigger,
+        occasion: Occasion,
         fetched: &Probe<()>,
     ) -> Result<RemovalFacts, StepError> {
         let validity = self.validity(repository, environment).await;
@@ -160,9 +160,11 @@ impl Orchestrator {
         });
         Ok(RemovalFacts {
             now: self.now(),
-            trigger,
+            occasion,
             environment: environment.clone(),
             busy: self.store().environment_is_busy(environment.id).await?,
+            threads_closed: !conversations.is_empty()
+                && conversations.iter().all(|conversation| conversation.state != ThreadState::Open),
             open_conversations: others.map(|conversation| conversation.number).collect(),
             foreign_lock: if usable { worktree.foreign_lock().await } else { Probe::Known(None) },
             work: match usable {

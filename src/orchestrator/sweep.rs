@@ -4,7 +4,7 @@
 //! journalled is finished by the next start ([`super::recover`]).
 
 use super::{Orchestrator, StepError, gather, retry};
-use crate::decide::cleanup::{Keep, Removal, Verdict, verdict};
+use crate::decide::cleanup::{Keep, Occasion, Removal, Verdict, verdict};
 use crate::git::Repository;
 use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
@@ -24,6 +24,7 @@ fn told_under(environment: EnvironmentId, conversation: ConversationId) -> Strin
 
 /// Why an environment is looked at, by whom, and which closed thread is to be told.
 struct Cause<'a> {
+    occasion: Occasion,
     trigger: Trigger,
     actor: &'a str,
     tell: Option<ConversationId>,
@@ -44,7 +45,7 @@ impl Orchestrator {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
         let fetched = self.fetched(&codebase).await;
-        let cause = Cause { trigger, actor, tell: None };
+        let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None };
         self.remove_fetched(&codebase, id, &cause, &fetched).await
     }
 
@@ -84,7 +85,7 @@ impl Orchestrator {
     ) -> Result<ReportResult, StepError> {
         if dry_run {
             let repository = self.repository(codebase);
-            let facts = self.removal_facts(codebase, &repository, environment, trigger, fetched).await?;
+            let facts = self.removal_facts(codebase, &repository, environment, Occasion::Pass, fetched).await?;
             return Ok(match verdict(&facts) {
                 Verdict::Remove(removal) => {
                     ReportResult::Removed(cleanup::proof(&removal.because, &environment.branch))
@@ -93,7 +94,7 @@ impl Orchestrator {
                 Verdict::Keep(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
             });
         }
-        let cause = Cause { trigger, actor, tell: None };
+        let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None };
         Ok(match self.remove_fetched(codebase, environment.id, &cause, fetched).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
             Swept::Gone => ReportResult::Removed(cleanup::ghost()),
@@ -125,7 +126,8 @@ impl Orchestrator {
             return Ok("unknown repository".into());
         };
         let key = told_under(environment.id, id);
-        let cause = Cause { trigger: Trigger::ThreadClosed, actor: "webhook", tell: Some(id) };
+        let cause =
+            Cause { occasion: Occasion::Closed, trigger: Trigger::ThreadClosed, actor: "webhook", tell: Some(id) };
         let fetched = self.fetched(&codebase).await;
         match self.remove_fetched(&codebase, environment.id, &cause, &fetched).await? {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
@@ -162,7 +164,7 @@ impl Orchestrator {
             return Ok(Swept::Gone);
         }
         let repository = self.repository(codebase);
-        let facts = self.removal_facts(codebase, &repository, &environment, cause.trigger, fetched).await?;
+        let facts = self.removal_facts(codebase, &repository, &environment, cause.occasion, fetched).await?;
         match verdict(&facts) {
             Verdict::Keep(reasons) => self.keep(environment, reasons).await,
             Verdict::Ghost => {

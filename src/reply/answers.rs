@@ -128,19 +128,20 @@ pub fn stopped_before_work() -> String {
 }
 
 pub fn stopped() -> String {
-    "Stopped on request. What the agent had done so far is kept, uncommitted, in the worktree.".to_owned()
+    "Stopped on request. Whatever the agent had done so far is kept in the worktree; mention me again to go on."
+        .to_owned()
 }
 
 pub fn timed_out(limit: Duration) -> String {
     format!(
-        "The agent was ended after {}. What it had done so far is kept, uncommitted, in the worktree; \
+        "The agent was ended after {}. Whatever it had done so far is kept in the worktree; \
          mention me again to go on.",
         super::status::in_words(limit)
     )
 }
 
 pub fn agent_failed(why: &str) -> String {
-    format!("{why}\n\nWhat the agent had done so far is kept, uncommitted, in the worktree; mention me again to go on.")
+    format!("{why}\n\nWhatever the agent had done so far is kept in the worktree; mention me again to go on.")
 }
 
 pub fn not_delivered(branch: &BranchName, why: &str) -> String {
@@ -151,7 +152,7 @@ pub fn not_delivered(branch: &BranchName, why: &str) -> String {
 }
 
 pub fn interrupted() -> String {
-    "The service was restarted while the agent was at work. What it had done so far is kept, uncommitted, in the \
+    "The service was restarted while the agent was at work. Whatever it had done so far is kept in the \
      worktree; mention me again to go on."
         .to_owned()
 }
@@ -253,9 +254,26 @@ pub fn cut_short(tries: i64) -> String {
     format!("all {tries} tries to handle it were cut short")
 }
 
-/// `/worktree remove` when nothing is there, or it must stay.
+/// A command about this thread's worktree, when there is none.
 pub fn no_environment() -> String {
-    "This thread has no worktree. Nothing was removed.".to_owned()
+    "This thread has no worktree, so nothing was changed. A mention makes one.".to_owned()
+}
+
+/// `/worktree remove <name>` when nothing is called that.
+pub fn nothing_called(name: &str) -> String {
+    let name: String = name.chars().filter(|c| *c != '`' && !c.is_control()).take(80).collect();
+    format!("No worktree of this repository is called `{name}`, so nothing was removed. `/worktree list` shows all.")
+}
+
+/// `/stop`.
+pub fn stopping(runs: usize) -> String {
+    match runs {
+        0 => "No run is live or queued in this thread.".to_owned(),
+        runs => format!(
+            "Stopping {} of this thread. Whatever the agent had done so far is kept in the worktree.",
+            count(runs as u64, "run")
+        ),
+    }
 }
 
 pub fn kept_on_request(branch: &BranchName, reasons: &[Keep]) -> String {

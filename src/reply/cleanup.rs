@@ -28,10 +28,10 @@ pub fn removed(details: &ReceiptDetails, key: &str) -> String {
 pub fn removed_line(details: &ReceiptDetails) -> String {
     let tip = details.tip.as_ref().map(|tip| format!(" at `{}`", tip.short())).unwrap_or_default();
     let branch = match details.branch_deleted {
-        true => format!("The local branch `{}`{tip} was deleted", details.branch),
-        false => format!("The branch `{}`{tip} is kept", details.branch),
+        true => format!("The local branch `{}`{tip} was deleted; `{}` brings it back", details.branch, details.restore),
+        false => format!("The branch `{}`{tip} is kept; mention me again to go on there", details.branch),
     };
-    format!("🧹 The worktree was removed: {}. {branch}; to continue there: `{}`.", details.proof, details.restore)
+    format!("🧹 The worktree was removed: {}. {branch}.", details.proof)
 }
 
 /// The comment when closing a thread leaves its environment in place.
@@ -53,13 +53,16 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         | Keep::StillActive
         | Keep::InTransition => false,
     });
-    let heading = match dirty {
-        true => "Cannot remove worktree - you have uncommitted changes.".to_owned(),
-        false => format!("The worktree of `{branch}` is kept; nothing was removed."),
+    let (heading, way_out) = match dirty {
+        true => (
+            "Cannot remove worktree - you have uncommitted changes.".to_owned(),
+            "Mention me here and ask to commit the changes, or to discard them. ",
+        ),
+        false => (format!("The worktree of `{branch}` is kept; nothing was removed."), ""),
     };
     let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", sentence(reason))).collect();
     format!(
-        "{heading}\n\n{}\n\nNothing was lost. When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
+        "{heading}\n\n{}\n\nNothing was lost. {way_out}When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
         list.join("\n"),
         marker(key)
     )
@@ -79,7 +82,9 @@ pub fn sentence(reason: &Keep) -> String {
         Keep::LockedBySomeoneElse(why) if why.is_empty() => "somebody else locked it".to_owned(),
         Keep::LockedBySomeoneElse(why) => format!("somebody else locked it: {why}"),
         Keep::UncommittedChanges { changed, untracked } => {
-            format!("uncommitted work: {} and {}", count(*changed, "changed file"), count(*untracked, "untracked file"))
+            let kinds = [(*changed, "changed file"), (*untracked, "untracked file")];
+            let some = kinds.into_iter().filter(|(number, _)| *number > 0).map(|(number, what)| count(number, what));
+            format!("uncommitted work: {}", some.collect::<Vec<_>>().join(" and "))
         }
         Keep::OperationInProgress(what) => format!("a {what} is in progress"),
         Keep::HiddenChanges => "edits hidden from git status (skip-worktree or assume-unchanged)".to_owned(),
@@ -118,7 +123,7 @@ mod tests {
         - uncommitted work: 1 changed file and 2 untracked files
         - it is pinned
 
-        Nothing was lost. When the cause is gone, the next cleanup removes it; a mention here continues in it.
+        Nothing was lost. Mention me here and ask to commit the changes, or to discard them. When the cause is gone, the next cleanup removes it; a mention here continues in it.
 
         <!-- treewarden:cleanup/1 -->
         ");
@@ -138,7 +143,7 @@ mod tests {
             ..Default::default()
         };
         insta::assert_snapshot!(removed(&details, "cleanup/1"), @"
-        🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; to continue there: `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa`.
+        🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` brings it back.
 
         <!-- treewarden:cleanup/1 -->
         ");

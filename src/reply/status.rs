@@ -67,11 +67,16 @@ fn truth_line(view: &StatusView) -> Option<String> {
     let outcome = &view.run.outcome;
     let branch = view.branch.map(|b| format!("`{b}`")).unwrap_or_default();
     let mut facts = Vec::new();
+    let unchanged = outcome.began_at.is_some() && outcome.began_at == outcome.ended_at;
+    if unchanged && outcome.commits.is_some() {
+        facts.push("this run changed nothing".to_owned());
+    }
     if let Some(sha) = &outcome.pushed {
-        facts.push(format!("{branch} is at {} on the remote", commit_link(view, sha)));
+        let stays = if unchanged { "is still" } else { "is" };
+        facts.push(format!("{branch} {stays} at {} on the remote", commit_link(view, sha)));
     }
     if let Some(files) = outcome.files_changed {
-        facts.push(format!("{} changed", count(files, "file")));
+        facts.push(format!("{} changed in all", count(files, "file")));
     }
     if let Some(number) = outcome.pull_request {
         facts.push(format!("pull request #{number}"));
@@ -85,7 +90,9 @@ fn truth_line(view: &StatusView) -> Option<String> {
         }
         facts.push("no file changed, nothing to push".to_owned());
     }
-    Some(format!("---\n**Verified by Treewarden:** {}.", facts.join(" · ")))
+    let left = outcome.left_behind.as_ref();
+    let left = left.map(|what| format!("\n\n⚠️ Not committed, and kept in the worktree only: {what}."));
+    Some(format!("---\n**Verified by Treewarden:** {}.{}", facts.join(" · "), left.unwrap_or_default()))
 }
 
 fn commit_link(view: &StatusView, sha: &CommitSha) -> String {
@@ -93,7 +100,7 @@ fn commit_link(view: &StatusView, sha: &CommitSha) -> String {
 }
 
 fn links(view: &StatusView) -> String {
-    format!("[Run and log]({})", view.panel_url)
+    format!("[Run and log]({}) (opens on the server itself)", view.panel_url)
 }
 
 /// `45 s`, `3 min 20 s`, `1 h 5 min`.

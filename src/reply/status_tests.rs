@@ -51,7 +51,7 @@ fn a_finished_run_ends_with_what_was_verified() {
         pull_request: Some(ThreadNumber(2)),
         files_changed: Some(1),
         commits: Some(1),
-        not_pushed_because: None,
+        ..Default::default()
     };
     insta::assert_snapshot!(shown(&run).replace('\u{200b}', "|"), @"
     ✅ **Done** for `ann` · 1 min 15 s
@@ -61,12 +61,29 @@ fn a_finished_run_ends_with_what_was_verified() {
     I greeted @|everyone.
 
     ---
-    **Verified by Treewarden:** `issue-1` is at [`ccccccc`](https://github.example/octo/hello/commit/cccccccccccccccccccccccccccccccccccccccc) on the remote · 1 file changed · pull request #2.
+    **Verified by Treewarden:** `issue-1` is at [`ccccccc`](https://github.example/octo/hello/commit/cccccccccccccccccccccccccccccccccccccccc) on the remote · 1 file changed in all · pull request #2.
 
-    [Run and log](http://panel/runs/7)
+    [Run and log](http://panel/runs/7) (opens on the server itself)
 
     <!-- treewarden:status/00000000-0000-0000-0000-000000000007 -->
     ");
+}
+
+#[test]
+fn what_a_run_did_not_change_is_not_claimed_for_it() {
+    let mut run = run(RunState::Succeeded);
+    let tip = CommitSha::new(&"c".repeat(40)).ok();
+    run.outcome = RunOutcome {
+        began_at: tip.clone(),
+        ended_at: tip.clone(),
+        pushed: tip,
+        commits: Some(1),
+        left_behind: Some("another repository lies inside, at `nested`".into()),
+        ..Default::default()
+    };
+    let text = shown(&run);
+    assert!(text.contains("this run changed nothing · `issue-1` is still at"), "{text}");
+    assert!(text.contains("⚠️ Not committed, and kept in the worktree only: another repository lies inside"), "{text}");
 }
 
 #[test]

@@ -67,17 +67,18 @@ struct LoginPage {
     assets: assets::Urls,
     /// From the link; absent when somebody came without one.
     token: Option<String>,
+    port: u16,
 }
 
 /// Says how to get in.
-pub async fn ask() -> Response {
-    render(&LoginPage { assets: assets::Urls::new(), token: None })
+pub async fn ask(State(state): State<WebState>) -> Response {
+    render(&LoginPage { assets: assets::Urls::new(), token: None, port: state.inner.port })
 }
 
 /// Shows the button; following the link alone (a preview, a prefetch) uses nothing up.
-pub async fn confirm(Query(query): Query<Token>) -> Response {
+pub async fn confirm(State(state): State<WebState>, Query(query): Query<Token>) -> Response {
     let token = Some(query.token).filter(|token| !token.is_empty());
-    render(&LoginPage { assets: assets::Urls::new(), token })
+    render(&LoginPage { assets: assets::Urls::new(), token, port: state.inner.port })
 }
 
 pub async fn enter(

@@ -53,7 +53,7 @@ pub async fn stop(state: &WebState, run: RunId, actor: Actor) -> Result<Flash, W
 pub async fn pass(state: &WebState, dry_run: bool, actor: Actor) -> Result<Flash, WebError> {
     let orchestrator = state.inner.orchestrator.clone();
     carry_out(async move {
-        let report = orchestrator.pass(Trigger::Schedule, dry_run, &actor.0).await?;
+        let report = orchestrator.pass(Trigger::Panel, dry_run, &actor.0).await?;
         let (mut removed, mut kept, mut failed) = (0, 0, 0);
         for line in &report.lines {
             match line.result {

@@ -83,6 +83,7 @@ impl Stage {
             web_url: standin.web_url(),
             slug: "treewarden-demo".to_owned(),
             environment_limit: 25,
+            port: 3000,
         };
         let routes = router(WebState { inner: Arc::new(parts) });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

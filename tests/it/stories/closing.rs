@@ -39,7 +39,14 @@ async fn closing_with_uncommitted_work_keeps_it_and_says_so() {
     assert_eq!(std::fs::read_to_string(environment.path.join("precious.txt")).unwrap(), "precious\n");
     let kept = world.environment().await;
     assert_eq!((kept.id, kept.state), (environment.id, EnvironmentState::Active));
-    assert_eq!(kept.metadata.kept_because, ["uncommitted work: 0 changed files and 1 untracked file"]);
+    assert_eq!(kept.metadata.kept_because, ["uncommitted work: 1 untracked file"]);
+
+    // As the comment says: the next cleanup removes it, once the cause is gone.
+    std::fs::remove_file(environment.path.join("precious.txt")).unwrap();
+    let report = world.service.orchestrator.pass(Trigger::Schedule, false, "schedule").await.unwrap();
+    assert!(matches!(report.lines[0].result, ReportResult::Removed(_)), "{report:?}");
+    assert!(!environment.path.exists() && world.environments().await.is_empty());
+    assert!(world.local_tip("issue-1").await.is_some());
     world.end().await;
 }
 
