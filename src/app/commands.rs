@@ -4,6 +4,7 @@ use super::{Core, Service, StartError, doctor, story};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::model::*;
+use crate::orchestrator::sweep::Pass;
 use crate::store::Store;
 use crate::telemetry::{self, Redactor};
 use anyhow::{Context, anyhow, bail};
@@ -70,7 +71,7 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
         Err(StartError::Lock(error)) => bail!("{error} The panel's cleanup page does the same."),
         Err(error) => return Err(error.into()),
     };
-    let report = core.orchestrator.pass(Trigger::Cli, dry_run, "cli").await?;
+    let report = core.orchestrator.pass(&Pass::everywhere(Trigger::Cli, dry_run, "cli")).await?;
     let verb = if dry_run { "would go" } else { "removed" };
     for line in &report.lines {
         match &line.result {

@@ -25,6 +25,11 @@ pub enum Command {
     Remove {
         name: Option<String>,
     },
+    /// Of the repository: what is merged, or what is stale.
+    Cleanup {
+        merged: bool,
+        dry_run: bool,
+    },
     Pin,
     Unpin,
 }
@@ -67,6 +72,18 @@ pub const COMMANDS: &[Entry] = &[
         needs: Permission::Write,
     },
     Entry {
+        name: "/worktree cleanup merged",
+        usage: "/worktree cleanup merged [--dry-run]",
+        does: "removes the worktrees of this repository whose work is proven to be merged",
+        needs: Permission::Write,
+    },
+    Entry {
+        name: "/worktree cleanup stale",
+        usage: "/worktree cleanup stale [--dry-run]",
+        does: "removes those in which nothing happened for long; their branches are kept",
+        needs: Permission::Write,
+    },
+    Entry {
         name: "/worktree pin",
         usage: "/worktree pin",
         does: "protects this thread's worktree from cleanup",
@@ -91,6 +108,9 @@ pub fn parse(text: &str) -> Request {
         ["/worktree", "list"] => Command::List,
         ["/worktree", "remove"] => Command::Remove { name: None },
         ["/worktree", "remove", name] if !name.starts_with('-') => Command::Remove { name: Some((*name).to_owned()) },
+        ["/worktree", "cleanup", kind @ ("merged" | "stale"), rest @ ..] if matches!(rest, [] | ["--dry-run"]) => {
+            Command::Cleanup { merged: *kind == "merged", dry_run: !rest.is_empty() }
+        }
         ["/worktree", "pin"] => Command::Pin,
         ["/worktree", "unpin"] => Command::Unpin,
         _ => return Request::Unknown { given: line.to_owned(), nearest: nearest(&words) },
@@ -112,6 +132,8 @@ pub fn entry(command: &Command) -> &'static Entry {
         Command::Stop => "/stop",
         Command::List => "/worktree list",
         Command::Remove { .. } => "/worktree remove",
+        Command::Cleanup { merged: true, .. } => "/worktree cleanup merged",
+        Command::Cleanup { merged: false, .. } => "/worktree cleanup stale",
         Command::Pin => "/worktree pin",
         Command::Unpin => "/worktree unpin",
     };

@@ -128,6 +128,28 @@ pub enum Keep {
     InTransition,
 }
 
+/// What a pass would do with an environment, in the words of limits and reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Its work is proven to be in the base, and nothing else keeps it.
+    Merged,
+    /// Nothing has happened for long, or its threads are closed, and nothing keeps it.
+    Stale,
+    /// Only the row is left.
+    Ghost,
+    Active,
+}
+
+/// The class of an environment from the facts of a pass.
+pub fn classify(facts: &RemovalFacts) -> Class {
+    match verdict(facts) {
+        Verdict::Remove(Removal { because: Because::Merged(_), .. }) => Class::Merged,
+        Verdict::Remove(Removal { because: Because::BranchKept | Because::NothingDone, .. }) => Class::Stale,
+        Verdict::Ghost => Class::Ghost,
+        Verdict::Keep(_) => Class::Active,
+    }
+}
+
 /// Every reason to keep is collected, so that people see all of them at once; only with none is removal considered.
 pub fn verdict(facts: &RemovalFacts) -> Verdict {
     let mut keep = Vec::new();

@@ -1,8 +1,11 @@
 //! Commands, answered at once. Each calls the same verbs as the panel and the command line.
 
-use super::{Orchestrator, StepError, sweep::Swept};
+use super::{
+    Orchestrator, StepError,
+    sweep::{Pass, Swept},
+};
 use crate::command::{grammar::Command, help};
-use crate::decide::cleanup::Keep;
+use crate::decide::cleanup::{Class, Keep};
 use crate::model::*;
 use crate::reply::{answers, cleanup};
 
@@ -27,6 +30,17 @@ impl Orchestrator {
                 Ok(answers::environment_list(&environments, conversation.environment))
             }
             Command::Remove { name } => self.remove_by_name(codebase, conversation, name.as_deref(), by).await,
+            Command::Cleanup { merged, dry_run } => {
+                let (kind, class) = if *merged { ("merged", Class::Merged) } else { ("stale", Class::Stale) };
+                let pass = Pass {
+                    trigger: Trigger::Command,
+                    dry_run: *dry_run,
+                    actor: &by.login,
+                    codebase: Some(codebase.id),
+                    only: Some(class),
+                };
+                Ok(answers::cleanup_report(kind, &self.pass(&pass).await?))
+            }
             Command::Pin => self.pin_thread(conversation, true, by).await,
             Command::Unpin => self.pin_thread(conversation, false, by).await,
         }

@@ -79,7 +79,8 @@ impl Orchestrator {
                     environment
                 }
                 Choice::Create(place) => {
-                    let Some(environment) = self.journal_creation(&codebase, &repository, &place).await? else {
+                    let Some(environment) = self.journal_creation(&codebase, &repository, &place, &mut notes).await?
+                    else {
                         continue;
                     };
                     notes.0.extend(place.not_shared_with.as_ref().map(answers::not_shared));
@@ -195,6 +196,7 @@ impl Orchestrator {
         codebase: &Codebase,
         repository: &Repository,
         place: &Place,
+        notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
         let (fork_head, lost_head) = match &place.origin {
             Origin::PinnedHead { sha, .. } => (Some(sha.clone()), None),
@@ -224,7 +226,18 @@ impl Orchestrator {
             }
             Inserted::Exists(_) => Ok(None),
             Inserted::BranchTaken(taken) => Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work))),
-            Inserted::LimitReached { live } => Err(StepError::Refused(answers::limit_reached(&codebase.name, live))),
+            Inserted::LimitReached { live } => {
+                let room = self.make_room(codebase).await?;
+                if room.merged + room.ghosts == 0 {
+                    let census = self.census(codebase).await?;
+                    let days = self.settings().stale_after.as_secs() / 86_400;
+                    return Err(StepError::Refused(answers::limit_reached(&codebase.name, live, &census, days)));
+                }
+                if room.merged > 0 {
+                    notes.0.push(answers::made_room(room.merged));
+                }
+                Ok(None)
+            }
         }
     }
 

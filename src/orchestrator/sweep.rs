@@ -4,11 +4,11 @@
 //! journalled is finished by the next start ([`super::recover`]).
 
 use super::{Orchestrator, StepError, gather, retry};
-use crate::decide::cleanup::{Keep, Occasion, Removal, Verdict, verdict};
+use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, verdict};
 use crate::git::Repository;
 use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
-use crate::reply::{self, cleanup};
+use crate::reply::{self, answers::Census, cleanup};
 use crate::store::NewOutgoing;
 use crate::telemetry::field::EFFECT;
 
@@ -30,6 +30,33 @@ struct Cause<'a> {
     tell: Option<ConversationId>,
 }
 
+/// A look at many environments with none in particular in mind.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass<'a> {
+    pub trigger: Trigger,
+    /// Decides, and changes nothing.
+    pub dry_run: bool,
+    pub actor: &'a str,
+    /// `None`: all of them.
+    pub codebase: Option<CodebaseId>,
+    /// `None`: of every class.
+    pub only: Option<Class>,
+}
+
+impl<'a> Pass<'a> {
+    /// Over everything there is.
+    pub fn everywhere(trigger: Trigger, dry_run: bool, actor: &'a str) -> Self {
+        Self { trigger, dry_run, actor, codebase: None, only: None }
+    }
+}
+
+/// What making room at the limit led to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Room {
+    pub merged: usize,
+    pub ghosts: usize,
+}
+
 /// What became of one environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swept {
@@ -49,19 +76,23 @@ impl Orchestrator {
         self.remove_fetched(&codebase, id, &cause, &fetched).await
     }
 
-    /// Looks at every live environment once; `dry_run` decides and changes nothing. The report is stored.
-    pub async fn pass(&self, trigger: Trigger, dry_run: bool, actor: &str) -> Result<CleanupReport, StepError> {
+    /// Looks at live environments one after the other. The report is stored.
+    pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
         let mut lines = Vec::new();
         for codebase in self.store().list_codebases().await? {
+            if pass.codebase.is_some_and(|only| only != codebase.id) {
+                continue;
+            }
             let environments = self.store().live_environments(Some(codebase.id)).await?;
             if environments.is_empty() {
                 continue;
             }
             let fetched = self.fetched(&codebase).await;
             for environment in environments {
-                let result = match self.pass_one(&codebase, &environment, trigger, dry_run, actor, &fetched).await {
-                    Ok(result) => result,
+                let result = match self.pass_one(&codebase, &environment, pass, &fetched).await {
+                    Ok(Some(result)) => result,
+                    Ok(None) => continue,
                     // One failing environment never stops the pass.
                     Err(error) => ReportResult::Failed(error.to_string()),
                 };
@@ -69,37 +100,75 @@ impl Orchestrator {
             }
         }
         let id = ReportId(uuid::Uuid::now_v7());
+        let Pass { trigger, dry_run, .. } = *pass;
         let report = CleanupReport { id, trigger, dry_run, lines, started_at, ended_at: self.now() };
         self.store().insert_report(&report).await?;
         Ok(report)
     }
 
+    /// `None`: of another class than the one that is looked for.
     async fn pass_one(
         &self,
         codebase: &Codebase,
         environment: &Environment,
-        trigger: Trigger,
-        dry_run: bool,
-        actor: &str,
+        pass: &Pass<'_>,
         fetched: &Probe<()>,
-    ) -> Result<ReportResult, StepError> {
-        if dry_run {
+    ) -> Result<Option<ReportResult>, StepError> {
+        if pass.dry_run || pass.only.is_some() {
             let repository = self.repository(codebase);
             let facts = self.removal_facts(codebase, &repository, environment, Occasion::Pass, fetched).await?;
-            return Ok(match verdict(&facts) {
-                Verdict::Remove(removal) => {
-                    ReportResult::Removed(cleanup::proof(&removal.because, &environment.branch))
-                }
-                Verdict::Ghost => ReportResult::Removed(cleanup::ghost()),
-                Verdict::Keep(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
-            });
+            if pass.only.is_some_and(|only| only != classify(&facts)) {
+                return Ok(None);
+            }
+            if pass.dry_run {
+                return Ok(Some(match verdict(&facts) {
+                    Verdict::Remove(removal) => {
+                        ReportResult::Removed(cleanup::proof(&removal.because, &environment.branch))
+                    }
+                    Verdict::Ghost => ReportResult::Removed(cleanup::ghost()),
+                    Verdict::Keep(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
+                }));
+            }
         }
-        let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None };
-        Ok(match self.remove_fetched(codebase, environment.id, &cause, fetched).await? {
+        let cause = Cause { occasion: Occasion::Pass, trigger: pass.trigger, actor: pass.actor, tell: None };
+        Ok(Some(match self.remove_fetched(codebase, environment.id, &cause, fetched).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
             Swept::Gone => ReportResult::Removed(cleanup::ghost()),
             Swept::Kept(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
-        })
+        }))
+    }
+
+    /// How many environments of a codebase are of each class at this moment.
+    pub(super) async fn census(&self, codebase: &Codebase) -> Result<Census, StepError> {
+        let repository = self.repository(codebase);
+        let fetched = self.fetched(codebase).await;
+        let mut census = Census::default();
+        for environment in self.store().live_environments(Some(codebase.id)).await? {
+            let facts = self.removal_facts(codebase, &repository, &environment, Occasion::Pass, &fetched).await?;
+            match classify(&facts) {
+                Class::Merged => census.merged += 1,
+                Class::Stale => census.stale += 1,
+                Class::Ghost | Class::Active => census.active += 1,
+            }
+        }
+        Ok(census)
+    }
+
+    /// At the limit: rows without a worktree are closed, and work that is provably merged and clean is removed. Answers
+    /// with how much of either there was.
+    pub(super) async fn make_room(&self, codebase: &Codebase) -> Result<Room, StepError> {
+        let mut room = Room::default();
+        for class in [Class::Ghost, Class::Merged] {
+            let only = (Some(codebase.id), Some(class));
+            let pass = Pass { trigger: Trigger::Limit, dry_run: false, actor: "limit", codebase: only.0, only: only.1 };
+            let report = self.pass(&pass).await?;
+            let gone = report.lines.iter().filter(|line| matches!(line.result, ReportResult::Removed(_))).count();
+            match class {
+                Class::Merged => room.merged = gone,
+                Class::Ghost | Class::Stale | Class::Active => room.ghosts = gone,
+            }
+        }
+        Ok(room)
     }
 
     /// A closed thread lets go of its environment: removed when nobody else uses it and nothing would be lost. Answers
@@ -178,14 +247,14 @@ impl Orchestrator {
         }
     }
 
-    /// The thread that hears of a removal: the one that was closed, else the one the work belongs to. Whoever gave a command
-    /// is answered by the command itself.
+    /// The thread that hears of a removal: the one that was closed, else the one the work belongs to. Whoever named
+    /// it in a command is answered by the command itself.
     async fn to_be_told(
         &self,
         environment: &Environment,
         cause: &Cause<'_>,
     ) -> Result<Option<ConversationId>, StepError> {
-        if cause.tell.is_some() || cause.trigger == Trigger::Command {
+        if cause.tell.is_some() || (cause.occasion, cause.trigger) == (Occasion::Named, Trigger::Command) {
             return Ok(cause.tell);
         }
         let users = self.store().conversations_of(environment.id).await?;

@@ -1,6 +1,6 @@
 //! The loops that keep everything moving. Each looks for work, and sleeps until its bell rings or a second passes.
 
-use super::{Orchestrator, StepError};
+use super::{Orchestrator, StepError, sweep::Pass};
 use crate::model::Trigger;
 use futures::FutureExt;
 use std::{
@@ -149,7 +149,7 @@ impl Workers {
             loop {
                 let outcome = tokio::select! {
                     () = stop.cancelled() => return,
-                    _ = passes.tick() => unwinding(this.pass(Trigger::Schedule, false, "schedule")).await.map(drop),
+                    _ = passes.tick() => unwinding(this.pass(&Pass::everywhere(Trigger::Schedule, false, "schedule"))).await.map(drop),
                     _ = leases.tick() => unwinding(this.recover_expired()).await,
                 };
                 if let Err(error) = outcome {

@@ -204,13 +204,49 @@ pub fn pinned(environment: &Environment) -> String {
     }
 }
 
-/// The limit message; counts are of live environments.
-pub fn limit_reached(codebase: &RepoName, live: u32) -> String {
+/// How many environments of a codebase are of each class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    pub merged: usize,
+    pub stale: usize,
+    pub active: usize,
+}
+
+/// The limit message; `live` and the census are of live environments.
+pub fn limit_reached(codebase: &RepoName, live: u32, census: &Census, stale_days: u64) -> String {
+    let Census { merged, stale, active } = census;
     format!(
-        "You have {live} active worktrees for **{}** (limit reached).\n\nNothing was created. Close finished issues and \
-         pull requests, or remove a worktree with `/worktree remove` in its thread, then mention me again.",
+        "You have {live} active worktrees for **{}** (limit reached).\n\n\
+         📊 Worktree status:\n\
+         • {merged} merged (can auto-remove)\n\
+         • {stale} stale (no activity in {stale_days}+ days)\n\
+         • {active} active\n\n\
+         Options:\n\
+         • `/worktree cleanup merged` - Remove merged worktrees ({merged})\n\
+         • `/worktree cleanup stale` - Remove stale worktrees ({stale})\n\
+         • `/worktree list` - See all worktrees\n\
+         • `/worktree remove <name>` - Remove specific worktree\n\n\
+         Nothing was created. Mention me again when there is room.",
         codebase.name()
     )
+}
+
+pub fn made_room(merged: usize) -> String {
+    format!("Cleaned up {} to make room.", count(merged as u64, "merged worktree"))
+}
+
+/// `/worktree cleanup`: what was, or would be, removed.
+pub fn cleanup_report(kind: &str, report: &CleanupReport) -> String {
+    if report.lines.is_empty() {
+        return format!("No {kind} worktree of this repository can be removed. Nothing was changed.");
+    }
+    let line = |line: &ReportLine| match &line.result {
+        ReportResult::Removed(why) if report.dry_run => format!("- `{}` would be removed: {why}", line.branch),
+        ReportResult::Removed(why) => format!("- `{}` was removed: {why}", line.branch),
+        ReportResult::Kept(reasons) => format!("- `{}` is kept: {}", line.branch, reasons.join("; ")),
+        ReportResult::Failed(why) => format!("- `{}` is kept, the removal failed: {why}", line.branch),
+    };
+    report.lines.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The one explanation for people without write permission.

@@ -3,7 +3,10 @@
 
 use super::{WebState, error::WebError, flash::Flash, guard::Actor};
 use crate::model::*;
-use crate::orchestrator::{StepError, sweep::Swept};
+use crate::orchestrator::{
+    StepError,
+    sweep::{Pass, Swept},
+};
 use crate::reply::cleanup;
 use std::time::Duration;
 
@@ -53,7 +56,7 @@ pub async fn stop(state: &WebState, run: RunId, actor: Actor) -> Result<Flash, W
 pub async fn pass(state: &WebState, dry_run: bool, actor: Actor) -> Result<Flash, WebError> {
     let orchestrator = state.inner.orchestrator.clone();
     carry_out(async move {
-        let report = orchestrator.pass(Trigger::Panel, dry_run, &actor.0).await?;
+        let report = orchestrator.pass(&Pass::everywhere(Trigger::Panel, dry_run, &actor.0)).await?;
         let (mut removed, mut kept, mut failed) = (0, 0, 0);
         for line in &report.lines {
             match line.result {

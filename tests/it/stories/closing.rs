@@ -43,7 +43,7 @@ async fn closing_with_uncommitted_work_keeps_it_and_says_so() {
 
     // As the comment says: the next cleanup removes it, once the cause is gone.
     std::fs::remove_file(environment.path.join("precious.txt")).unwrap();
-    let report = world.service.orchestrator.pass(Trigger::Schedule, false, "schedule").await.unwrap();
+    let report = world.pass().await;
     assert!(matches!(report.lines[0].result, ReportResult::Removed(_)), "{report:?}");
     assert!(!environment.path.exists() && world.environments().await.is_empty());
     assert!(world.local_tip("issue-1").await.is_some());

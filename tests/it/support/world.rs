@@ -15,6 +15,7 @@ use treewarden::{
     config::{Config, Flags},
     demo::github::{CommentView, OpenPull, PullView, Standin, StandinOptions},
     model::*,
+    orchestrator::sweep::Pass,
     store::{EnvironmentFilter, Store},
 };
 
@@ -198,6 +199,11 @@ impl World {
         let reference = format!("refs/heads/{branch}");
         let tip = git(&canonical, &["for-each-ref", "--format=%(objectname)", &reference]);
         (!tip.is_empty()).then_some(tip)
+    }
+
+    /// A scheduled pass of the cleanup service, now.
+    pub async fn pass(&self) -> CleanupReport {
+        self.service.orchestrator.pass(&Pass::everywhere(Trigger::Schedule, false, "schedule")).await.unwrap()
     }
 
     // Waiting.
