@@ -91,6 +91,7 @@ struct Inner {
     wake: Wake,
     permissions: gather::PermissionCache,
     leases: lease::Leases,
+    at_work: lease::AtWork,
 }
 
 /// Bells between the loops: ringing one early only makes its loop look once more.
@@ -110,6 +111,7 @@ impl Orchestrator {
             wake: Wake::default(),
             permissions: gather::PermissionCache::default(),
             leases: lease::Leases::default(),
+            at_work: lease::AtWork::default(),
         };
         Self { inner: Arc::new(inner) }
     }

@@ -36,7 +36,7 @@ pub struct ResolveFacts {
     pub work: Work,
     /// Absent for issues.
     pub pull: Option<PullFacts>,
-    /// The branch new work starts from; absent for an empty repository.
+    /// The repository's default branch, from which new work starts; absent for an empty repository.
     pub base: Option<BranchName>,
     /// The environment the conversation points to.
     pub current: Option<Candidate>,
@@ -89,10 +89,19 @@ pub enum Origin {
     Base,
     /// The pull request's own head branch on the remote; results are pushed there.
     PullHead,
-    /// The last commit of a pull request whose branch `head` is gone; results go to a branch of their own.
-    LostHead { head: BranchName, sha: CommitSha },
+    /// The last commit of a pull request whose branch `head` is not to be worked on; results go to a branch of their own.
+    LostHead { head: BranchName, sha: CommitSha, lost: Lost },
     /// `refs/pull/<n>/head`, pinned to this commit; results cannot be pushed.
     PinnedHead { number: ThreadNumber, sha: CommitSha },
+}
+
+/// Why a pull request's own branch is not worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It was deleted.
+    Gone,
+    /// It is the repository's default branch, to which nothing is pushed past a review.
+    Default,
 }
 
 /// Why nothing may run.
@@ -186,15 +195,21 @@ fn shareable(linked: &LinkedCandidate, pull: Option<&PullFacts>) -> bool {
 fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
     let named = |text: String| BranchName::new(&text).map_err(|error| Block::BadBranch(error.to_string()));
     let (branch, base, origin) = match &facts.pull {
-        Some(pull) if pull.fork || pull.head_gone => {
+        Some(pull) => {
             let sha = pull.head_sha.clone();
-            let origin = match pull.fork {
-                true => Origin::PinnedHead { number: pull.number, sha },
-                false => Origin::LostHead { head: pull.head.clone(), sha },
+            let lost = |lost| Origin::LostHead { head: pull.head.clone(), sha: sha.clone(), lost };
+            let origin = match pull {
+                _ if pull.fork => Origin::PinnedHead { number: pull.number, sha },
+                _ if pull.head_gone => lost(Lost::Gone),
+                _ if facts.base.as_ref() == Some(&pull.head) => lost(Lost::Default),
+                _ => Origin::PullHead,
             };
-            (named(format!("pr-{}-review", pull.number)), Some(pull.base.clone()), origin)
+            let branch = match origin {
+                Origin::PullHead | Origin::Base => Ok(pull.head.clone()),
+                Origin::PinnedHead { .. } | Origin::LostHead { .. } => named(format!("pr-{}-review", pull.number)),
+            };
+            (branch, Some(pull.base.clone()), origin)
         }
-        Some(pull) => (Ok(pull.head.clone()), Some(pull.base.clone()), Origin::PullHead),
         None => (named(format!("{}-{}", facts.work.kind, facts.work.id)), facts.base.clone(), Origin::Base),
     };
     let branch = match branch {

@@ -85,7 +85,16 @@ fn a_pull_request_uses_its_real_branch_and_a_fork_a_pinned_review_branch() {
     let Choice::Create(place) = resolve(&gone).choice else { panic!() };
     assert_eq!(place.branch.as_str(), "pr-9-review");
     let head = BranchName::new("feature/x").unwrap();
-    assert_eq!(place.origin, Origin::LostHead { head, sha: sha('b') });
+    assert_eq!(place.origin, Origin::LostHead { head, sha: sha('b'), lost: Lost::Gone });
+}
+
+#[test]
+fn the_default_branch_is_nobodys_worktree() {
+    let facts = pull_facts("trunk", false);
+    let Choice::Create(place) = resolve(&facts).choice else { panic!() };
+    assert_eq!(place.branch.as_str(), "pr-9-review");
+    let head = facts.base.unwrap();
+    assert_eq!(place.origin, Origin::LostHead { head, sha: sha('b'), lost: Lost::Default });
 }
 
 #[test]

@@ -19,6 +19,13 @@ impl Orchestrator {
         let (repository, environment) = (&prepared.repository, &prepared.environment);
         let branch = &environment.branch;
         repository.restore_config().await?;
+        // An agent may have deleted the ref its work stands on; what it changed is in the files.
+        if repository.tip(&branch.full_ref()).await?.is_none()
+            && let Some(began_at) = &run.outcome.began_at
+        {
+            tracing::warn!(run.id = %run.id, git.branch = %branch, "the branch was deleted during the run; it is restored");
+            repository.set_ref(&branch.full_ref(), began_at, None).await?;
+        }
         let worktree = repository.worktree(&environment.path);
         let head = worktree.head().await?;
         if head.branch.as_ref() != Some(branch) {
@@ -48,6 +55,11 @@ impl Orchestrator {
         run.outcome.files_changed = Some(repository.diff_stat(&base_tip, &tip).await?.files);
         if environment.metadata.fork_head.is_some() {
             run.outcome.not_pushed_because = Some(answers::fork_not_pushed(branch));
+            return Ok(());
+        }
+        // A branch may have become the default one since work on it began.
+        if prepared.codebase.default_branch.as_ref() == Some(branch) {
+            run.outcome.not_pushed_because = Some(answers::default_not_pushed(branch));
             return Ok(());
         }
         effect(run, "push");

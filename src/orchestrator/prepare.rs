@@ -84,8 +84,8 @@ impl Orchestrator {
                         continue;
                     };
                     notes.0.extend(place.not_shared_with.as_ref().map(answers::not_shared));
-                    if let Origin::LostHead { head, .. } = &place.origin {
-                        notes.0.push(answers::head_gone(head, &place.branch));
+                    if let Origin::LostHead { head, lost, .. } = &place.origin {
+                        notes.0.push(answers::lost_head(*lost, head, &place.branch));
                     }
                     environment
                 }

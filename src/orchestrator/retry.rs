@@ -2,6 +2,7 @@
 
 use super::StepError;
 use crate::model::*;
+use crate::store::StoreError;
 use std::time::Duration;
 
 /// Deliveries are given up after this many tries (over about half an hour).
@@ -10,6 +11,8 @@ const DELIVERY_TRIES: i64 = 9;
 const OUTGOING_TRIES: i64 = 24;
 /// Within a run, a step that failed for a passing reason is repeated this often.
 const STEP_TRIES: u32 = 3;
+/// Between two looks at a database that is away.
+const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 /// A run does not wait longer than this for GitHub.
 const LONGEST_WAIT: Duration = Duration::from_secs(90);
 
@@ -45,6 +48,29 @@ pub(super) fn outgoing_again(row: &OutboxRow, asked: Option<Duration>, now: Time
 /// 1 s, 2 s, 4 s, … up to `most` seconds.
 fn backoff(attempts: i64, most: u64) -> Duration {
     Duration::from_secs((1u64 << attempts.clamp(1, 20).saturating_sub(1)).min(most))
+}
+
+/// The answer of a repeatable step of a run, asked for again and again while the database is away: that must not end work
+/// which is otherwise well. Whoever waits here holds a lease, and losing it ends the waiting. (A macro, since the step
+/// borrows the run anew each time.)
+macro_rules! outlasting {
+    ($step:expr) => {
+        loop {
+            match $step.await {
+                Err(error) => match StepError::from(error) {
+                    StepError::Store(error) if error.is_transient() => retry::pause_for_database(&error).await,
+                    error => break Err(error),
+                },
+                Ok(answer) => break Ok(answer),
+            }
+        }
+    };
+}
+pub(super) use outlasting;
+
+pub(super) async fn pause_for_database(error: &StoreError) {
+    tracing::warn!(%error, "waiting for the database");
+    tokio::time::sleep(DATABASE_PAUSE).await;
 }
 
 /// Carries out a repeatable step, again after passing failures.

@@ -3,7 +3,8 @@
 //! The state in the database is written before each stage begins, so that a restart knows where it was: preparing and
 //! delivering are repeated, a run whose agent was at work is marked interrupted.
 
-use super::{Orchestrator, StepError, prepare::Prepared};
+use super::retry::outlasting;
+use super::{Orchestrator, StepError, prepare::Prepared, retry};
 use crate::agent::{AgentEvent, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::model::*;
 use crate::reply::answers;
@@ -32,30 +33,34 @@ impl Orchestrator {
     }
 
     /// Carries a claimed run to its end. Dropping this future leaves the run to the next start.
-    pub(super) async fn drive(&self, mut run: Run) {
+    pub(super) async fn drive(&self, run: Run) {
+        let _here = self.inner.at_work.enter(&run);
+        let id = run.id;
         let cancel = CancellationToken::new();
         let heart = self.heartbeat(run.clone(), cancel.clone());
         let outcome = tokio::select! {
-            outcome = self.stages(&mut run, &cancel) => outcome,
+            outcome = self.to_its_end(run, &cancel) => outcome,
             () = heart => Err(StepError::LeaseLost),
         };
-        let ended = match outcome {
-            Ok(ended) => ended,
-            Err(StepError::LeaseLost) => {
-                tracing::warn!(run.id = %run.id, "lease lost; another worker goes on");
-                return;
+        match outcome {
+            Ok(()) => {}
+            Err(StepError::LeaseLost) => tracing::warn!(run.id = %id, "lease lost; another worker goes on"),
+            Err(error) => {
+                tracing::error!(run.id = %id, %error, "the end of the run could not be written; a later start repeats it");
             }
+        }
+    }
+
+    async fn to_its_end(&self, mut run: Run, cancel: &CancellationToken) -> Result<(), StepError> {
+        let ended = match self.stages(&mut run, cancel).await {
+            Ok(ended) => ended,
+            Err(StepError::LeaseLost) => return Err(StepError::LeaseLost),
             Err(StepError::Occupied(environment)) => {
-                if let Err(error) = self.store().requeue_run(&run, self.node(), environment).await {
-                    tracing::error!(run.id = %run.id, error = %error, "run could not be put back");
-                }
-                return;
+                return outlasting!(self.store().requeue_run(&run, self.node(), environment)).map(drop);
             }
             Err(error) => Ended::failed(error.to_string()),
         };
-        if let Err(error) = self.finish(&mut run, ended).await {
-            tracing::error!(run.id = %run.id, error = %error, "the end of the run could not be written; a later start repeats it");
-        }
+        self.finish(&mut run, ended).await
     }
 
     async fn stages(&self, run: &mut Run, cancel: &CancellationToken) -> Result<Ended, StepError> {
@@ -66,8 +71,8 @@ impl Orchestrator {
         tracing::debug!(target: EFFECT, { run.id = %run.id }, "run claimed");
         run.started_at.get_or_insert(self.now());
         self.save(run).await?;
-        self.publish(run, None).await?;
-        let prepared = self.prepare(run).await?;
+        self.show(run, None).await;
+        let prepared = outlasting!(self.prepare(run))?;
         self.follow_remote(run, &prepared).await?;
         if cancel.is_cancelled() {
             return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
@@ -93,11 +98,16 @@ impl Orchestrator {
     }
 
     async fn deliver_and_end(&self, run: &mut Run, prepared: &Prepared) -> Result<Ended, StepError> {
-        match self.deliver(run, prepared).await {
+        match outlasting!(self.deliver(run, prepared)) {
             Ok(()) => Ok(Ended { state: RunState::Succeeded, reason: None }),
             Err(error @ (StepError::LeaseLost | StepError::Occupied(_))) => Err(error),
+            Err(_) if self.is_missing(prepared).await => Ok(Ended::failed(answers::environment_lost())),
             Err(error) => Ok(Ended::failed(answers::not_delivered(&prepared.environment.branch, &error.to_string()))),
         }
+    }
+
+    async fn is_missing(&self, prepared: &Prepared) -> bool {
+        self.validity(&prepared.repository, &prepared.environment).await == Probe::Known(Validity::Missing)
     }
 
     /// What a run that was interrupted while delivering needs to go on.
@@ -119,9 +129,20 @@ impl Orchestrator {
     }
 
     async fn save(&self, run: &Run) -> Result<(), StepError> {
-        match self.store().update_run(run, self.node()).await? {
+        match outlasting!(self.store().update_run(run, self.node()))? {
             true => Ok(()),
             false => Err(StepError::LeaseLost),
+        }
+    }
+
+    /// Like [`publish`](Self::publish); progress that cannot be shown just now ends nothing. False: it was not.
+    async fn show(&self, run: &Run, step: Option<&str>) -> bool {
+        match self.publish(run, step).await {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(run.id = %run.id, %error, "progress not shown");
+                false
+            }
         }
     }
 
@@ -129,7 +150,8 @@ impl Orchestrator {
         run.state = state;
         self.save(run).await?;
         tracing::info!(target: EFFECT, { run.id = %run.id, run.state = %state }, "run enters a stage");
-        self.publish(run, None).await
+        self.show(run, None).await;
+        Ok(())
     }
 
     /// Lets the agent work in the worktree, writing down its process and its progress.
@@ -143,6 +165,7 @@ impl Orchestrator {
         tokio::pin!(turn);
         let mut step: Option<String> = None;
         let mut shown: Option<String> = None;
+        let mut noted = true;
         let mut tick = tokio::time::interval(self.settings().status_interval);
         tick.tick().await;
         loop {
@@ -152,16 +175,33 @@ impl Orchestrator {
                     AgentEvent::Started(process) => {
                         run.process = Some(process);
                         tracing::debug!(target: EFFECT, { run.id = %run.id }, "agent started");
-                        self.save(run).await?;
+                        noted = self.noted(run).await?;
                         tracing::debug!(target: EFFECT, { run.id = %run.id }, "agent written down");
                     }
                     AgentEvent::Status(text) => step = Some((self.parts().redact)(&text)),
                 },
-                _ = tick.tick() => if step != shown {
-                    self.publish(run, step.as_deref()).await?;
-                    shown.clone_from(&step);
+                _ = tick.tick() => {
+                    if !noted {
+                        noted = self.noted(run).await?;
+                    }
+                    if step != shown && self.show(run, step.as_deref()).await {
+                        shown.clone_from(&step);
+                    }
                 },
             }
+        }
+    }
+
+    /// Writes the agent's process down. False: the database is away, try again; that is no reason to end the agent.
+    async fn noted(&self, run: &Run) -> Result<bool, StepError> {
+        match self.store().update_run(run, self.node()).await {
+            Ok(true) => Ok(true),
+            Ok(false) => Err(StepError::LeaseLost),
+            Err(error) if error.is_transient() => {
+                tracing::warn!(run.id = %run.id, %error, "the agent's process is not written down yet");
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -210,8 +250,11 @@ impl Orchestrator {
         run.reason = ended.reason.map(|reason| (self.parts().redact)(&reason));
         run.process = None;
         run.ended_at = Some(self.now());
-        self.conclude(run).await?;
-        self.after_run(run).await
+        outlasting!(self.conclude(run))?;
+        if let Err(error) = self.after_run(run).await {
+            tracing::error!(run.id = %run.id, %error, "the run's thread was not looked after; the next pass does");
+        }
+        Ok(())
     }
 
     /// Writes a run's final state together with its status comment.

@@ -167,6 +167,9 @@ pub(super) async fn unwinding<T>(step: impl Future<Output = Result<T, StepError>
 
 impl Orchestrator {
     async fn recover_expired(&self) -> Result<(), StepError> {
+        for run in self.inner.at_work.runs() {
+            self.store().heartbeat_run(&run, self.node(), self.now().plus(self.settings().lease)).await?;
+        }
         self.store().release_expired_deliveries(self.now()).await?;
         for run in self.store().take_over_expired_runs(self.node(), self.now()).await? {
             self.recover_run(run).await?;

@@ -11,7 +11,9 @@ const BREAK: char = '\u{200b}';
 
 /// The text, neutralised, cut at `limit` characters with a note that says so.
 pub fn present(text: &str, limit: usize) -> String {
-    let mut out = neutralise(&text.replace('\0', "").replace("<!--", "<!\u{200b}--"));
+    let text = text.replace('\0', "").replace("<!--", "<!\u{200b}--");
+    let lines: Vec<String> = neutralise(&text).split('\n').map(unforged).collect();
+    let mut out = lines.join("\n");
     if out.chars().count() > limit {
         out = out.chars().take(limit).collect();
         close_fence(&mut out);
@@ -35,9 +37,32 @@ fn neutralise_line(line: &str) -> String {
     let pieces: Vec<String> = line
         .split('`')
         .enumerate()
-        .map(|(index, piece)| if index % 2 == 1 { piece.to_owned() } else { defuse_keywords(&defuse_mentions(piece)) })
+        .map(|(index, piece)| {
+            if index % 2 == 1 {
+                piece.to_owned()
+            } else {
+                defuse_keywords(&defuse_mentions(&without_references(piece)))
+            }
+        })
         .collect();
     pieces.join("`")
+}
+
+/// What is verified is said by the service, below the answer. A line that copies it is marked as the agent's, however it
+/// is emphasised.
+fn unforged(line: &str) -> String {
+    let letters: String = line.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+    match letters.contains("verifiedbytreewarden") {
+        true => format!("(the agent writes:) {line}"),
+        false => line.to_owned(),
+    }
+}
+
+/// Character references would become the signs they stand for only after this.
+fn without_references(text: &str) -> String {
+    ["&#", "&commat;", "&num;"]
+        .iter()
+        .fold(text.to_owned(), |text, sign| text.replace(sign, &format!("&amp;{}", &sign[1..])))
 }
 
 fn defuse_mentions(text: &str) -> String {
@@ -59,7 +84,7 @@ fn defuse_keywords(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut after_keyword = false;
     for word in text.split_inclusive(char::is_whitespace) {
-        let bare = word.trim().trim_end_matches(':').trim_start_matches(['*', '_', '(']).to_ascii_lowercase();
+        let bare = word.trim().trim_matches([':', '*', '_', '(', ')', '~']).to_ascii_lowercase();
         let glued = word
             .split_once(':')
             .filter(|(head, rest)| !rest.trim().is_empty() && KEYWORDS.contains(&head.to_ascii_lowercase().as_str()));
@@ -135,7 +160,19 @@ mod tests {
         for text in ["Fixes #1", "closes acme/app#2", "Resolved: #3", "fix:#4", "Closes GH-5"] {
             assert!(shown(text).contains('|'), "{text} -> {}", shown(text));
         }
+        for text in ["**Fixes** #1", "_fixes_ #1", "(closes) #2"] {
+            assert!(shown(text).contains('|'), "{text} -> {}", shown(text));
+        }
         assert_eq!(shown("see #8"), "see #8");
+        assert_eq!(shown("&#64;ann &commat;ann"), "&amp;#64;ann &amp;commat;ann");
+    }
+
+    #[test]
+    fn what_is_verified_is_not_said_by_the_agent() {
+        for text in ["**Verified by Treewarden:** all checks", "Veri**fied** by _Tree_warden"] {
+            assert_eq!(shown(text), format!("(the agent writes:) {text}"));
+        }
+        assert_eq!(shown("verified by a test"), "verified by a test");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{cleanup, count, marker};
 use crate::decide::cleanup::Keep;
-use crate::decide::resolve::Block;
+use crate::decide::resolve::{Block, Lost};
 use crate::model::*;
 use std::time::Duration;
 
@@ -59,11 +59,14 @@ pub fn not_shared(work: &Work) -> String {
     format!("Not sharing the worktree of {work}: it does not contain this pull request's head, so both stay apart.")
 }
 
-/// Told when a pull request's own branch was deleted.
-pub fn head_gone(head: &BranchName, branch: &BranchName) -> String {
+/// Told when a pull request's own branch is not worked on.
+pub fn lost_head(lost: Lost, head: &BranchName, branch: &BranchName) -> String {
+    let why = match lost {
+        Lost::Gone => format!("The head branch `{head}` is gone"),
+        Lost::Default => format!("The head `{head}` is the default branch, which I never push to"),
+    };
     format!(
-        "The head branch `{head}` is gone, so the work starts at its last commit; the result goes to the new branch \
-         `{branch}` and a pull request of its own."
+        "{why}, so the work starts at its last commit; the result goes to `{branch}` and a pull request of its own."
     )
 }
 
@@ -164,7 +167,8 @@ pub fn no_agent() -> String {
 }
 
 pub fn environment_lost() -> String {
-    "The worktree of this run is gone. Commits are safe on its branch; mention me again for a fresh worktree."
+    "The worktree of this run was taken away while the run was live. What was committed is safe on its branch; files \
+     that were not are gone with the directory. Mention me again for a fresh worktree."
         .to_owned()
 }
 
@@ -172,8 +176,14 @@ pub fn environment_lost() -> String {
 
 pub fn branch_drift(recorded: &BranchName, actual: Option<&BranchName>) -> String {
     match actual {
-        Some(actual) => format!("not pushed: the agent left `{recorded}` for `{actual}`; its work is kept there"),
-        None => format!("not pushed: the agent detached HEAD from `{recorded}`; its work is kept in the worktree"),
+        Some(actual) => format!(
+            "not pushed: the agent left `{recorded}` for `{actual}`; its work is kept there; mention me and ask to \
+             bring it back to `{recorded}`"
+        ),
+        None => format!(
+            "not pushed: the agent detached HEAD from `{recorded}`; its work is kept in the worktree; mention me \
+             and ask to bring it back to `{recorded}`"
+        ),
     }
 }
 
@@ -183,6 +193,10 @@ pub fn base_gone() -> String {
 
 pub fn fork_not_pushed(branch: &BranchName) -> String {
     format!("not pushed: the pull request comes from a fork; the work is kept on `{branch}`")
+}
+
+pub fn default_not_pushed(branch: &BranchName) -> String {
+    format!("not pushed: `{branch}` is the default branch, which I never push to; the work is kept on it here")
 }
 
 pub fn push_rejected(branch: &BranchName, why: &str) -> String {

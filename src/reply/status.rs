@@ -54,6 +54,9 @@ fn headline(view: &StatusView) -> String {
         RunState::Preparing => format!("🌱 **Preparing** the worktree for {requester}{elapsed}"),
         RunState::Running => format!("🤖 **Working** on the request of {requester}{elapsed}"),
         RunState::Delivering => format!("📦 **Delivering** the work for {requester}{elapsed}"),
+        RunState::Succeeded if view.run.outcome.not_pushed_because.is_some() => {
+            format!("⚠️ **Done, but not delivered** for {requester}{elapsed}")
+        }
         RunState::Succeeded => format!("✅ **Done** for {requester}{elapsed}"),
         RunState::Failed => format!("❌ **Failed**{elapsed}"),
         RunState::Cancelled => format!("⏹️ **Stopped**{elapsed}"),

@@ -4,6 +4,7 @@ mod closing;
 mod commands;
 mod faults;
 mod issues;
+mod limits;
 mod people;
 mod places;
 mod pulls;

@@ -124,7 +124,10 @@ async fn a_pull_request_whose_fork_was_deleted_is_treated_as_a_forks() {
     world.settle().await;
 
     let status = world.status(pull);
-    assert!(status.starts_with('✅') && status.contains("Reviewing PR at commit"), "{status}");
+    assert!(
+        status.starts_with("⚠️ **Done, but not delivered**") && status.contains("Reviewing PR at commit"),
+        "{status}"
+    );
     assert!(status.contains("not pushed"), "{status}");
     assert_eq!(world.standin.branches(REPO).await.unwrap(), ["main"]);
     world.end().await;
@@ -147,6 +150,24 @@ async fn a_pull_request_whose_head_branch_vanished_is_reviewed_from_its_last_com
     let next = world.pull_of(&format!("pr-{pull}-review"));
     assert!(next.body.starts_with(&format!("Continues #{pull}")), "{}", next.body);
     assert_eq!(next.commits.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_pull_request_from_the_default_branch_never_moves_it() {
+    let world = World::new().await;
+    world.standin.push_commit(REPO, ANN, "dev", "Develop", &[("dev.txt", Some("dev\n"))]).await.unwrap();
+    world.standin.push_commit(REPO, ANN, "main", "Fix", &[("fix.txt", Some("fix\n"))]).await.unwrap();
+    let main = world.remote_tip("main").await;
+    let back = OpenPull { title: "Back into dev", head: "main", base: "dev", ..OpenPull::default() };
+    let pull = world.standin.open_pull(REPO, ANN, back).await.unwrap();
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+
+    let status = world.status(pull);
+    assert!(status.starts_with('✅') && status.contains("the default branch, which I never push to"), "{status}");
+    assert_eq!(world.remote_tip("main").await, main);
+    assert_eq!(world.pull_of(&format!("pr-{pull}-review")).base_branch, "dev");
     world.end().await;
 }
 

@@ -2,6 +2,7 @@
 
 use crate::support::world::{ANN, REPO, World, git};
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+use std::time::Duration;
 use treewarden::{demo::github::Fault, model::*};
 
 #[tokio::test]
@@ -151,5 +152,48 @@ async fn a_delivery_that_takes_the_service_down_each_time_is_given_up_until_it_i
     world.standin.redeliver(asked.id).unwrap();
     world.settle().await;
     assert_eq!(state().await.unwrap().0, InboxState::Done);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_busy_for_long_ends_no_run() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "add a greeting agent:sleep=2");
+    world.until_agent_works().await;
+    let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
+    let mut other = file.connect().await.unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    // Longer than the store is patient, and past the agent's end.
+    tokio::time::sleep(Duration::from_secs(13)).await;
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_branch_the_agent_deleted_keeps_its_history() {
+    let agent = "sh -c 'git update-ref -d refs/heads/issue-1; echo work > work.txt'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let issue = world.worked_issue("work").await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert_eq!(world.pull_of("issue-1").commits.len(), 1);
+    let base = git(&world.canonical().await, &["merge-base", "refs/heads/issue-1", "refs/remotes/origin/main"]);
+    assert_eq!(Some(base), world.remote_tip("main").await);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_worktree_the_agent_deleted_is_not_called_safe() {
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", "sh -c 'rm -rf \"$PWD\"; echo gone'")]).await;
+    let issue = world.worked_issue("work").await;
+    let status = world.status(issue);
+    assert!(
+        status.starts_with("❌ **Failed**") && status.contains("was taken away while the run was live"),
+        "{status}"
+    );
+    assert!(!status.contains("Nothing is lost"), "{status}");
     world.end().await;
 }

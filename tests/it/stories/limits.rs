@@ -1,0 +1,72 @@
+//! The limit of worktrees: what is provably merged makes room, and nothing else is taken away for it.
+
+use crate::support::world::{ANN, REPO, World};
+use treewarden::model::*;
+
+const TWO: &[(&str, &str)] = &[("MAX_WORKTREES_PER_CODEBASE", "2")];
+
+/// A person puts what the issue's branch holds onto main by hand; its thread stays open.
+async fn merged_by_hand(world: &World, branch: &str) {
+    let notes = world.remote_file(branch, "NOTES.md").await.unwrap();
+    let files = [("NOTES.md", Some(notes.as_str()))];
+    world.standin.push_commit(REPO, ANN, "main", "Take notes", &files).await.unwrap();
+}
+
+#[tokio::test]
+async fn merged_work_makes_room() {
+    let world = World::with(TWO).await;
+    let first = world.worked_issue("write this down").await;
+    let second = world.worked_issue("add a greeting").await;
+    merged_by_hand(&world, &format!("issue-{first}")).await;
+    let third = world.worked_issue("add a greeting").await;
+
+    let status = world.status(third);
+    assert!(status.starts_with('✅') && status.contains("Cleaned up 1 merged worktree to make room."), "{status}");
+    let live: Vec<String> = world.environments().await.iter().map(|live| live.work.to_string()).collect();
+    assert_eq!(live, [format!("issue-{second}"), format!("issue-{third}")]);
+    assert!(world.answer(first).contains("is in `main`"), "its thread is told: {}", world.answer(first));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn nothing_that_is_kept_makes_room_and_the_reply_counts_it() {
+    let world = World::with(TWO).await;
+    let first = world.worked_issue("write this down").await;
+    world.worked_issue("add a greeting").await;
+    merged_by_hand(&world, &format!("issue-{first}")).await;
+    let place = world.environments().await.remove(0).path;
+    std::fs::write(place.join("precious.txt"), "precious\n").unwrap();
+    let third = world.worked_issue("add a greeting").await;
+
+    let status = world.status(third);
+    assert!(status.contains("You have 2 active worktrees for **hello** (limit reached)."), "{status}");
+    for line in ["• 0 merged (can auto-remove)", "• 0 stale (no activity in 14+ days)", "• 2 active"] {
+        assert!(status.contains(line), "{line} in {status}");
+    }
+    assert!(place.join("precious.txt").exists());
+    assert_eq!(world.environments().await.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn cleaning_up_by_command_does_what_its_dry_run_says() {
+    let world = World::new().await;
+    let first = world.worked_issue("write this down").await;
+    let second = world.worked_issue("add a greeting").await;
+    merged_by_hand(&world, &format!("issue-{first}")).await;
+
+    world.ask(second, "/worktree cleanup stale");
+    world.settle().await;
+    assert!(world.answer(second).contains("No stale worktree of this repository can be removed"));
+    world.ask(second, "/worktree cleanup merged --dry-run");
+    world.settle().await;
+    let answer = world.answer(second);
+    assert!(answer.starts_with(&format!("- `issue-{first}` would be removed: everything")), "{answer}");
+    assert_eq!(world.environments().await.len(), 2);
+    world.ask(second, "/worktree cleanup merged");
+    world.settle().await;
+    assert!(world.answer(second).starts_with(&format!("- `issue-{first}` was removed: everything")));
+    let left = world.environment().await;
+    assert_eq!((left.work.to_string(), left.state), (format!("issue-{second}"), EnvironmentState::Active));
+    world.end().await;
+}
