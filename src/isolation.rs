@@ -92,6 +92,9 @@ pub trait Provider: Send + Sync {
     /// Whether the place is there and whole.
     async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity>;
 
+    /// Mends a broken place without touching its files; false when it cannot be mended.
+    async fn repair(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError>;
+
     /// All places of this repository, whoever made them.
     async fn list(&self, repository: &Repository) -> Result<Vec<WorktreeEntry>, IsolationError>;
 

@@ -121,6 +121,8 @@ pub enum Keep {
         actual: Option<BranchName>,
     },
     ForeignPath,
+    /// Files without a registration.
+    Broken,
     CannotVerify(String),
     /// Only in passes over everything: neither merged nor stale, and its thread is open.
     StillActive,
@@ -175,6 +177,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     match &facts.validity {
         Probe::Known(Validity::Missing) if !facts.busy && keep.is_empty() => return Verdict::Ghost,
         Probe::Known(Validity::Missing | Validity::Valid) => {}
+        Probe::Known(Validity::Broken) => keep.push(Keep::Broken),
         Probe::Known(Validity::Foreign) => keep.push(Keep::ForeignPath),
         Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
     }

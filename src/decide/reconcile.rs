@@ -28,7 +28,7 @@ pub fn repair(state: EnvironmentState, validity: &Probe<Validity>, busy: bool) -
         // Not ours, or unreadable: leave it for a person, the panel shows it.
         (
             EnvironmentState::Creating | EnvironmentState::Removing,
-            Probe::Known(Validity::Foreign) | Probe::Unknown(_),
+            Probe::Known(Validity::Broken | Validity::Foreign) | Probe::Unknown(_),
         ) => Repair::Nothing,
     }
 }

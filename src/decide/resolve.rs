@@ -113,6 +113,10 @@ pub enum Block {
         environment: EnvironmentId,
         why: String,
     },
+    /// The files are there, but git no longer knows the worktree, and it could not be mended.
+    Broken {
+        environment: EnvironmentId,
+    },
     /// Something that is not ours stands where this worktree belongs.
     ForeignPath {
         environment: EnvironmentId,
@@ -171,6 +175,7 @@ fn examine(candidate: &Candidate, forget: &mut Vec<EnvironmentId>) -> Seen {
             }
             Seen::Stale
         }
+        Probe::Known(Validity::Broken) => Seen::Doubtful(Block::Broken { environment: environment.id }),
         Probe::Known(Validity::Foreign) => Seen::Doubtful(Block::ForeignPath { environment: environment.id }),
         Probe::Unknown(why) => Seen::Doubtful(Block::CannotVerify { environment: environment.id, why: why.clone() }),
     }

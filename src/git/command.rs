@@ -217,7 +217,7 @@ impl Output {
     pub fn failure(&self) -> GitError {
         match failure(&self.name, self.status, &self.stderr, self.secret.as_ref()) {
             // Git does not always say why it could not write.
-            GitError::Failed { .. } if is_full(&self.directory) => GitError::DiskFull,
+            GitError::Failed { .. } | GitError::NotWritten { .. } if is_full(&self.directory) => GitError::DiskFull,
             error => error,
         }
     }

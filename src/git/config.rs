@@ -45,6 +45,16 @@ pub(super) fn put(repository: &Path, wanted: &str) -> Result<bool, GitError> {
     Ok(true)
 }
 
+/// There are no hooks: one that an agent left would run in everybody else's worktrees, with everybody's git. Answers
+/// whether there were any.
+pub(super) fn take_hooks_out(repository: &Path) -> Result<bool, GitError> {
+    let path = repository.join("hooks");
+    let Ok(meta) = fs::symlink_metadata(&path) else { return Ok(false) };
+    let taken = if meta.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+    taken.map_err(|error| GitError::file("removing", &path, &error))?;
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

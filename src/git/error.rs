@@ -20,6 +20,9 @@ pub enum GitError {
     AuthFailed,
     #[error("the disk is full")]
     DiskFull,
+    /// Git does not say why; by the time it gives up it has made room again.
+    #[error("git {command} could not write its files; the disk may be full, or its permissions wrong: {stderr}")]
+    NotWritten { command: String, stderr: String },
     #[error("git {command} took longer than {} s and was stopped", .after.as_secs())]
     TimedOut { command: String, after: Duration },
     /// `stderr` has the token taken out and is cut to a readable length.
@@ -39,6 +42,7 @@ impl GitError {
             | GitError::Refused { .. }
             | GitError::PathExists(_)
             | GitError::DiskFull
+            | GitError::NotWritten { .. }
             | GitError::Failed { .. }
             | GitError::Unreadable(_) => false,
         }
@@ -100,6 +104,9 @@ pub(super) fn failure(command: &str, status: Option<i32>, stderr: &[u8], secret:
         "Connection reset",
     ]) {
         return GitError::Unreachable(text);
+    }
+    if says(&["unable to write", "failed to write", "could not write"]) {
+        return GitError::NotWritten { command: command.to_owned(), stderr: text };
     }
     GitError::Failed { command: command.to_owned(), status, stderr: text }
 }

@@ -3,6 +3,7 @@
 use super::error::GitError;
 use super::repository::Repository;
 use crate::model::{BranchName, CommitSha};
+use git2::ErrorCode;
 
 /// What stands for "this ref must not exist".
 const NOTHING: &str = "0000000000000000000000000000000000000000";
@@ -12,6 +13,30 @@ impl Repository {
     pub async fn set_ref(&self, full_ref: &str, new: &CommitSha, old: Option<&CommitSha>) -> Result<bool, GitError> {
         let _turn = self.turn().await;
         self.set_ref_in_turn(full_ref, new, old).await
+    }
+
+    /// A branch, here or on the remote as last fetched, beside which this one cannot exist: git keeps `a` and `a/b` in the
+    /// same place.
+    pub async fn branch_in_the_way(&self, branch: &BranchName) -> Result<Option<String>, GitError> {
+        let branch = branch.clone();
+        self.read(move |repository| {
+            for prefix in ["refs/heads/", "refs/remotes/origin/"] {
+                let parents = branch.as_str().match_indices('/').map(|(at, _)| &branch.as_str()[..at]);
+                for parent in parents {
+                    match repository.find_reference(&format!("{prefix}{parent}")) {
+                        Ok(_) => return Ok(Some(parent.to_owned())),
+                        Err(error) if error.code() == ErrorCode::NotFound => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                let mut below = repository.references_glob(&format!("{prefix}{branch}/*"))?;
+                if let Some(child) = below.names().next() {
+                    return Ok(Some(child?.trim_start_matches(prefix).to_owned()));
+                }
+            }
+            Ok(None)
+        })
+        .await
     }
 
     /// Deletes a branch if it stands at `expected` and no worktree has it checked out. True when it is gone, now or

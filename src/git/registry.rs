@@ -17,7 +17,7 @@ use std::{
 pub const LOCK_REASON: &str = "treewarden";
 
 /// Written into the admin entry when a checkout of ours is complete (gitrepository-layout(5) reserves no such name).
-const COMPLETE: &str = "treewarden-complete";
+pub(super) const COMPLETE: &str = "treewarden-complete";
 
 /// What a new worktree starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl AdminEntry {
     }
 
     /// Where the worktree's `.git` file is, as registered.
-    fn git_file(&self) -> Option<PathBuf> {
+    pub fn git_file(&self) -> Option<PathBuf> {
         let mut bytes = fs::read(self.directory.join("gitdir")).ok()?;
         while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
             bytes.pop();

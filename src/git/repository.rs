@@ -69,6 +69,9 @@ impl Repository {
         if restored {
             tracing::warn!(git.directory = %self.directory().display(), "changed repository configuration put back");
         }
+        if config::take_hooks_out(self.directory())? {
+            tracing::warn!(git.directory = %self.directory().display(), "hooks taken out of the repository");
+        }
         Ok(restored)
     }
 

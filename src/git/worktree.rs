@@ -5,6 +5,7 @@ mod commit;
 mod contents;
 mod hazards;
 mod index;
+mod repair;
 mod status;
 
 pub use commit::{CommitRequest, Ident};
@@ -136,7 +137,11 @@ fn belongs(entry: &AdminEntry, repository: &Path) -> bool {
     common.is_ok_and(|common| canonical(&entry.directory.join(common.trim_end())) == repository)
 }
 
+/// Only a directory without content is missing: one that holds files may hold work, whatever has become of the rest.
 fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
+    if !repository.join("HEAD").is_file() {
+        return Err(GitError::NotFound(format!("the repository {}", repository.display())));
+    }
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Validity::Missing),
@@ -148,12 +153,30 @@ fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
     let linked = registry::linked_from(path);
     let Some(entry) = registry::find(repository, path)? else {
         let was_ours = linked.is_some_and(|linked| linked.parent() == Some(&repository.join("worktrees")));
-        let empty = fs::read_dir(path).map_err(|error| GitError::file("looking at", path, &error))?.next().is_none();
-        return Ok(if was_ours || empty { Validity::Missing } else { Validity::Foreign });
+        return Ok(match (holds_files(path)?, was_ours) {
+            (false, _) => Validity::Missing,
+            (true, true) => Validity::Broken,
+            (true, false) => Validity::Foreign,
+        });
     };
     if entry.is_half_made()? {
         return Ok(Validity::Missing);
     }
-    let together = linked.as_deref() == Some(entry.directory.as_path()) && belongs(&entry, repository);
-    Ok(if together { Validity::Valid } else { Validity::Foreign })
+    let unlinked = fs::symlink_metadata(path.join(".git")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    Ok(match linked.as_deref() == Some(entry.directory.as_path()) && belongs(&entry, repository) {
+        true => Validity::Valid,
+        false if unlinked || linked.as_deref() == Some(entry.directory.as_path()) => Validity::Broken,
+        false => Validity::Foreign,
+    })
+}
+
+/// Anything but the link back to the repository.
+fn holds_files(path: &Path) -> Result<bool, GitError> {
+    let entries = fs::read_dir(path).map_err(|error| GitError::file("looking at", path, &error))?;
+    for entry in entries {
+        if entry.map_err(|error| GitError::file("looking at", path, &error))?.file_name() != ".git" {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -56,7 +56,7 @@ impl WorktreeProvider {
     async fn examine(&self, worktree: &Worktree, path: &Path, request: &RemoveRequest) -> Result<(), IsolationError> {
         match worktree.validity().await {
             Probe::Known(Validity::Valid) => {}
-            Probe::Known(Validity::Missing | Validity::Foreign) => {
+            Probe::Known(Validity::Missing | Validity::Broken | Validity::Foreign) => {
                 return Err(IsolationError::Foreign(path.to_owned()));
             }
             Probe::Unknown(why) => return Err(IsolationError::Unknown(why)),
@@ -244,6 +244,11 @@ impl Provider for WorktreeProvider {
             Ok(path) => repository.worktree(path).validity().await,
             Err(error) => Probe::Unknown(error.to_string()),
         }
+    }
+
+    async fn repair(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError> {
+        let path = place::below(&self.base, path)?;
+        Ok(repository.worktree(path).repair(branch).await?)
     }
 
     async fn list(&self, repository: &Repository) -> Result<Vec<WorktreeEntry>, IsolationError> {

@@ -5,8 +5,10 @@
 pub enum Validity {
     /// Directory and registration exist, and both belong to the codebase's canonical repository.
     Valid,
-    /// Directory or registration is gone, or the checkout was never finished.
+    /// The directory is gone or empty, or the checkout was never finished.
     Missing,
+    /// The files are there, but the registration or the link to it is gone: git no longer knows what they are.
+    Broken,
     /// Something else stands at the path: another repository, a file, a link.
     Foreign,
 }

@@ -109,8 +109,21 @@ impl Orchestrator {
         Candidate { environment, validity }
     }
 
+    /// Whether the worktree is really there; one whose link to the repository was cut is mended first.
     pub(super) async fn validity(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
-        self.parts().provider.health(repository, &environment.path).await
+        let provider = &self.parts().provider;
+        let seen = provider.health(repository, &environment.path).await;
+        if seen != Probe::Known(Validity::Broken) {
+            return seen;
+        }
+        match provider.repair(repository, &environment.path, &environment.branch).await {
+            Ok(true) => provider.health(repository, &environment.path).await,
+            Ok(false) => seen,
+            Err(error) => {
+                tracing::warn!(environment.id = %environment.id, %error, "a broken worktree could not be mended");
+                seen
+            }
+        }
     }
 
     /// Work that a closing reference connects to this thread, in this repository. GitHub is asked first; when it cannot

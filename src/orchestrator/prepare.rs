@@ -146,6 +146,10 @@ impl Orchestrator {
             None => BranchName::new(&gather::work_of(conversation).to_string()).ok(),
         };
         let Some(own) = own else { return false };
+        // A branch that was in the way may be gone by now.
+        if !matches!(repository.branch_in_the_way(&own).await, Ok(None)) {
+            return false;
+        }
         let client = self.client(codebase);
         let unchanged = async |branch: &BranchName| {
             let there = client.branch_tip(codebase.github_id, &codebase.name, branch);
@@ -203,6 +207,10 @@ impl Orchestrator {
             Origin::LostHead { sha, .. } => (None, Some(sha.clone())),
             Origin::Base | Origin::PullHead => (None, None),
         };
+        if let Some(other) = repository.branch_in_the_way(&place.branch).await? {
+            let why = answers::branch_beside(&place.branch, &other);
+            return Err(StepError::Refused(answers::blocked(&Block::BadBranch(why))));
+        }
         let on_remote = repository.tip(&place.branch.remote_ref()).await?.is_some();
         let new = NewEnvironment {
             codebase: codebase.id,

@@ -86,6 +86,12 @@ pub fn blocked(block: &Block) -> String {
             "The worktree of this work could not be examined ({why}). Nothing was run or changed. \
              Mention me again when the cause is gone."
         ),
+        Block::Broken { .. } => {
+            "The files of this worktree are all there, but git no longer knows it, and the link could not be mended. \
+             Nothing was run or changed. Whoever runs this service sees its place in the panel; mention me again when \
+             `git worktree list` shows it."
+                .to_owned()
+        }
         Block::ForeignPath { .. } => {
             "Something that Treewarden did not make stands where this worktree belongs. Nothing was run or changed. \
              Move it away, then mention me again."
@@ -118,6 +124,13 @@ pub fn branch_taken(branch: &BranchName, work: &Work) -> String {
     format!(
         "The branch `{branch}` is in use by the worktree of {work}. Nothing was created. \
          Go on in that thread, or remove its worktree first."
+    )
+}
+
+/// Git keeps `a` and `a/b` in the same place.
+pub fn branch_beside(branch: &BranchName, other: &str) -> String {
+    format!(
+        "git cannot have `{branch}` beside `{other}`, which exists; rename or delete that one, then mention me again"
     )
 }
 

@@ -49,6 +49,7 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         | Keep::IgnoredFiles(_)
         | Keep::BranchDrift { .. }
         | Keep::ForeignPath
+        | Keep::Broken
         | Keep::CannotVerify(_)
         | Keep::StillActive
         | Keep::InTransition => false,
@@ -98,6 +99,7 @@ pub fn sentence(reason: &Keep) -> String {
             format!("it was made for `{recorded}` but its HEAD is detached")
         }
         Keep::ForeignPath => "something that Treewarden did not make stands at its path".to_owned(),
+        Keep::Broken => "its files are there, but git no longer knows the worktree".to_owned(),
         Keep::CannotVerify(why) => format!("it could not be checked: {why}"),
         Keep::StillActive => "work goes on: it is neither merged nor stale".to_owned(),
         Keep::InTransition => "it is being created or removed at this moment".to_owned(),

@@ -64,6 +64,10 @@ impl Worktree {
         if head.branch.as_ref() != Some(&request.branch) {
             return Err(GitError::refused(format!("the worktree is not on the branch {}", request.branch)));
         }
+        // A branch without a commit was deleted under the worktree: a commit on it would have no history.
+        if head.sha.is_none() {
+            return Err(GitError::refused(format!("the branch {} has no commit any more", request.branch)));
+        }
         let Some(tree) = self.stage(&entry, &head, None).await? else { return Ok(None) };
         let people = (&request.author, &request.committer);
         let commit = self.commit(&entry, &tree, head.sha.as_ref(), people, &request.full_message()).await?;

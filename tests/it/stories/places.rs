@@ -165,3 +165,22 @@ async fn thirty_issues_at_once_get_what_the_limit_allows_and_no_failure() {
     assert_eq!(worktrees.matches("branch refs/heads/issue-").count(), 25);
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_branch_beside_which_the_new_one_cannot_be_is_named_before_anything_runs() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let child = format!("issue-{issue}/older");
+    world.standin.push_commit(REPO, ANN, &child, "Older", &[("o.txt", Some("o\n"))]).await.unwrap();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with("❌ **Failed**") && status.contains(&format!("beside `{child}`")), "{status}");
+    assert!(world.environments().await.is_empty() && world.runs().await[0].process.is_none());
+
+    world.standin.delete_branch(REPO, ANN, &child).await.unwrap();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.end().await;
+}

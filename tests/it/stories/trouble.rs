@@ -197,3 +197,37 @@ async fn a_worktree_the_agent_deleted_is_not_called_safe() {
     assert!(!status.contains("Nothing is lost"), "{status}");
     world.end().await;
 }
+
+#[tokio::test]
+async fn an_agent_that_cuts_its_worktree_off_is_caught_and_the_next_mention_works() {
+    let agent = "sh -c 'rm .git; date +%N >> work.txt; echo done'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let issue = world.worked_issue("work").await;
+    world.ask(issue, "more work");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded, RunState::Succeeded]);
+    assert_eq!(world.pull_of("issue-1").commits.len(), 2, "{}", world.status(issue));
+    assert_eq!(world.all_environments().await.len(), 1, "the same worktree");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_repository_out_of_sight_at_a_start_closes_nothing() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    std::fs::write(environment.path.join("precious.txt"), "precious\n").unwrap();
+    let canonical = world.canonical().await;
+    let aside = canonical.with_extension("aside");
+    let world = world.restart(|_| std::fs::rename(&canonical, &aside).unwrap()).await;
+    world.pass().await;
+    assert_eq!(world.environment().await.id, environment.id);
+
+    let _ = std::fs::remove_dir_all(&canonical);
+    let world = world.restart(|_| std::fs::rename(&aside, &canonical).unwrap()).await;
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert_eq!(world.remote_file("issue-1", "precious.txt").await.as_deref(), Some("precious\n"));
+    world.end().await;
+}
