@@ -145,25 +145,10 @@ fn nearest(words: &[&str]) -> Option<&'static str> {
     let candidates = COMMANDS.iter().map(|entry| {
         let length = entry.name.split(' ').count();
         let given = words.iter().take(length).copied().collect::<Vec<_>>().join(" ");
-        (distance(&given, entry.name), entry.name)
+        let given: String = given.chars().take(100).collect();
+        (strsim::osa_distance(&given, entry.name), entry.name)
     });
     candidates.filter(|(distance, name)| *distance <= name.len() / 3).min().map(|(_, name)| name)
-}
-
-/// Levenshtein distance in characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().take(100).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let change = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -193,6 +178,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(nearest("/stauts"), Some("/status"));
+        assert_eq!(nearest("/hlep"), Some("/help"));
         assert_eq!(nearest("/worktree lst"), Some("/worktree list"));
         assert_eq!(nearest("/worktree remove --all"), Some("/worktree remove"));
         assert_eq!(nearest("/deploy production"), None);

@@ -102,6 +102,8 @@ pub enum Lost {
     Gone,
     /// It is the repository's default branch, to which nothing is pushed past a review.
     Default,
+    /// Its name would end the code span it is shown in.
+    Unshowable,
 }
 
 /// Why nothing may run.
@@ -207,6 +209,7 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
                 _ if pull.fork => Origin::PinnedHead { number: pull.number, sha },
                 _ if pull.head_gone => lost(Lost::Gone),
                 _ if facts.base.as_ref() == Some(&pull.head) => lost(Lost::Default),
+                _ if !showable(&pull.head) => lost(Lost::Unshowable),
                 _ => Origin::PullHead,
             };
             let branch = match origin {
@@ -224,6 +227,9 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
     let Some(base) = base else {
         return Choice::Block(Block::EmptyRepository);
     };
+    if !showable(&base) {
+        return Choice::Block(Block::BadBranch("the base branch has a back-tick in its name".to_owned()));
+    }
     Choice::Create(Place {
         work: facts.work.clone(),
         branch,
@@ -232,6 +238,11 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
         links: facts.links.clone(),
         not_shared_with,
     })
+}
+
+/// Comments show branches in code spans, in which a back-tick is no text.
+fn showable(branch: &BranchName) -> bool {
+    !branch.as_str().contains('`')
 }
 
 #[cfg(test)]

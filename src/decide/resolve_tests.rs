@@ -89,6 +89,16 @@ fn a_pull_request_uses_its_real_branch_and_a_fork_a_pinned_review_branch() {
 }
 
 #[test]
+fn a_name_that_cannot_be_shown_is_not_worked_on() {
+    let odd = pull_facts("a`@ann`b", false);
+    let Choice::Create(place) = resolve(&odd).choice else { panic!() };
+    assert_eq!(place.branch.as_str(), "pr-9-review");
+    assert!(matches!(place.origin, Origin::LostHead { lost: Lost::Unshowable, .. }));
+    let base = ResolveFacts { base: BranchName::new("a`b").ok(), ..issue_facts() };
+    assert!(matches!(resolve(&base).choice, Choice::Block(Block::BadBranch(_))));
+}
+
+#[test]
 fn the_default_branch_is_nobodys_worktree() {
     let facts = pull_facts("trunk", false);
     let Choice::Create(place) = resolve(&facts).choice else { panic!() };

@@ -63,6 +63,7 @@ pub fn not_shared(work: &Work) -> String {
 pub fn lost_head(lost: Lost, head: &BranchName, branch: &BranchName) -> String {
     let why = match lost {
         Lost::Gone => format!("The head branch `{head}` is gone"),
+        Lost::Unshowable => "The head branch has a back-tick in its name, which no comment can show safely".to_owned(),
         Lost::Default => format!("The head `{head}` is the default branch, which I never push to"),
     };
     format!(
@@ -129,6 +130,7 @@ pub fn branch_taken(branch: &BranchName, work: &Work) -> String {
 
 /// Git keeps `a` and `a/b` in the same place.
 pub fn branch_beside(branch: &BranchName, other: &str) -> String {
+    let other = other.replace('`', "'");
     format!(
         "git cannot have `{branch}` beside `{other}`, which exists; rename or delete that one, then mention me again"
     )
@@ -188,7 +190,7 @@ pub fn environment_lost() -> String {
 // What stands in the line of verified facts when work stayed local.
 
 pub fn branch_drift(recorded: &BranchName, actual: Option<&BranchName>) -> String {
-    match actual {
+    match actual.map(|actual| actual.as_str().replace('`', "'")) {
         Some(actual) => format!(
             "not pushed: the agent left `{recorded}` for `{actual}`; its work is kept there; mention me and ask to \
              bring it back to `{recorded}`"

@@ -89,11 +89,13 @@ pub fn sentence(reason: &Keep) -> String {
         }
         Keep::OperationInProgress(what) => format!("a {what} is in progress"),
         Keep::HiddenChanges => "edits hidden from git status (skip-worktree or assume-unchanged)".to_owned(),
-        Keep::SubmoduleWork(path) => format!("the submodule `{path}` holds work of its own"),
-        Keep::NestedRepository(path) => format!("another repository lies inside, at `{path}`"),
-        Keep::IgnoredFiles(path) => format!("ignored files that exist nowhere else, such as `{path}`"),
+        Keep::SubmoduleWork(path) => format!("the submodule `{path}` holds work of its own", path = plain(path)),
+        Keep::NestedRepository(path) => format!("another repository lies inside, at `{path}`", path = plain(path)),
+        Keep::IgnoredFiles(path) => {
+            format!("ignored files that exist nowhere else, such as `{path}`", path = plain(path))
+        }
         Keep::BranchDrift { recorded, actual: Some(actual) } => {
-            format!("it was made for `{recorded}` but stands on `{actual}`")
+            format!("it was made for `{recorded}` but stands on `{actual}`", actual = plain(actual.as_str()))
         }
         Keep::BranchDrift { recorded, actual: None } => {
             format!("it was made for `{recorded}` but its HEAD is detached")
@@ -104,6 +106,11 @@ pub fn sentence(reason: &Keep) -> String {
         Keep::StillActive => "work goes on: it is neither merged nor stale".to_owned(),
         Keep::InTransition => "it is being created or removed at this moment".to_owned(),
     }
+}
+
+/// What an agent named, fit for a code span.
+fn plain(name: &str) -> String {
+    name.replace('`', "'").chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
 /// Whether a reason goes away by itself: a person has nothing to do about it.
