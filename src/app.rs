@@ -17,7 +17,7 @@ use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Worke
 use crate::platform::GithubPlatform;
 use crate::store::{Store, StoreError};
 use crate::telemetry::{Metrics, Redactor};
-use crate::web::{LoginLinks, WebParts, WebState, loopback_url, router};
+use crate::web::{LoginLinks, ServeLimits, WebParts, WebState, loopback_url, router, serve};
 use lock::{HomeLock, LockError};
 use secrecy::ExposeSecret;
 use std::{
@@ -84,7 +84,7 @@ pub struct Service {
     workers: Workers,
     stopping: Arc<AtomicBool>,
     close: CancellationToken,
-    server: tokio::task::JoinHandle<std::io::Result<()>>,
+    server: tokio::task::JoinHandle<()>,
     _lock: HomeLock,
 }
 
@@ -216,10 +216,7 @@ impl Service {
         };
         let routes = router(WebState { inner: Arc::new(parts) });
         let close = CancellationToken::new();
-        let closed = close.clone();
-        let serve = axum::serve(listener, routes.into_make_service_with_connect_info::<SocketAddr>())
-            .with_graceful_shutdown(async move { closed.cancelled().await });
-        let server = tokio::spawn(serve.into_future());
+        let server = tokio::spawn(serve(listener, routes, ServeLimits::of_this_process(), close.clone()));
         let closed = close.clone();
         tokio::spawn(async move {
             let fold = async {
@@ -264,8 +261,10 @@ impl Service {
         tracing::info!("stopping: nothing new is claimed, live runs may end");
         let all = self.workers.shut_down(SHUTDOWN_LIMIT).await;
         self.close.cancel();
-        let closed = tokio::time::timeout(Duration::from_secs(10), self.server).await.is_ok();
+        if let Err(error) = self.server.await {
+            tracing::error!(%error, "the server ended badly");
+        }
         tracing::info!(everything_ended = all, "stopped");
-        all && closed
+        all
     }
 }

@@ -1,5 +1,6 @@
 //! The program as people run it: its commands, its refusals, and how it stops.
 
+mod crowd;
 mod full_disk;
 
 use crate::support::world::{ANN, REPO};
