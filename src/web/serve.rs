@@ -28,7 +28,7 @@ use tower::ServiceExt;
 /// Connections at once, where the process may open files enough.
 const MOST_CONNECTIONS: u64 = 512;
 /// After the system refused a connection, most likely for want of descriptors, the next one is asked for this much later.
-const AFTER_A_REFUSAL: Duration = Duration::from_millis(50);
+const AFTER_A_REFUSAL: Duration = Duration::from_millis(10);
 /// Crowding is told of once in this time at most.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
