@@ -4,11 +4,12 @@
 
 pub mod commands;
 mod doctor;
+mod hangup;
 mod lock;
 mod story;
 
 use crate::agent::{AgentRunner, CommandRunner, Limits};
-use crate::config::{Config, HomeError, Sandbox};
+use crate::config::{AppCredentials, Config, HomeError, Sandbox};
 use crate::git::{Git, GitError, GitSettings};
 use crate::github::{AppIdentity, Github, GithubError, GithubSettings};
 use crate::isolation::{IsolationError, WorktreeProvider};
@@ -17,7 +18,7 @@ use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Worke
 use crate::platform::GithubPlatform;
 use crate::store::{Store, StoreError};
 use crate::telemetry::{Metrics, Redactor};
-use crate::web::{LoginLinks, WebParts, WebState, loopback_url, router};
+use crate::web::{LoginLinks, ServeLimits, WebParts, WebState, loopback_url, router, serve};
 use lock::{HomeLock, LockError};
 use secrecy::ExposeSecret;
 use std::{
@@ -28,7 +29,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 /// How long live runs may take to end after the process was asked to stop.
@@ -39,6 +40,8 @@ const LEASE: Duration = Duration::from_secs(60);
 const STATUS_INTERVAL: Duration = Duration::from_secs(15);
 /// How often histograms are folded.
 const METRICS_UPKEEP: Duration = Duration::from_secs(10);
+/// For the last statements on the database; a step that hangs must not hold up the end of the process.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why the service does not start. Every sentence says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +87,7 @@ pub struct Service {
     workers: Workers,
     stopping: Arc<AtomicBool>,
     close: CancellationToken,
-    server: tokio::task::JoinHandle<std::io::Result<()>>,
+    server: JoinHandle<()>,
     _lock: HomeLock,
 }
 
@@ -109,37 +112,54 @@ impl Core {
         config.prepare_home()?;
         let lock = HomeLock::take(&config.home)?;
         let store = Store::open(config.database_url.expose_secret()).await?;
-        store.migrate().await?;
-        let git = Git::new(GitSettings::new("git", config.home.join("git")))?;
-        git.version().await?;
-        let github = Github::new(&GithubSettings {
-            app_id: app.app_id,
-            private_key_pem: app.private_key.clone(),
-            api_url: config.github.api_url.clone(),
-            web_url: config.github.web_url.clone(),
-            timeout: None,
-        })?;
-        let identity = who_we_are(&github, &store, app.app_id).await?;
-        let redactor = Redactor::new(config.secrets());
-        let agent = config.agent.as_ref().map(|agent| {
-            let runner = CommandRunner::new(agent.argv.clone(), agent.env.clone(), redactor.clone());
-            Arc::new(runner) as Arc<dyn AgentRunner>
-        });
-        let slug = identity.slug.clone();
-        let orchestrator = Orchestrator::new(Parts {
-            settings: settings(config, public_url, lock.node()),
-            store,
-            git,
-            platform: Arc::new(GithubPlatform::new(github.clone(), identity.clone())),
-            provider: Arc::new(WorktreeProvider::new(&config.worktree_base, &config.home.join("trash"))?),
-            github,
-            identity,
-            agent,
-            clock: wall_clock(),
-            redact: Arc::new(move |text| redactor.redact(text)),
-        });
-        Ok(Self { orchestrator, slug, lock })
+        match orchestrator(config, app, &store, public_url, lock.node()).await {
+            Ok((orchestrator, slug)) => Ok(Self { orchestrator, slug, lock }),
+            Err(error) => {
+                store.close().await;
+                Err(error)
+            }
+        }
     }
+}
+
+/// Built around an open database, with the name GitHub gave the App.
+async fn orchestrator(
+    config: &Config,
+    app: &AppCredentials,
+    store: &Store,
+    public_url: &str,
+    node: &str,
+) -> Result<(Orchestrator, String), StartError> {
+    store.migrate().await?;
+    let git = Git::new(GitSettings::new("git", config.home.join("git")))?;
+    git.version().await?;
+    let github = Github::new(&GithubSettings {
+        app_id: app.app_id,
+        private_key_pem: app.private_key.clone(),
+        api_url: config.github.api_url.clone(),
+        web_url: config.github.web_url.clone(),
+        timeout: None,
+    })?;
+    let identity = who_we_are(&github, store, app.app_id).await?;
+    let redactor = Redactor::new(config.secrets());
+    let agent = config.agent.as_ref().map(|agent| {
+        let runner = CommandRunner::new(agent.argv.clone(), agent.env.clone(), redactor.clone());
+        Arc::new(runner) as Arc<dyn AgentRunner>
+    });
+    let slug = identity.slug.clone();
+    let orchestrator = Orchestrator::new(Parts {
+        settings: settings(config, public_url, node),
+        store: store.clone(),
+        git,
+        platform: Arc::new(GithubPlatform::new(github.clone(), identity.clone())),
+        provider: Arc::new(WorktreeProvider::new(&config.worktree_base, &config.home.join("trash"))?),
+        github,
+        identity,
+        agent,
+        clock: wall_clock(),
+        redact: Arc::new(move |text| redactor.redact(text)),
+    });
+    Ok((orchestrator, slug))
 }
 
 /// What GitHub says, else what it said before: a GitHub that is down keeps nobody from taking its deliveries.
@@ -216,10 +236,7 @@ impl Service {
         };
         let routes = router(WebState { inner: Arc::new(parts) });
         let close = CancellationToken::new();
-        let closed = close.clone();
-        let serve = axum::serve(listener, routes.into_make_service_with_connect_info::<SocketAddr>())
-            .with_graceful_shutdown(async move { closed.cancelled().await });
-        let server = tokio::spawn(serve.into_future());
+        let server = tokio::spawn(serve(listener, routes, ServeLimits::of_this_process(), close.clone()));
         let closed = close.clone();
         tokio::spawn(async move {
             let fold = async {
@@ -234,10 +251,12 @@ impl Service {
 
         // What a crash left is looked at after the door is open: GitHub waits ten seconds for an answer, and recovery may ask
         // it a lot.
-        let stop_serving = close.clone().drop_guard();
-        orchestrator.recover().await?;
+        if let Err(error) = orchestrator.recover().await {
+            close.cancel();
+            close_store(server, orchestrator.store()).await;
+            return Err(error.into());
+        }
         let workers = Workers::start(&orchestrator, working);
-        stop_serving.disarm();
         Ok(Self {
             address: bound,
             public_url,
@@ -257,15 +276,26 @@ impl Service {
         format!("{}{}", loopback_url(self.address), self.links.issue(wall_clock()()))
     }
 
-    /// Stops claiming, lets live runs end, keeps taking deliveries into the inbox meanwhile, then closes the listener.
+    /// Stops claiming, lets live runs end, keeps taking deliveries into the inbox meanwhile, then closes the listener and
+    /// the database: on SQLite the one file then holds everything, so that a copy of it is a backup.
     /// True when everything came to its end; the rest is picked up by the next start.
     pub async fn stop(self) -> bool {
         self.stopping.store(true, Ordering::Relaxed);
         tracing::info!("stopping: nothing new is claimed, live runs may end");
         let all = self.workers.shut_down(SHUTDOWN_LIMIT).await;
         self.close.cancel();
-        let closed = tokio::time::timeout(Duration::from_secs(10), self.server).await.is_ok();
+        close_store(self.server, self.orchestrator.store()).await;
         tracing::info!(everything_ended = all, "stopped");
-        all && closed
+        all
+    }
+}
+
+/// Once the server, whose listener is being closed, has answered what it was asked.
+async fn close_store(server: JoinHandle<()>, store: &Store) {
+    if let Err(error) = server.await {
+        tracing::error!(%error, "the server ended badly");
+    }
+    if tokio::time::timeout(CLOSE_LIMIT, store.close()).await.is_err() {
+        tracing::warn!("the database was not closed in time; nothing is lost, but its file alone is no backup");
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! What may not live here: SQL, git, GitHub calls, policy. [`router`] lists every route in one table.
 //!
-//! Reading order: [`router`], [`webhook`] (what GitHub sends), [`guard`] and [`session`] (who gets in), [`pages`] (what
+//! Reading order: [`serve`] (connections), [`router`], [`webhook`] (what GitHub sends), [`guard`] and [`session`] (who gets in), [`pages`] (what
 //! people see), [`verbs`] (what they may do), [`view`] (rows as people read them).
 
 mod assets;
@@ -14,6 +14,7 @@ mod health;
 mod login;
 mod pages;
 mod router;
+mod serve;
 mod session;
 mod verbs;
 mod view;
@@ -22,6 +23,7 @@ mod webhook;
 pub use guard::loopback_url;
 pub use login::LoginLinks;
 pub use router::router;
+pub use serve::{ServeLimits, serve};
 
 use crate::model::Timestamp;
 use crate::orchestrator::Orchestrator;

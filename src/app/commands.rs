@@ -1,6 +1,6 @@
 //! What the command line asks for. Each command answers with the process's exit code.
 
-use super::{Core, Service, StartError, doctor, story};
+use super::{Core, Service, StartError, doctor, hangup::hung_up, story};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::model::*;
@@ -26,7 +26,10 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(_) => serve(&config).await,
         Command::Migrate => {
-            open_store(&config).await?.migrate().await?;
+            let store = open_store(&config).await?;
+            let migrated = store.migrate().await;
+            store.close().await;
+            migrated?;
             println!("The database has this version's schema.");
             Ok(ExitCode::SUCCESS)
         }
@@ -54,13 +57,14 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns at the first SIGTERM or SIGINT.
+/// Returns at the first SIGTERM, SIGINT or SIGHUP.
 pub(super) async fn wait_for_signal() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        result = hung_up() => result?,
     }
     Ok(())
 }
@@ -71,7 +75,9 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
         Err(StartError::Lock(error)) => bail!("{error} The panel's cleanup page does the same."),
         Err(error) => return Err(error.into()),
     };
-    let report = core.orchestrator.pass(&Pass::everywhere(Trigger::Cli, dry_run, "cli")).await?;
+    let report = core.orchestrator.pass(&Pass::everywhere(Trigger::Cli, dry_run, "cli")).await;
+    core.orchestrator.store().close().await;
+    let report = report?;
     let verb = if dry_run { "would go" } else { "removed" };
     for line in &report.lines {
         match &line.result {
@@ -87,6 +93,12 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
 
 async fn environments(config: &Config, command: &EnvCommand) -> anyhow::Result<ExitCode> {
     let store = open_store(config).await?;
+    let shown = show_environments(&store, command).await;
+    store.close().await;
+    shown
+}
+
+async fn show_environments(store: &Store, command: &EnvCommand) -> anyhow::Result<ExitCode> {
     store.migrate().await?;
     match command {
         EnvCommand::List => {
@@ -100,7 +112,7 @@ async fn environments(config: &Config, command: &EnvCommand) -> anyhow::Result<E
             }
         }
         EnvCommand::Show { name } => {
-            let environment = find_environment(&store, name).await?;
+            let environment = find_environment(store, name).await?;
             let environment =
                 environment.ok_or_else(|| anyhow!("No environment is called {name}. `env list` shows all."))?;
             println!("id        {}", environment.id);

@@ -30,9 +30,9 @@ pub enum WebError {
     #[error("the delivery could not be stored just now; deliver it again in a minute")]
     NotStored,
     // What people are told.
-    #[error("The panel answers on the machine it runs on only. Use an SSH tunnel to reach it from elsewhere.")]
+    #[error("This page answers on the machine it runs on only. Use an SSH tunnel to reach it from elsewhere.")]
     Elsewhere,
-    #[error("The panel is not known under this host name. Open it as localhost or at its configured address.")]
+    #[error("This page is not known under that host name. Open it as localhost or at its configured address.")]
     ForeignHost,
     #[error("This was not sent from the panel itself, so nothing was done. Open the page and press the button there.")]
     CrossSite,

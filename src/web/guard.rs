@@ -1,5 +1,5 @@
-//! Who may see the panel. Until people log in with GitHub it is reachable on this machine only, with a session that a
-//! one-time link opened.
+//! Who may see the panel, and the metrics. Until people log in with GitHub it is reachable on this machine only, with a session that a
+//! one-time link opened. Metrics need no session: whoever works on this machine may read them.
 
 use super::{WebState, error::WebError, session};
 use axum::{
@@ -12,7 +12,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tower_sessions::Session;
 
 /// What proxies add to a request they pass on.
-const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
+const PROXY_HEADERS: [&str; 6] =
+    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
 /// Who is signed in; the name actions are recorded under. Only behind [`signed_in`].
 #[derive(Clone, Debug)]

@@ -20,22 +20,24 @@ pub async fn alive() -> &'static str {
     "ok\n"
 }
 
-/// The database answers, git runs, the workers get through, and the process is not about to stop.
+/// The database answers, deliveries can be stored, git runs, the workers get through, and the process is not about to stop.
 pub async fn ready(State(state): State<WebState>) -> Response {
     let words = |fine: bool| if fine { "ok" } else { "failing" };
-    let (database, git) = tokio::join!(
+    let (database, inbox, git) = tokio::join!(
         timeout(PATIENCE, state.inner.store.ping()),
+        timeout(PATIENCE, state.inner.inbox.takes_deliveries(state.now())),
         timeout(PATIENCE, state.inner.orchestrator.git_answers()),
     );
-    let (database, git) = (matches!(database, Ok(Ok(_))), git.unwrap_or(false));
+    let (database, inbox, git) = (matches!(database, Ok(Ok(_))), inbox.unwrap_or(false), git.unwrap_or(false));
     let workers = state.inner.workers_healthy.load(Ordering::Relaxed);
     let stopping = state.inner.stopping.load(Ordering::Relaxed);
-    let status = match database && git && workers && !stopping {
+    let status = match database && inbox && git && workers && !stopping {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
     let body = json!({
-        "database": words(database), "git": words(git), "workers": words(workers), "stopping": stopping,
+        "database": words(database), "inbox": words(inbox), "git": words(git), "workers": words(workers),
+        "stopping": stopping,
     });
     (status, Json(body)).into_response()
 }

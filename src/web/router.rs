@@ -53,7 +53,7 @@ pub fn router(state: WebState) -> Router {
         .route("/webhooks/github", post(webhook::receive).layer(DefaultBodyLimit::max(webhook::MAX_BODY)))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route("/metrics", get(health::metrics))
+        .route("/metrics", get(health::metrics).route_layer(from_fn_with_state(state.clone(), guard::direct_and_local)))
         .route("/assets/{hash}/{name}", get(assets::serve));
 
     panel

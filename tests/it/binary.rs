@@ -1,6 +1,8 @@
 //! The program as people run it: its commands, its refusals, and how it stops.
 
+mod crowd;
 mod full_disk;
+mod stopping;
 
 use crate::support::world::{ANN, REPO};
 use rustix::process::{Pid, Signal, kill_process};
@@ -113,8 +115,12 @@ impl Serving {
     }
 
     fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.process.id().unwrap()).unwrap();
-        kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
     /// The exit code, once it has ended.

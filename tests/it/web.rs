@@ -5,6 +5,7 @@ mod actions;
 mod login;
 mod machines;
 mod pages;
+mod serve;
 mod webhook;
 
 use axum::Router;
@@ -19,6 +20,7 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 use treewarden::agent::Limits;
 use treewarden::demo::github::{Standin, StandinOptions};
 use treewarden::git::{Git, GitSettings};
@@ -28,7 +30,7 @@ use treewarden::model::*;
 use treewarden::orchestrator::{Orchestrator, Parts, Settings};
 use treewarden::platform::GithubPlatform;
 use treewarden::store::{NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewRun, Store};
-use treewarden::web::{LoginLinks, WebParts, WebState, router};
+use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 
 const REPO: &str = "octo/hello";
 
@@ -41,6 +43,8 @@ struct Stage {
     orchestrator: Orchestrator,
     links: LoginLinks,
     stopping: Arc<AtomicBool>,
+    close: CancellationToken,
+    server: tokio::task::JoinHandle<()>,
     routes: Router,
     http: reqwest::Client,
     base: String,
@@ -60,6 +64,10 @@ impl Stage {
     }
 
     async fn with_public_url(public_url: &str) -> Self {
+        Self::with(public_url, ServeLimits::of_this_process()).await
+    }
+
+    async fn with(public_url: &str, limits: ServeLimits) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().canonicalize().unwrap().join("home");
         std::fs::create_dir_all(&home).unwrap();
@@ -88,10 +96,10 @@ impl Stage {
         let routes = router(WebState { inner: Arc::new(parts) });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let service = routes.clone().into_make_service_with_connect_info::<SocketAddr>();
-        tokio::spawn(async move { axum::serve(listener, service).await });
+        let close = CancellationToken::new();
+        let server = tokio::spawn(serve(listener, routes.clone(), limits, close.clone()));
         let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        Self { dir, standin, git, store, orchestrator, links, stopping, routes, http, base }
+        Self { dir, standin, git, store, orchestrator, links, stopping, close, server, routes, http, base }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {

@@ -7,12 +7,21 @@ use super::super::sql::{new_id, sql};
 use super::super::{Store, StoreError};
 use super::body;
 use crate::model::{InboxId, InboxState, Timestamp};
-use tokio::sync::{mpsc, oneshot};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 /// Deliveries in one transaction at most.
 const GROUP: usize = 256;
 /// Deliveries that may wait for the writer; more are turned away.
 const WAITING: usize = 1024;
+/// While the last write failed, another one is tried after this time at the earliest.
+const TRY_AGAIN: Duration = Duration::from_secs(2);
 
 /// A delivery whose signature was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +51,12 @@ pub enum Accepted {
 /// Hands deliveries to the writing task, which ends with the last of these.
 #[derive(Clone)]
 pub struct InboxWriter {
+    store: Store,
     queue: mpsc::Sender<Waiting>,
+    /// The last write failed.
+    failing: Arc<AtomicBool>,
+    /// When [`InboxWriter::takes_deliveries`] last tried to write.
+    tried: Arc<Mutex<Option<Timestamp>>>,
 }
 
 struct Waiting {
@@ -55,8 +69,28 @@ impl Store {
     /// Starts a writing task. One for a process is enough: more would only split the groups.
     pub fn inbox_writer(&self) -> InboxWriter {
         let (queue, waiting) = mpsc::channel(WAITING);
-        tokio::spawn(write_groups(self.clone(), waiting));
-        InboxWriter { queue }
+        let failing = Arc::new(AtomicBool::new(false));
+        tokio::spawn(write_groups(self.clone(), waiting, failing.clone()));
+        InboxWriter { store: self.clone(), queue, failing, tried: Arc::default() }
+    }
+
+    /// Stores a delivery like any other and takes it away again: both reach the disk, in one transaction.
+    async fn try_inbox(&self, at: Timestamp) -> Result<(), StoreError> {
+        let guid = format!("a try of the inbox, {}", new_id::<InboxId>());
+        let delivery = NewDelivery {
+            body_key: guid.clone(),
+            guid,
+            event: "none".to_owned(),
+            conversation_key: None,
+            body: Vec::new(),
+            ignored_because: Some("Treewarden tries whether it can store deliveries".to_owned()),
+            at,
+        };
+        let mut tx = self.db.begin().await?;
+        if let Accepted::New(id) = store_one(&mut tx, &delivery, &[]).await? {
+            tx.execute(sql!("DELETE FROM inbox WHERE id = $1").bind(id)).await?;
+        }
+        tx.commit().await
     }
 
     /// One transaction for the whole group.
@@ -82,16 +116,40 @@ impl InboxWriter {
         })?;
         answered.await.map_err(|_| writer_gone())?
     }
+
+    /// Whether deliveries can be stored, as far as is known: the last write succeeded or, if it did not, one does now. Asked
+    /// often, it does not write each time but says no in between.
+    pub async fn takes_deliveries(&self, now: Timestamp) -> bool {
+        if self.queue.is_closed() {
+            return false;
+        }
+        if !self.failing.load(Ordering::Relaxed) {
+            return true;
+        }
+        // Somebody else is trying.
+        let Ok(mut tried) = self.tried.try_lock() else { return false };
+        if tried.is_some_and(|before| before <= now && now < before.plus(TRY_AGAIN)) {
+            return false;
+        }
+        *tried = Some(now);
+        let written = self.store.try_inbox(now).await.is_ok();
+        if written {
+            self.failing.store(false, Ordering::Relaxed);
+        }
+        written
+    }
 }
 
 fn writer_gone() -> StoreError {
     StoreError::Unavailable("its writing task has ended".to_owned())
 }
 
-async fn write_groups(store: Store, mut queue: mpsc::Receiver<Waiting>) {
+async fn write_groups(store: Store, mut queue: mpsc::Receiver<Waiting>, failing: Arc<AtomicBool>) {
     let mut group = Vec::with_capacity(GROUP);
     while queue.recv_many(&mut group, GROUP).await > 0 {
-        match store.store_group(&group).await {
+        let stored = store.store_group(&group).await;
+        failing.store(stored.is_err(), Ordering::Relaxed);
+        match stored {
             Ok(accepted) => {
                 for (waiting, accepted) in group.drain(..).zip(accepted) {
                     // Who asked may have hung up; the delivery is stored all the same.
@@ -107,6 +165,7 @@ async fn write_groups(store: Store, mut queue: mpsc::Receiver<Waiting>) {
             Err(_) => {
                 for waiting in group.drain(..) {
                     let outcome = store.store_group(std::slice::from_ref(&waiting)).await;
+                    failing.store(outcome.is_err(), Ordering::Relaxed);
                     let _ = waiting.answer.send(outcome.map(|accepted| accepted[0]));
                 }
             }

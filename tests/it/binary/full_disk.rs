@@ -99,8 +99,11 @@ async fn what_cannot_be_stored_is_not_taken_and_can_be_sent_again() {
     let refused = installation.deliveries_answered(503);
     assert!(!refused.is_empty(), "a full disk took everything");
     assert_eq!(serving.get("/healthz").await.0, 200);
+    let (status, report) = serving.get("/readyz").await;
+    assert!(status == 503 && report.contains("\"inbox\":\"failing\""), "{status} {report}");
 
     home.free();
+    until("readiness without a delivery", || async { (serving.get("/readyz").await.0 == 200).then_some(()) }).await;
     for id in refused {
         installation.standin.redeliver(id).unwrap();
     }

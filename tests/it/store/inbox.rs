@@ -1,6 +1,6 @@
 //! Accepting deliveries, and handing them out in order, once.
 
-use super::{LEASE, accept, at, delivery, on_each_engine};
+use super::{LEASE, accept, at, delivery, on_each_engine, on_each_url, schema::raw};
 use futures::future::join_all;
 use std::{
     collections::{HashMap, HashSet},
@@ -277,4 +277,25 @@ async fn a_writer_elsewhere_delays_and_loses_nothing() {
     }
     assert_eq!(store.count_deliveries_waiting().await.unwrap(), 50);
     store.close().await;
+}
+
+#[tokio::test]
+async fn after_a_failed_write_a_real_one_tells_when_deliveries_are_taken_again() {
+    on_each_url(async |url| {
+        let store = Store::open(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        let writer = store.inbox_writer();
+        assert!(writer.takes_deliveries(at(0)).await);
+        raw(&url, "ALTER TABLE inbox RENAME TO inbox_away").await;
+        assert!(writer.takes_deliveries(at(0)).await, "nothing failed so far");
+        writer.accept(delivery("g1", None)).await.unwrap_err();
+        assert!(!writer.takes_deliveries(at(0)).await);
+        raw(&url, "ALTER TABLE inbox_away RENAME TO inbox").await;
+        assert!(!writer.takes_deliveries(at(1)).await, "it was tried a moment ago");
+        assert!(writer.takes_deliveries(at(2)).await);
+        assert!(store.list_deliveries(10, 0).await.unwrap().is_empty(), "the try left something behind");
+        accept(&writer, delivery("g1", None)).await;
+        store.close().await;
+    })
+    .await;
 }

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
 use treewarden::store::{Store, StoreError, statements};
 
 /// Runs a text on the database behind a URL, past the store.
-async fn raw(url: &str, text: &'static str) {
+pub(super) async fn raw(url: &str, text: &'static str) {
     match url.strip_prefix("sqlite://") {
         Some(path) => {
             let options = SqliteConnectOptions::new().filename(path);

@@ -91,22 +91,27 @@ async fn a_session_that_has_ended_opens_nothing() {
 #[tokio::test]
 async fn only_this_machine_and_only_directly() {
     let stage = Stage::new().await;
-    let ask = |peer: &str, header: Option<&'static str>| {
-        let mut request = Request::get("/login").header("host", "localhost").body(Body::empty()).unwrap();
+    let ask = |path: &str, peer: &str, header: Option<&'static str>| {
+        let mut request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
         request.extensions_mut().insert(ConnectInfo(format!("{peer}:5000").parse::<SocketAddr>().unwrap()));
         if let Some(name) = header {
             request.headers_mut().insert(name, "10.0.0.7".parse().unwrap());
         }
         stage.routes.clone().oneshot(request)
     };
-    for peer in ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
-        assert_eq!(ask(peer, None).await.unwrap().status(), 200, "{peer}");
+    for path in ["/login", "/metrics"] {
+        for peer in ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
+            assert_eq!(ask(path, peer, None).await.unwrap().status(), 200, "{path} {peer}");
+        }
+        for peer in ["10.0.0.7", "[2001:db8::1]", "[::ffff:10.0.0.7]"] {
+            assert_eq!(ask(path, peer, None).await.unwrap().status(), 403, "{path} {peer}");
+        }
+        for header in ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "forwarded", "x-real-ip", "via"] {
+            assert_eq!(ask(path, "127.0.0.1", Some(header)).await.unwrap().status(), 403, "{path} {header}");
+        }
     }
-    for peer in ["10.0.0.7", "[2001:db8::1]", "[::ffff:10.0.0.7]"] {
-        assert_eq!(ask(peer, None).await.unwrap().status(), 403, "{peer}");
-    }
-    for header in ["x-forwarded-for", "forwarded", "x-real-ip"] {
-        assert_eq!(ask("127.0.0.1", Some(header)).await.unwrap().status(), 403, "{header}");
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(ask(path, "10.0.0.7", Some("x-forwarded-for")).await.unwrap().status(), 200, "{path}");
     }
 }
 
@@ -120,6 +125,8 @@ async fn a_foreign_host_name_is_refused() {
     }
     for host in ["evil.test", "tw.example.com.evil.test"] {
         assert_eq!(ask(host).await.unwrap().status(), 403, "{host}");
+        let metrics = stage.request(Method::GET, "/metrics").header(header::HOST, host).send();
+        assert_eq!(metrics.await.unwrap().status(), 403, "{host}");
     }
     assert_eq!(browser.get("/").await.status(), 200);
 }

@@ -10,7 +10,10 @@ async fn health_is_told_without_a_session() {
     assert_eq!((alive.status().as_u16(), alive.text().await.unwrap().as_str()), (200, "ok\n"));
     let ready = stage.request(Method::GET, "/readyz").send().await.unwrap();
     assert_eq!(ready.status(), 200);
-    assert_eq!(json(ready).await, json!({"database": "ok", "git": "ok", "workers": "ok", "stopping": false}));
+    assert_eq!(
+        json(ready).await,
+        json!({"database": "ok", "inbox": "ok", "git": "ok", "workers": "ok", "stopping": false})
+    );
     let metrics = stage.request(Method::GET, "/metrics").send().await.unwrap();
     assert_eq!(metrics.headers()[header::CONTENT_TYPE], "text/plain; version=0.0.4");
     assert_eq!(metrics.text().await.unwrap(), "treewarden_up 1\n");
@@ -18,6 +21,39 @@ async fn health_is_told_without_a_session() {
     let ready = stage.browse("/readyz").send().await.unwrap();
     assert_eq!(ready.status(), 503);
     assert_eq!(json(ready).await["stopping"], true, "machines read it, whatever they say they accept");
+}
+
+#[tokio::test]
+async fn a_service_that_refuses_deliveries_is_not_ready_until_it_can_store_them() {
+    let stage = Stage::new().await;
+    let ready = async || {
+        let answer = stage.request(Method::GET, "/readyz").send().await.unwrap();
+        (answer.status().as_u16(), json(answer).await["inbox"].as_str().unwrap().to_owned())
+    };
+    let database = stage.dir.path().canonicalize().unwrap().join("home/treewarden.db");
+    let elsewhere = sqlx::SqlitePool::connect(&format!("sqlite://{}", database.display())).await.unwrap();
+    sqlx::query("ALTER TABLE inbox RENAME TO inbox_away").execute(&elsewhere).await.unwrap();
+    assert_eq!(stage.delivery("g-1", "issues", b"{}").send().await.unwrap().status(), 503);
+    assert_eq!(ready().await, (503, "failing".to_owned()));
+    sqlx::query("ALTER TABLE inbox_away RENAME TO inbox").execute(&elsewhere).await.unwrap();
+    assert_eq!(stage.delivery("g-1", "issues", b"{}").send().await.unwrap().status(), 202);
+    assert_eq!(ready().await, (200, "ok".to_owned()));
+}
+
+#[tokio::test]
+async fn a_database_that_somebody_else_keeps_locked_is_told_and_recovered_from() {
+    let stage = Stage::new().await;
+    let database = stage.dir.path().canonicalize().unwrap().join("home/treewarden.db");
+    let elsewhere = sqlx::SqlitePool::connect(&format!("sqlite://{}", database.display())).await.unwrap();
+    let lock = elsewhere.begin_with("BEGIN EXCLUSIVE").await.unwrap();
+    assert_eq!(stage.delivery("g-1", "issues", b"{}").send().await.unwrap().status(), 503);
+    let ready = stage.request(Method::GET, "/readyz").send().await.unwrap();
+    assert_eq!(ready.status(), 503);
+    assert_eq!(json(ready).await["inbox"], "failing");
+    lock.rollback().await.unwrap();
+    let recovered = async { while stage.request(Method::GET, "/readyz").send().await.unwrap().status() != 200 {} };
+    tokio::time::timeout(Duration::from_secs(30), recovered).await.expect("it never gets ready again");
+    assert_eq!(stage.delivery("g-1", "issues", b"{}").send().await.unwrap().status(), 202);
 }
 
 #[tokio::test]
