@@ -158,3 +158,30 @@ async fn a_conflict_is_kept_by_a_safety_commit() {
     assert!(lab.run(&path, &["show", &format!("{sha}:f")]).contains("<<<<<<<"));
     assert_eq!(known(worktree.status().await).conflicted, 1);
 }
+
+#[tokio::test]
+async fn line_ends_that_git_would_write_differently_are_nobodys_change() {
+    let lab = Lab::new();
+    let people = lab.path("people");
+    // A file with CRLF was committed before the attribute that says LF: git calls it modified as soon as it looks.
+    fs::write(people.join("old.txt"), "one\r\ntwo\r\n").unwrap();
+    lab.run(&people, &["add", "."]);
+    lab.run(&people, &["commit", "-qm", "old"]);
+    fs::write(people.join(".gitattributes"), "*.txt text eol=lf\n").unwrap();
+    lab.run(&people, &["add", ".gitattributes"]);
+    lab.run(&people, &["commit", "-qm", "attributes"]);
+    lab.run(&people, &["push", "-q", "origin", "main"]);
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    // The same bytes with another time, so that git has to look inside.
+    fs::write(path.join("old.txt"), "one\r\ntwo\r\n").unwrap();
+    assert!(lab.run(&path, &["status", "--porcelain"]).contains("old.txt"));
+    assert!(known(worktree.status().await).is_clean());
+    assert_eq!(worktree.commit_all(&request("b")).await.unwrap(), None);
+
+    fs::write(path.join("f"), "2\n").unwrap();
+    let sha = worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["show", "--name-only", "--format=", sha.as_str()]), "f");
+    fs::write(path.join("old.txt"), "one\r\nthree\r\n").unwrap();
+    assert_eq!(known(worktree.status().await), Status { tracked: 1, ..Status::default() });
+}

@@ -1,8 +1,8 @@
 //! `git status`, counted. Anything git says on standard error, and anything not understood, is a doubt.
 
 use super::Worktree;
-use crate::git::GitError;
 use crate::git::registry::AdminEntry;
+use crate::git::{GitError, blocking};
 use crate::model::Probe;
 use std::{
     ffi::OsString,
@@ -52,7 +52,9 @@ impl Worktree {
     pub(super) async fn changes(&self, entry: &AdminEntry, index: Option<&Path>) -> Result<Vec<Change>, GitError> {
         let call = self.indexed(entry, "status", index).await?.slow();
         let call = call.args(["--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=dirty"]);
-        parse(&quiet(call.arg("--no-renames").run().await?)?)
+        let changes = parse(&quiet(call.arg("--no-renames").run().await?)?)?;
+        let files = self.files.clone();
+        blocking(move || Ok(changes.into_iter().filter(|change| !is_as_committed(&files, change)).collect())).await
     }
 
     /// Ignored files and directories that no tool rebuilds by itself. Relative paths.
@@ -106,12 +108,22 @@ pub(super) fn quiet(output: crate::git::command::Output) -> Result<Vec<u8>, GitE
     }
 }
 
+/// Byte for byte what is committed: only git's conversion of line ends would write it differently. Nobody changed it, and
+/// nothing is lost with it.
+fn is_as_committed(files: &Path, change: &Change) -> bool {
+    let Some(committed) = &change.committed else { return false };
+    let present = git2::Oid::hash_file(git2::ObjectType::Blob, files.join(&change.path));
+    present.is_ok_and(|present| present.to_string() == *committed)
+}
+
 /// One path that differs from HEAD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub kind: Kind,
     /// Relative; a final slash marks a repository of its own.
     pub path: PathBuf,
+    /// The blob that HEAD and index agree on, where a plain file may still be exactly that.
+    pub committed: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,14 +147,28 @@ fn parse(output: &[u8]) -> Result<Vec<Change>, GitError> {
             odd => return Err(doubt(odd)),
         };
         let path = record.splitn(fields + 1, |byte| *byte == b' ').nth(fields).filter(|path| !path.is_empty());
-        changes.push(Change { kind, path: path_of(path.ok_or_else(|| doubt(record))?) });
+        let path = path_of(path.ok_or_else(|| doubt(record))?);
+        changes.push(Change { kind, path, committed: committed(record) });
         if record[0] == b'2' {
             // The path it had before is a record of its own.
             let before = records.next().filter(|path| !path.is_empty()).ok_or_else(|| doubt(record))?;
-            changes.push(Change { kind, path: path_of(before) });
+            changes.push(Change { kind, path: path_of(before), committed: None });
         }
     }
     Ok(changes)
+}
+
+/// Of `1 .M N... <mode HEAD> <mode index> <mode file> <HEAD> <index> <path>`, with one mode of a plain file.
+fn committed(record: &[u8]) -> Option<String> {
+    let fields: Vec<&[u8]> = record.splitn(9, |byte| *byte == b' ').collect();
+    match fields[..] {
+        [b"1", b".M", _, head_mode, index_mode, file_mode, head, index, _]
+            if head == index && head_mode == index_mode && index_mode == file_mode && head_mode.starts_with(b"100") =>
+        {
+            String::from_utf8(head.to_vec()).ok()
+        }
+        _ => None,
+    }
 }
 
 fn doubt(record: &[u8]) -> GitError {
