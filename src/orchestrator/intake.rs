@@ -1,6 +1,10 @@
 //! One delivery becomes what it leads to: a run, an answer, a removal, a changed row, or nothing with a reason.
 
-use super::{Orchestrator, StepError, retry, workers::unwinding};
+use super::{
+    Orchestrator, StepError,
+    retry::{self, outlasting},
+    workers::unwinding,
+};
 use crate::command::{grammar, mention};
 use crate::decide::admit::{Admission, AdmitFacts, admit};
 use crate::github::payload;
@@ -53,7 +57,7 @@ impl Orchestrator {
         metrics::counter!("treewarden_deliveries_total", "result" => result).increment(1);
         let Delivery { guid, event, .. } = &delivery;
         tracing::info!(target: EFFECT, { delivery.guid = %guid, delivery.event = %event, result }, "delivery handled");
-        self.store().finish_delivery(&delivery, end, now).await?;
+        outlasting!(self.store().finish_delivery(&delivery, end.clone(), now))?;
         tracing::debug!(target: EFFECT, { delivery.guid = %guid }, "delivery finished");
         Ok(true)
     }

@@ -1,6 +1,9 @@
 //! Sending what the outbox wants to be true, one row at a time for each codebase, in order.
 
-use super::{Orchestrator, StepError, retry};
+use super::{
+    Orchestrator, StepError,
+    retry::{self, outlasting},
+};
 use crate::model::*;
 use crate::platform::SendError;
 use crate::store::OutgoingEnd;
@@ -33,7 +36,7 @@ impl Orchestrator {
             tracing::warn!(outbox.key = %row.key, error = %why, result, "not sent");
         }
         metrics::counter!("treewarden_outbox_sent_total", "result" => result).increment(1);
-        self.store().finish_outgoing(&row, self.node(), end, now).await?;
+        outlasting!(self.store().finish_outgoing(&row, self.node(), end.clone(), now))?;
         tracing::debug!(target: EFFECT, { outbox.key = %row.key }, "outcome of sending written");
         self.inner.wake.sent.notify_waiters();
         Ok(true)

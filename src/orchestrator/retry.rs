@@ -50,9 +50,8 @@ fn backoff(attempts: i64, most: u64) -> Duration {
     Duration::from_secs((1u64 << attempts.clamp(1, 20).saturating_sub(1)).min(most))
 }
 
-/// The answer of a repeatable step of a run, asked for again and again while the database is away: that must not end work
-/// which is otherwise well. Whoever waits here holds a lease, and losing it ends the waiting. (A macro, since the step
-/// borrows the run anew each time.)
+/// The answer of a repeatable step, asked for again and again while the database is away: that must not end work which is
+/// otherwise well, nor leave what is done to wait for the end of a lease. (A macro, since the step borrows anew each time.)
 macro_rules! outlasting {
     ($step:expr) => {
         loop {
