@@ -1,7 +1,11 @@
 //! Makes text an agent wrote fit to stand in a comment of the service: nobody is notified, nothing is closed or linked
 //! by it, no hidden markers, no open code fence, and never longer than GitHub accepts.
 //!
-//! Code is left as it is: in fenced blocks and code spans GitHub resolves neither mentions nor keywords.
+//! Code is left as it is: in fenced blocks and code spans GitHub resolves neither mentions nor keywords. What is code is
+//! asked of a Markdown parser, never of the looks of a line.
+
+use pulldown_cmark::{Event, Options, Parser, Tag};
+use std::ops::Range;
 
 /// GitHub refuses comments over 65,536 characters; the rest of the comment needs room as well.
 pub const MAX_ANSWER_CHARS: usize = 60_000;
@@ -9,53 +13,104 @@ pub const MAX_ANSWER_CHARS: usize = 60_000;
 /// Put between `@` and a name, or before `#`: invisible, and enough to keep GitHub from linking.
 const BREAK: char = '\u{200b}';
 
-/// The text, neutralised, cut at `limit` characters with a note that says so.
+/// The text, cut at `limit` characters with a note that says so, and neutralised.
 pub fn present(text: &str, limit: usize) -> String {
-    let text = text.replace('\0', "").replace("<!--", "<!\u{200b}--");
-    let lines: Vec<String> = neutralise(&text).split('\n').map(unforged).collect();
-    let mut out = lines.join("\n");
-    if out.chars().count() > limit {
-        out = out.chars().take(limit).collect();
-        close_fence(&mut out);
+    let text = text.replace('\0', "");
+    let cut = text.char_indices().nth(limit).map(|(end, _)| &text[..end]);
+    let mut out = unforged(&neutralise(cut.unwrap_or(&text)));
+    if let Some(fence) = open_fence(&out) {
+        out.push('\n');
+        out.push_str(&fence);
+    }
+    if cut.is_some() {
         out.push_str("\n\n*The answer was longer and is cut here; the whole text is in the run's log.*");
-    } else {
-        close_fence(&mut out);
     }
     out
 }
 
-/// Walks the text line by line, outside fences, and defuses mentions and closing keywords.
-fn neutralise(text: &str) -> String {
-    let mut fence = Fence::default();
-    let lines: Vec<String> =
-        text.split('\n').map(|line| if fence.covers(line) { line.to_owned() } else { neutralise_line(line) }).collect();
-    lines.join("\n")
-}
-
-fn neutralise_line(line: &str) -> String {
-    // Odd pieces between back-ticks are code spans, as far as one line can tell.
-    let pieces: Vec<String> = line
-        .split('`')
-        .enumerate()
-        .map(|(index, piece)| {
-            if index % 2 == 1 {
-                piece.to_owned()
-            } else {
-                defuse_keywords(&defuse_mentions(&without_references(piece)))
-            }
-        })
-        .collect();
-    pieces.join("`")
-}
-
-/// What is verified is said by the service, below the answer. A line that copies it is marked as the agent's, however it
-/// is emphasised.
-fn unforged(line: &str) -> String {
-    let letters: String = line.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
-    match letters.contains("verifiedbytreewarden") {
-        true => format!("(the agent writes:) {line}"),
-        false => line.to_owned(),
+/// As GitHub reads it: what is code, and what is HTML, in order.
+fn parsed(text: &str) -> Vec<(Range<usize>, Part)> {
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS | Options::ENABLE_GFM;
+    let mut parts: Vec<(Range<usize>, Part)> = Vec::new();
+    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+        let part = match event {
+            Event::Start(Tag::CodeBlock(_)) | Event::Code(_) => Part::Code,
+            Event::Html(_) | Event::InlineHtml(_) => Part::Html,
+            _ => continue,
+        };
+        if parts.last().is_none_or(|(last, _)| last.end <= range.start) {
+            parts.push((range, part));
+        }
     }
+    parts
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Code,
+    Html,
+}
+
+/// Code stays; HTML becomes text, since a tag that is never closed hides what follows; the rest is defused.
+fn neutralise(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for (range, part) in parsed(text) {
+        out.push_str(&defuse(&text[at..range.start]));
+        match part {
+            Part::Code => out.push_str(&text[range.clone()]),
+            Part::Html => out.push_str(&defuse(&text[range.clone()]).replace('<', "&lt;")),
+        }
+        at = range.end;
+    }
+    out.push_str(&defuse(&text[at..]));
+    out
+}
+
+/// Mentions and closing keywords lose their effect.
+pub fn defuse(text: &str) -> String {
+    defuse_keywords(&defuse_mentions(&without_references(text)))
+}
+
+/// What is verified is said by the service, below the answer. Words that copy it are marked as the agent's, however they
+/// are emphasised or broken into lines.
+fn unforged(text: &str) -> String {
+    const CLAIM: &str = "verifiedbytreewarden";
+    let letters: Vec<(usize, char)> =
+        text.char_indices().filter(|(_, c)| c.is_alphanumeric()).map(|(at, c)| (at, c.to_ascii_lowercase())).collect();
+    let plain: Vec<char> = letters.iter().map(|(_, c)| *c).collect();
+    let claim: Vec<char> = CLAIM.chars().collect();
+    let mut starts: Vec<usize> = plain
+        .windows(claim.len())
+        .enumerate()
+        .filter(|(_, window)| *window == claim.as_slice())
+        .map(|(index, _)| text[..letters[index].0].rfind('\n').map_or(0, |line| line + 1))
+        .collect();
+    starts.dedup();
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for start in starts {
+        out.push_str(&text[at..start]);
+        out.push_str("(the agent writes:) ");
+        at = start;
+    }
+    out.push_str(&text[at..]);
+    out
+}
+
+/// The closing line of a fenced block that lasts to the end of the text (CommonMark 4.5).
+fn open_fence(text: &str) -> Option<String> {
+    let (range, part) = parsed(text).pop()?;
+    let block = &text[range.clone()];
+    let sign = block.chars().next().filter(|sign| matches!(sign, '`' | '~'))?;
+    let length = block.chars().take_while(|c| *c == sign).count();
+    if part != Part::Code || length < 3 || !text[range.end..].trim().is_empty() {
+        return None;
+    }
+    let last = block.trim_end().rsplit_once('\n').map(|(_, line)| line.trim_start_matches(['>', ' ']));
+    let closed = last.is_some_and(|line| line.len() >= length && line.chars().all(|c| c == sign));
+    (!closed).then(|| sign.to_string().repeat(length))
 }
 
 /// Character references would become the signs they stand for only after this.
@@ -107,45 +162,6 @@ fn broken(reference: &str) -> String {
     }
 }
 
-/// Follows fenced code blocks (CommonMark 4.5): opened by three or more of one sign, closed by at least as many.
-#[derive(Default)]
-struct Fence {
-    open: Option<(char, usize)>,
-}
-
-impl Fence {
-    /// Whether this line belongs to a fenced block (its fence lines included).
-    fn covers(&mut self, line: &str) -> bool {
-        let body = line.trim_start_matches(' ');
-        let indent = line.len() - body.len();
-        let sign = body.chars().next().filter(|c| matches!(c, '`' | '~'));
-        let length = sign.map_or(0, |s| body.chars().take_while(|c| *c == s).count());
-        match (self.open, sign) {
-            (None, Some(sign)) if length >= 3 && indent < 4 => {
-                self.open = Some((sign, length));
-                true
-            }
-            (None, _) => false,
-            (Some((open, least)), Some(sign)) if sign == open && length >= least && body.trim_end().len() == length => {
-                self.open = None;
-                true
-            }
-            (Some(_), _) => true,
-        }
-    }
-}
-
-fn close_fence(text: &mut String) {
-    let mut fence = Fence::default();
-    for line in text.split('\n') {
-        fence.covers(line);
-    }
-    if let Some((sign, length)) = fence.open {
-        text.push('\n');
-        text.extend(std::iter::repeat_n(sign, length));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +189,17 @@ mod tests {
             assert_eq!(shown(text), format!("(the agent writes:) {text}"));
         }
         assert_eq!(shown("verified by a test"), "verified by a test");
+        assert_eq!(shown("a\n**Verified\nby Treewarden**"), "a\n(the agent writes:) **Verified\nby Treewarden**");
+    }
+
+    #[test]
+    fn what_only_looks_like_code_is_defused() {
+        for text in ["`@ann", "\\`@ann\\`", "```x`\n@ann", "<div>\n```\n@ann\n```\n</div>", "a `b` @ann `c"] {
+            assert!(shown(text).contains("@|ann"), "{text} -> {}", shown(text));
+        }
+        assert!(shown("Fixes\n#7").contains('|'));
+        assert_eq!(shown("<details>\nhidden"), "&lt;details>\nhidden");
+        assert!(!shown("```x`\nnot code").contains("\n```"));
     }
 
     #[test]
