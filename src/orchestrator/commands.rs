@@ -82,12 +82,10 @@ impl Orchestrator {
         by: &Person,
     ) -> Result<String, StepError> {
         let live = self.store().live_environments(Some(codebase.id)).await?;
-        let wanted = live.into_iter().find(|environment| match name {
-            Some(name) => {
-                environment.work.to_string() == name || environment.branch.as_str().eq_ignore_ascii_case(name)
-            }
-            None => Some(environment.id) == conversation.environment,
-        });
+        let wanted = match name {
+            Some(name) => called(live, name),
+            None => live.into_iter().find(|environment| Some(environment.id) == conversation.environment),
+        };
         let Some(environment) = wanted else {
             return Ok(name.map_or_else(answers::no_environment, answers::nothing_called));
         };
@@ -154,4 +152,14 @@ impl Orchestrator {
         self.inner.wake.cancelled.notify_waiters();
         Ok(())
     }
+}
+
+/// By the work's name, which is unique; else by the branch, when only one is called that in whatever case.
+fn called(live: Vec<Environment>, name: &str) -> Option<Environment> {
+    if let Some(environment) = live.iter().find(|environment| environment.work.to_string() == name) {
+        return Some(environment.clone());
+    }
+    let mut called = live.into_iter().filter(|environment| environment.branch.as_str().eq_ignore_ascii_case(name));
+    let first = called.next()?;
+    called.next().is_none().then_some(first)
 }

@@ -115,11 +115,16 @@ impl Orchestrator {
     async fn ensure_pull_request(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
         let environment = &prepared.environment;
         let codebase = &prepared.codebase;
-        let own =
-            prepared.pull.as_ref().filter(|pull| pull.state == ThreadState::Open && pull.head == environment.branch);
-        if let Some(pull) = own {
-            run.outcome.pull_request = Some(pull.number);
-            return Ok(());
+        // As it is now: a person may have merged or closed it while the agent was at work.
+        if let Some(pull) = prepared.pull.as_ref().filter(|pull| pull.head == environment.branch) {
+            let ask = || async {
+                let client = self.client(codebase);
+                Ok(client.pull_request(codebase.github_id, &codebase.name, pull.number).await?)
+            };
+            if retry::patiently(ask).await?.state == ThreadState::Open {
+                run.outcome.pull_request = Some(pull.number);
+                return Ok(());
+            }
         }
         let open = retry::patiently(|| async {
             let client = self.client(codebase);

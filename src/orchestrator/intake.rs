@@ -2,6 +2,7 @@
 
 use super::{
     Orchestrator, StepError,
+    lease::holding,
     retry::{self, outlasting},
     workers::unwinding,
 };
@@ -39,7 +40,11 @@ impl Orchestrator {
         };
         tracing::debug!(target: EFFECT, { delivery.guid = %delivery.guid }, "delivery claimed");
         let handled = match retry::may_be_handled(&delivery) {
-            true => unwinding(self.handle(&delivery)).await,
+            true => holding!(
+                self,
+                unwinding(self.handle(&delivery)),
+                self.store().renew_delivery(&delivery, self.now().plus(self.settings().lease))
+            ),
             false => Err(StepError::Refused(answers::cut_short(delivery.tries - 1))),
         };
         let now = self.now();
@@ -133,7 +138,7 @@ impl Orchestrator {
             return ignored("the bot is not mentioned");
         };
         // Bots are turned away before GitHub is asked or a row is made.
-        if message.author.is_bot || message.author.id == identity.bot.id || reply::carries_marker(&message.body) {
+        if self.is_by_a_bot(&message) {
             return ignored("written by a bot");
         }
         let (codebase, conversation) = self.thread(&message.thread).await?;
@@ -149,7 +154,11 @@ impl Orchestrator {
             carries_marker: false,
             permission: self.permission(&codebase, &message.author).await?,
             needs,
-            recent_runs: self.store().recent_runs(conversation.id, now.minus(RECENT)).await?,
+            // Commands start no run, and `/stop` is what ends a loop.
+            recent_runs: match &request {
+                grammar::Request::Agent(_) => self.store().recent_runs(conversation.id, now.minus(RECENT)).await?,
+                grammar::Request::Command(_) | grammar::Request::Unknown { .. } => 0,
+            },
         });
         match admission {
             Admission::Ignore(reason) => ignored(reason),
@@ -161,12 +170,18 @@ impl Orchestrator {
                 ignored(format!("{} has no {needs} permission", message.author.login))
             }
             Admission::TooMany => {
-                let key = format!("loop/{}", conversation.id);
+                let window = now.unix() / RECENT.as_secs() as i64;
+                let key = format!("loop/{}/{window}", conversation.id);
                 self.comment(key.clone(), &codebase, &conversation, answers::too_many_runs(&key)).await?;
                 ignored("too many runs in this thread within ten minutes")
             }
             Admission::Welcome => self.welcome(delivery, &codebase, &conversation, message, request).await,
         }
+    }
+
+    fn is_by_a_bot(&self, message: &Message) -> bool {
+        let own = message.author.id == self.parts().identity.bot.id;
+        own || message.author.is_bot || reply::carries_marker(&message.body)
     }
 
     async fn welcome(
@@ -291,7 +306,13 @@ impl Orchestrator {
     /// Tells the thread that its delivery could not be handled, when it was addressed to the bot at all.
     async fn give_up(&self, delivery: &Delivery, error: &StepError) {
         tracing::error!(delivery.guid = %delivery.guid, error = %error, "delivery given up");
-        let Ok(Event::Written(message)) = payload::understand(&delivery.event, &delivery.body) else { return };
+        let message = match payload::understand(&delivery.event, &delivery.body) {
+            Ok(Event::Written(message) | Event::Edited { message, .. }) => message,
+            _ => return,
+        };
+        if mention::find(&message.body, &self.parts().identity.slug).is_none() || self.is_by_a_bot(&message) {
+            return;
+        }
         let Ok((codebase, conversation)) = self.thread(&message.thread).await else { return };
         let key = format!("answer/{}", delivery.id);
         let body = answers::gave_up(&error.to_string(), &key);

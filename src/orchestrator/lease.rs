@@ -8,6 +8,25 @@ use std::{
 };
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
+/// Does `work` and keeps the lease on its row meanwhile: a slow GitHub or a long fetch must not make somebody else begin
+/// the same.
+macro_rules! holding {
+    ($this:expr, $work:expr, $renewed:expr) => {{
+        let mut work = std::pin::pin!($work);
+        loop {
+            tokio::select! {
+                outcome = &mut work => break outcome,
+                () = tokio::time::sleep($this.settings().lease / 3) => {
+                    if let Err(error) = $renewed.await {
+                        tracing::warn!(%error, "a lease was not renewed");
+                    }
+                }
+            }
+        }
+    }};
+}
+pub(super) use holding;
+
 #[derive(Default)]
 pub(super) struct Leases {
     held: Mutex<HashMap<EnvironmentId, Arc<AsyncMutex<()>>>>,

@@ -2,13 +2,15 @@
 
 use super::{
     Orchestrator, StepError,
+    lease::holding,
     retry::{self, outlasting},
 };
 use crate::model::*;
 use crate::platform::SendError;
 use crate::store::OutgoingEnd;
 use crate::telemetry::field::EFFECT;
-use std::time::Duration;
+use futures::FutureExt;
+use std::{panic::AssertUnwindSafe, time::Duration};
 
 impl Orchestrator {
     /// Claims and sends the next row that is due; false when there is none.
@@ -19,7 +21,12 @@ impl Orchestrator {
         };
         tracing::info!(target: EFFECT, { outbox.key = %row.key, outbox.attempts = row.attempts }, "send");
         let sent = match self.store().load_codebase(row.codebase).await? {
-            Some(codebase) => self.parts().platform.send(&codebase, &row).await,
+            Some(codebase) => {
+                let send = AssertUnwindSafe(self.parts().platform.send(&codebase, &row)).catch_unwind();
+                let until = || self.now().plus(self.settings().lease);
+                let sent = holding!(self, send, self.store().renew_outgoing(&row, self.node(), until()));
+                sent.unwrap_or_else(|_| Err(SendError::Permanent(StepError::Panicked.to_string())))
+            }
             None => Err(SendError::Permanent("its repository is no longer known".to_owned())),
         };
         tracing::debug!(target: EFFECT, { outbox.key = %row.key, outbox.sent = sent.is_ok() }, "answered");

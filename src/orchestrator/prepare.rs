@@ -232,7 +232,11 @@ impl Orchestrator {
                 tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "creation journalled");
                 Ok(Some(environment))
             }
-            Inserted::Exists(_) => Ok(None),
+            Inserted::Exists(other) => {
+                // One that is being removed is waited for; then it is decided anew.
+                drop(self.inner.leases.take(other.id).await);
+                Ok(None)
+            }
             Inserted::BranchTaken(taken) => Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work))),
             Inserted::LimitReached { live } => {
                 let room = self.make_room(codebase).await?;

@@ -15,17 +15,44 @@ impl Orchestrator {
         self.store().release_deliveries_of(node, now).await?;
         self.store().release_outgoing_of(node, now).await?;
         for run in self.store().release_runs_of(node).await? {
-            self.recover_run(run).await?;
+            let id = run.id;
+            if let Err(error) = self.recover_run(run).await {
+                tracing::error!(run.id = %id, %error, "interrupted run not concluded; it is tried again when its lease ends");
+            }
         }
         for environment in self.store().live_environments(None).await? {
             if let Err(error) = self.recover_environment(environment.clone()).await {
                 tracing::error!(environment.id = %environment.id, error = %error, "environment not reconciled; it is kept");
             }
         }
-        self.parts().provider.empty_trash().await?;
+        if let Err(error) = self.parts().provider.empty_trash().await {
+            tracing::error!(%error, "trash not emptied; what it holds was released before, and it is tried again");
+        }
+        Ok(())
+    }
+
+    /// Closed threads that a crash kept from letting go of their environments. It asks GitHub and git a lot, so that the
+    /// loops do not wait for it.
+    pub(super) async fn look_after_closed_threads(&self) -> Result<(), StepError> {
         for conversation in self.store().closed_conversations_with_environment().await? {
             if let Err(error) = self.close_conversation(conversation.id).await {
                 tracing::error!(conversation.id = %conversation.id, error = %error, "closed thread not looked after");
+            }
+        }
+        Ok(())
+    }
+
+    /// Environments that were left in the middle of being made or removed, by a failure after the first step was written
+    /// down: finished or undone, unless somebody is at it.
+    pub(super) async fn reconcile(&self) -> Result<(), StepError> {
+        for environment in self.store().live_environments(None).await? {
+            if environment.state == EnvironmentState::Active {
+                continue;
+            }
+            let _lease = self.inner.leases.take(environment.id).await;
+            let Some(environment) = self.store().load_environment(environment.id).await? else { continue };
+            if let Err(error) = self.recover_environment(environment.clone()).await {
+                tracing::error!(environment.id = %environment.id, %error, "environment not reconciled; it is kept");
             }
         }
         Ok(())
@@ -55,8 +82,9 @@ impl Orchestrator {
     }
 
     async fn recover_environment(&self, environment: Environment) -> Result<(), StepError> {
-        if environment.state == EnvironmentState::Active {
-            return Ok(());
+        match environment.state {
+            EnvironmentState::Creating | EnvironmentState::Removing => {}
+            EnvironmentState::Active | EnvironmentState::Destroyed => return Ok(()),
         }
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(()) };
         let repository = self.repository(&codebase);

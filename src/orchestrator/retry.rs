@@ -5,10 +5,10 @@ use crate::model::*;
 use crate::store::StoreError;
 use std::time::Duration;
 
-/// Deliveries are given up after this many tries (over about half an hour).
-const DELIVERY_TRIES: i64 = 9;
-/// Outgoing rows are given up after this many tries (over about a day).
-const OUTGOING_TRIES: i64 = 24;
+/// Deliveries are given up after this many tries (over about half an hour, or as long as GitHub asked to wait).
+const DELIVERY_TRIES: i64 = 14;
+/// Outgoing rows are given up after this many tries (over about a day and a half).
+const OUTGOING_TRIES: i64 = 48;
 /// Within a run, a step that failed for a passing reason is repeated this often.
 const STEP_TRIES: u32 = 3;
 /// Between two looks at a database that is away.

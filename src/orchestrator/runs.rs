@@ -4,7 +4,7 @@
 //! delivering are repeated, a run whose agent was at work is marked interrupted.
 
 use super::retry::outlasting;
-use super::{Orchestrator, StepError, prepare::Prepared, retry};
+use super::{Orchestrator, StepError, prepare::Prepared, retry, workers::unwinding};
 use crate::agent::{AgentEvent, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::model::*;
 use crate::reply::answers;
@@ -52,11 +52,18 @@ impl Orchestrator {
     }
 
     async fn to_its_end(&self, mut run: Run, cancel: &CancellationToken) -> Result<(), StepError> {
-        let ended = match self.stages(&mut run, cancel).await {
+        // Asked before this process had it.
+        if run.cancel_requested {
+            cancel.cancel();
+        }
+        let ended = match unwinding(self.stages(&mut run, cancel)).await {
             Ok(ended) => ended,
             Err(StepError::LeaseLost) => return Err(StepError::LeaseLost),
             Err(StepError::Occupied(environment)) => {
-                return outlasting!(self.store().requeue_run(&run, self.node(), environment)).map(drop);
+                outlasting!(self.store().requeue_run(&run, self.node(), environment))?;
+                run.state = RunState::Queued;
+                self.show(&run, None).await;
+                return Ok(());
             }
             Err(error) => Ended::failed(error.to_string()),
         };
@@ -65,7 +72,7 @@ impl Orchestrator {
 
     async fn stages(&self, run: &mut Run, cancel: &CancellationToken) -> Result<Ended, StepError> {
         if run.state == RunState::Delivering {
-            let prepared = self.prepared_before(run).await?;
+            let prepared = retry::patiently(|| self.prepared_before(run)).await?;
             return self.deliver_and_end(run, &prepared).await;
         }
         tracing::debug!(target: EFFECT, { run.id = %run.id }, "run claimed");

@@ -144,6 +144,10 @@ impl Workers {
     fn start_timer(&self, orchestrator: &Orchestrator) {
         let (this, stop) = (orchestrator.clone(), self.stop_claiming.clone());
         self.loops.spawn(async move {
+            let closed = unwinding(this.look_after_closed_threads());
+            if let Some(Err(error)) = stop.run_until_cancelled(closed).await {
+                tracing::error!(%error, "closed threads were not looked after; the next pass does");
+            }
             let mut passes = tokio::time::interval(this.settings().sweep_interval);
             let mut leases = tokio::time::interval(this.settings().lease);
             loop {
@@ -172,8 +176,11 @@ impl Orchestrator {
         }
         self.store().release_expired_deliveries(self.now()).await?;
         for run in self.store().take_over_expired_runs(self.node(), self.now()).await? {
-            self.recover_run(run).await?;
+            let id = run.id;
+            if let Err(error) = self.recover_run(run).await {
+                tracing::error!(run.id = %id, %error, "interrupted run not concluded; it is tried again");
+            }
         }
-        Ok(())
+        self.reconcile().await
     }
 }

@@ -1,10 +1,13 @@
 //! Short answers: first lines of a run, refusals, blocks, and answers to commands.
 
-use super::{cleanup, count, marker};
+use super::{agent_text, cleanup, count, marker};
 use crate::decide::cleanup::Keep;
 use crate::decide::resolve::{Block, Lost};
 use crate::model::*;
 use std::time::Duration;
+
+/// How much is shown of a text from git, GitHub or an agent.
+const FOREIGN: usize = 4_000;
 
 /// How an environment was found or made: the first line of the status comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,7 +222,9 @@ pub fn push_rejected(branch: &BranchName, why: &str) -> String {
 }
 
 pub fn no_pull_request(why: &str) -> String {
-    format!("the branch is pushed, but no pull request was opened: {why}")
+    format!(
+        "the branch is pushed, but its pull request is not open yet ({why}); it is opened as soon as GitHub takes it"
+    )
 }
 
 pub fn removed_before(branch: &BranchName) -> String {
@@ -275,7 +280,7 @@ pub fn cleanup_report(kind: &str, report: &CleanupReport) -> String {
         ReportResult::Kept(reasons) => format!("- `{}` is kept: {}", line.branch, reasons.join("; ")),
         ReportResult::Failed(why) => format!("- `{}` is kept, the removal failed: {why}", line.branch),
     };
-    report.lines.iter().map(line).collect::<Vec<_>>().join("\n")
+    agent_text::present(&report.lines.iter().map(line).collect::<Vec<_>>().join("\n"), FOREIGN)
 }
 
 /// The one explanation for people without write permission.
@@ -309,7 +314,8 @@ pub fn answer(text: &str, key: &str) -> String {
 /// A delivery that was given up after several tries.
 pub fn gave_up(why: &str, key: &str) -> String {
     format!(
-        "I could not handle this request: {why}. Nothing was changed. Mention me again when the cause is gone.\n\n{}",
+        "I could not handle this request to its end: {}. No work is lost. Mention me again when the cause is gone.\n\n{}",
+        agent_text::present(why, FOREIGN),
         marker(key)
     )
 }
@@ -343,7 +349,8 @@ pub fn stopping(runs: usize) -> String {
 
 pub fn kept_on_request(branch: &BranchName, reasons: &[Keep]) -> String {
     let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", cleanup::sentence(reason))).collect();
-    format!("The worktree of `{branch}` is kept:\n\n{}\n\nNothing was removed.", list.join("\n"))
+    let list = agent_text::present(&list.join("\n"), FOREIGN);
+    format!("The worktree of `{branch}` is kept:\n\n{list}\n\nNothing was removed.")
 }
 
 /// Facts of `/status`.
@@ -387,7 +394,8 @@ pub fn thread_status(status: &ThreadStatus) -> String {
         Some((state, _)) => format!("run {state}"),
     });
     lines.push(format!("{} of {} in this repository", count(status.live as u64, "worktree"), status.limit));
-    lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
+    let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
+    agent_text::present(&list, FOREIGN)
 }
 
 /// `/worktree list`.

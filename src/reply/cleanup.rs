@@ -1,6 +1,6 @@
 //! What people are told when an environment is removed, or why it is kept.
 
-use super::{count, marker};
+use super::{agent_text, count, marker};
 use crate::decide::cleanup::{Because, Keep, MergeProof};
 use crate::model::*;
 
@@ -62,9 +62,11 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         false => (format!("The worktree of `{branch}` is kept; nothing was removed."), ""),
     };
     let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", sentence(reason))).collect();
+    // Locks, paths and failures may be worded by an agent.
+    let list = agent_text::present(&list.join("\n"), 4_000);
     format!(
         "{heading}\n\n{}\n\nNothing was lost. {way_out}When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
-        list.join("\n"),
+        list,
         marker(key)
     )
 }

@@ -13,13 +13,15 @@ pub fn commit_message(request: &RunRequest, conversation: &Conversation) -> Stri
     let asked = one_line(&request.text);
     let subject = if asked.is_empty() { one_line(&conversation.title) } else { asked };
     let subject = if subject.is_empty() { format!("Work on #{}", conversation.number) } else { capitalised(&subject) };
-    format!("{}\n\nRequested by {} in {}", shortened(&subject, SUBJECT), request.requester.login, request.url)
+    let subject = agent_text::defuse(&shortened(&subject, SUBJECT));
+    format!("{subject}\n\nRequested by {} in {}", request.requester.login, request.url)
 }
 
 pub fn pull_request_title(conversation: &Conversation) -> String {
     let title = one_line(&conversation.title);
     let title = if title.is_empty() { format!("Work on #{}", conversation.number) } else { title };
-    shortened(&title, 200)
+    // Written by anybody; it may become the message of a squash commit on the default branch.
+    agent_text::defuse(&shortened(&title, 200))
 }
 
 /// Links the issue, names who asked, and quotes the agent's summary, which cannot link or mention anything itself.

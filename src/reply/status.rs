@@ -31,9 +31,11 @@ pub fn render(view: &StatusView) -> String {
     if !view.run.state.is_final() {
         parts.extend(view.step.map(|step| format!("› {}", agent_text::present(step, 200))));
     }
-    parts.extend(view.run.reason.clone());
+    // A reason may quote what the agent or git said last.
+    parts
+        .extend(view.run.reason.as_deref().map(|reason| agent_text::present(reason, agent_text::MAX_ANSWER_CHARS / 4)));
     if let Some(answer) = view.run.answer.as_deref().filter(|a| !a.trim().is_empty()) {
-        parts.push(agent_text::present(answer.trim(), agent_text::MAX_ANSWER_CHARS));
+        parts.push(agent_text::present(answer.trim(), agent_text::MAX_ANSWER_CHARS / 4 * 3));
     }
     if view.run.state.is_final() {
         parts.extend(truth_line(view));

@@ -146,6 +146,12 @@ impl Store {
         Ok(self.db.execute(sql.bind(finished_at)).await? > 0)
     }
 
+    /// Keeps a claim until `until`; false when it was lost.
+    pub async fn renew_delivery(&self, delivery: &Delivery, until: Timestamp) -> Result<bool, StoreError> {
+        let sql = sql!("UPDATE inbox SET lease_until = $3 WHERE id = $1 AND attempts = $2 AND state = 'claimed'");
+        Ok(self.db.execute(sql.bind(delivery.id).bind(delivery.attempts).bind(until)).await? > 0)
+    }
+
     /// Claims whose lease ended go back into the queue. Answers with how many there were.
     pub async fn release_expired_deliveries(&self, now: Timestamp) -> Result<u64, StoreError> {
         let sql = sql!(

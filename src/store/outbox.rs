@@ -101,6 +101,15 @@ impl Store {
         Ok(None)
     }
 
+    /// Keeps a claim until `until`; false when it was lost.
+    pub async fn renew_outgoing(&self, row: &OutboxRow, owner: &str, until: Timestamp) -> Result<bool, StoreError> {
+        let sql = sql!(
+            "UPDATE outbox SET lease_until = $4
+             WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND state = 'sending'"
+        );
+        Ok(self.db.execute(sql.bind(row.id).bind(owner).bind(row.attempts).bind(until)).await? > 0)
+    }
+
     /// Looking first keeps idle workers away from the writing connection; losing a race means that another one won.
     async fn outgoing_is_due(&self, now: Timestamp) -> Result<bool, StoreError> {
         let sql = sql!(concat!("SELECT count(*) AS answer FROM (", next_outgoing!(), ") AS due"));

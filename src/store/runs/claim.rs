@@ -12,7 +12,8 @@ const TRIES: usize = 8;
 
 /// The run that goes next: `$1` is now, `$2` how many may be at work at once. Interrupted ones (their lease ended while
 /// they prepared or delivered) before queued ones; then of the codebase with the fewest at work; then the oldest. Never one
-/// whose conversation has an older run that is not over, or whose environment has another one at work.
+/// whose conversation has an older run that is not over, or whose environment has another one at work. Interrupted ones that nobody holds are not at work: they must not keep each other
+/// from being taken up.
 macro_rules! next_run {
     () => {
         "SELECT id FROM runs AS next
@@ -26,7 +27,8 @@ macro_rules! next_run {
                            WHERE other.environment_id = next.environment_id AND other.id <> next.id
                              AND other.state IN ('preparing', 'running', 'delivering'))
            AND (SELECT count(*) FROM runs AS other
-                WHERE other.state IN ('preparing', 'running', 'delivering') AND other.id <> next.id) < $2
+                WHERE other.state IN ('preparing', 'running', 'delivering') AND other.id <> next.id
+                  AND (other.state = 'running' OR (other.lease_owner IS NOT NULL AND other.lease_until > $1))) < $2
          ORDER BY CASE WHEN state = 'queued' THEN 1 ELSE 0 END,
                   (SELECT count(*) FROM runs AS other
                    WHERE other.codebase_id = next.codebase_id

@@ -134,10 +134,10 @@ async fn a_delivery_that_takes_the_service_down_each_time_is_given_up_until_it_i
     let world = World::new().await;
     let issue = world.worked_issue("add a greeting").await;
     let asked = world.standin.deliveries().into_iter().find(|record| record.event == "issue_comment").unwrap();
-    // What nine crashes in the middle of handling leave behind.
+    // What fourteen crashes in the middle of handling leave behind.
     let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
     let mut database = file.connect().await.unwrap();
-    let crashed = "UPDATE inbox SET state = 'received', tries = 9 WHERE guid = $1";
+    let crashed = "UPDATE inbox SET state = 'received', tries = 14 WHERE guid = $1";
     assert_eq!(sqlx::query(crashed).bind(&asked.guid).execute(&mut database).await.unwrap().rows_affected(), 1);
     let state = || async {
         let lines = world.store().list_deliveries(50, 0).await.unwrap();
@@ -147,7 +147,7 @@ async fn a_delivery_that_takes_the_service_down_each_time_is_given_up_until_it_i
         .until("the delivery to be given up", || async { state().await.filter(|(now, _)| *now == InboxState::Failed) })
         .await;
     world.settle().await;
-    assert!(world.answer(issue).contains("all 9 tries to handle it were cut short"), "{}", world.answer(issue));
+    assert!(world.answer(issue).contains("all 14 tries to handle it were cut short"), "{}", world.answer(issue));
 
     world.standin.redeliver(asked.id).unwrap();
     world.settle().await;
