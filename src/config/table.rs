@@ -41,7 +41,7 @@ macro_rules! settings {
 settings! {
     HOME "TREEWARDEN_HOME" = "~/.treewarden",
         "directory of everything Treewarden keeps; always `/.treewarden` where `TREEWARDEN_CONTAINER` is on";
-    CONTAINER "TREEWARDEN_CONTAINER" = "off", "set to `on` by a container image of Treewarden: fixes the home";
+    CONTAINER "TREEWARDEN_CONTAINER" = "off", "`on` where Treewarden runs in a container: fixes the home (there is no image of ours yet)";
     WORKTREE_BASE "WORKTREE_BASE" = "<home>/worktrees", "where worktrees are made; `~` is expanded";
     LISTEN "TREEWARDEN_LISTEN" = "127.0.0.1:3000", "`host:port` to listen on; port 0 picks one and prints it";
     PUBLIC_URL "TREEWARDEN_PUBLIC_URL" = "http://<listen>", "how browsers and GitHub reach Treewarden";
@@ -73,7 +73,7 @@ settings! {
     LOCAL "TREEWARDEN_LOCAL" = "off", "`on` opens `/local/messages` on loopback; reserved, no effect yet";
     SANDBOX "TREEWARDEN_SANDBOX" = "strict", "the least protection a run may have: `strict`, `basic` or `off`; this version has no sandbox, so with an agent it starts with `off` only";
     #[secret]
-    SECRET_KEY "TREEWARDEN_SECRET_KEY" = "<key file in the home>", "encrypts stored secrets; 32 characters or more; reserved, no effect yet";
+    SECRET_KEY "TREEWARDEN_SECRET_KEY" = "", "encrypts stored secrets; 32 characters or more; reserved, no effect yet";
     LOG "TREEWARDEN_LOG" = "info", "what is logged, like `info` or `treewarden=debug,warn`";
     LOG_FORMAT "TREEWARDEN_LOG_FORMAT" = "text", "`text`, or `json` for machines";
 }
