@@ -16,6 +16,7 @@ mod history;
 mod leftovers;
 mod list;
 mod merge;
+mod pin;
 mod push;
 mod refs;
 mod registry;
@@ -39,12 +40,18 @@ use repository::Shared;
 use std::{
     collections::HashMap,
     ffi::OsString,
+    fs,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 /// The oldest git whose `merge-tree --write-tree` and `worktree add --lock --reason` do what is relied on.
 const OLDEST: (u32, u32) = (2, 39);
+
+/// Longest of git's own one-line files.
+const SMALL: u64 = 4096;
 
 /// How git is run.
 #[derive(Clone, Debug)]
@@ -146,6 +153,19 @@ fn place_of(path: &Path) -> PathBuf {
         (Some(parent), Some(name)) => canonical(parent).join(name),
         _ => canonical(path),
     }
+}
+
+/// A file of git's own that has a line or two. Agents can write there: links, pipes and anything long are refused.
+fn small_file(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.len() > SMALL {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no small plain file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(SMALL).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Runs blocking work (libgit2, directory walks) off the async threads.

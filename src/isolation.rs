@@ -5,6 +5,7 @@
 //! way is reported, what is removed goes to a trash first.
 
 mod in_use;
+mod mark;
 mod place;
 mod trash;
 mod turns;
@@ -48,6 +49,11 @@ pub struct Removed {
 pub enum IsolationError {
     #[error(transparent)]
     Git(#[from] GitError),
+    #[error(
+        "{} is not the directory in which the worktrees are (is its file system mounted?). Nothing was changed. Bring it \
+         back; if it is lost for good, delete {} to begin anew", base.display(), memory.display()
+    )]
+    OutOfSight { base: PathBuf, memory: PathBuf },
     #[error("{} is not below the directory for worktrees", .0.display())]
     Outside(PathBuf),
     #[error("the worktree has changed since it was examined")]

@@ -3,7 +3,7 @@
 
 use super::error::GitError;
 use super::repository::Repository;
-use super::{blocking, canonical, place_of};
+use super::{blocking, canonical, place_of, small_file};
 use crate::model::{BranchName, CommitSha};
 use std::{
     ffi::OsString,
@@ -38,7 +38,7 @@ impl AdminEntry {
     /// The lock's reason, when there is a lock.
     pub fn lock(&self) -> Result<Option<String>, GitError> {
         let path = self.directory.join("locked");
-        match fs::read(&path) {
+        match small_file(&path) {
             Ok(reason) => Ok(Some(String::from_utf8_lossy(&reason).trim_end().to_owned())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(GitError::file("reading", &path, &error)),
@@ -60,7 +60,7 @@ impl AdminEntry {
 
     /// Where the worktree's `.git` file is, as registered.
     pub fn git_file(&self) -> Option<PathBuf> {
-        let mut bytes = fs::read(self.directory.join("gitdir")).ok()?;
+        let mut bytes = small_file(&self.directory.join("gitdir")).ok()?;
         while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
             bytes.pop();
         }
@@ -95,7 +95,7 @@ pub(super) fn linked_from(path: &Path) -> Option<PathBuf> {
     if !fs::symlink_metadata(&file).ok()?.is_file() {
         return None;
     }
-    let mut bytes = fs::read(&file).ok()?.strip_prefix(b"gitdir: ")?.to_vec();
+    let mut bytes = small_file(&file).ok()?.strip_prefix(b"gitdir: ")?.to_vec();
     while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         bytes.pop();
     }
@@ -204,6 +204,7 @@ impl Repository {
             let directory = entry.directory;
             return fs::remove_dir_all(&directory).map_err(|error| GitError::file("removing", &directory, &error));
         }
+        self.pin_in_turn(&entry).await?;
         match entry.lock()? {
             Some(reason) if reason != LOCK_REASON => {
                 return Err(GitError::refused(format!("the worktree is locked by somebody else: {reason}")));

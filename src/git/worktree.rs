@@ -16,7 +16,7 @@ use super::error::GitError;
 use super::history::sha;
 use super::registry::{self, AdminEntry};
 use super::repository::Repository;
-use super::{blocking, canonical};
+use super::{blocking, canonical, small_file};
 use crate::model::{BranchName, CommitSha, Probe, Validity};
 use git2::{ErrorCode, RepositoryOpenFlags};
 use std::{
@@ -133,8 +133,8 @@ impl Worktree {
 
 /// The entry's `commondir` leads back to the repository it lies in.
 fn belongs(entry: &AdminEntry, repository: &Path) -> bool {
-    let common = fs::read_to_string(entry.directory.join("commondir"));
-    common.is_ok_and(|common| canonical(&entry.directory.join(common.trim_end())) == repository)
+    let common = small_file(&entry.directory.join("commondir")).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    common.is_some_and(|common| canonical(&entry.directory.join(common.trim_end())) == repository)
 }
 
 /// Only a directory without content is missing: one that holds files may hold work, whatever has become of the rest.

@@ -4,6 +4,7 @@
 //! take the registration out, release the trash, delete the branch. Until the registration is out, every failure puts
 //! the files back; from then on every step is repeated until it is done.
 
+use super::mark::Mark;
 use super::trash::{Survey, Trash, survey};
 use super::turns::Turns;
 use super::{CreateRequest, IsolationError, Provider, RemoveRequest, Removed, in_use, place};
@@ -12,7 +13,6 @@ use crate::model::*;
 use crate::telemetry::field::EFFECT;
 use std::{
     fs, io,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -30,6 +30,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub struct WorktreeProvider {
     base: PathBuf,
+    mark: Mark,
     trash: Trash,
     /// One deletion at a time: it costs the disk, nobody waits for it.
     emptying: Arc<Mutex<()>>,
@@ -41,15 +42,23 @@ impl WorktreeProvider {
     pub fn new(base: &Path, trash: &Path) -> Result<Self, IsolationError> {
         let base = made(base)?;
         let mut trash = made(trash)?;
-        if device(&base)? != device(&trash)? {
+        let memory = trash.with_file_name("worktrees.mark");
+        if !rename_works(&base, &trash)? {
             trash = made(&base.join(TRASH_BESIDE))?;
         }
-        Ok(Self { base, trash: Trash::new(trash), emptying: Arc::default(), turns: Turns::default() })
+        let mark = Mark::of(&base, &memory)?;
+        Ok(Self { base, mark, trash: Trash::new(trash), emptying: Arc::default(), turns: Turns::default() })
     }
 
     /// Where worktrees are made, with links resolved: the spelling that git uses, too.
     pub fn base(&self) -> &Path {
         &self.base
+    }
+
+    /// Where a place really is; an error when it would be elsewhere, or when the base is out of sight.
+    fn place(&self, path: &Path) -> Result<PathBuf, IsolationError> {
+        self.mark.check(&self.base)?;
+        place::below(&self.base, path)
     }
 
     /// Everything that speaks against moving the files, before they are touched.
@@ -82,10 +91,19 @@ impl WorktreeProvider {
     ) -> Result<(), IsolationError> {
         self.unused(place).await?;
         on_branch(worktree, branch).await?;
-        match worktree.status().await {
-            Probe::Known(status) if status.is_clean() => Ok(()),
-            Probe::Known(status) => Err(IsolationError::ChangedMeanwhile(status)),
-            Probe::Unknown(why) => Err(IsolationError::Unknown(why)),
+        let status = certain(worktree.status().await)?;
+        if !status.is_clean() {
+            return Err(IsolationError::ChangedMeanwhile(status));
+        }
+        // Submodules cannot be asked from here: they name their repository relative to the old place.
+        let appeared = [
+            (certain(worktree.operation_in_progress().await)?.is_some(), "an operation has begun"),
+            (certain(worktree.hidden_changes().await)?, "edits are hidden from git status"),
+            (!certain(worktree.ignored_work().await)?.is_empty(), "ignored files have appeared"),
+        ];
+        match appeared.into_iter().find(|(there, _)| *there) {
+            Some((_, what)) => Err(IsolationError::Unknown(format!("{what} since it was decided"))),
+            None => Ok(()),
         }
     }
 
@@ -228,26 +246,26 @@ impl Provider for WorktreeProvider {
     }
 
     async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<(), IsolationError> {
-        let path = place::below(&self.base, &request.path)?;
+        let path = self.place(&request.path)?;
         let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
         self.to_the_end(path.clone(), async move { provider.create_now(&repository, &path, &request).await }).await
     }
 
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError> {
-        let path = place::below(&self.base, &request.path)?;
+        let path = self.place(&request.path)?;
         let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
         self.to_the_end(path.clone(), async move { provider.remove_now(&repository, &path, &request).await }).await
     }
 
     async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity> {
-        match place::below(&self.base, path) {
+        match self.place(path) {
             Ok(path) => repository.worktree(path).validity().await,
             Err(error) => Probe::Unknown(error.to_string()),
         }
     }
 
     async fn repair(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError> {
-        let path = place::below(&self.base, path)?;
+        let path = self.place(path)?;
         Ok(repository.worktree(path).repair(branch).await?)
     }
 
@@ -260,6 +278,13 @@ impl Provider for WorktreeProvider {
         let _one_at_a_time = self.emptying.lock().await;
         let trash = self.trash.clone();
         blocking(move || trash.empty().map_err(|error| IsolationError::files("emptying", trash.root(), &error))).await
+    }
+}
+
+fn certain<T>(probe: Probe<T>) -> Result<T, IsolationError> {
+    match probe {
+        Probe::Known(answer) => Ok(answer),
+        Probe::Unknown(why) => Err(IsolationError::Unknown(why)),
     }
 }
 
@@ -300,8 +325,18 @@ fn made(path: &Path) -> Result<PathBuf, IsolationError> {
         .map_err(|error| IsolationError::files("making", path, &error))
 }
 
-fn device(path: &Path) -> Result<u64, IsolationError> {
-    fs::metadata(path).map(|meta| meta.dev()).map_err(|error| IsolationError::files("looking at", path, &error))
+/// Tried, not guessed: two mounts of one file system have the same device number, and no rename between them.
+fn rename_works(base: &Path, trash: &Path) -> Result<bool, IsolationError> {
+    let name = format!(".probe-{}", uuid::Uuid::now_v7());
+    let (from, to) = (base.join(&name), trash.join(&name));
+    fs::create_dir(&from).map_err(|error| IsolationError::files("making", &from, &error))?;
+    let renamed = fs::rename(&from, &to);
+    let _ = fs::remove_dir(if renamed.is_ok() { &to } else { &from });
+    match renamed {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => Ok(false),
+        Err(error) => Err(IsolationError::files("moving", &from, &error)),
+    }
 }
 
 /// Runs directory walks off the async threads.

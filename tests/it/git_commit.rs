@@ -185,3 +185,20 @@ async fn line_ends_that_git_would_write_differently_are_nobodys_change() {
     fs::write(path.join("old.txt"), "one\r\nthree\r\n").unwrap();
     assert_eq!(known(worktree.status().await), Status { tracked: 1, ..Status::default() });
 }
+
+#[tokio::test]
+async fn a_directory_that_became_a_link_is_committed() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    for name in ["a/one", "other/one"] {
+        fs::create_dir_all(path.join(name).parent().unwrap()).unwrap();
+        fs::write(path.join(name), "1\n").unwrap();
+    }
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    fs::remove_dir_all(path.join("a")).unwrap();
+    std::os::unix::fs::symlink("other", path.join("a")).unwrap();
+    let sha = worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["show", "--name-status", "--format=", sha.as_str()]), "A\ta\nD\ta/one");
+    assert!(known(worktree.status().await).is_clean());
+}

@@ -131,3 +131,38 @@ async fn nothing_is_committed_without_its_history() {
     assert!(matches!(repository.worktree(&path).commit_all(&request).await, Err(GitError::Refused { .. })));
     assert_eq!(repository.tip("refs/heads/b").await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn commits_that_only_the_worktree_holds_outlive_its_registration() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    lab.run(&path, &["switch", "-q", "--detach"]);
+    let detached = lab.commit(&path, "alone", "1\n");
+    lab.run(&path, &["switch", "-q", "b"]);
+    let amended = lab.commit(&path, "draft", "1\n");
+    lab.run(&path, &["commit", "-q", "--amend", "-m", "better"]);
+    lab.run(&path, &["update-ref", "refs/worktree/mine", detached.as_str()]);
+    fs::remove_dir_all(&path).unwrap();
+    repository.unregister(&path).await.unwrap();
+    for sha in [&detached, &amended] {
+        let kept = repository.tip(&format!("refs/treewarden/archive/commits/{sha}")).await.unwrap();
+        assert_eq!(kept.as_ref(), Some(sha));
+    }
+    let kept = lab.run(repository.directory(), &["for-each-ref", "refs/treewarden/archive/commits/"]);
+    assert_eq!(kept.lines().count(), 2, "what a branch reaches needs none: {kept}");
+}
+
+#[tokio::test]
+async fn odd_files_in_the_registration_are_doubts() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    let lock = repository.directory().join("worktrees/b/locked");
+    fs::remove_file(&lock).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &lock).unwrap();
+    assert!(matches!(repository.worktree(&path).foreign_lock().await, Probe::Unknown(_)));
+    fs::remove_file(&lock).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&lock).status().unwrap().success());
+    assert!(matches!(repository.worktree(&path).foreign_lock().await, Probe::Unknown(_)));
+}

@@ -2,9 +2,9 @@
 //! refs move by compare-and-swap.
 
 use super::{Head, Worktree};
-use crate::git::GitError;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
+use crate::git::{GitError, blocking};
 use crate::model::{BranchName, CommitSha};
 use std::{
     fs,
@@ -161,9 +161,18 @@ impl Worktree {
     }
 
     async fn update_index(&self, entry: &AdminEntry, index: Option<&Path>, paths: &[PathBuf]) -> Result<(), GitError> {
-        let call = self.indexed(entry, "update-index", index).await?.slow();
-        let call = call.args(["--add", "--remove", "--replace", "-z", "--stdin"]);
-        call.input(list_of(paths)).ok().await.map(drop)
+        let files = self.files.clone();
+        let paths = paths.to_vec();
+        let (there, gone): (Vec<_>, Vec<_>) =
+            blocking(move || Ok(paths.into_iter().partition(|path| is_there(&files, path)))).await?;
+        // What is gone first: where a directory became a link, git looks for its files behind the link.
+        for (arguments, paths) in [(&["--force-remove"][..], gone), (&["--add", "--remove", "--replace"], there)] {
+            if !paths.is_empty() {
+                let call = self.indexed(entry, "update-index", index).await?.slow();
+                call.args(arguments).args(["-z", "--stdin"]).input(list_of(&paths)).ok().await?;
+            }
+        }
+        Ok(())
     }
 
     async fn commit(
@@ -198,6 +207,14 @@ impl Worktree {
         }
         Ok(())
     }
+}
+
+/// Whether a path leads to something, through directories only.
+fn is_there(files: &Path, path: &Path) -> bool {
+    let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
+    let through =
+        parents.into_iter().all(|parent| fs::symlink_metadata(files.join(parent)).is_ok_and(|meta| meta.is_dir()));
+    through && fs::symlink_metadata(files.join(path)).is_ok()
 }
 
 /// `git status` marks repositories inside by a final slash.
