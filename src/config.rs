@@ -11,7 +11,7 @@ mod read;
 mod source;
 mod table;
 
-pub use home::HomeError;
+pub use home::{HomeError, HomeState};
 pub use parse::Listen;
 pub use problem::{ConfigProblems, Problem};
 pub use source::{Flags, Origin};
@@ -121,6 +121,11 @@ impl Config {
     /// Makes the home (readable by its owner only) and the directories in it.
     pub fn prepare_home(&self) -> Result<(), HomeError> {
         home::prepare(&self.home, &self.worktree_base)
+    }
+
+    /// Whether [`prepare_home`](Self::prepare_home) would succeed; changes nothing.
+    pub fn look_at_home(&self) -> Result<HomeState, HomeError> {
+        home::look(&self.home, &self.worktree_base)
     }
 
     /// How browsers and GitHub reach the service that listens on `bound`, without a trailing slash.

@@ -173,6 +173,47 @@ fn the_home_is_closed_to_others_or_refused() {
 }
 
 #[test]
+fn looking_at_the_home_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let home = dir.path().join("a/home");
+    let look = || home::look(&home, &home.join("worktrees"));
+    assert_eq!(look().unwrap(), HomeState::ToBeMade);
+    assert!(!dir.path().join("a").exists());
+    home::prepare(&home, &home.join("worktrees")).unwrap();
+    assert_eq!(look().unwrap(), HomeState::Ready);
+    set(&home, 0o755);
+    assert!(look().unwrap_err().to_string().contains("chmod 700"));
+    assert_eq!(mode(&home), 0o755);
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    set(&empty, 0o755);
+    assert_eq!(home::look(&empty, &empty).unwrap(), HomeState::ToBeMade);
+    assert_eq!(mode(&empty), 0o755);
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    assert!(matches!(home::look(&dir.path().join("file/home"), &home), Err(HomeError::NotADirectory { .. })));
+}
+
+#[test]
+fn a_directory_of_another_purpose_is_never_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let refusal = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let refusal = home::prepare(path, &dir.path().join("trees")).unwrap_err().to_string();
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o7777, mode);
+        assert!(refusal.contains("directory of Treewarden's own") && !refusal.contains("chmod"), "{refusal}");
+        refusal
+    };
+    let shared = dir.path().join("tmp");
+    std::fs::create_dir(&shared).unwrap();
+    assert!(refusal(&shared, 0o1777).contains("shared by everybody"));
+    let other = dir.path().join("srv");
+    std::fs::create_dir_all(other.join("www")).unwrap();
+    assert!(refusal(&other, 0o755).contains("holds other things"));
+}
+
+#[test]
 fn tables_name_every_setting() {
     for setting in SETTINGS {
         assert!(markdown_table().contains(&format!("| `{}` |", setting.variable)));
