@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::HashMap;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::{ffi::OsStringExt, fs::PermissionsExt};
 
 const KEY: &str = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----\n";
 
@@ -126,6 +126,39 @@ fn an_app_is_connected_whole_or_not_at_all() {
 }
 
 #[test]
+fn what_is_not_utf_8_is_a_problem_and_never_another_value() {
+    let load = |given: &[(&str, &[u8])]| {
+        let env = |name: &str| {
+            let found = given.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from_vec(value.to_vec())).or((name == "HOME").then(|| "/home/ann".into()))
+        };
+        Config::load_raw(&Flags::default(), env, |_| Err(io::ErrorKind::NotFound.into()))
+    };
+    assert!(load(&[("TREEWARDEN_LOG", b"debug")]).is_ok());
+    let app: [(&str, &[u8]); 3] = [
+        ("GITHUB_APP_ID", b"7"),
+        ("GITHUB_APP_PRIVATE_KEY", KEY.as_bytes()),
+        ("GITHUB_WEBHOOK_SECRET", b"\xff\xfe\xfd\xfc"),
+    ];
+    let problems = load(&app).unwrap_err().to_string();
+    insta::assert_snapshot!(problems, @r"
+    One setting is wrong; nothing was started:
+      - GITHUB_WEBHOOK_SECRET (from the environment): is not valid UTF-8; expected a value that is
+    ");
+    let agent: [(&str, &[u8]); 4] = [
+        ("TREEWARDEN_AGENT_COMMAND", b"claude"),
+        ("TREEWARDEN_AGENT_ENV", b"MODEL_KEY"),
+        ("MODEL_KEY", b"k\xff"),
+        ("TREEWARDEN_LISTEN", b"\xff"),
+    ];
+    let problems = load(&agent).unwrap_err();
+    assert_eq!(
+        problems.0.iter().map(|problem| &problem.setting).collect::<Vec<_>>(),
+        ["MODEL_KEY", "TREEWARDEN_LISTEN"]
+    );
+}
+
+#[test]
 fn the_agent_gets_a_few_variables_of_the_service() {
     let env = [
         ("TREEWARDEN_AGENT_COMMAND", "claude -p --tools 'Bash, Edit'"),
@@ -139,6 +172,7 @@ fn the_agent_gets_a_few_variables_of_the_service() {
     assert_eq!(agent.argv, ["claude", "-p", "--tools", "Bash, Edit"]);
     let names: Vec<&str> = agent.env.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["PATH", "MODEL_KEY"]);
+    assert_eq!(agent.unset, ["NOT_SET"]);
     let secrets: Vec<&str> = config.secrets().iter().map(|secret| secret.expose_secret()).collect();
     assert_eq!(secrets, ["postgres://tw:pw@db/tw", "abcdefgh12345678"]);
     let shown = format!("{config:?}");
