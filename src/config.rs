@@ -11,7 +11,7 @@ mod read;
 mod source;
 mod table;
 
-pub use home::HomeError;
+pub use home::{HomeError, HomeState};
 pub use parse::Listen;
 pub use problem::{ConfigProblems, Problem};
 pub use source::{Flags, Origin};
@@ -19,7 +19,7 @@ pub use table::{SETTINGS, Setting, markdown_table, plain_table};
 
 use crate::telemetry::LogFormat;
 use secrecy::{ExposeSecret, SecretString};
-use std::{collections::BTreeSet, io, path::Path, path::PathBuf, time::Duration};
+use std::{cell::RefCell, collections::BTreeSet, ffi::OsString, io, path::Path, path::PathBuf, time::Duration};
 
 /// All settings, checked.
 #[derive(Clone, Debug)]
@@ -67,6 +67,8 @@ pub struct AppCredentials {
     pub app_id: u64,
     /// PEM.
     pub private_key: SecretString,
+    /// The file it was read from, if it was.
+    pub private_key_file: Option<PathBuf>,
     pub webhook_secret: SecretString,
     pub oauth: Option<OauthCredentials>,
 }
@@ -84,6 +86,8 @@ pub struct AgentConfig {
     pub argv: Vec<String>,
     /// `PATH`, `LANG` and `TERM` of the service as far as they are set, and what `TREEWARDEN_AGENT_ENV` names.
     pub env: Vec<(String, SecretString)>,
+    /// What `TREEWARDEN_AGENT_ENV` names and is not set, or empty.
+    pub unset: Vec<String>,
 }
 
 /// What a new codebase starts in.
@@ -114,13 +118,50 @@ impl Config {
 
     /// [`load`](Self::load) with this process's environment and the real file system.
     pub fn from_process(flags: &Flags) -> Result<Self, ConfigProblems> {
-        let env = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-        Self::load(flags, env, |path| std::fs::read_to_string(path))
+        Self::load_raw(flags, |name| std::env::var_os(name), |path| std::fs::read_to_string(path))
+    }
+
+    /// [`load`](Self::load) with an environment as the system gives it: a value that is not UTF-8 is a problem, since what
+    /// can be shown of it is another value, and of a secret one that is easier to guess.
+    fn load_raw(
+        flags: &Flags,
+        env: impl Fn(&str) -> Option<OsString>,
+        files: impl Fn(&Path) -> io::Result<String>,
+    ) -> Result<Self, ConfigProblems> {
+        let garbled = RefCell::new(BTreeSet::new());
+        let text = |name: &str| {
+            env(name).map(|value| {
+                value.into_string().unwrap_or_else(|value| {
+                    garbled.borrow_mut().insert(name.to_owned());
+                    value.to_string_lossy().into_owned()
+                })
+            })
+        };
+        let loaded = Self::load(flags, text, files);
+        let garbled = garbled.into_inner();
+        if garbled.is_empty() {
+            return loaded;
+        }
+        let mut problems = loaded.err().unwrap_or(ConfigProblems(Vec::new()));
+        // What was said about the value was said about another one.
+        problems.0.retain(|problem| !garbled.contains(&problem.setting));
+        problems.0.extend(garbled.into_iter().map(|setting| Problem {
+            setting,
+            origin: Some(Origin::Environment),
+            given: None,
+            expected: "is not valid UTF-8; expected a value that is".to_owned(),
+        }));
+        Err(problems)
     }
 
     /// Makes the home (readable by its owner only) and the directories in it.
     pub fn prepare_home(&self) -> Result<(), HomeError> {
         home::prepare(&self.home, &self.worktree_base)
+    }
+
+    /// Whether [`prepare_home`](Self::prepare_home) would succeed; changes nothing.
+    pub fn look_at_home(&self) -> Result<HomeState, HomeError> {
+        home::look(&self.home, &self.worktree_base)
     }
 
     /// How browsers and GitHub reach the service that listens on `bound`, without a trailing slash.

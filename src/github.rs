@@ -10,6 +10,7 @@ mod error;
 mod graphql;
 pub mod payload;
 mod pulls;
+mod registration;
 mod rest;
 pub mod signature;
 
@@ -19,4 +20,5 @@ pub use comments::CommentInfo;
 pub use error::GithubError;
 pub use graphql::LinkedThread;
 pub use pulls::{NewPullRequest, PullRequest};
+pub use registration::{Installed, Registration};
 pub use rest::{IssueInfo, RepositoryInfo};

@@ -57,7 +57,28 @@ pub struct Store {
     db: Arc<Db>,
 }
 
+/// How a database's tables stand to this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schema {
+    /// There is no database, or none of Treewarden's tables in it.
+    Missing,
+    Older {
+        found: i64,
+        known: i64,
+    },
+    Current,
+    Newer {
+        found: i64,
+        known: i64,
+    },
+}
+
 impl Store {
+    /// What stands in the database this URL names; changes nothing, not even makes its file.
+    pub async fn schema(url: &str) -> Result<Schema, StoreError> {
+        db::schema(url).await
+    }
+
     /// Opens `sqlite://<path>` or `postgres://…`. Changes no table: see [`Store::migrate`].
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         Ok(Self { db: Arc::new(Db::open(url).await?) })

@@ -3,10 +3,18 @@
 use super::source::{Found, Origin, Sources};
 use super::table::{CONTAINER, HOME};
 use super::{Problem, parse, read};
-use std::{fs, io, os::unix::fs::DirBuilderExt, os::unix::fs::PermissionsExt, path::Path, path::PathBuf};
+use rustix::fs::{Access, access};
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
 
 /// Where everything lies in a container, whatever the environment says: volumes are mounted there.
 const CONTAINER_HOME: &str = "/.treewarden";
+
+/// By one of these a directory is known as a home, and not as something of another purpose.
+const OWN_ENTRIES: [&str; 4] = ["treewarden.toml", "treewarden.db", "repos", "runs"];
 
 /// Why the home cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +26,14 @@ pub enum HomeError {
         path.display(), path.display()
     )]
     Open { path: PathBuf, mode: u32 },
+    #[error(
+        "{} is open to others (mode {mode:o}) and {why}, so it was left as it is. Choose a directory of Treewarden's own with \
+         --home or TREEWARDEN_HOME",
+        path.display()
+    )]
+    NotOurs { path: PathBuf, mode: u32, why: &'static str },
+    #[error("{} cannot be written by this user: {error}", path.display())]
+    NotWritable { path: PathBuf, error: io::Error },
     #[error("{} is not a directory", path.display())]
     NotADirectory { path: PathBuf },
 }
@@ -71,7 +87,44 @@ fn make(path: &Path) -> Result<(), HomeError> {
     made.map_err(|error| HomeError::NotMade { path: path.to_owned(), error })
 }
 
-fn close(home: &Path) -> Result<(), HomeError> {
+/// What [`prepare`] would find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HomeState {
+    Ready,
+    /// It is not there yet and can be made, or is empty and can be closed to others.
+    ToBeMade,
+}
+
+/// Looks whether [`prepare`] would succeed; changes nothing.
+pub(super) fn look(home: &Path, worktree_base: &Path) -> Result<HomeState, HomeError> {
+    look_at_place(worktree_base)?;
+    if !look_at_place(home)? {
+        return Ok(HomeState::ToBeMade);
+    }
+    match openness(home)? {
+        Openness::Closed => Ok(HomeState::Ready),
+        Openness::Empty => Ok(HomeState::ToBeMade),
+    }
+}
+
+/// Whether a directory is there; where it is not, whether the nearest one above lets this user make it.
+fn look_at_place(path: &Path) -> Result<bool, HomeError> {
+    let there = path.ancestors().find(|place| place.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
+    if !there.is_dir() {
+        return Err(HomeError::NotADirectory { path: there.to_owned() });
+    }
+    let writable = access(there, Access::WRITE_OK | Access::EXEC_OK);
+    writable.map_err(|error| HomeError::NotWritable { path: there.to_owned(), error: error.into() })?;
+    Ok(there == path)
+}
+
+enum Openness {
+    Closed,
+    /// Others may look into it, but there is nothing to see, and it is ours to close.
+    Empty,
+}
+
+fn openness(home: &Path) -> Result<Openness, HomeError> {
     let failed = |error| HomeError::NotMade { path: home.to_owned(), error };
     let metadata = fs::metadata(home).map_err(failed)?;
     if !metadata.is_dir() {
@@ -79,10 +132,28 @@ fn close(home: &Path) -> Result<(), HomeError> {
     }
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o077 == 0 {
-        return Ok(());
+        return Ok(Openness::Closed);
     }
-    if fs::read_dir(home).map_err(failed)?.next().is_some() {
-        return Err(HomeError::Open { path: home.to_owned(), mode });
+    let not_ours = |why| HomeError::NotOurs { path: home.to_owned(), mode, why };
+    if mode & 0o1000 != 0 {
+        return Err(not_ours("shared by everybody on this machine"));
     }
-    fs::set_permissions(home, fs::Permissions::from_mode(0o700)).map_err(failed)
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(not_ours("belongs to another user"));
+    }
+    if fs::read_dir(home).map_err(failed)?.next().is_none() {
+        return Ok(Openness::Empty);
+    }
+    match OWN_ENTRIES.iter().any(|name| home.join(name).exists()) {
+        true => Err(HomeError::Open { path: home.to_owned(), mode }),
+        false => Err(not_ours("holds other things")),
+    }
+}
+
+fn close(home: &Path) -> Result<(), HomeError> {
+    match openness(home)? {
+        Openness::Closed => Ok(()),
+        Openness::Empty => fs::set_permissions(home, fs::Permissions::from_mode(0o700))
+            .map_err(|error| HomeError::NotMade { path: home.to_owned(), error }),
+    }
 }

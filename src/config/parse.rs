@@ -53,7 +53,7 @@ pub(super) fn listen(text: &str) -> Result<Listen, Expected> {
 
 /// An `https://` URL without user, query or fragment; `http://` on loopback only. The trailing slash is taken off.
 pub(super) fn github_url(text: &str) -> Result<String, Expected> {
-    let url = web_url(text)?;
+    let url = web_url(text).map_err(|_| "expected a URL like https://github.example.org".to_owned())?;
     let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
     let local = parsed.host_str().is_some_and(|host| is_loopback(host.trim_matches(['[', ']'])));
     if parsed.scheme() == "https" || local {

@@ -114,6 +114,7 @@ impl Reader<'_> {
         Some(AppCredentials {
             app_id: app_id?,
             private_key: private_key?.into(),
+            private_key_file: self.path(&GITHUB_APP_PRIVATE_KEY_FILE),
             webhook_secret: webhook_secret?.into(),
             oauth: client_id
                 .zip(client_secret)
@@ -139,9 +140,11 @@ impl Reader<'_> {
     fn agent(&mut self) -> Option<AgentConfig> {
         let names = self.optional(&AGENT_ENV, parse::variable_names).unwrap_or_default();
         let argv = self.optional(&AGENT_COMMAND, parse::command_line)?;
+        let value = |name: &String| variable(self.sources.env, name);
+        let unset = names.iter().filter(|name| value(name).is_none()).cloned().collect();
         let all = ["PATH", "LANG", "TERM"].map(str::to_owned).into_iter().chain(names);
-        let env = all.filter_map(|name| variable(self.sources.env, &name).map(|value| (name, value.into())));
-        Some(AgentConfig { argv, env: env.collect() })
+        let env = all.filter_map(|name| value(&name).map(|value| (name, value.into()))).collect();
+        Some(AgentConfig { argv, env, unset })
     }
 
     fn duration(&mut self, setting: &'static Setting, unit: u64, most: u32) -> Duration {

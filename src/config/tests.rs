@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::HashMap;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::{ffi::OsStringExt, fs::PermissionsExt};
 
 const KEY: &str = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----\n";
 
@@ -126,6 +126,39 @@ fn an_app_is_connected_whole_or_not_at_all() {
 }
 
 #[test]
+fn what_is_not_utf_8_is_a_problem_and_never_another_value() {
+    let load = |given: &[(&str, &[u8])]| {
+        let env = |name: &str| {
+            let found = given.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from_vec(value.to_vec())).or((name == "HOME").then(|| "/home/ann".into()))
+        };
+        Config::load_raw(&Flags::default(), env, |_| Err(io::ErrorKind::NotFound.into()))
+    };
+    assert!(load(&[("TREEWARDEN_LOG", b"debug")]).is_ok());
+    let app: [(&str, &[u8]); 3] = [
+        ("GITHUB_APP_ID", b"7"),
+        ("GITHUB_APP_PRIVATE_KEY", KEY.as_bytes()),
+        ("GITHUB_WEBHOOK_SECRET", b"\xff\xfe\xfd\xfc"),
+    ];
+    let problems = load(&app).unwrap_err().to_string();
+    insta::assert_snapshot!(problems, @r"
+    One setting is wrong; nothing was started:
+      - GITHUB_WEBHOOK_SECRET (from the environment): is not valid UTF-8; expected a value that is
+    ");
+    let agent: [(&str, &[u8]); 4] = [
+        ("TREEWARDEN_AGENT_COMMAND", b"claude"),
+        ("TREEWARDEN_AGENT_ENV", b"MODEL_KEY"),
+        ("MODEL_KEY", b"k\xff"),
+        ("TREEWARDEN_LISTEN", b"\xff"),
+    ];
+    let problems = load(&agent).unwrap_err();
+    assert_eq!(
+        problems.0.iter().map(|problem| &problem.setting).collect::<Vec<_>>(),
+        ["MODEL_KEY", "TREEWARDEN_LISTEN"]
+    );
+}
+
+#[test]
 fn the_agent_gets_a_few_variables_of_the_service() {
     let env = [
         ("TREEWARDEN_AGENT_COMMAND", "claude -p --tools 'Bash, Edit'"),
@@ -139,6 +172,7 @@ fn the_agent_gets_a_few_variables_of_the_service() {
     assert_eq!(agent.argv, ["claude", "-p", "--tools", "Bash, Edit"]);
     let names: Vec<&str> = agent.env.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["PATH", "MODEL_KEY"]);
+    assert_eq!(agent.unset, ["NOT_SET"]);
     let secrets: Vec<&str> = config.secrets().iter().map(|secret| secret.expose_secret()).collect();
     assert_eq!(secrets, ["postgres://tw:pw@db/tw", "abcdefgh12345678"]);
     let shown = format!("{config:?}");
@@ -170,6 +204,47 @@ fn the_home_is_closed_to_others_or_refused() {
     std::fs::create_dir(&empty).unwrap();
     home::prepare(&empty, &base).unwrap();
     assert_eq!(mode(&empty), 0o700);
+}
+
+#[test]
+fn looking_at_the_home_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let home = dir.path().join("a/home");
+    let look = || home::look(&home, &home.join("worktrees"));
+    assert_eq!(look().unwrap(), HomeState::ToBeMade);
+    assert!(!dir.path().join("a").exists());
+    home::prepare(&home, &home.join("worktrees")).unwrap();
+    assert_eq!(look().unwrap(), HomeState::Ready);
+    set(&home, 0o755);
+    assert!(look().unwrap_err().to_string().contains("chmod 700"));
+    assert_eq!(mode(&home), 0o755);
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    set(&empty, 0o755);
+    assert_eq!(home::look(&empty, &empty).unwrap(), HomeState::ToBeMade);
+    assert_eq!(mode(&empty), 0o755);
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    assert!(matches!(home::look(&dir.path().join("file/home"), &home), Err(HomeError::NotADirectory { .. })));
+}
+
+#[test]
+fn a_directory_of_another_purpose_is_never_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let refusal = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let refusal = home::prepare(path, &dir.path().join("trees")).unwrap_err().to_string();
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o7777, mode);
+        assert!(refusal.contains("directory of Treewarden's own") && !refusal.contains("chmod"), "{refusal}");
+        refusal
+    };
+    let shared = dir.path().join("tmp");
+    std::fs::create_dir(&shared).unwrap();
+    assert!(refusal(&shared, 0o1777).contains("shared by everybody"));
+    let other = dir.path().join("srv");
+    std::fs::create_dir_all(other.join("www")).unwrap();
+    assert!(refusal(&other, 0o755).contains("holds other things"));
 }
 
 #[test]

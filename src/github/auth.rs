@@ -200,3 +200,21 @@ impl Github {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::registration::NEEDED;
+    use super::*;
+
+    #[test]
+    fn tokens_never_ask_for_what_the_app_does_not_need() {
+        let scopes = [Scope::Metadata, Scope::Read, Scope::Talk, Scope::Fetch, Scope::Push].map(Scope::permissions);
+        for (area, level) in scopes.iter().flat_map(|scope| scope.as_object().unwrap()) {
+            let most = NEEDED.iter().find(|(needed, _)| needed == area).unwrap_or_else(|| panic!("{area}")).1;
+            assert!(most == "write" || level == most, "{area}: {level}");
+        }
+        for (area, level) in NEEDED {
+            assert!(scopes.iter().any(|scope| scope[area] == level), "nothing uses {area}: {level}");
+        }
+    }
+}

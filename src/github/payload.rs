@@ -29,19 +29,13 @@ pub fn conversation_key(body: &[u8]) -> Result<Option<String>, BadPayload> {
     })
 }
 
-/// Whether the event is one we act on; others are stored as ignored.
+/// The events the App subscribes to; the same as in `app-manifest.yml`.
+pub const ASKED_FOR: [&str; 6] =
+    ["issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "repository"];
+
+/// Whether the event is one we act on; others are stored as ignored. Those about installations come without asking.
 pub fn is_known(event: &str) -> bool {
-    matches!(
-        event,
-        "issues"
-            | "issue_comment"
-            | "pull_request"
-            | "pull_request_review"
-            | "pull_request_review_comment"
-            | "installation"
-            | "installation_repositories"
-            | "repository"
-    )
+    ASKED_FOR.contains(&event) || matches!(event, "installation" | "installation_repositories")
 }
 
 /// Understands one delivery. What lacks a field it needs becomes [`Event::Nothing`] with the reason.

@@ -5,9 +5,7 @@
 pub enum StoreError {
     #[error("DATABASE_URL is not usable: {0}. Expected sqlite://<path> or postgres://<user>@<host>/<database>")]
     Url(String),
-    #[error(
-        "the database cannot be reached ({0}). Nothing that was stored is lost; the step is repeated when it is back"
-    )]
+    #[error("the database cannot be reached ({0}). Nothing that was stored is lost")]
     Unavailable(String),
     #[error("the database is busy and did not get to this in time. Nothing is lost; the step can be repeated")]
     Busy,

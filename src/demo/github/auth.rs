@@ -38,6 +38,18 @@ impl Level {
 
 pub(super) type Permissions = BTreeMap<String, Level>;
 
+/// Everything the stand-in can tell an App that asked for it.
+const EVENTS: [&str; 8] = [
+    "check_run",
+    "issue_comment",
+    "issues",
+    "pull_request",
+    "pull_request_review",
+    "pull_request_review_comment",
+    "push",
+    "repository",
+];
+
 /// The App as it is registered.
 pub(super) struct AppIdentity {
     pub id: i64,
@@ -47,13 +59,15 @@ pub(super) struct AppIdentity {
     pub client_id: String,
     pub client_secret: String,
     pub permissions: Permissions,
+    /// What it subscribed to.
+    pub events: BTreeSet<String>,
     pub private_key_pem: String,
     /// PKCS #1, as `jsonwebtoken` wants it.
     public_key: Vec<u8>,
 }
 
 impl AppIdentity {
-    /// An App with a new RSA key of 2048 bits and the permissions Treewarden asks for.
+    /// An App with a new RSA key of 2048 bits that may do all the stand-in knows.
     pub fn generate(id: i64, bot: i64, slug: &str) -> Result<Self, Refusal> {
         let unspecified = |_| Refusal::Git("no RSA key could be made".to_owned());
         let pair = KeyPair::generate(KeySize::Rsa2048).map_err(unspecified)?;
@@ -74,9 +88,15 @@ impl AppIdentity {
             client_id: format!("Iv23{}", &random_text()[..16]),
             client_secret: random_text(),
             permissions: wanted.map(|(area, level)| (area.to_owned(), level)).into(),
+            events: EVENTS.map(str::to_owned).into(),
             private_key_pem: pem(private.as_ref()),
             public_key: pair.public_key().as_ref().to_vec(),
         })
+    }
+
+    /// Whether an event is delivered: those about installations and `ping` come without asking.
+    pub fn hears(&self, event: &str) -> bool {
+        self.events.contains(event) || !EVENTS.contains(&event)
     }
 
     /// Checks a JSON web token as GitHub does: RS256, our key, `iss`, not from the future, at most ten minutes.

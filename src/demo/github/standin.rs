@@ -11,7 +11,7 @@ pub use threads::OpenPull;
 
 use super::{
     Hub,
-    auth::AppIdentity,
+    auth::{AppIdentity, Level},
     faults::Faults,
     git::Git,
     http::{self, RequestRecord},
@@ -147,6 +147,14 @@ impl Standin {
     pub fn bot_login(&self) -> String {
         let world = self.hub.world();
         world.login(world.app.bot).to_owned()
+    }
+
+    /// Registers the App anew, with these permissions (like `("issues", "write")`) and events only.
+    pub fn register(&self, permissions: &[(&str, &str)], events: &[&str]) {
+        let mut world = self.hub.world();
+        let known = permissions.iter().filter_map(|(area, level)| Some(((*area).to_owned(), Level::parse(level)?)));
+        world.app.permissions = known.collect();
+        world.app.events = events.iter().map(|event| (*event).to_owned()).collect();
     }
 
     /// The App's private key, PKCS #8.

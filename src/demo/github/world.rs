@@ -158,7 +158,7 @@ impl World {
         self.dispatch(event, action, Some(installation), Some(repository), body);
     }
 
-    /// Hands a finished body to the post office; `action` becomes its first field.
+    /// Hands a finished body to the post office, unless the App did not ask for such events; `action` becomes its first field.
     pub fn dispatch(
         &mut self,
         event: &str,
@@ -167,6 +167,9 @@ impl World {
         repository: Option<i64>,
         mut body: Value,
     ) {
+        if !self.app.hears(event) {
+            return;
+        }
         if let Some(action) = action {
             body["action"] = json!(action);
         }

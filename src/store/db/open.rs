@@ -1,9 +1,9 @@
 //! From a URL to an open database, and from any known schema to the newest.
 
-use super::super::StoreError;
+use super::super::{Schema, StoreError};
 use super::{Db, failure::explain};
 use sqlx::{
-    Connection, PgConnection,
+    Connection, PgConnection, SqliteConnection,
     migrate::{MigrateError, Migrator},
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
@@ -15,19 +15,18 @@ static POSTGRES: Migrator = sqlx::migrate!("migrations/postgres");
 
 /// How long a statement waits for a connection or a lock before it gives up with [`StoreError::Busy`].
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The migrations that were carried out.
+const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
 const SQLITE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 8;
 
 impl Db {
     /// Opens what the URL names. A file is created (readable by its owner only), its directory is not.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
-        if let Some(path) = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")) {
-            return open_sqlite(Path::new(path)).await;
+        match sqlite_path(url) {
+            Some(path) => open_sqlite(path).await,
+            None => open_postgres(url).await,
         }
-        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            return open_postgres(url).await;
-        }
-        Err(StoreError::Url("it names no engine this program knows".to_owned()))
     }
 
     /// Runs the migrations that are missing, up to `last` when given. Two processes at once do it one after the other.
@@ -50,6 +49,52 @@ impl Db {
     }
 }
 
+/// What stands in the database, read without changing it: no file and no table is made.
+pub(in crate::store) async fn schema(url: &str) -> Result<Schema, StoreError> {
+    let known = versions();
+    let applied = match sqlite_path(url) {
+        Some(path) => applied_sqlite(path).await?,
+        None => applied_postgres(url).await?,
+    };
+    let newest = known.last().copied().unwrap_or_default();
+    Ok(match applied.iter().max() {
+        None => Schema::Missing,
+        Some(&found) if found > newest => Schema::Newer { found, known: newest },
+        Some(_) if known.iter().all(|version| applied.contains(version)) => Schema::Current,
+        Some(&found) => Schema::Older { found, known: newest },
+    })
+}
+
+async fn applied_sqlite(path: &Path) -> Result<Vec<i64>, StoreError> {
+    check_path(path)?;
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    // Nobody has it open when there is no log beside it; a reader that may assume so leaves no side files behind.
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(!Path::new(&log).exists());
+    let mut connection = SqliteConnection::connect_with(&options.busy_timeout(PATIENCE)).await.map_err(explain)?;
+    let there = sqlx::query_scalar("SELECT count(*) > 0 FROM sqlite_master WHERE name = '_sqlx_migrations'");
+    let applied = match there.fetch_one(&mut connection).await.map_err(explain)? {
+        true => sqlx::query_scalar(APPLIED).fetch_all(&mut connection).await.map_err(explain)?,
+        false => Vec::new(),
+    };
+    connection.close().await.map_err(explain)?;
+    Ok(applied)
+}
+
+async fn applied_postgres(url: &str) -> Result<Vec<i64>, StoreError> {
+    let mut connection = PgConnection::connect_with(&postgres_options(url)?).await.map_err(explain)?;
+    let there = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL");
+    let applied = match there.fetch_one(&mut connection).await.map_err(explain)? {
+        true => sqlx::query_scalar(APPLIED).fetch_all(&mut connection).await.map_err(explain)?,
+        false => Vec::new(),
+    };
+    connection.close().await.map_err(explain)?;
+    Ok(applied)
+}
+
 /// The versions this program knows, oldest first.
 pub(in crate::store) fn versions() -> Vec<i64> {
     SQLITE.iter().map(|migration| migration.version).collect()
@@ -64,10 +109,26 @@ fn explain_migration(error: MigrateError) -> StoreError {
     }
 }
 
-async fn open_sqlite(path: &Path) -> Result<Db, StoreError> {
-    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
-        return Err(StoreError::Url("a database that is kept needs a path".to_owned()));
+fn sqlite_path(url: &str) -> Option<&Path> {
+    url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).map(Path::new)
+}
+
+fn check_path(path: &Path) -> Result<(), StoreError> {
+    match path.as_os_str().is_empty() || path == Path::new(":memory:") {
+        true => Err(StoreError::Url("a database that is kept needs a path".to_owned())),
+        false => Ok(()),
     }
+}
+
+fn postgres_options(url: &str) -> Result<PgConnectOptions, StoreError> {
+    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+        return Err(StoreError::Url("it names no engine this program knows".to_owned()));
+    }
+    PgConnectOptions::from_str(url).map_err(|error| StoreError::Url(error.to_string()))
+}
+
+async fn open_sqlite(path: &Path) -> Result<Db, StoreError> {
+    check_path(path)?;
     make_private_file(path).map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
     let options = SqliteConnectOptions::new().filename(path).busy_timeout(PATIENCE).foreign_keys(true);
     // The write-ahead log is this database's mode from here on; readers take it as they find it.
@@ -92,7 +153,7 @@ async fn open_sqlite(path: &Path) -> Result<Db, StoreError> {
 }
 
 async fn open_postgres(url: &str) -> Result<Db, StoreError> {
-    let options = PgConnectOptions::from_str(url).map_err(|error| StoreError::Url(error.to_string()))?;
+    let options = postgres_options(url)?;
     // The pool would try for as long as it is patient, and then not say why.
     let first = PgConnection::connect_with(&options).await.map_err(explain)?;
     first.close().await.map_err(explain)?;

@@ -6,8 +6,13 @@ use sqlx::{
     Connection, Executor, PgConnection, Row, SqliteConnection,
     sqlite::{SqliteConnectOptions, SqlitePoolOptions},
 };
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
-use treewarden::store::{Store, StoreError, statements};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+use treewarden::store::{Schema, Store, StoreError, statements};
 
 /// Runs a text on the database behind a URL, past the store.
 pub(super) async fn raw(url: &str, text: &'static str) {
@@ -95,6 +100,7 @@ async fn a_newer_schema_is_refused() {
         raw(&url, if url.starts_with("sqlite") { sqlite } else { text }).await;
         let known = *Store::schema_versions().last().unwrap();
         assert_eq!(store.migrate().await, Err(StoreError::NewerSchema { found: 9000, known }));
+        assert_eq!(Store::schema(&url).await.unwrap(), Schema::Newer { found: 9000, known });
         store.close().await;
     })
     .await;
@@ -233,4 +239,27 @@ async fn a_url_that_leads_nowhere_says_so() {
     assert!(error.is_transient() && error.to_string().contains("/no/such/directory"), "{error}");
     let error = Store::open("postgres://someone:hunter2@127.0.0.1:1/none").await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable(_)) && !error.to_string().contains("hunter2"), "{error}");
+}
+
+#[tokio::test]
+async fn the_schema_is_told_without_touching_the_database() {
+    on_each_url(async |url| {
+        let newest = *Store::schema_versions().last().unwrap();
+        let file = url.strip_prefix("sqlite://").map(PathBuf::from);
+        let beside = || file.as_ref().map(|file| fs::read_dir(file.parent().unwrap()).unwrap().count());
+        assert_eq!(Store::schema(&url).await.unwrap(), Schema::Missing);
+        assert_eq!(beside().unwrap_or_default(), 0);
+
+        let store = Store::open(&url).await.unwrap();
+        assert_eq!(Store::schema(&url).await.unwrap(), Schema::Missing);
+        store.migrate_to(1).await.unwrap();
+        assert_eq!(Store::schema(&url).await.unwrap(), Schema::Older { found: 1, known: newest });
+        store.migrate().await.unwrap();
+        assert_eq!(Store::schema(&url).await.unwrap(), Schema::Current);
+        store.close().await;
+        let before = beside();
+        assert_eq!(Store::schema(&url).await.unwrap(), Schema::Current);
+        assert_eq!(beside(), before);
+    })
+    .await;
 }

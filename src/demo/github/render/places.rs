@@ -9,18 +9,6 @@ use crate::demo::github::{
 use crate::model::Permission;
 use serde_json::{Value, json};
 
-/// Events the App is subscribed to, as `app-manifest.yml` asks for.
-const EVENTS: [&str; 8] = [
-    "check_run",
-    "issue_comment",
-    "issues",
-    "pull_request",
-    "pull_request_review",
-    "pull_request_review_comment",
-    "push",
-    "repository",
-];
-
 impl World {
     pub fn account_json(&self, id: i64) -> Value {
         let Some(account) = self.accounts.get(&id) else { return Value::Null };
@@ -67,7 +55,7 @@ impl World {
             "created_at": "2026-01-01T00:00:00Z",
             "updated_at": "2026-01-01T00:00:00Z",
             "permissions": permissions_json(&self.app.permissions),
-            "events": EVENTS,
+            "events": self.app.events,
         })
     }
 
@@ -88,7 +76,7 @@ impl World {
             "target_id": installation.account,
             "target_type": account.map_or("User", |account| account.kind.as_str()),
             "permissions": permissions_json(&self.app.permissions),
-            "events": EVENTS,
+            "events": self.app.events,
             "created_at": iso(installation.created_at),
             "updated_at": iso(installation.created_at),
             "single_file_name": null,

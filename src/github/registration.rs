@@ -1,0 +1,115 @@
+//! How the App is registered and installed, beside what it needs: GitHub answers as if nothing were there where a
+//! permission is missing, and is silent about events nobody asked for.
+
+use super::client::Github;
+use super::error::GithubError;
+use super::payload::ASKED_FOR;
+use reqwest::Method;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// What the tokens of `auth::Scope` ask for, taken together; the same as in `app-manifest.yml`.
+pub(super) const NEEDED: [(&str, &str); 4] =
+    [("contents", "write"), ("issues", "write"), ("metadata", "read"), ("pull_requests", "write")];
+
+/// The App as it is registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    pub slug: String,
+    /// As people set them, like `issues: write`.
+    pub missing_permissions: Vec<String>,
+    pub missing_events: Vec<String>,
+    /// At most 100 of them.
+    pub installations: Vec<Installed>,
+}
+
+/// One installation of the App.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// The user or organization; empty when it is gone.
+    pub account: String,
+    pub suspended: bool,
+    /// What its owner has not granted (yet), also because the App asked for it later.
+    pub missing_permissions: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct AppAnswer {
+    slug: String,
+    #[serde(default)]
+    permissions: BTreeMap<String, String>,
+    #[serde(default)]
+    events: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct InstallationAnswer {
+    account: Option<AccountAnswer>,
+    suspended_at: Option<String>,
+    #[serde(default)]
+    permissions: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct AccountAnswer {
+    /// An enterprise has none.
+    login: Option<String>,
+}
+
+impl Github {
+    /// Source: "Get the authenticated app" and "List installations" of the REST reference.
+    pub async fn registration(&self) -> Result<Registration, GithubError> {
+        let app: AppAnswer = self.as_app(Method::GET, "/app", None).await?.json()?;
+        let known = self.as_app(Method::GET, "/app/installations?per_page=100", None).await?;
+        let known: Vec<InstallationAnswer> = known.json()?;
+        let installations = known.into_iter().map(|found| Installed {
+            account: found.account.and_then(|account| account.login).unwrap_or_default(),
+            suspended: found.suspended_at.is_some(),
+            missing_permissions: missing_permissions(&found.permissions),
+        });
+        let unheard = ASKED_FOR.iter().filter(|event| !app.events.iter().any(|heard| heard == *event));
+        Ok(Registration {
+            slug: app.slug,
+            missing_permissions: missing_permissions(&app.permissions),
+            missing_events: unheard.map(|event| (*event).to_owned()).collect(),
+            installations: installations.collect(),
+        })
+    }
+}
+
+fn missing_permissions(granted: &BTreeMap<String, String>) -> Vec<String> {
+    let enough = |area: &str, level: &str| match granted.get(area).map(String::as_str) {
+        Some("write" | "admin") => true,
+        Some(other) => other == level,
+        None => false,
+    };
+    let missing = NEEDED.iter().filter(|(area, level)| !enough(area, level));
+    missing.map(|(area, level)| format!("{area}: {level}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_needed_is_enough() {
+        let granted = |given: &[(&str, &str)]| {
+            given.iter().map(|(area, level)| ((*area).to_owned(), (*level).to_owned())).collect::<BTreeMap<_, _>>()
+        };
+        let most = [("contents", "write"), ("issues", "admin"), ("metadata", "write"), ("pull_requests", "write")];
+        assert_eq!(missing_permissions(&granted(&most)), Vec::<String>::new());
+        assert_eq!(
+            missing_permissions(&granted(&[("contents", "read"), ("issues", "write"), ("metadata", "read")])),
+            ["contents: write", "pull_requests: write"]
+        );
+    }
+
+    #[test]
+    fn the_manifest_asks_for_what_is_needed_and_no_more() {
+        let manifest = include_str!("../../app-manifest.yml");
+        let inside = manifest.split("default_permissions:").nth(1).unwrap().split("default_events:").next().unwrap();
+        let asked = inside.lines().filter_map(|line| line.split('#').next().unwrap().trim().split_once(':'));
+        let asked: BTreeMap<&str, &str> = asked.map(|(area, level)| (area, level.trim())).collect();
+        assert_eq!(asked, BTreeMap::from(NEEDED));
+    }
+}
