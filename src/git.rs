@@ -44,7 +44,7 @@ use std::{
 };
 
 /// The oldest git whose `merge-tree --write-tree` and `worktree add --lock --reason` do what is relied on.
-const OLDEST: (u32, u32) = (2, 39);
+pub const OLDEST: (u32, u32) = (2, 39);
 
 /// How git is run.
 #[derive(Clone, Debug)]

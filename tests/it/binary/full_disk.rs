@@ -11,7 +11,7 @@ use std::{
 };
 use treewarden::{model::*, store::Store};
 
-const SMALL: &str = "mount -t tmpfs -o size=24m tmpfs \"$0\" && exec \"$@\"";
+const SMALL: &str = "mount -t tmpfs -o size=24m,mode=700 tmpfs \"$0\" && exec \"$@\"";
 
 /// `unshare` with a namespace this user may make.
 fn unshare() -> Vec<&'static str> {
