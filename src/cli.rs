@@ -24,7 +24,7 @@ pub enum Command {
     Serve(Listening),
     /// Play the whole story against a stand-in for GitHub on this machine
     Demo(Demo),
-    /// Say what is right and, for what is not, the command that mends it
+    /// Say what is right and, for what is not, what mends it; changes nothing
     Doctor {
         /// Print JSON
         #[arg(long)]

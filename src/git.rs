@@ -48,7 +48,7 @@ use std::{
 };
 
 /// The oldest git whose `merge-tree --write-tree` and `worktree add --lock --reason` do what is relied on.
-const OLDEST: (u32, u32) = (2, 39);
+pub const OLDEST: (u32, u32) = (2, 39);
 
 /// Longest of git's own one-line files.
 const SMALL: u64 = 4096;

@@ -1,6 +1,6 @@
 //! Parses the command line and hands over to `app`.
 
-use std::process::ExitCode;
+use std::{fmt::Arguments, io::Write, process::ExitCode};
 use treewarden::{app::commands, cli::Cli};
 
 fn main() -> ExitCode {
@@ -11,15 +11,20 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("The process could not start its threads: {error}");
+            complain(format_args!("The process could not start its threads: {error}"));
             return ExitCode::FAILURE;
         }
     };
     match runtime.block_on(commands::run(cli)) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("{error:#}");
+            complain(format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// On standard error, as far as anybody reads it.
+fn complain(line: Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

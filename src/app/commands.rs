@@ -9,7 +9,11 @@ use crate::store::Store;
 use crate::telemetry::{self, Redactor};
 use anyhow::{Context, anyhow, bail};
 use secrecy::ExposeSecret;
-use std::{io::IsTerminal, process::ExitCode};
+use std::{
+    fmt::Display,
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Carries a command out.
@@ -30,7 +34,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let migrated = store.migrate().await;
             store.close().await;
             migrated?;
-            println!("The database has this version's schema.");
+            say("The database has this version's schema.");
             Ok(ExitCode::SUCCESS)
         }
         Command::Cleanup { dry_run } => clean_up(&config, dry_run).await,
@@ -39,20 +43,33 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Prints a line. When nobody reads any more, that is no failure of what the line is about: `| head` took what it wanted.
+pub(super) fn say(line: impl Display) {
+    is_heard(line);
+}
+
+/// Prints a line; false when nobody reads any more.
+pub(super) fn is_heard(line: impl Display) -> bool {
+    writeln!(io::stdout().lock(), "{line}").is_ok()
+}
+
 async fn open_store(config: &Config) -> anyhow::Result<Store> {
     config.prepare_home()?;
     Ok(Store::open(config.database_url.expose_secret()).await?)
 }
 
 async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
+    for name in config.agent.iter().flat_map(|agent| &agent.unset) {
+        tracing::warn!(variable = %name, "TREEWARDEN_AGENT_ENV names a variable that is not set; the agent goes without it");
+    }
     let service = Service::start(config).await?;
-    println!("Treewarden listens on http://{}", service.address);
-    println!("GitHub delivers to {}/webhooks/github", service.public_url);
-    println!("Panel, one-time link (this machine only, good for an hour): {}", service.login_link());
+    say(format_args!("Treewarden listens on http://{}", service.address));
+    say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url));
+    say(format_args!("Panel, one-time link (this machine only, good for an hour): {}", service.login_link()));
     wait_for_signal().await?;
     let all = service.stop().await;
     if !all {
-        println!("Some runs had not ended; the next start takes care of them. Nothing is lost.");
+        say("Some runs had not ended; the next start takes care of them. Nothing is lost.");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -81,12 +98,12 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
     let verb = if dry_run { "would go" } else { "removed" };
     for line in &report.lines {
         match &line.result {
-            ReportResult::Removed(why) => println!("{verb}  {}: {why}", line.branch),
-            ReportResult::Kept(reasons) => println!("kept     {}: {}", line.branch, reasons.join("; ")),
-            ReportResult::Failed(why) => println!("failed   {}: {why}", line.branch),
+            ReportResult::Removed(why) => say(format_args!("{verb}  {}: {why}", line.branch)),
+            ReportResult::Kept(reasons) => say(format_args!("kept     {}: {}", line.branch, reasons.join("; "))),
+            ReportResult::Failed(why) => say(format_args!("failed   {}: {why}", line.branch)),
         }
     }
-    println!("{} worktrees looked at.", report.lines.len());
+    say(format_args!("{} worktrees looked at.", report.lines.len()));
     let failed = report.lines.iter().any(|line| matches!(line.result, ReportResult::Failed(_)));
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -102,32 +119,36 @@ async fn show_environments(store: &Store, command: &EnvCommand) -> anyhow::Resul
     store.migrate().await?;
     match command {
         EnvCommand::List => {
-            for environment in store.live_environments(None).await? {
+            let live = store.live_environments(None).await?;
+            if live.is_empty() {
+                say("No environment.");
+            }
+            for environment in live {
                 let codebase = store.load_codebase(environment.codebase).await?;
                 let name = codebase.map(|codebase| codebase.name.to_string()).unwrap_or_default();
-                println!(
+                say(format_args!(
                     "{}  {name}#{}  {}  {}  since {}",
                     environment.id, environment.work, environment.branch, environment.state, environment.created_at
-                );
+                ));
             }
         }
         EnvCommand::Show { name } => {
             let environment = find_environment(store, name).await?;
             let environment =
                 environment.ok_or_else(|| anyhow!("No environment is called {name}. `env list` shows all."))?;
-            println!("id        {}", environment.id);
-            println!("work      {}", environment.work);
-            println!("branch    {}", environment.branch);
-            println!("state     {}", environment.state);
-            println!("path      {}", environment.path.display());
-            println!("base      {}", environment.base.map(String::from).unwrap_or_default());
-            println!("active    {}", environment.last_activity_at);
+            say(format_args!("id        {}", environment.id));
+            say(format_args!("work      {}", environment.work));
+            say(format_args!("branch    {}", environment.branch));
+            say(format_args!("state     {}", environment.state));
+            say(format_args!("path      {}", environment.path.display()));
+            say(format_args!("base      {}", environment.base.map(String::from).unwrap_or_default()));
+            say(format_args!("active    {}", environment.last_activity_at));
             for why in &environment.metadata.kept_because {
-                println!("kept      {why}");
+                say(format_args!("kept      {why}"));
             }
             if let Some(receipt) = store.receipt_of(environment.id).await? {
-                println!("removed   {}: {}", receipt.created_at, receipt.details.proof);
-                println!("restore   {}", receipt.details.restore);
+                say(format_args!("removed   {}: {}", receipt.created_at, receipt.details.proof));
+                say(format_args!("restore   {}", receipt.details.restore));
             }
         }
     }

@@ -1,12 +1,21 @@
-//! `treewarden doctor`: one line for each thing that has to be right, and for what is not, the one command that mends it.
+//! `treewarden doctor`: one line for each thing that has to be right, and for what is not, a command or a sentence that
+//! helps. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
 
-use crate::config::{Config, Flags, Sandbox};
-use crate::git::{Git, GitSettings};
-use crate::github::{Github, GithubSettings};
-use crate::store::Store;
+use super::commands::say;
+use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Sandbox};
+use crate::git::{Git, GitSettings, OLDEST};
+use crate::github::{Github, GithubError, GithubSettings, Registration};
+use crate::store::{Schema, Store, StoreError};
+use rustix::fs::{Access, access};
 use secrecy::ExposeSecret;
 use serde::Serialize;
-use std::{path::Path, process::ExitCode};
+use std::{
+    fs,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+use uuid::Uuid;
 
 /// One line of the examination.
 #[derive(Serialize)]
@@ -15,7 +24,7 @@ struct Finding {
     fine: bool,
     /// What was seen.
     seen: String,
-    /// The command that mends it; empty when there is nothing to mend.
+    /// What helps: a command, or a sentence where no command does. Empty when there is nothing to mend.
     #[serde(skip_serializing_if = "String::is_empty")]
     mend: String,
 }
@@ -28,89 +37,155 @@ fn wrong(what: &'static str, seen: impl Into<String>, mend: impl Into<String>) -
     Finding { what, fine: false, seen: seen.into(), mend: mend.into() }
 }
 
-/// The oldest git that has everything used here (`merge-tree --write-tree`).
-const OLDEST_GIT: (u32, u32) = (2, 38);
-
 pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
-    let mut findings = Vec::new();
-    match Config::from_process(flags) {
+    let findings = match Config::from_process(flags) {
         Err(problems) => {
-            findings.extend(
-                problems
-                    .0
-                    .iter()
-                    .map(|problem| wrong("settings", problem.to_string(), format!("export {}=…", problem.setting))),
-            );
+            problems.0.iter().map(|problem| wrong("settings", problem.to_string(), problem.mend())).collect()
         }
-        Ok(config) => {
-            findings.push(fine("settings", "every value is understood"));
-            findings.push(home(&config));
-            findings.push(git(&config.home).await);
-            findings.push(database(&config).await);
-            findings.push(github(&config).await);
-            findings.push(agent(&config));
-            findings.push(sandbox(&config));
-        }
-    }
+        Ok(config) => everything(&config).await,
+    };
     let healthy = findings.iter().all(|finding| finding.fine);
     if json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        say(serde_json::to_string_pretty(&findings)?);
     } else {
         for finding in &findings {
             let sign = if finding.fine { "✔" } else { "✘" };
-            println!("{sign} {:<9} {}", finding.what, finding.seen);
+            say(format!("{sign} {:<9} {}", finding.what, finding.seen));
             if !finding.mend.is_empty() {
-                println!("            mend: {}", finding.mend);
+                say(format!("            mend: {}", finding.mend));
             }
         }
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+async fn everything(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![fine("settings", "every value is understood"), home(config), git().await];
+    findings.push(database(config).await);
+    findings.extend(key_file(config));
+    findings.extend(github(config).await);
+    findings.extend(agent(config));
+    findings.push(sandbox(config));
+    findings
+}
+
 fn home(config: &Config) -> Finding {
-    match config.prepare_home() {
-        Ok(()) => fine("home", format!("{} is ours alone", config.home.display())),
-        Err(error) => wrong("home", error.to_string(), format!("chmod 700 {}", config.home.display())),
+    const ANOTHER: &str = "Choose a directory of its own with --home or TREEWARDEN_HOME.";
+    let error = match config.look_at_home() {
+        Ok(HomeState::Ready) => return fine("home", format!("{} is ours alone", config.home.display())),
+        Ok(HomeState::ToBeMade) => {
+            return fine("home", format!("{} is made ready by the first start", config.home.display()));
+        }
+        Err(error) => error,
+    };
+    match &error {
+        HomeError::Open { path, mode } => {
+            let seen = format!("{} can be read by others (mode {mode:o}), and secrets lie in it", path.display());
+            wrong("home", seen, format!("chmod 700 {}", quoted(path)))
+        }
+        HomeError::NotOurs { path, mode, why } => {
+            wrong("home", format!("{} is open to others (mode {mode:o}) and {why}", path.display()), ANOTHER)
+        }
+        HomeError::NotADirectory { .. } => wrong("home", error.to_string(), ANOTHER),
+        HomeError::NotMade { .. } | HomeError::NotWritable { .. } => {
+            let mend = "Run this as the user of the service, give that user the directory, or choose another home.";
+            wrong("home", error.to_string(), mend)
+        }
     }
 }
 
-async fn git(home: &Path) -> Finding {
-    const INSTALL: &str = "apt-get install git (2.38 or newer)";
-    let version = match Git::new(GitSettings::new("git", home.join("git"))) {
+/// A directory that goes when it is dropped: git's door wants a place for its helpers, and the home is only looked at.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn git() -> Finding {
+    let (major, minor) = OLDEST;
+    let scratch = Scratch(std::env::temp_dir().join(format!("treewarden-doctor-{}", Uuid::new_v4().simple())));
+    if let Err(error) = fs::DirBuilder::new().mode(0o700).create(&scratch.0) {
+        let seen = format!("{} cannot be made to try git in: {error}", scratch.0.display());
+        return wrong("git", seen, "Set TMPDIR to a directory this user can write to.");
+    }
+    let version = match Git::new(GitSettings::new("git", scratch.0.join("git"))) {
         Ok(git) => git.version().await,
         Err(error) => Err(error),
     };
     match version {
-        Err(error) => wrong("git", error.to_string(), INSTALL),
-        Ok(version) => {
-            let mut numbers = version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse::<u32>().ok());
-            let found = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-            match found >= OLDEST_GIT {
-                true => fine("git", version),
-                false => wrong("git", format!("{version} is too old"), INSTALL),
-            }
+        Ok(version) => fine("git", version),
+        Err(error) => {
+            wrong("git", error.to_string(), format!("Install git {major}.{minor} or newer, where PATH finds it."))
         }
     }
 }
 
 async fn database(config: &Config) -> Finding {
-    let checked = async {
-        let store = Store::open(config.database_url.expose_secret()).await?;
-        store.migrate().await?;
-        store.ping().await
+    let url = config.database_url.expose_secret();
+    let file = url.strip_prefix("sqlite://").map(Path::new);
+    let error = match Store::schema(url).await {
+        Ok(Schema::Current) => return fine("database", "answers, and has this version's schema"),
+        Ok(Schema::Older { found, known }) => {
+            return fine("database", format!("answers; the next start brings its schema from {found} to {known}"));
+        }
+        Ok(Schema::Missing) => return file.map_or(fine("database", EMPTY), |file| missing_file(config, file)),
+        Ok(Schema::Newer { found, known }) => StoreError::NewerSchema { found, known },
+        Err(error) => error,
     };
-    match checked.await {
-        Ok(()) => fine("database", "answers, and has this version's schema"),
-        Err(error) => {
-            wrong("database", error.to_string(), "export DATABASE_URL=sqlite:///var/lib/treewarden/treewarden.db")
+    wrong("database", error.to_string(), mend_database(&error, file))
+}
+
+const EMPTY: &str = "answers, and is empty; the first start makes the tables";
+
+fn missing_file(config: &Config, file: &Path) -> Finding {
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    if directory.is_dir() || directory.starts_with(&config.home) {
+        return fine("database", format!("none yet; the first start makes {}", file.display()));
+    }
+    let seen = format!("{} is not there, so no database can be made in it", directory.display());
+    wrong("database", seen, format!("mkdir -p {}", quoted(directory)))
+}
+
+/// Never another database: an installation would start with an empty memory.
+fn mend_database(error: &StoreError, file: Option<&Path>) -> String {
+    match (error, file) {
+        (StoreError::NewerSchema { .. }, _) => {
+            "Start the newer Treewarden again, or restore a backup made before the upgrade.".to_owned()
+        }
+        (StoreError::Url(_), _) => "Correct DATABASE_URL.".to_owned(),
+        (StoreError::Unavailable(_), Some(file)) => {
+            format!("See that the user of the service may read and write {}.", file.display())
+        }
+        (StoreError::Unavailable(_), None) => {
+            "Start PostgreSQL, and see that host, user, password and database in DATABASE_URL are right.".to_owned()
+        }
+        (StoreError::Corrupt { .. }, Some(file)) => {
+            format!("See whether {} is Treewarden's database; if it is, restore it from a backup.", file.display())
+        }
+        (StoreError::DiskFull, _) => "Free some space on the disk of the database.".to_owned(),
+        (StoreError::Busy | StoreError::Full, _) => "Ask again in a moment.".to_owned(),
+        (StoreError::Corrupt { .. }, None) => "Restore the database from a backup.".to_owned(),
+        (StoreError::Migration(_) | StoreError::Conflict(_) | StoreError::Failed(_), _) => {
+            "See that the database in DATABASE_URL is Treewarden's own and its user may read all of it.".to_owned()
         }
     }
 }
 
-async fn github(config: &Config) -> Finding {
+fn key_file(config: &Config) -> Option<Finding> {
+    let path = config.github.app.as_ref()?.private_key_file.as_ref()?;
+    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    let seen = format!("{} can be read or changed by others (mode {mode:o})", path.display());
+    // A group may be how the service's user is given a key that belongs to root.
+    (mode & 0o027 != 0).then(|| wrong("key", seen, format!("chmod o-rwx,g-w {}", quoted(path))))
+}
+
+async fn github(config: &Config) -> Vec<Finding> {
     let Some(app) = &config.github.app else {
-        let mend = "export GITHUB_APP_ID=… GITHUB_APP_PRIVATE_KEY_FILE=… GITHUB_WEBHOOK_SECRET=…";
-        return wrong("github", "no App is configured", mend);
+        let mend = "Set GITHUB_APP_ID, GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET; the README says where they \
+                    come from.";
+        return vec![wrong("github", "no App is configured", mend)];
     };
     let settings = GithubSettings {
         app_id: app.app_id,
@@ -119,29 +194,124 @@ async fn github(config: &Config) -> Finding {
         web_url: config.github.web_url.clone(),
         timeout: None,
     };
-    let identity = match Github::new(&settings) {
-        Ok(github) => github.app().await,
+    let registration = match Github::new(&settings) {
+        Ok(github) => github.registration().await,
         Err(error) => Err(error),
     };
-    match identity {
-        Ok(identity) => fine("github", format!("this is the App @{}", identity.slug)),
-        Err(error) => wrong("github", error.to_string(), format!("curl -sS {}/zen", config.github.api_url)),
+    match registration {
+        Ok(registration) => registered(&registration, &config.github.web_url),
+        Err(error) => vec![wrong("github", error.to_string(), mend_github(&error, &config.github.api_url))],
     }
 }
 
-fn agent(config: &Config) -> Finding {
+fn mend_github(error: &GithubError, api_url: &str) -> String {
+    match error {
+        GithubError::Unauthorized => {
+            "See that GITHUB_APP_ID and the private key are of the same App, and that this machine's clock is right."
+                .to_owned()
+        }
+        GithubError::Unreachable(_) => {
+            format!("See that this machine reaches {api_url} (network, proxy, firewall, certificates).")
+        }
+        GithubError::RateLimited { retry_after } => format!("Ask again in {} s.", retry_after.as_secs()),
+        GithubError::Server { .. } => {
+            "Ask again later; https://www.githubstatus.com says how github.com is.".to_owned()
+        }
+        GithubError::Settings(_) => "Use the private key that GitHub gave for this App, unchanged.".to_owned(),
+        GithubError::NotFound(_) | GithubError::BadAnswer(_) | GithubError::OutcomeUnknown => {
+            format!("See that {api_url} is the API of the GitHub on which the App is.")
+        }
+        GithubError::Forbidden(_) | GithubError::Invalid(_) => {
+            "See on GitHub whether the App is there and not suspended.".to_owned()
+        }
+    }
+}
+
+fn registered(app: &Registration, web_url: &str) -> Vec<Finding> {
+    const SETTINGS: &str = "On GitHub, in the App's settings under \"Permissions & events\"";
+    let mut findings = vec![fine("github", format!("this is the App @{}", app.slug))];
+    if !app.missing_permissions.is_empty() {
+        let seen = format!("the App lacks permissions: {}", app.missing_permissions.join(", "));
+        findings.push(wrong(
+            "github",
+            seen,
+            format!("{SETTINGS}, grant them; then accept them where it is installed."),
+        ));
+    }
+    if !app.missing_events.is_empty() {
+        let seen = format!("the App does not hear of: {}", app.missing_events.join(", "));
+        findings.push(wrong("github", seen, format!("{SETTINGS}, subscribe to these events.")));
+    }
+    let live: Vec<_> = app.installations.iter().filter(|installed| !installed.suspended).collect();
+    if live.is_empty() {
+        let pages = if web_url == "https://github.com" { "apps" } else { "github-apps" };
+        findings.push(match app.installations.is_empty() {
+            true => {
+                let page = format!("{web_url}/{pages}/{}/installations/new", app.slug);
+                wrong("github", "the App is installed nowhere", format!("Install it on a repository: {page}"))
+            }
+            false => {
+                let mend = "Whoever suspended it lifts that, on GitHub under Settings → Applications.";
+                wrong("github", "every installation of the App is suspended", mend)
+            }
+        });
+    }
+    for installed in live {
+        let missing: Vec<&str> = installed
+            .missing_permissions
+            .iter()
+            .filter(|one| !app.missing_permissions.contains(one))
+            .map(String::as_str)
+            .collect();
+        findings.push(match missing.is_empty() {
+            true => fine("github", format!("it is installed on {}", installed.account)),
+            false => {
+                let seen = format!("on {} it does not have: {}", installed.account, missing.join(", "));
+                let mend = "An owner there accepts the App's new permissions, on GitHub under Settings → Applications.";
+                wrong("github", seen, mend)
+            }
+        });
+    }
+    findings
+}
+
+fn agent(config: &Config) -> Vec<Finding> {
     let Some(agent) = &config.agent else {
-        return wrong("agent", "none is configured", "export TREEWARDEN_AGENT_COMMAND='<program> <arguments>'");
+        return vec![wrong("agent", "none is configured", "export TREEWARDEN_AGENT_COMMAND='<program> <arguments>'")];
     };
+    let mut findings = vec![program(agent)];
+    if !agent.unset.is_empty() {
+        let names = agent.unset.join(", ");
+        let mend = "Set it where the service is started, or take its name out of TREEWARDEN_AGENT_ENV.";
+        findings.push(wrong("agent", format!("TREEWARDEN_AGENT_ENV names what is not set: {names}"), mend));
+    }
+    findings
+}
+
+fn program(agent: &AgentConfig) -> Finding {
     let program = &agent.argv[0];
-    let path = agent.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.expose_secret().to_owned());
-    let found = match program.contains('/') {
-        true => Path::new(program).is_file(),
-        false => path.unwrap_or_default().split(':').any(|dir| Path::new(dir).join(program).is_file()),
+    let path = agent.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value.expose_secret());
+    let places: Vec<PathBuf> = match program.contains('/') {
+        true => vec![PathBuf::from(program)],
+        false => path.split(':').map(|directory| Path::new(directory).join(program)).collect(),
     };
-    match found {
-        true => fine("agent", format!("{program} is there")),
-        false => wrong("agent", format!("{program} is not on PATH"), format!("command -v {program}")),
+    let files: Vec<&PathBuf> = places.iter().filter(|place| place.is_file()).collect();
+    match files.iter().find(|file| access(file.as_path(), Access::EXEC_OK).is_ok()) {
+        Some(file) => fine("agent", format!("{} is there", file.display())),
+        None => match files.first() {
+            Some(file) => {
+                let mend =
+                    "Name the agent's program in TREEWARDEN_AGENT_COMMAND; if it is this file, make it executable.";
+                wrong("agent", format!("{} is not a program this user can run", file.display()), mend)
+            }
+            None if program.contains('/') => {
+                wrong("agent", format!("{program} is not there"), "Install it, or correct TREEWARDEN_AGENT_COMMAND.")
+            }
+            None => {
+                let mend = "Install it, or give its absolute path in TREEWARDEN_AGENT_COMMAND.";
+                wrong("agent", format!("{program} is not on PATH ({path})"), mend)
+            }
+        },
     }
 }
 
@@ -151,7 +321,14 @@ fn sandbox(config: &Config) -> Finding {
         Sandbox::Strict | Sandbox::Basic if config.agent.is_none() => fine("sandbox", "not needed without an agent"),
         Sandbox::Strict | Sandbox::Basic => {
             let seen = "this version cannot confine agents; the service will not start with one";
-            wrong("sandbox", seen, "export TREEWARDEN_SANDBOX=off")
+            let mend = "Where agents may do all that the user of this service may: export TREEWARDEN_SANDBOX=off";
+            wrong("sandbox", seen, mend)
         }
     }
+}
+
+/// Fit for a command line.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    shlex::try_quote(&text).map(|quoted| quoted.into_owned()).unwrap_or(text)
 }

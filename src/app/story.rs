@@ -1,7 +1,10 @@
 //! `treewarden demo`: the whole story, for real, on this machine: a stand-in for GitHub, real git over HTTP, the embedded
 //! database, a toy agent. Each step is told, checked, and linked.
 
-use super::{Service, commands};
+use super::{
+    Service,
+    commands::{is_heard, say, wait_for_signal},
+};
 use crate::cli::Demo;
 use crate::config::{Config, Flags};
 use crate::demo::github::{CommentView, MergeMethod, Standin, StandinOptions};
@@ -40,22 +43,23 @@ pub async fn play(demo: &Demo, terminal: bool) -> anyhow::Result<ExitCode> {
     let secret = config.github.app.as_ref().map(|app| app.webhook_secret.clone()).unwrap_or_default();
     standin.set_webhook(&format!("http://{}/webhooks/github", service.address), secret);
 
-    println!("Treewarden, playing its whole story on this machine.\n");
-    println!("  Open the panel: {}\n", service.login_link());
+    say("Treewarden, playing its whole story on this machine.\n");
+    say(format_args!("  Open the panel: {}\n", service.login_link()));
     let told = tell(&standin, &service).await;
     match &told {
-        Ok(()) => println!("\nEvery step was checked against git, the database and the stand-in. The end."),
+        Ok(()) => say("\nEvery step was checked against git, the database and the stand-in. The end."),
         Err(error) => {
-            println!("\nThe story broke off: {error:#}");
+            say(format_args!("\nThe story broke off: {error:#}"));
             explain(&service).await;
         }
     }
-    if demo.holds(terminal) {
-        println!("\nStill up. Write `@{} <request>` yourself:", service.slug);
-        println!("  {}/{REPOSITORY}", standin.web_url());
-        println!("  Panel: {}", service.login_link());
-        println!("Ctrl-C ends it and removes everything it made.");
-        commands::wait_for_signal().await?;
+    // Staying up for somebody who cannot read the links would be for ever.
+    let still_up = format!("\nStill up. Write `@{} <request>` yourself:", service.slug);
+    if demo.holds(terminal) && is_heard(still_up) {
+        say(format_args!("  {}/{REPOSITORY}", standin.web_url()));
+        say(format_args!("  Panel: {}", service.login_link()));
+        say("Ctrl-C ends it and removes everything it made.");
+        wait_for_signal().await?;
     }
     service.stop().await;
     standin.stop();
@@ -132,7 +136,7 @@ async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
         &format!("{web}/{REPOSITORY}/pull/{pull}"),
     );
     let truth = status.body.lines().find(|line| line.starts_with("**Verified")).unwrap_or_default();
-    println!("       {truth}");
+    say(format_args!("       {truth}"));
 
     let again = format!("@{} please also greet in French", service.slug);
     standin.comment(REPOSITORY, PERSON, pull, &again)?;
@@ -157,21 +161,26 @@ async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
     ensure!(!environment.path.exists(), "the worktree is still there");
     ensure!(receipt.details.branch_deleted, "the merged branch was kept");
     step(10, &format!("The worktree is gone: {}", receipt.details.proof), &link);
-    println!("       receipt: last commit {}", receipt.details.tip.map(String::from).unwrap_or_default());
+    say(format_args!("       receipt: last commit {}", receipt.details.tip.map(String::from).unwrap_or_default()));
     Ok(())
 }
 
 /// What keeps worktrees, as the panel shows it too.
 async fn explain(service: &Service) {
     for environment in service.orchestrator.store().live_environments(None).await.unwrap_or_default() {
-        println!("  {} is {}: {}", environment.branch, environment.state, environment.metadata.kept_because.join("; "));
+        say(format_args!(
+            "  {} is {}: {}",
+            environment.branch,
+            environment.state,
+            environment.metadata.kept_because.join("; ")
+        ));
     }
 }
 
 fn step(number: u32, text: &str, link: &str) {
-    println!("  {number:>2}.  {text}");
+    say(format_args!("  {number:>2}.  {text}"));
     if !link.is_empty() {
-        println!("       {link}");
+        say(format_args!("       {link}"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is said about wrong settings: all of them, with what was expected and where each came from.
 
-use super::Origin;
+use super::{Origin, SETTINGS};
 use std::fmt;
 
 /// One wrong setting.
@@ -24,6 +24,22 @@ impl fmt::Display for ConfigProblems {
             count => write!(f, "{count} settings are wrong; nothing was started:")?,
         }
         self.0.iter().try_for_each(|problem| write!(f, "\n  - {problem}"))
+    }
+}
+
+impl Problem {
+    /// Where to correct it.
+    pub fn mend(&self) -> String {
+        let setting = &self.setting;
+        let in_file = SETTINGS.iter().find(|known| known.variable == *setting).map(|known| known.in_file());
+        match (&self.origin, in_file) {
+            (Some(Origin::File(path)), _) => format!("Correct or remove {setting} in {}.", path.display()),
+            (Some(Origin::Environment), _) => format!("Correct {setting} in the environment, or unset it."),
+            (Some(Origin::Flag), _) => "Give another value on the command line.".to_owned(),
+            (None, Some(true)) => format!("Set {setting} in the environment or in treewarden.toml."),
+            (None, Some(false)) => format!("Set {setting} in the environment."),
+            (None, None) => format!("Correct the file {setting}."),
+        }
     }
 }
 

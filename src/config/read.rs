@@ -94,7 +94,9 @@ impl Reader<'_> {
             self.missing(&GITHUB_APP_PRIVATE_KEY, "is missing (or GITHUB_APP_PRIVATE_KEY_FILE)");
         }
         if key && key_file {
-            self.missing(&GITHUB_APP_PRIVATE_KEY_FILE, "is set beside GITHUB_APP_PRIVATE_KEY; expected one of the two");
+            let found = self.sources.find(&GITHUB_APP_PRIVATE_KEY_FILE);
+            let expected = "is set beside GITHUB_APP_PRIVATE_KEY; expected one of the two";
+            self.wrong(&GITHUB_APP_PRIVATE_KEY_FILE, found, expected.to_owned());
         }
         if !secret {
             self.missing(

@@ -37,13 +37,24 @@ pub fn check_filter(filter: &str) -> Result<(), TelemetryError> {
     EnvFilter::try_new(filter).map(drop).map_err(|error| TelemetryError::Filter(error.to_string()))
 }
 
+/// What libraries say of things that are told in our own words, once (a failed request), or are of no interest (a cookie
+/// older than its session). A filter that names them brings them back.
+const SILENCED: &str = "octocrab=off,tower_sessions=error,tower_sessions_core=error";
+
+/// What this filter lets through, [`SILENCED`] aside.
+fn quieter(filter: &str) -> Result<EnvFilter, TelemetryError> {
+    EnvFilter::try_new(format!("{SILENCED},{filter}")).map_err(|error| TelemetryError::Filter(error.to_string()))
+}
+
 /// Sends the events of this process to standard error from here on. Once per process.
 pub fn start(filter: &str, format: LogFormat, redactor: Redactor) -> Result<(), TelemetryError> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| TelemetryError::Filter(error.to_string()))?;
+    let filter = quieter(filter)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(RedactedWriter { inner: io::stderr, redactor })
-        .with_ansi(false);
+        .with_ansi(false)
+        // It would be said where nothing can be written any more, and end the process.
+        .log_internal_errors(false);
     match format {
         LogFormat::Text => builder.finish().try_init(),
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
@@ -125,6 +136,29 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn libraries_are_quiet_unless_asked() {
+        let heard = |filter: &str| {
+            let lines = Arc::new(Mutex::new(Vec::new()));
+            let sink = SharedSink(lines.clone());
+            let subscriber = tracing_subscriber::fmt()
+                .with_env_filter(quieter(filter).unwrap())
+                .with_writer(RedactedWriter { inner: move || sink.clone(), redactor: Redactor::new([]) })
+                .finish();
+            tracing::subscriber::with_default(subscriber, || {
+                tracing::error!(target: "octocrab", "failed with error");
+                tracing::warn!(target: "tower_sessions_core::session", "possibly suspicious activity");
+                tracing::info!(target: "treewarden::app", "own words");
+            });
+            let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+            ["failed with error", "suspicious", "own words"].map(|words| text.contains(words))
+        };
+        assert_eq!(heard("info"), [false, false, true]);
+        assert_eq!(heard("warn"), [false, false, false]);
+        assert_eq!(heard("info,octocrab=debug"), [true, false, true]);
+        assert_eq!(heard("tower_sessions_core=warn"), [false, true, false]);
     }
 
     #[test]

@@ -1,0 +1,129 @@
+//! What the doctor says, and that it only looks.
+
+use super::*;
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
+
+/// What is wrong, as `(what, seen, mend)`.
+async fn complaints(mut command: Command) -> Vec<(String, String, String)> {
+    let output = output_of(command.arg("--json")).await;
+    let findings: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |finding: &serde_json::Value, field: &str| finding[field].as_str().unwrap_or_default().to_owned();
+    let wrong = findings.iter().filter(|finding| finding["fine"] == false);
+    let wrong: Vec<_> = wrong.map(|one| (text(one, "what"), text(one, "seen"), text(one, "mend"))).collect();
+    assert_eq!(output.status.success(), wrong.is_empty(), "{output:?}");
+    wrong
+}
+
+/// Every file and directory with its mode and size.
+fn tree(root: &Path) -> BTreeMap<String, (u32, u64)> {
+    let mut found = BTreeMap::new();
+    let mut rest = vec![root.to_owned()];
+    while let Some(path) = rest.pop() {
+        let metadata = fs::metadata(&path).unwrap();
+        let size = if metadata.is_dir() { 0 } else { metadata.len() };
+        found.insert(path.display().to_string(), (metadata.permissions().mode(), size));
+        if metadata.is_dir() {
+            rest.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn it_only_looks() {
+    let installation = Installation::new().await;
+    let home = installation.dir.path().join("home");
+    let before = installation.run(&["doctor"]).await;
+    let lines = text(&before.stdout);
+    assert!(before.status.success() && lines.lines().all(|line| line.starts_with('✔')), "{lines}");
+    for words in [&*format!("this is the App @{}", installation.standin.app_slug()), "first start", "installed on octo"]
+    {
+        assert!(lines.contains(words), "{words} in {lines}");
+    }
+    assert!(!home.exists());
+
+    assert!(installation.run(&["migrate"]).await.status.success());
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).unwrap();
+    let seen = tree(&home);
+    let open = complaints(installation.command(&["doctor"])).await;
+    assert_eq!(tree(&home), seen);
+    assert_eq!(open.len(), 1, "{open:?}");
+    assert_eq!((&*open[0].0, &*open[0].2), ("home", &*format!("chmod 700 {}", home.display())));
+}
+
+#[tokio::test]
+async fn a_database_out_of_reach_is_mended_and_never_replaced() {
+    let installation = Installation::new().await;
+    let dir = installation.dir.path();
+    let complaint = async |url: &str| {
+        let mut command = installation.command(&["doctor"]);
+        command.env("DATABASE_URL", url);
+        let mut wrong = complaints(command).await;
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        let (what, seen, mend) = wrong.remove(0);
+        assert!(what == "database" && !mend.contains("DATABASE_URL=") && !seen.contains("hunter2"), "{seen}: {mend}");
+        mend
+    };
+    let mend = complaint("postgres://tw:hunter2@127.0.0.1:1/tw").await;
+    assert!(mend.starts_with("Start PostgreSQL"), "{mend}");
+    let folder = dir.join("no such folder");
+    let mend = complaint(&format!("sqlite://{}/tw.db", folder.display())).await;
+    assert_eq!(mend, format!("mkdir -p '{}'", folder.display()));
+    fs::write(dir.join("tw.db"), "this is no database, and long enough to be looked at as one").unwrap();
+    let mend = complaint(&format!("sqlite://{}/tw.db", dir.display())).await;
+    assert!(mend.contains("restore it from a backup"), "{mend}");
+}
+
+#[tokio::test]
+async fn what_would_fail_first_is_seen() {
+    let installation = Installation::new().await;
+    let key = installation.dir.path().join("app.pem");
+    fs::write(&key, installation.standin.private_key_pem().expose_secret()).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut command = installation.command(&["doctor"]);
+    command.env_remove("GITHUB_APP_PRIVATE_KEY").env("GITHUB_APP_PRIVATE_KEY_FILE", &key);
+    command.env("TREEWARDEN_AGENT_COMMAND", "/etc/passwd").env("TREEWARDEN_AGENT_ENV", "MODEL_KEY");
+    installation.standin.register(&[("metadata", "read"), ("contents", "write"), ("issues", "read")], &["issues"]);
+    installation.standin.uninstall(REPO).unwrap();
+    let lines: Vec<String> =
+        complaints(command).await.into_iter().map(|(what, seen, mend)| format!("{what}: {seen} -> {mend}")).collect();
+    let dir = installation.dir.path().display().to_string();
+    let lines = lines.join("\n").replace(&dir, "<dir>").replace(&installation.standin.web_url(), "<github>");
+    insta::assert_snapshot!(lines, @r#"
+    key: <dir>/app.pem can be read or changed by others (mode 644) -> chmod o-rwx,g-w <dir>/app.pem
+    github: the App lacks permissions: issues: write, pull_requests: write -> On GitHub, in the App's settings under "Permissions & events", grant them; then accept them where it is installed.
+    github: the App does not hear of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository -> On GitHub, in the App's settings under "Permissions & events", subscribe to these events.
+    github: the App is installed nowhere -> Install it on a repository: <github>/github-apps/treewarden-demo/installations/new
+    agent: /etc/passwd is not a program this user can run -> Name the agent's program in TREEWARDEN_AGENT_COMMAND; if it is this file, make it executable.
+    agent: TREEWARDEN_AGENT_ENV names what is not set: MODEL_KEY -> Set it where the service is started, or take its name out of TREEWARDEN_AGENT_ENV.
+    "#);
+}
+
+#[tokio::test]
+async fn the_manifest_is_enough_and_an_installation_may_lag_behind() {
+    let installation = Installation::new().await;
+    let manifest = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/app-manifest.yml")).unwrap();
+    let (permissions, events) =
+        manifest.split_once("default_permissions:").unwrap().1.split_once("default_events:").unwrap();
+    let permissions = permissions.lines().filter_map(|line| line.split('#').next().unwrap().trim().split_once(": "));
+    let permissions: Vec<(&str, &str)> = permissions.map(|(area, level)| (area, level.trim())).collect();
+    let events = events.lines().filter_map(|line| line.trim().strip_prefix("- ")?.split_whitespace().next());
+    installation.standin.register(&permissions, &events.collect::<Vec<_>>());
+    assert_eq!(complaints(installation.command(&["doctor"])).await, []);
+
+    installation.standin.suspend_installation(REPO, true).unwrap();
+    let wrong = complaints(installation.command(&["doctor"])).await;
+    assert!(wrong.len() == 1 && wrong[0].1.contains("suspended"), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_mistake_in_the_file_is_mended_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tw.toml");
+    fs::write(&file, "listn = '127.0.0.1:1'\n").unwrap();
+    let mut command = treewarden(&["doctor", "--config"], &dir.path().join("home"));
+    command.arg(&file).env("MAX_CONCURRENT_RUNS", "many");
+    let mends: Vec<String> = complaints(command).await.into_iter().map(|(_, _, mend)| mend).collect();
+    let expected = format!("Correct or remove listn in {}.", file.display());
+    assert_eq!(mends, [&*expected, "Correct MAX_CONCURRENT_RUNS in the environment, or unset it."]);
+}
