@@ -1,7 +1,7 @@
 //! Policy: pure functions from facts to decisions.
 //!
 //! What may not live here: I/O, async, a clock, randomness, logging, or text for people. Facts are gathered first
-//! (`orchestrator::gather`), a function here decides, and `orchestrator::apply` carries the decision out. A probe that
+//! (`orchestrator::gather`), a function here decides, and the orchestrator carries the decision out. A probe that
 //! failed arrives as `Probe::Unknown` and only ever makes an answer more careful.
 
 pub mod admit;

@@ -230,7 +230,7 @@ pub enum StepError {
     /// The environment is taken by another run: wait for it.
     #[error("another run is at work in the same worktree")]
     Occupied(EnvironmentId),
-    /// A mistake in this program. What the step was about is as it was before.
+    /// A mistake in this program. Steps can be repeated, so that nothing is lost.
     #[error("something went wrong inside Treewarden; its log has the details")]
     Panicked,
     /// The lease was lost to another worker; whatever this one did is repeated there.

@@ -144,9 +144,16 @@ fn task(out: &mut String, facts: &PromptFacts) {
     push(out, format_args!("# Task\n\n@{} (may give you work) wrote {place} {thread}:\n\n{text}\n\n", requester.login));
     if let MessageSource::ReviewComment { path, line, diff_hunk, .. } = source {
         let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
-        push(out, format_args!("It is about `{}`{line}, in this part of the diff:\n\n", one_line(path)));
+        // Names and lines of files are the pull request's author's words.
+        push(
+            out,
+            format_args!(
+                "It is about this part of the diff{line}:\n\n> File: {}\n>\n",
+                one_line(&hidden::remove(path))
+            ),
+        );
         // The end of a hunk is where the comment stands.
-        let (hunk, cut) = last_chars(diff_hunk, MAX_HUNK);
+        let (hunk, cut) = last_chars(&hidden::remove(diff_hunk), MAX_HUNK);
         quote(out, &hunk);
         note_cut(out, cut, "characters of the diff before this");
         out.push('\n');

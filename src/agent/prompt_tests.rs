@@ -114,8 +114,10 @@ fn a_review_comment_reads_like_this() {
 
     add a greeting
 
-    It is about `src/lib.rs`, line 3, in this part of the diff:
+    It is about this part of the diff, line 3:
 
+    > File: src/lib.rs
+    >
     > @@ -1,2 +1,3 @@
     >  fn main() {
     > +    todo

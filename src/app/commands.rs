@@ -5,7 +5,7 @@ use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::model::*;
 use crate::orchestrator::sweep::Pass;
-use crate::store::Store;
+use crate::store::{Schema, Store, StoreError};
 use crate::telemetry::{self, Redactor};
 use anyhow::{Context, anyhow, bail};
 use secrecy::ExposeSecret;
@@ -109,6 +109,16 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn environments(config: &Config, command: &EnvCommand) -> anyhow::Result<ExitCode> {
+    // Looking must not change what an older service, which may be running, works with.
+    match Store::schema(config.database_url.expose_secret()).await? {
+        Schema::Current => {}
+        Schema::Missing => bail!("There is no database of Treewarden here yet; the first `treewarden serve` makes it."),
+        Schema::Older { found, known } => bail!(
+            "The database was made by an older Treewarden (schema {found}; this one uses {known}). Nothing was changed. \
+             Ask the program that made it, or stop the service and run `treewarden migrate`."
+        ),
+        Schema::Newer { found, known } => return Err(StoreError::NewerSchema { found, known }.into()),
+    }
     let store = open_store(config).await?;
     let shown = show_environments(&store, command).await;
     store.close().await;
@@ -116,7 +126,6 @@ async fn environments(config: &Config, command: &EnvCommand) -> anyhow::Result<E
 }
 
 async fn show_environments(store: &Store, command: &EnvCommand) -> anyhow::Result<ExitCode> {
-    store.migrate().await?;
     match command {
         EnvCommand::List => {
             let live = store.live_environments(None).await?;

@@ -1,3 +1,5 @@
+//! Tests of `cleanup`: every reason on its own, and what no combination of facts may lead to.
+
 use super::*;
 use proptest::prelude::*;
 use uuid::Uuid;

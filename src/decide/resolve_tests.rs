@@ -1,3 +1,5 @@
+//! Tests of `resolve`: the order of places, and what doubt may never lead to.
+
 use super::*;
 use proptest::prelude::*;
 use uuid::Uuid;

@@ -155,7 +155,7 @@ impl Orchestrator {
         numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect()
     }
 
-    /// Everything a removal depends on; `closing` is the conversation whose own reference does not count.
+    /// Everything a removal depends on.
     pub(super) async fn removal_facts(
         &self,
         codebase: &Codebase,

@@ -12,7 +12,7 @@ use crate::github::payload;
 use crate::model::*;
 use crate::reply::{self, answers};
 use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
-use crate::telemetry::field::EFFECT;
+use crate::telemetry::{field::EFFECT, metric};
 use std::time::Duration;
 
 /// Runs counted by the loop breaker.
@@ -59,7 +59,7 @@ impl Orchestrator {
                 }
             },
         };
-        metrics::counter!("treewarden_deliveries_total", "result" => result).increment(1);
+        metrics::counter!(metric::DELIVERIES, "result" => result).increment(1);
         let Delivery { guid, event, .. } = &delivery;
         tracing::info!(target: EFFECT, { delivery.guid = %guid, delivery.event = %event, result }, "delivery handled");
         outlasting!(self.store().finish_delivery(&delivery, end.clone(), now))?;

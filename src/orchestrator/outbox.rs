@@ -8,7 +8,7 @@ use super::{
 use crate::model::*;
 use crate::platform::SendError;
 use crate::store::OutgoingEnd;
-use crate::telemetry::field::EFFECT;
+use crate::telemetry::{field::EFFECT, metric};
 use futures::FutureExt;
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -42,7 +42,7 @@ impl Orchestrator {
         if let OutgoingEnd::Failed(why) | OutgoingEnd::Retry { error: why, .. } = &end {
             tracing::warn!(outbox.key = %row.key, error = %why, result, "not sent");
         }
-        metrics::counter!("treewarden_outbox_sent_total", "result" => result).increment(1);
+        metrics::counter!(metric::OUTBOX_SENT, "result" => result).increment(1);
         outlasting!(self.store().finish_outgoing(&row, self.node(), end.clone(), now))?;
         tracing::debug!(target: EFFECT, { outbox.key = %row.key }, "outcome of sending written");
         self.inner.wake.sent.notify_waiters();

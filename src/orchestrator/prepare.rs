@@ -369,7 +369,7 @@ impl Orchestrator {
             let (ours, theirs) = repository.ahead_behind(&local, &remote).await?;
             Some(answers::diverged(ours, theirs))
         } else {
-            match repository.worktree(&environment.path).fast_forward(&remote).await {
+            match repository.worktree(&environment.path).fast_forward(&environment.branch, &remote).await {
                 Ok(()) => None,
                 Err(GitError::Refused { reason }) => Some(reason),
                 Err(error) => return Err(error.into()),

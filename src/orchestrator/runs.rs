@@ -9,7 +9,7 @@ use crate::agent::{AgentEvent, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::model::*;
 use crate::reply::answers;
 use crate::store::NewOutgoing;
-use crate::telemetry::field::EFFECT;
+use crate::telemetry::{field::EFFECT, metric};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -277,10 +277,10 @@ impl Orchestrator {
         if !self.store().finish_run(run, self.node(), outgoing, now).await? {
             return Err(StepError::LeaseLost);
         }
-        metrics::counter!("treewarden_runs_total", "result" => run.state.as_str()).increment(1);
+        metrics::counter!(metric::RUNS, "result" => run.state.as_str()).increment(1);
         if let Some(started) = run.started_at {
             let seconds = run.ended_at.unwrap_or(now).since(started).as_secs_f64();
-            metrics::histogram!("treewarden_run_seconds").record(seconds);
+            metrics::histogram!(metric::RUN_SECONDS).record(seconds);
         }
         tracing::info!(target: EFFECT, { run.id = %run.id, run.state = %run.state }, "run ended");
         self.inner.wake.outgoing.notify_one();

@@ -10,7 +10,7 @@ use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
 use crate::reply::{self, answers::Census, cleanup};
 use crate::store::NewOutgoing;
-use crate::telemetry::field::EFFECT;
+use crate::telemetry::{field::EFFECT, metric};
 
 /// Where the last commit of a removed environment stays reachable.
 fn archive_ref(environment: EnvironmentId) -> String {
@@ -388,7 +388,7 @@ impl Orchestrator {
         self.inner.wake.outgoing.notify_one();
         let subject = format!("{} {}", codebase.name, environment.work);
         self.audit(actor, "environment.removed", &subject, &details.proof).await;
-        metrics::counter!("treewarden_environments_removed_total", "trigger" => pending.trigger.as_str()).increment(1);
+        metrics::counter!(metric::ENVIRONMENTS_REMOVED, "trigger" => pending.trigger.as_str()).increment(1);
         Ok(Swept::Removed(details))
     }
 }

@@ -18,6 +18,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 const NAP: Duration = Duration::from_secs(1);
 /// Pause of a loop whose step failed (database away).
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
+/// How long senders may go on with what is due, once everything else has stopped.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 const INTAKE_WORKERS: usize = 4;
 const OUTBOX_WORKERS: usize = 2;
 
@@ -47,6 +49,7 @@ impl Workers {
             workers.keep_stepping(
                 &workers.loops,
                 &workers.stop_claiming,
+                false,
                 move || wake.clone(),
                 |o| &o.inner.wake.deliveries,
                 move || {
@@ -60,6 +63,7 @@ impl Workers {
             workers.keep_stepping(
                 &workers.senders,
                 &workers.stop_sending,
+                true,
                 move || wake.clone(),
                 |o| &o.inner.wake.outgoing,
                 move || {
@@ -72,6 +76,7 @@ impl Workers {
         workers.keep_stepping(
             &workers.loops,
             &workers.stop_claiming,
+            false,
             move || wake.clone(),
             |o| &o.inner.wake.runs,
             move || {
@@ -98,16 +103,19 @@ impl Workers {
             self.runs.wait().await;
         });
         let all = finished.await.is_ok();
+        // Each sender ends when it finds nothing more that is due.
         self.stop_sending.cancel();
         self.senders.close();
-        let sent = tokio::time::timeout(Duration::from_secs(10), self.senders.wait()).await.is_ok();
+        let sent = tokio::time::timeout(LAST_WORDS, self.senders.wait()).await.is_ok();
         all && sent
     }
 
+    /// `drain`: after the stop, what is due is still done.
     fn keep_stepping<S, F>(
         &self,
         tracker: &TaskTracker,
         stop: &CancellationToken,
+        drain: bool,
         handle: impl Fn() -> Orchestrator + Send + 'static,
         bell: impl for<'a> Fn(&'a Orchestrator) -> &'a Notify + Send + 'static,
         step: S,
@@ -118,9 +126,13 @@ impl Workers {
         let (stop, healthy) = (stop.clone(), self.healthy.clone());
         tracker.spawn(async move {
             let orchestrator = handle();
-            while !stop.is_cancelled() {
+            loop {
+                if stop.is_cancelled() && !drain {
+                    break;
+                }
                 let pause = match unwinding(step()).await {
                     Ok(true) => continue,
+                    Ok(false) | Err(_) if stop.is_cancelled() => break,
                     Ok(false) => {
                         healthy.store(true, Ordering::Relaxed);
                         NAP

@@ -1,3 +1,5 @@
+//! Tests of `status`: the comment as people see it.
+
 use super::*;
 use uuid::Uuid;
 

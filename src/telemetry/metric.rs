@@ -52,6 +52,12 @@ pub const METRICS: &[Metric] = &[
     },
     Metric { name: RUN_SECONDS, kind: Kind::Histogram, label: None, meaning: "Seconds from a run's start to its end" },
     Metric {
+        name: ENVIRONMENTS_REMOVED,
+        kind: Kind::Counter,
+        label: Some("trigger"),
+        meaning: "Environments that were removed by what led to it: thread_closed, schedule, limit, command, panel, cli",
+    },
+    Metric {
         name: OUTBOX_SENT,
         kind: Kind::Counter,
         label: Some("result"),

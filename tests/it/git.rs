@@ -378,5 +378,5 @@ async fn locks_of_a_killed_git_do_not_block_for_ever() {
     lock("worktrees/b/index.lock");
     let newer = lab.people_commit("n", "2\n");
     lab.fetch(&repository).await;
-    worktree.fast_forward(&newer).await.unwrap();
+    worktree.fast_forward(&branch("b"), &newer).await.unwrap();
 }

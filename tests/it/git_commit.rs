@@ -106,10 +106,10 @@ async fn fast_forwarding_never_costs_work() {
     lab.fetch(&repository).await;
     let refused = |result: Result<(), GitError>| assert!(matches!(result, Err(GitError::Refused { .. })), "{result:?}");
     fs::write(path.join("g"), "mine\n").unwrap();
-    refused(worktree.fast_forward(&new).await);
+    refused(worktree.fast_forward(&branch("b"), &new).await);
     assert_eq!(fs::read_to_string(path.join("g")).unwrap(), "mine\n");
     fs::remove_file(path.join("g")).unwrap();
-    worktree.fast_forward(&new).await.unwrap();
+    worktree.fast_forward(&branch("b"), &new).await.unwrap();
     assert_eq!(fs::read_to_string(path.join("g")).unwrap(), "1\n");
     assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(new));
     // BR-108
@@ -117,7 +117,7 @@ async fn fast_forwarding_never_costs_work() {
     let rewritten = lab.people_commit("h", "1\n");
     lab.fetch(&repository).await;
     let own = lab.commit(&path, "own", "1\n");
-    refused(worktree.fast_forward(&rewritten).await);
+    refused(worktree.fast_forward(&branch("b"), &rewritten).await);
     assert_eq!(worktree.head().await.unwrap().sha, Some(own));
 }
 

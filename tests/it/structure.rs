@@ -118,7 +118,7 @@ fn rooms_import_only_what_they_may() {
 #[test]
 fn every_file_says_what_lives_in_it() {
     for (file, text) in sources("src") {
-        assert!(is_tests(&file) || text.starts_with("//!"), "{file} has no header");
+        assert!(text.starts_with("//!"), "{file} has no header");
     }
 }
 

@@ -103,18 +103,18 @@ impl Worktree {
         }
     }
 
-    /// Moves branch and files to a later commit. Refuses when anything is uncommitted, an operation is in progress, or
-    /// the branch has commits that `to` has not.
-    pub async fn fast_forward(&self, to: &CommitSha) -> Result<(), GitError> {
-        let (worktree, to) = (self.clone(), to.clone());
-        self.repository.to_the_end(async move { worktree.move_forward(&to).await }).await
+    /// Moves `branch` and the files to a later commit. Refuses when the worktree is on another branch, anything is
+    /// uncommitted, an operation is in progress, or the branch has commits that `to` has not.
+    pub async fn fast_forward(&self, branch: &BranchName, to: &CommitSha) -> Result<(), GitError> {
+        let (worktree, branch, to) = (self.clone(), branch.clone(), to.clone());
+        self.repository.to_the_end(async move { worktree.move_forward(&branch, &to).await }).await
     }
 
-    async fn move_forward(&self, to: &CommitSha) -> Result<(), GitError> {
+    async fn move_forward(&self, branch: &BranchName, to: &CommitSha) -> Result<(), GitError> {
         let entry = self.entry().await?;
         let (head, status) = (self.head().await?, self.known_status().await?);
-        let (Some(_), Some(from)) = (&head.branch, &head.sha) else {
-            return Err(GitError::refused("the worktree is not on a branch with commits"));
+        let Some(from) = head.sha.as_ref().filter(|_| head.branch.as_ref() == Some(branch)) else {
+            return Err(GitError::refused(format!("the worktree is not on the branch {branch}")));
         };
         if !status.is_clean() || self.known_operation().await?.is_some() {
             return Err(GitError::refused("the worktree has uncommitted changes"));

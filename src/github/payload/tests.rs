@@ -1,3 +1,5 @@
+//! Tests of `payload`: what GitHub sends, in its own shapes, and what is no delivery.
+
 use super::*;
 use serde_json::{Value, json};
 
