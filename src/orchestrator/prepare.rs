@@ -69,7 +69,7 @@ impl Orchestrator {
             let facts = self.resolve_facts(&codebase, &conversation, &repository, pull.as_ref()).await?;
             let resolution = resolve(&facts);
             for id in &resolution.forget {
-                self.forget(*id, &mut notes).await?;
+                self.forget(&repository, *id, &mut notes).await?;
             }
             let environment = match resolution.choice {
                 Choice::Block(block) => return Err(StepError::Refused(answers::blocked(&block))),
@@ -184,11 +184,9 @@ impl Orchestrator {
     }
 
     /// A live row whose worktree is gone: closed, and the person told.
-    async fn forget(&self, id: EnvironmentId, notes: &mut Notes) -> Result<(), StepError> {
+    async fn forget(&self, repository: &Repository, id: EnvironmentId, notes: &mut Notes) -> Result<(), StepError> {
         if let Some(environment) = self.store().load_environment(id).await? {
-            let environment = self.store().destroy_environment(&environment, None, self.now()).await?;
-            self.audit("treewarden", "environment.stale", &environment.branch.to_string(), "the worktree was gone")
-                .await;
+            self.close_without_worktree(repository, &environment).await?;
             notes.0.push(answers::stale_reference(&environment.branch));
         }
         Ok(())
@@ -282,7 +280,10 @@ impl Orchestrator {
                 Ok(active)
             }
             Err(error) => {
-                self.store().destroy_environment(&environment, None, self.now()).await?;
+                // Made, and then something else failed: the next try, or the reconciliation, goes on with it.
+                if self.validity(repository, &environment).await != Probe::Known(Validity::Valid) {
+                    self.store().destroy_environment(&environment, None, self.now()).await?;
+                }
                 Err(error)
             }
         }
@@ -351,6 +352,19 @@ impl Orchestrator {
         Ok(now.filter(usable))
     }
 
+    /// A fork's pull request has moved on: the first line of this run and of later ones names the commit that is looked at.
+    async fn note_fork_head(&self, run: &mut Run, environment: &Environment, now: &CommitSha) {
+        let Some(before) = &environment.metadata.fork_head else { return };
+        if let Some(opening) = &mut run.opening {
+            *opening = opening.replace(before.short(), now.short());
+        }
+        let mut moved = environment.clone();
+        moved.metadata.fork_head = Some(now.clone());
+        if let Err(error) = self.store().update_environment(&moved).await {
+            tracing::warn!(environment.id = %environment.id, %error, "the fork's new head was not noted");
+        }
+    }
+
     /// Takes new commits of the branch's remote in, when that is a plain fast-forward of a clean worktree; otherwise the
     /// reply says what is in the way.
     pub(super) async fn follow_remote(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
@@ -370,7 +384,10 @@ impl Orchestrator {
             Some(answers::diverged(ours, theirs))
         } else {
             match repository.worktree(&environment.path).fast_forward(&environment.branch, &remote).await {
-                Ok(()) => None,
+                Ok(()) => {
+                    self.note_fork_head(run, environment, &remote).await;
+                    None
+                }
                 Err(GitError::Refused { reason }) => Some(reason),
                 Err(error) => return Err(error.into()),
             }

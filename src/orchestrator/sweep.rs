@@ -237,7 +237,7 @@ impl Orchestrator {
         match verdict(&facts) {
             Verdict::Keep(reasons) => self.keep(environment, reasons).await,
             Verdict::Ghost => {
-                self.store().destroy_environment(&environment, None, self.now()).await?;
+                self.close_without_worktree(&repository, &environment).await?;
                 Ok(Swept::Gone)
             }
             Verdict::Remove(removal) => {
@@ -245,6 +245,21 @@ impl Orchestrator {
                 self.finish_removal(codebase, &repository, environment, cause.actor).await
             }
         }
+    }
+
+    /// Closes the row of a worktree that is not there. Its registration goes first, which keeps what only that held; what
+    /// cannot be taken out keeps the row.
+    pub(super) async fn close_without_worktree(
+        &self,
+        repository: &Repository,
+        environment: &Environment,
+    ) -> Result<(), StepError> {
+        if std::fs::symlink_metadata(&environment.path).is_err() {
+            repository.unregister(&environment.path).await?;
+        }
+        self.store().destroy_environment(environment, None, self.now()).await?;
+        self.audit("treewarden", "environment.stale", environment.branch.as_str(), "the worktree was gone").await;
+        Ok(())
     }
 
     /// The thread that hears of a removal: the one that was closed, else the one the work belongs to. Whoever named

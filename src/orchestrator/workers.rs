@@ -7,7 +7,7 @@ use std::{
     panic::AssertUnwindSafe,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -31,6 +31,8 @@ pub struct Workers {
     senders: TaskTracker,
     runs: TaskTracker,
     healthy: Arc<AtomicBool>,
+    /// Loops whose last step failed.
+    failing: Arc<AtomicUsize>,
 }
 
 impl Workers {
@@ -43,6 +45,7 @@ impl Workers {
             senders: TaskTracker::new(),
             runs: TaskTracker::new(),
             healthy,
+            failing: Arc::default(),
         };
         for _ in 0..INTAKE_WORKERS {
             let (this, wake) = (orchestrator.clone(), orchestrator.clone());
@@ -123,9 +126,19 @@ impl Workers {
         S: Fn() -> F + Send + 'static,
         F: Future<Output = Result<bool, StepError>> + Send,
     {
-        let (stop, healthy) = (stop.clone(), self.healthy.clone());
+        let (stop, healthy, failing) = (stop.clone(), self.healthy.clone(), self.failing.clone());
         tracker.spawn(async move {
             let orchestrator = handle();
+            let mut failed = false;
+            let mut tell = move |now: bool| {
+                match (failed, now) {
+                    (false, true) => failing.fetch_add(1, Ordering::Relaxed),
+                    (true, false) => failing.fetch_sub(1, Ordering::Relaxed),
+                    (true, true) | (false, false) => 0,
+                };
+                failed = now;
+                healthy.store(failing.load(Ordering::Relaxed) == 0, Ordering::Relaxed);
+            };
             loop {
                 if stop.is_cancelled() && !drain {
                     break;
@@ -134,11 +147,11 @@ impl Workers {
                     Ok(true) => continue,
                     Ok(false) | Err(_) if stop.is_cancelled() => break,
                     Ok(false) => {
-                        healthy.store(true, Ordering::Relaxed);
+                        tell(false);
                         NAP
                     }
                     Err(error) => {
-                        healthy.store(false, Ordering::Relaxed);
+                        tell(true);
                         tracing::error!(error = %error, "a worker's step failed; it is repeated");
                         AFTER_FAILURE
                     }

@@ -92,7 +92,7 @@ async fn the_default_branch_itself_can_be_worked_on() {
     lab.fetch(&repository).await;
     assert_eq!(lab.main_tip(&repository).await, newer);
     assert_eq!(worktree.head().await.unwrap(), first);
-    worktree.fast_forward(&branch("b"), &newer).await.unwrap();
+    worktree.fast_forward(&branch("main"), &newer).await.unwrap();
     assert_eq!(repository.tip("refs/heads/main").await.unwrap(), Some(newer));
     assert!(path.join("new").exists());
 }

@@ -94,6 +94,24 @@ async fn a_forks_pull_request_is_reviewed_at_its_commit_and_never_pushed() {
 }
 
 #[tokio::test]
+async fn a_forks_newer_commits_are_followed_and_named() {
+    let world = World::new().await;
+    let (pull, fork) = world.pull_from_fork("patch-1").await;
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    world.standin.push_commit(&fork, "bob", "patch-1", "More", &[("more.txt", Some("more\n"))]).await.unwrap();
+    let head = world.pull(pull).head_sha;
+    for _ in 0..2 {
+        world.ask(pull, "agent:noop");
+        world.settle().await;
+        let status = world.status(pull);
+        assert!(status.contains(&format!("Reviewing PR at commit `{}`", &head[..7])), "{status}");
+    }
+    assert!(world.environment().await.path.join("more.txt").exists());
+    world.end().await;
+}
+
+#[tokio::test]
 async fn two_forks_with_the_same_branch_name_stay_apart() {
     let world = World::new().await;
     let (one, _) = world.pull_from_fork("patch-1").await;
