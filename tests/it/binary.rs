@@ -223,6 +223,8 @@ async fn it_serves_and_the_other_commands_know_of_it() {
         assert!(metrics.contains(line), "{line} in {metrics}");
     }
 
+    let doctor = installation.run(&["doctor"]).await;
+    assert!(doctor.status.success() && text(&doctor.stdout).contains("this version's schema"), "{doctor:?}");
     let second = installation.run(&["serve"]).await;
     assert!(!second.status.success() && text(&second.stderr).contains("Another Treewarden runs"), "{second:?}");
     let cleanup = installation.run(&["cleanup", "--dry-run"]).await;
