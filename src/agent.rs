@@ -10,7 +10,7 @@ pub mod process;
 pub mod prompt;
 mod transcript;
 
-pub use command::CommandRunner;
+pub use command::{CommandRunner, FALLBACK_PATH};
 
 use crate::model::{AgentProcess, BranchName, RepoName, RunId, ThreadNumber};
 use async_trait::async_trait;

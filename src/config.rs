@@ -50,6 +50,10 @@ pub struct Config {
     pub secret_key: Option<SecretString>,
     pub log: String,
     pub log_format: LogFormat,
+    /// The settings file, when secrets stand in it.
+    pub secrets_in: Option<PathBuf>,
+    /// Environment variables that are named like settings and are none: misspelled, or of a service called like this one.
+    pub ignored: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,7 +122,9 @@ impl Config {
 
     /// [`load`](Self::load) with this process's environment and the real file system.
     pub fn from_process(flags: &Flags) -> Result<Self, ConfigProblems> {
-        Self::load_raw(flags, |name| std::env::var_os(name), |path| std::fs::read_to_string(path))
+        let config = Self::load_raw(flags, |name| std::env::var_os(name), |path| std::fs::read_to_string(path))?;
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        Ok(Self { ignored: ignored(names), ..config })
     }
 
     /// [`load`](Self::load) with an environment as the system gives it: a value that is not UTF-8 is a problem, since what
@@ -183,6 +189,13 @@ impl Config {
         secrets.extend(named.filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value));
         secrets
     }
+}
+
+fn ignored(names: impl Iterator<Item = String>) -> Vec<String> {
+    let known = |name: &str| SETTINGS.iter().any(|setting| setting.variable == name);
+    let mut ignored: Vec<String> = names.filter(|name| name.starts_with("TREEWARDEN_") && !known(name)).collect();
+    ignored.sort();
+    ignored
 }
 
 /// Whether a variable handed to the agent holds a secret, as far as its name tells; values of the others (`PATH`, a base

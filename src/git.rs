@@ -26,6 +26,7 @@ mod scratch;
 mod worktree;
 
 pub use crate::model::Credential;
+pub use command::PATH as SEARCHED;
 pub use error::GitError;
 pub use fetch::FetchRequest;
 pub use history::{CommitInfo, DiffStat};

@@ -21,9 +21,11 @@ use tokio_util::sync::CancellationToken;
 const DRAIN: Duration = Duration::from_secs(2);
 const CHUNK: usize = 64 * 1024;
 
+/// The agent's `PATH` where the service has none.
+pub const FALLBACK_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// For variables the service itself does not have.
-const FALLBACK_ENV: [(&str, &str); 3] =
-    [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("TERM", "dumb")];
+const FALLBACK_ENV: [(&str, &str); 3] = [("PATH", FALLBACK_PATH), ("LANG", "C.UTF-8"), ("TERM", "dumb")];
 
 /// Runs one configured command for every turn.
 pub struct CommandRunner {

@@ -59,6 +59,9 @@ async fn open_store(config: &Config) -> anyhow::Result<Store> {
 }
 
 async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
+    for name in &config.ignored {
+        tracing::warn!(variable = %name, "this variable is named like a setting and is none; it is ignored");
+    }
     for name in config.agent.iter().flat_map(|agent| &agent.unset) {
         tracing::warn!(variable = %name, "TREEWARDEN_AGENT_ENV names a variable that is not set; the agent goes without it");
     }

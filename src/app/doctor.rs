@@ -2,8 +2,9 @@
 //! helps. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
 
 use super::commands::say;
+use crate::agent::FALLBACK_PATH;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Sandbox};
-use crate::git::{Git, GitSettings, OLDEST};
+use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
 use crate::github::{Github, GithubError, GithubSettings, Registration};
 use crate::store::{Schema, Store, StoreError};
 use rustix::fs::{Access, access};
@@ -60,13 +61,22 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn everything(config: &Config) -> Vec<Finding> {
-    let mut findings = vec![fine("settings", "every value is understood"), home(config), git().await];
+    let mut findings = vec![settings(config), home(config), git().await];
     findings.push(database(config).await);
-    findings.extend(key_file(config));
+    findings.extend(secret_files(config));
     findings.extend(github(config).await);
     findings.extend(agent(config));
     findings.push(sandbox(config));
     findings
+}
+
+/// A variable that is no setting is no mistake for sure: orchestrators make some of a service's name.
+fn settings(config: &Config) -> Finding {
+    let mut seen = "every value is understood".to_owned();
+    if !config.ignored.is_empty() {
+        seen.push_str(&format!("; ignored, because no setting has this name: {}", config.ignored.join(", ")));
+    }
+    fine("settings", seen)
 }
 
 fn home(config: &Config) -> Finding {
@@ -117,7 +127,8 @@ async fn git() -> Finding {
     match version {
         Ok(version) => fine("git", version),
         Err(error) => {
-            wrong("git", error.to_string(), format!("Install git {major}.{minor} or newer, where PATH finds it."))
+            let mend = format!("Install git {major}.{minor} or newer where it is looked for: {SEARCHED}");
+            wrong("git", error.to_string(), mend)
         }
     }
 }
@@ -125,7 +136,16 @@ async fn git() -> Finding {
 async fn database(config: &Config) -> Finding {
     let url = config.database_url.expose_secret();
     let file = url.strip_prefix("sqlite://").map(Path::new);
-    let error = match Store::schema(url).await {
+    let schema = Store::schema(url).await;
+    if let Some(place) = file.filter(|_| schema.is_ok()).and_then(unwritable) {
+        let seen = format!("{} cannot be written by this user", place.display());
+        return wrong(
+            "database",
+            seen,
+            "Give the user of the service the file and its folder, or run this as that user.",
+        );
+    }
+    let error = match schema {
         Ok(Schema::Current) => return fine("database", "answers, and has this version's schema"),
         Ok(Schema::Older { found, known }) => {
             return fine("database", format!("answers; the next start brings its schema from {found} to {known}"));
@@ -138,6 +158,15 @@ async fn database(config: &Config) -> Finding {
 }
 
 const EMPTY: &str = "answers, and is empty; the first start makes the tables";
+
+/// What is in the way of writing to the database, which makes files beside its own.
+fn unwritable(file: &Path) -> Option<&Path> {
+    let directory = file.parent().filter(|directory| directory.is_dir())?;
+    let wanted = [(directory, Access::WRITE_OK | Access::EXEC_OK), (file, Access::READ_OK | Access::WRITE_OK)];
+    let refused =
+        |(place, how): &(&Path, Access)| access(*place, *how).is_err_and(|error| error != rustix::io::Errno::NOENT);
+    wanted.into_iter().find(refused).map(|(place, _)| place)
+}
 
 fn missing_file(config: &Config, file: &Path) -> Finding {
     let directory = file.parent().unwrap_or(Path::new("/"));
@@ -173,12 +202,27 @@ fn mend_database(error: &StoreError, file: Option<&Path>) -> String {
     }
 }
 
-fn key_file(config: &Config) -> Option<Finding> {
-    let path = config.github.app.as_ref()?.private_key_file.as_ref()?;
-    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
-    let seen = format!("{} can be read or changed by others (mode {mode:o})", path.display());
-    // A group may be how the service's user is given a key that belongs to root.
-    (mode & 0o027 != 0).then(|| wrong("key", seen, format!("chmod o-rwx,g-w {}", quoted(path))))
+/// Files with secrets that others can read: the App's key, the settings.
+fn secret_files(config: &Config) -> Vec<Finding> {
+    let key = config.github.app.as_ref().and_then(|app| app.private_key_file.as_ref()).map(|path| ("key", path));
+    let settings = config.secrets_in.as_ref().map(|path| ("settings", path));
+    let open = |(what, path): (&'static str, &PathBuf)| {
+        let mode = openness(path)?;
+        let seen = format!("{} holds a secret and can be read or changed by others (mode {mode:o})", path.display());
+        Some(wrong(what, seen, format!("chmod o-rwx,g-w {}", quoted(path))))
+    };
+    key.into_iter().chain(settings).filter_map(open).collect()
+}
+
+/// The mode of a file that others come to and may read or change.
+fn openness(file: &Path) -> Option<u32> {
+    let mode = |path: &Path| fs::metadata(path).map(|metadata| metadata.permissions().mode() & 0o777);
+    let file = file.canonicalize().ok()?;
+    let found = mode(&file).ok()?;
+    let reached = |by| file.ancestors().skip(1).all(|directory| mode(directory).is_ok_and(|mode| mode & by != 0));
+    // A group that only reads may be how the service's user is given a file that belongs to root.
+    let open = found & 0o007 != 0 && reached(0o001) || found & 0o020 != 0 && reached(0o011);
+    open.then_some(found)
 }
 
 async fn github(config: &Config) -> Vec<Finding> {
@@ -290,10 +334,16 @@ fn agent(config: &Config) -> Vec<Finding> {
 
 fn program(agent: &AgentConfig) -> Finding {
     let program = &agent.argv[0];
-    let path = agent.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value.expose_secret());
+    let path =
+        agent.env.iter().find(|(name, _)| name == "PATH").map_or(FALLBACK_PATH, |(_, value)| value.expose_secret());
     let places: Vec<PathBuf> = match program.contains('/') {
         true => vec![PathBuf::from(program)],
-        false => path.split(':').map(|directory| Path::new(directory).join(program)).collect(),
+        // Others are relative to wherever the agent is at work.
+        false => path
+            .split(':')
+            .filter(|directory| directory.starts_with('/'))
+            .map(|directory| Path::new(directory).join(program))
+            .collect(),
     };
     let files: Vec<&PathBuf> = places.iter().filter(|place| place.is_file()).collect();
     match files.iter().find(|file| access(file.as_path(), Access::EXEC_OK).is_ok()) {

@@ -51,9 +51,18 @@ pub(super) fn listen(text: &str) -> Result<Listen, Expected> {
     Ok(Listen { host: host.to_owned(), port })
 }
 
+/// The API of an Enterprise Server lies below `/api/v3`.
+pub(super) fn github_api_url(text: &str) -> Result<String, Expected> {
+    github_url(text, "https://github.example.org/api/v3")
+}
+
+pub(super) fn github_web_url(text: &str) -> Result<String, Expected> {
+    github_url(text, "https://github.example.org")
+}
+
 /// An `https://` URL without user, query or fragment; `http://` on loopback only. The trailing slash is taken off.
-pub(super) fn github_url(text: &str) -> Result<String, Expected> {
-    let url = web_url(text).map_err(|_| "expected a URL like https://github.example.org".to_owned())?;
+fn github_url(text: &str, example: &str) -> Result<String, Expected> {
+    let url = web_url(text).map_err(|_| format!("expected a URL like {example}"))?;
     let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
     let local = parsed.host_str().is_some_and(|host| is_loopback(host.trim_matches(['[', ']'])));
     if parsed.scheme() == "https" || local {

@@ -7,7 +7,7 @@ use super::{AgentConfig, AppCredentials, Config, ConfigProblems, GithubConfig, O
 use super::{home, parse, source::Flags};
 use crate::telemetry;
 use secrecy::SecretString;
-use std::{path::PathBuf, time::Duration};
+use std::{path::Path, path::PathBuf, time::Duration};
 
 const DAY: u64 = 24 * 3600;
 
@@ -54,6 +54,8 @@ impl Reader<'_> {
             secret_key: self.optional(&SECRET_KEY, parse::secret_key).map(SecretString::from),
             log: self.value(&LOG, log_filter),
             log_format: self.value(&LOG_FORMAT, |text| text.parse().map_err(|known| format!("expected {known}"))),
+            secrets_in: self.sources.secrets_in().map(Path::to_owned),
+            ignored: Vec::new(),
             home,
         }
     }
@@ -66,8 +68,8 @@ impl Reader<'_> {
             [true, true] | [false, false] => {}
         }
         GithubConfig {
-            api_url: self.value(&GITHUB_API_URL, parse::github_url),
-            web_url: self.value(&GITHUB_WEB_URL, parse::github_url),
+            api_url: self.value(&GITHUB_API_URL, parse::github_api_url),
+            web_url: self.value(&GITHUB_WEB_URL, parse::github_web_url),
             app: self.app(),
         }
     }

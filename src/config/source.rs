@@ -1,7 +1,7 @@
 //! Where values come from, and which of them counts.
 
 use super::Problem;
-use super::table::{SETTINGS, Setting};
+use super::table::{DATABASE_URL, SETTINGS, Setting};
 use std::{fmt, io, path::Path, path::PathBuf};
 
 /// What the command line says.
@@ -61,6 +61,18 @@ impl Sources<'_> {
         flag.map(|text| Found { text, origin: Origin::Flag })
             .or_else(|| variable(self.env, setting.variable).map(|text| Found { text, origin: Origin::Environment }))
             .or_else(|| self.in_file(setting))
+    }
+
+    /// The file, when a secret stands in it: a key, a password.
+    pub fn secrets_in(&self) -> Option<&Path> {
+        let (path, _) = self.file.as_ref()?;
+        let secret = |setting: &&&Setting| match self.in_file(setting) {
+            // Of the database's URL only a password is one.
+            Some(found) if setting.variable == DATABASE_URL.variable => found.text.contains('@'),
+            Some(_) => setting.secret,
+            None => false,
+        };
+        SETTINGS.iter().find(secret).map(|_| path.as_path())
     }
 
     fn in_file(&self, setting: &Setting) -> Option<Found> {

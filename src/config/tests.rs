@@ -159,6 +159,29 @@ fn what_is_not_utf_8_is_a_problem_and_never_another_value() {
 }
 
 #[test]
+fn what_is_no_setting_and_where_secrets_stand_is_known() {
+    let names = ["TREEWARDEN_LISTN", "TREEWARDEN_LISTEN", "PATH", "TREEWARDEN_PORT"].map(str::to_owned);
+    assert_eq!(ignored(names.into_iter()), ["TREEWARDEN_LISTN", "TREEWARDEN_PORT"]);
+    let secrets_in = |text: &str| {
+        let file = ("/home/ann/.treewarden/treewarden.toml", text);
+        load(&Flags::default(), &[], &[file]).unwrap().secrets_in.is_some()
+    };
+    assert!(!secrets_in("max_concurrent_runs = 2\ndatabase_url = 'postgres:///tw'"));
+    assert!(secrets_in("database_url = 'postgres://tw:pw@db/tw'"));
+    assert!(secrets_in("secret_key = '0123456789abcdef0123456789abcdef'"));
+}
+
+#[test]
+fn addresses_of_github_are_asked_for_by_their_own_examples() {
+    let problems = from_env(&[("GITHUB_API_URL", "ghe"), ("GITHUB_WEB_URL", "ghe")]).unwrap_err().to_string();
+    insta::assert_snapshot!(problems, @r#"
+    2 settings are wrong; nothing was started:
+      - GITHUB_API_URL is "ghe" (from the environment): expected a URL like https://github.example.org/api/v3
+      - GITHUB_WEB_URL is "ghe" (from the environment): expected a URL like https://github.example.org
+    "#);
+}
+
+#[test]
 fn the_agent_gets_a_few_variables_of_the_service() {
     let env = [
         ("TREEWARDEN_AGENT_COMMAND", "claude -p --tools 'Bash, Edit'"),

@@ -23,7 +23,7 @@ use tokio::{
 };
 
 /// Where programs that git needs are looked for; the service's own `PATH` is not handed on.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// For calls that only read or write small things.
 const SHORT: Duration = Duration::from_secs(120);

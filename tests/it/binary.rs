@@ -206,6 +206,9 @@ async fn every_wrong_setting_is_reported_at_once() {
 #[tokio::test]
 async fn it_serves_and_the_other_commands_know_of_it() {
     let installation = Installation::new().await;
+    let nothing = installation.run(&["env", "list"]).await;
+    assert!(!nothing.status.success() && text(&nothing.stderr).contains("no database"), "{nothing:?}");
+    assert!(installation.run(&["migrate"]).await.status.success());
     assert_eq!(text(&installation.run(&["env", "list"]).await.stdout), "No environment.\n");
     let serving = installation.serve().await;
     assert_eq!(serving.get("/healthz").await, (200, "ok\n".to_owned()));
@@ -223,6 +226,8 @@ async fn it_serves_and_the_other_commands_know_of_it() {
         assert!(metrics.contains(line), "{line} in {metrics}");
     }
 
+    let doctor = installation.run(&["doctor"]).await;
+    assert!(doctor.status.success() && text(&doctor.stdout).contains("this version's schema"), "{doctor:?}");
     let second = installation.run(&["serve"]).await;
     assert!(!second.status.success() && text(&second.stderr).contains("Another Treewarden runs"), "{second:?}");
     let cleanup = installation.run(&["cleanup", "--dry-run"]).await;
@@ -273,6 +278,7 @@ async fn asked_to_stop_it_lets_the_agent_end_and_keeps_taking_deliveries() {
 #[tokio::test]
 async fn a_reader_that_goes_away_is_no_failure() {
     let installation = Installation::new().await;
+    assert!(installation.run(&["migrate"]).await.status.success());
     for (arguments, expected) in [(&["env", "list"][..], 0), (&["doctor"], 0), (&["doctor", "--json"], 0)] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -1,6 +1,8 @@
 //! What the doctor says, and that it only looks.
 
+use super::full_disk::{may_mount, unshare};
 use super::*;
+use sqlx::{Connection, Executor, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
 
 /// What is wrong, as `(what, seen, mend)`.
@@ -72,6 +74,68 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
     fs::write(dir.join("tw.db"), "this is no database, and long enough to be looked at as one").unwrap();
     let mend = complaint(&format!("sqlite://{}/tw.db", dir.display())).await;
     assert!(mend.contains("restore it from a backup"), "{mend}");
+
+    assert!(installation.run(&["migrate"]).await.status.success());
+    let file = dir.join("home/treewarden.db");
+    let mut ahead = SqliteConnection::connect_with(&SqliteConnectOptions::new().filename(&file)).await.unwrap();
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+                 VALUES (9000, 'from the future', true, x'', 0)";
+    ahead.execute(newer).await.unwrap();
+    ahead.close().await.unwrap();
+    let mend = complaint(&format!("sqlite://{}", file.display())).await;
+    assert!(mend.starts_with("Start the newer Treewarden again"), "{mend}");
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_written_is_seen_before_a_start_fails() {
+    const READ_ONLY: &str =
+        "mount -t tmpfs tmpfs \"$0\" && eval \"$BEFORE\" && mount -o remount,ro \"$0\" && exec \"$@\"";
+    if !may_mount() {
+        return;
+    }
+    let installation = Installation::new().await;
+    let place = installation.dir.path().join("database");
+    fs::create_dir(&place).unwrap();
+    let migrate = format!("'{PROGRAM}' migrate >/dev/null");
+    for before in ["true", &*migrate] {
+        let mut command = installation.command(&["doctor"]);
+        command.env("DATABASE_URL", format!("sqlite://{}/tw.db", place.display())).env("BEFORE", before);
+        let mut inside = Command::new("unshare");
+        inside.args(unshare()).args(["sh", "-c", READ_ONLY]).arg(&place).args([PROGRAM, "doctor"]).env_clear();
+        inside.envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let wrong = complaints(inside).await;
+        assert_eq!(wrong.len(), 1, "{before}: {wrong:?}");
+        assert_eq!(wrong[0].1, format!("{} cannot be written by this user", place.display()), "{before}");
+    }
+}
+
+#[tokio::test]
+async fn secrets_that_others_come_to_are_seen_wherever_they_stand() {
+    let installation = Installation::new().await;
+    let dir = installation.dir.path();
+    let file = dir.join("tw.toml");
+    let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let doctor = || {
+        let mut command = installation.command(&["doctor", "--config"]);
+        command.arg(&file).env_remove("GITHUB_WEBHOOK_SECRET");
+        command
+    };
+    fs::write(&file, "github_webhook_secret = 'a secret of the test'\n").unwrap();
+    open(&file, 0o644);
+    for mode in [0o700, 0o750] {
+        open(dir, mode);
+        assert_eq!(complaints(doctor()).await, [], "no stranger comes into this folder");
+    }
+    open(dir, 0o711);
+    let wrong = complaints(doctor()).await;
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert_eq!((&*wrong[0].0, &*wrong[0].2), ("settings", &*format!("chmod o-rwx,g-w {}", file.display())));
+    fs::write(&file, "max_concurrent_runs = 2\n").unwrap();
+    let mut harmless = doctor();
+    harmless.env("GITHUB_WEBHOOK_SECRET", "a secret of the test").env("TREEWARDEN_LISTN", "127.0.0.1:1");
+    let output = output_of(harmless).await;
+    let lines = text(&output.stdout);
+    assert!(output.status.success() && lines.contains("no setting has this name: TREEWARDEN_LISTN"), "{lines}");
 }
 
 #[tokio::test]
@@ -80,6 +144,7 @@ async fn what_would_fail_first_is_seen() {
     let key = installation.dir.path().join("app.pem");
     fs::write(&key, installation.standin.private_key_pem().expose_secret()).unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(installation.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = installation.command(&["doctor"]);
     command.env_remove("GITHUB_APP_PRIVATE_KEY").env("GITHUB_APP_PRIVATE_KEY_FILE", &key);
     command.env("TREEWARDEN_AGENT_COMMAND", "/etc/passwd").env("TREEWARDEN_AGENT_ENV", "MODEL_KEY");
@@ -90,7 +155,7 @@ async fn what_would_fail_first_is_seen() {
     let dir = installation.dir.path().display().to_string();
     let lines = lines.join("\n").replace(&dir, "<dir>").replace(&installation.standin.web_url(), "<github>");
     insta::assert_snapshot!(lines, @r#"
-    key: <dir>/app.pem can be read or changed by others (mode 644) -> chmod o-rwx,g-w <dir>/app.pem
+    key: <dir>/app.pem holds a secret and can be read or changed by others (mode 644) -> chmod o-rwx,g-w <dir>/app.pem
     github: the App lacks permissions: issues: write, pull_requests: write -> On GitHub, in the App's settings under "Permissions & events", grant them; then accept them where it is installed.
     github: the App does not hear of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository -> On GitHub, in the App's settings under "Permissions & events", subscribe to these events.
     github: the App is installed nowhere -> Install it on a repository: <github>/github-apps/treewarden-demo/installations/new

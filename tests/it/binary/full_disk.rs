@@ -14,14 +14,14 @@ use treewarden::{model::*, store::Store};
 const SMALL: &str = "mount -t tmpfs -o size=24m,mode=0700 tmpfs \"$0\" && exec \"$@\"";
 
 /// `unshare` with a namespace this user may make.
-fn unshare() -> Vec<&'static str> {
+pub(super) fn unshare() -> Vec<&'static str> {
     match rustix::process::geteuid().is_root() {
         true => vec!["--mount"],
         false => vec!["--mount", "--user", "--map-root-user"],
     }
 }
 
-fn may_mount() -> bool {
+pub(super) fn may_mount() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let tried = Command::new("unshare").args(unshare()).args(["sh", "-c", SMALL]).arg(dir.path()).arg("true").output();
     let allowed = tried.is_ok_and(|output| output.status.success());
