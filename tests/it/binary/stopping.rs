@@ -20,6 +20,9 @@ async fn after_a_stop_the_database_file_alone_is_a_backup() {
     installation.ask("add a greeting");
     let store = installation.store().await;
     until_succeeded(&store, 1).await;
+    // What GitHub tells of the pull request comes after the run has ended.
+    installation.standin.settled().await;
+    until_succeeded(&store, 1).await;
     store.close().await;
     serving.stop().await;
     assert!(installation.database_is_whole());
