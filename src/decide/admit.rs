@@ -5,11 +5,6 @@ use crate::model::*;
 /// What is known about somebody who addressed the bot.
 #[derive(Clone, Debug)]
 pub struct AdmitFacts {
-    pub author: Person,
-    /// The bot's own account.
-    pub bot: Person,
-    /// The text carries the service's hidden marker.
-    pub carries_marker: bool,
     pub permission: Permission,
     /// What the request needs.
     pub needs: Permission,
@@ -20,8 +15,6 @@ pub struct AdmitFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     Welcome,
-    /// Silently: answering could start a loop between bots.
-    Ignore(&'static str),
     /// One reaction, and one explanation per person and thread.
     Refuse,
     /// The loop breaker: too many runs in one thread at once.
@@ -31,16 +24,18 @@ pub enum Admission {
 /// More runs than this within ten minutes in one conversation look like a loop.
 pub const MAX_RECENT_RUNS: u32 = 20;
 
+/// Why a text is passed over in silence, before anybody is asked: answering could start a loop between bots.
+/// `carries_marker`: it carries the service's hidden marker.
+pub fn passed_over(author: &Person, bot: &Person, carries_marker: bool) -> Option<&'static str> {
+    match (author.id == bot.id, author.is_bot, carries_marker) {
+        (true, ..) => Some("written by the bot itself"),
+        (_, true, _) => Some("written by another bot"),
+        (.., true) => Some("carries the service's own marker"),
+        (false, false, false) => None,
+    }
+}
+
 pub fn admit(facts: &AdmitFacts) -> Admission {
-    if facts.author.id == facts.bot.id {
-        return Admission::Ignore("written by the bot itself");
-    }
-    if facts.author.is_bot {
-        return Admission::Ignore("written by another bot");
-    }
-    if facts.carries_marker {
-        return Admission::Ignore("carries the service's own marker");
-    }
     if facts.permission < facts.needs {
         return Admission::Refuse;
     }
@@ -59,14 +54,7 @@ mod tests {
     }
 
     fn facts() -> AdmitFacts {
-        AdmitFacts {
-            author: person(5, false),
-            bot: person(1, true),
-            carries_marker: false,
-            permission: Permission::Write,
-            needs: Permission::Write,
-            recent_runs: 0,
-        }
+        AdmitFacts { permission: Permission::Write, needs: Permission::Write, recent_runs: 0 }
     }
 
     #[test]
@@ -80,9 +68,10 @@ mod tests {
     #[test]
     fn bots_and_markers_are_ignored_without_an_answer() {
         for author in [person(1, true), person(1, false), person(77, true)] {
-            assert!(matches!(admit(&AdmitFacts { author, ..facts() }), Admission::Ignore(_)));
+            assert!(passed_over(&author, &person(1, true), false).is_some());
         }
-        assert!(matches!(admit(&AdmitFacts { carries_marker: true, ..facts() }), Admission::Ignore(_)));
+        assert!(passed_over(&person(5, false), &person(1, true), true).is_some());
+        assert_eq!(passed_over(&person(5, false), &person(1, true), false), None);
     }
 
     #[test]

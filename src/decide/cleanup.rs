@@ -142,6 +142,16 @@ pub enum Class {
     Active,
 }
 
+impl Class {
+    /// Whether it goes when a codebase is at its limit: nothing that anybody may come back to.
+    pub fn makes_room(self) -> bool {
+        match self {
+            Class::Merged | Class::Ghost => true,
+            Class::Stale | Class::Active => false,
+        }
+    }
+}
+
 /// The class of an environment from the facts of a pass.
 pub fn classify(facts: &RemovalFacts) -> Class {
     match verdict(facts) {

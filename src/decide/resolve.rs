@@ -123,6 +123,8 @@ pub enum Block {
     ForeignPath {
         environment: EnvironmentId,
     },
+    /// The base branch's name would end the code span it is shown in.
+    UnshowableBase,
     /// A branch name from outside that we refuse.
     BadBranch(String),
 }
@@ -228,7 +230,7 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
         return Choice::Block(Block::EmptyRepository);
     };
     if !showable(&base) {
-        return Choice::Block(Block::BadBranch("the base branch has a back-tick in its name".to_owned()));
+        return Choice::Block(Block::UnshowableBase);
     }
     Choice::Create(Place {
         work: facts.work.clone(),

@@ -97,7 +97,7 @@ fn a_name_that_cannot_be_shown_is_not_worked_on() {
     assert_eq!(place.branch.as_str(), "pr-9-review");
     assert!(matches!(place.origin, Origin::LostHead { lost: Lost::Unshowable, .. }));
     let base = ResolveFacts { base: BranchName::new("a`b").ok(), ..issue_facts() };
-    assert!(matches!(resolve(&base).choice, Choice::Block(Block::BadBranch(_))));
+    assert!(matches!(resolve(&base).choice, Choice::Block(Block::UnshowableBase)));
 }
 
 #[test]

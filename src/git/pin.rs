@@ -9,7 +9,7 @@ use crate::model::CommitSha;
 use std::{
     collections::BTreeSet,
     fs,
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
 };
 
@@ -20,14 +20,17 @@ impl Repository {
     /// Gives every such commit that no ref reaches a ref `refs/treewarden/archive/commits/<sha>`. The caller has the turn.
     pub(super) async fn pin_in_turn(&self, entry: &AdminEntry) -> Result<(), GitError> {
         let directory = entry.directory.clone();
-        let held = blocking(move || Ok(held_by(&directory))).await?;
+        let held = blocking(move || held_by(&directory)).await?;
         if held.is_empty() {
             return Ok(());
         }
         let lines: String = held.iter().map(|sha| format!("{sha}\n")).collect();
-        let call = self.call("rev-list").await?.slow().args(["--ignore-missing", "--stdin", "--not", "--all"]);
+        // The HEADs of worktrees, this one's among them, hold nothing for long.
+        let call = self.call("rev-list").await?.slow();
+        let call = call.args(["--ignore-missing", "--single-worktree", "--stdin", "--not", "--all"]);
         let output = call.input(lines.into_bytes()).ok().await?;
-        let unreachable: BTreeSet<&str> = std::str::from_utf8(&output).unwrap_or_default().lines().collect();
+        let unreachable = String::from_utf8_lossy(&output);
+        let unreachable: BTreeSet<&str> = unreachable.lines().collect();
         for sha in held.iter().filter(|sha| unreachable.contains(sha.as_str())) {
             let name = format!("refs/treewarden/archive/commits/{sha}");
             if !self.set_ref_in_turn(&name, sha, None).await? {
@@ -39,33 +42,46 @@ impl Repository {
     }
 }
 
-fn held_by(entry: &Path) -> BTreeSet<CommitSha> {
+/// What is not there holds nothing; what is there and cannot be read is a doubt.
+fn held_by(entry: &Path) -> Result<BTreeSet<CommitSha>, GitError> {
     let mut held = BTreeSet::new();
-    let mut add = |text: &str| held.extend(CommitSha::new(text.trim()).ok());
-    if let Ok(head) = small_file(&entry.join("HEAD")) {
-        add(&String::from_utf8_lossy(&head));
+    let mut add = |text: &[u8]| held.extend(CommitSha::new(String::from_utf8_lossy(text).trim()).ok());
+    let head = entry.join("HEAD");
+    if let Some(text) = present(small_file(&head), &head)? {
+        add(&text);
     }
     let log = entry.join("logs/HEAD");
-    if fs::symlink_metadata(&log).is_ok_and(|meta| meta.is_file())
-        && let Ok(file) = fs::File::open(&log)
-    {
-        let lines = BufReader::new(std::io::Read::take(file, REFLOG)).split(b'\n');
-        for line in lines.map_while(Result::ok) {
-            add(String::from_utf8_lossy(&line).split(' ').nth(1).unwrap_or_default());
+    if let Some(meta) = present(fs::symlink_metadata(&log), &log)? {
+        if !meta.is_file() {
+            return Err(GitError::Unreadable(format!("{} is no plain file", log.display())));
+        }
+        let file = fs::File::open(&log).map_err(|error| GitError::file("reading", &log, &error))?;
+        for line in BufReader::new(file.take(REFLOG)).split(b'\n') {
+            let line = line.map_err(|error| GitError::file("reading", &log, &error))?;
+            add(line.split(|byte| *byte == b' ').nth(1).unwrap_or_default());
         }
     }
     let mut directories = vec![entry.join("refs/worktree")];
     while let Some(directory) = directories.pop() {
-        for file in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            match file.file_type() {
-                Ok(kind) if kind.is_dir() => directories.push(file.path()),
-                Ok(kind) if kind.is_file() => {
-                    add(&String::from_utf8_lossy(&small_file(&file.path()).unwrap_or_default()))
+        for file in present(fs::read_dir(&directory), &directory)?.into_iter().flatten() {
+            let file = file.map_err(|error| GitError::file("reading", &directory, &error))?;
+            let kind = file.file_type().map_err(|error| GitError::file("looking at", &file.path(), &error))?;
+            match kind.is_dir() {
+                true => directories.push(file.path()),
+                false => {
+                    add(&small_file(&file.path()).map_err(|error| GitError::file("reading", &file.path(), &error))?)
                 }
-                _ => {}
             }
         }
     }
     held.retain(|sha| sha.as_str().bytes().any(|byte| byte != b'0'));
-    held
+    Ok(held)
+}
+
+fn present<T>(found: io::Result<T>, path: &Path) -> Result<Option<T>, GitError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(GitError::file("reading", path, &error)),
+    }
 }

@@ -7,7 +7,7 @@ use super::{
     workers::unwinding,
 };
 use crate::command::{grammar, mention};
-use crate::decide::admit::{Admission, AdmitFacts, admit};
+use crate::decide::admit::{Admission, AdmitFacts, admit, passed_over};
 use crate::github::payload;
 use crate::model::*;
 use crate::reply::{self, answers};
@@ -138,8 +138,8 @@ impl Orchestrator {
             return ignored("the bot is not mentioned");
         };
         // Bots are turned away before GitHub is asked or a row is made.
-        if self.is_by_a_bot(&message) {
-            return ignored("written by a bot");
+        if let Some(why) = self.passed_over(&message) {
+            return ignored(why);
         }
         let (codebase, conversation) = self.thread(&message.thread).await?;
         let request = grammar::parse(&text);
@@ -149,9 +149,6 @@ impl Orchestrator {
         };
         let now = self.now();
         let admission = admit(&AdmitFacts {
-            author: message.author.clone(),
-            bot: identity.bot.clone(),
-            carries_marker: false,
             permission: self.permission(&codebase, &message.author).await?,
             needs,
             // Commands start no run, and `/stop` is what ends a loop.
@@ -161,7 +158,6 @@ impl Orchestrator {
             },
         });
         match admission {
-            Admission::Ignore(reason) => ignored(reason),
             Admission::Refuse => {
                 let key = format!("refusal/{}/{}", conversation.id, message.author.id);
                 let body = answers::refusal(&message.author.login, needs, &key);
@@ -179,9 +175,8 @@ impl Orchestrator {
         }
     }
 
-    fn is_by_a_bot(&self, message: &Message) -> bool {
-        let own = message.author.id == self.parts().identity.bot.id;
-        own || message.author.is_bot || reply::carries_marker(&message.body)
+    fn passed_over(&self, message: &Message) -> Option<&'static str> {
+        passed_over(&message.author, &self.parts().identity.bot, reply::carries_marker(&message.body))
     }
 
     async fn welcome(
@@ -310,7 +305,7 @@ impl Orchestrator {
             Ok(Event::Written(message) | Event::Edited { message, .. }) => message,
             _ => return,
         };
-        if mention::find(&message.body, &self.parts().identity.slug).is_none() || self.is_by_a_bot(&message) {
+        if mention::find(&message.body, &self.parts().identity.slug).is_none() || self.passed_over(&message).is_some() {
             return;
         }
         let Ok((codebase, conversation)) = self.thread(&message.thread).await else { return };

@@ -239,9 +239,8 @@ impl Orchestrator {
             Inserted::LimitReached { live } => {
                 let room = self.make_room(codebase).await?;
                 if room.merged + room.ghosts == 0 {
-                    let census = self.census(codebase).await?;
                     let days = self.settings().stale_after.as_secs() / 86_400;
-                    return Err(StepError::Refused(answers::limit_reached(&codebase.name, live, &census, days)));
+                    return Err(StepError::Refused(answers::limit_reached(&codebase.name, live, &room.left, days)));
                 }
                 if room.merged > 0 {
                     notes.0.push(answers::made_room(room.merged));

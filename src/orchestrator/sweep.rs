@@ -53,8 +53,11 @@ impl<'a> Pass<'a> {
 /// What making room at the limit led to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Room {
+    /// Removed.
     pub merged: usize,
+    /// Rows that were closed.
     pub ghosts: usize,
+    pub left: Census,
 }
 
 /// What became of one environment.
@@ -138,34 +141,29 @@ impl Orchestrator {
         }))
     }
 
-    /// How many environments of a codebase are of each class at this moment.
-    pub(super) async fn census(&self, codebase: &Codebase) -> Result<Census, StepError> {
-        let repository = self.repository(codebase);
-        let fetched = self.fetched(codebase).await;
-        let mut census = Census::default();
+    /// At the limit: whatever makes room goes, and what stays is counted. One that fails is one that stays.
+    pub(super) async fn make_room(&self, codebase: &Codebase) -> Result<Room, StepError> {
+        let (repository, fetched) = (self.repository(codebase), self.fetched(codebase).await);
+        let cause = Cause { occasion: Occasion::Pass, trigger: Trigger::Limit, actor: "limit", tell: None };
+        let mut room = Room::default();
         for environment in self.store().live_environments(Some(codebase.id)).await? {
             let facts = self.removal_facts(codebase, &repository, &environment, Occasion::Pass, &fetched).await?;
-            match classify(&facts) {
-                Class::Merged => census.merged += 1,
-                Class::Stale => census.stale += 1,
-                Class::Ghost | Class::Active => census.active += 1,
-            }
-        }
-        Ok(census)
-    }
-
-    /// At the limit: rows without a worktree are closed, and work that is provably merged and clean is removed. Answers
-    /// with how much of either there was.
-    pub(super) async fn make_room(&self, codebase: &Codebase) -> Result<Room, StepError> {
-        let mut room = Room::default();
-        for class in [Class::Ghost, Class::Merged] {
-            let only = (Some(codebase.id), Some(class));
-            let pass = Pass { trigger: Trigger::Limit, dry_run: false, actor: "limit", codebase: only.0, only: only.1 };
-            let report = self.pass(&pass).await?;
-            let gone = report.lines.iter().filter(|line| matches!(line.result, ReportResult::Removed(_))).count();
-            match class {
-                Class::Merged => room.merged = gone,
-                Class::Ghost | Class::Stale | Class::Active => room.ghosts = gone,
+            let class = classify(&facts);
+            let gone = class.makes_room()
+                && match self.remove_fetched(codebase, environment.id, &cause, &fetched).await {
+                    Ok(Swept::Removed(_) | Swept::Gone) => true,
+                    Ok(Swept::Kept(_)) => false,
+                    Err(error) => {
+                        tracing::warn!(environment.id = %environment.id, %error, "not removed to make room");
+                        false
+                    }
+                };
+            match (class, gone) {
+                (Class::Merged, true) => room.merged += 1,
+                (_, true) => room.ghosts += 1,
+                (Class::Merged, false) => room.left.merged += 1,
+                (Class::Stale, false) => room.left.stale += 1,
+                (Class::Ghost | Class::Active, false) => room.left.active += 1,
             }
         }
         Ok(room)

@@ -101,6 +101,10 @@ pub fn blocked(block: &Block) -> String {
              Move it away, then mention me again."
                 .to_owned()
         }
+        Block::UnshowableBase => {
+            "The base branch has a back-tick in its name, which no comment can show safely. Nothing was created."
+                .to_owned()
+        }
         Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created."),
     }
 }

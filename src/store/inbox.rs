@@ -101,7 +101,8 @@ impl Store {
     ) -> Result<Option<Delivery>, StoreError> {
         while self.delivery_is_due(now).await? {
             let claim = sql!(concat!(
-                "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, tries = tries + 1, lease_owner = $2, lease_until = $3
+                "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, tries = tries + 1,
+                                  lease_owner = $2, lease_until = $3
                  WHERE id = (",
                 next_delivery!(),
                 ") AND state = 'received' RETURNING *"

@@ -143,14 +143,17 @@ async fn commits_that_only_the_worktree_holds_outlive_its_registration() {
     let amended = lab.commit(&path, "draft", "1\n");
     lab.run(&path, &["commit", "-q", "--amend", "-m", "better"]);
     lab.run(&path, &["update-ref", "refs/worktree/mine", detached.as_str()]);
+    // And one on which its HEAD still stands.
+    lab.run(&path, &["switch", "-q", "--detach"]);
+    let current = lab.commit(&path, "current", "1\n");
     fs::remove_dir_all(&path).unwrap();
     repository.unregister(&path).await.unwrap();
-    for sha in [&detached, &amended] {
+    for sha in [&detached, &amended, &current] {
         let kept = repository.tip(&format!("refs/treewarden/archive/commits/{sha}")).await.unwrap();
         assert_eq!(kept.as_ref(), Some(sha));
     }
     let kept = lab.run(repository.directory(), &["for-each-ref", "refs/treewarden/archive/commits/"]);
-    assert_eq!(kept.lines().count(), 2, "what a branch reaches needs none: {kept}");
+    assert_eq!(kept.lines().count(), 3, "what a branch reaches needs none: {kept}");
 }
 
 #[tokio::test]

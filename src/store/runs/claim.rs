@@ -12,8 +12,8 @@ const TRIES: usize = 8;
 
 /// The run that goes next: `$1` is now, `$2` how many may be at work at once. Interrupted ones (their lease ended while
 /// they prepared or delivered) before queued ones; then of the codebase with the fewest at work; then the oldest. Never one
-/// whose conversation has an older run that is not over, or whose environment has another one at work. Interrupted ones that nobody holds are not at work: they must not keep each other
-/// from being taken up.
+/// whose conversation has an older run that is not over, or whose environment has another one at work. Interrupted
+/// ones that nobody holds are not at work: they must not keep each other from being taken up.
 macro_rules! next_run {
     () => {
         "SELECT id FROM runs AS next

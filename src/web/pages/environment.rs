@@ -132,9 +132,7 @@ pub async fn pin(
     actor: Actor,
     Path(id): Path<String>,
 ) -> Result<Response, WebError> {
-    let environment = load(&state, &id).await?;
-    let page = address(&environment);
-    verbs::pin(&state, environment, true, actor).await?.on(&session, &page).await
+    set_pinned(state, session, actor, &id, true).await
 }
 
 pub async fn unpin(
@@ -143,9 +141,19 @@ pub async fn unpin(
     actor: Actor,
     Path(id): Path<String>,
 ) -> Result<Response, WebError> {
-    let environment = load(&state, &id).await?;
+    set_pinned(state, session, actor, &id, false).await
+}
+
+async fn set_pinned(
+    state: WebState,
+    session: Session,
+    actor: Actor,
+    id: &str,
+    pinned: bool,
+) -> Result<Response, WebError> {
+    let environment = load(&state, id).await?;
     let page = address(&environment);
-    verbs::pin(&state, environment, false, actor).await?.on(&session, &page).await
+    verbs::pin(&state, environment, pinned, actor).await?.on(&session, &page).await
 }
 
 fn address(environment: &Environment) -> String {
