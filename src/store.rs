@@ -49,7 +49,7 @@ pub use web_sessions::WebSessions;
 use codec::FromRow;
 use db::Db;
 use error::corrupt;
-use std::{fmt, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 /// The store. A cheap handle; all clones are one.
 #[derive(Clone)]
@@ -77,6 +77,11 @@ impl Store {
     /// What stands in the database this URL names; changes nothing, not even makes its file.
     pub async fn schema(url: &str) -> Result<Schema, StoreError> {
         db::schema(url).await
+    }
+
+    /// The file of a database that is one.
+    pub fn file(url: &str) -> Option<&Path> {
+        db::sqlite_path(url)
     }
 
     /// Opens `sqlite://<path>` or `postgres://…`. Changes no table: see [`Store::migrate`].

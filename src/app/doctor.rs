@@ -135,7 +135,7 @@ async fn git() -> Finding {
 
 async fn database(config: &Config) -> Finding {
     let url = config.database_url.expose_secret();
-    let file = url.strip_prefix("sqlite://").map(Path::new);
+    let file = Store::file(url);
     let schema = Store::schema(url).await;
     if let Some(place) = file.filter(|_| schema.is_ok()).and_then(unwritable) {
         let seen = format!("{} cannot be written by this user", place.display());

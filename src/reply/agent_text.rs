@@ -15,7 +15,8 @@ const BREAK: char = '\u{200b}';
 
 /// The text, cut at `limit` characters with a note that says so, and neutralised.
 pub fn present(text: &str, limit: usize) -> String {
-    let text = text.replace('\0', "");
+    // Markers are looked for in the raw text of comments, where code hides nothing.
+    let text = text.replace('\0', "").replace("<!--", "<!\u{200b}--");
     let cut = text.char_indices().nth(limit).map(|(end, _)| &text[..end]);
     let mut out = unforged(&neutralise(cut.unwrap_or(&text)));
     if let Some(fence) = open_fence(&out) {
@@ -211,7 +212,11 @@ mod tests {
     #[test]
     fn open_fences_are_closed_and_markers_disarmed() {
         assert_eq!(shown("~~~~rust\nlet x;"), "~~~~rust\nlet x;\n~~~~");
-        assert!(!super::super::carries_marker(&present("<!-- treewarden:status/1 -->", 100)));
+        for text in
+            ["<!-- treewarden:status/1 -->", "`<!-- treewarden:status/1 -->`", "```\n<!-- treewarden:status/1 -->"]
+        {
+            assert!(!super::super::carries_marker(&present(text, 100)), "{text}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod failure;
 mod open;
 mod row;
 
-pub(super) use open::{schema, versions};
+pub(super) use open::{schema, sqlite_path, versions};
 pub(super) use row::Row;
 
 use super::codec::FromRow;

@@ -109,7 +109,7 @@ fn explain_migration(error: MigrateError) -> StoreError {
     }
 }
 
-fn sqlite_path(url: &str) -> Option<&Path> {
+pub(in crate::store) fn sqlite_path(url: &str) -> Option<&Path> {
     url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).map(Path::new)
 }
 
