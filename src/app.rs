@@ -131,7 +131,8 @@ async fn orchestrator(
     node: &str,
 ) -> Result<(Orchestrator, String), StartError> {
     store.migrate().await?;
-    let git = Git::new(GitSettings::new("git", config.home.join("git")))?;
+    let proxy = config.github.proxy.clone();
+    let git = Git::new(GitSettings { proxy, ..GitSettings::new("git", config.home.join("git")) })?;
     git.version().await?;
     let github = Github::new(&GithubSettings {
         app_id: app.app_id,

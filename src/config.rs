@@ -64,6 +64,8 @@ pub struct GithubConfig {
     pub web_url: String,
     /// Absent: no App is connected yet.
     pub app: Option<AppCredentials>,
+    /// The environment's variables about proxies, for git; empty for a GitHub on this very machine.
+    pub proxy: Vec<(String, SecretString)>,
 }
 
 #[derive(Clone, Debug)]
@@ -182,6 +184,7 @@ impl Config {
             secrets.extend([&app.private_key, &app.webhook_secret]);
             secrets.extend(app.oauth.as_ref().map(|oauth| &oauth.client_secret));
         }
+        secrets.extend(self.github.proxy.iter().map(|(_, url)| url).filter(|url| url.expose_secret().contains('@')));
         if self.database_url.expose_secret().contains('@') {
             secrets.push(&self.database_url);
         }

@@ -38,9 +38,9 @@ pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
 use command::{Place, Program};
 use repository::Shared;
+use secrecy::SecretString;
 use std::{
     collections::HashMap,
-    ffi::OsString,
     fs,
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
@@ -63,13 +63,13 @@ pub struct GitSettings {
     pub state: PathBuf,
     /// Local paths are allowed as remotes (tests, mirrors on the same disk).
     pub local_remotes: bool,
-    /// Further environment variables, such as proxies and certificate stores.
-    pub pass_env: Vec<(OsString, OsString)>,
+    /// The environment's variables about proxies. Nothing else of it reaches git.
+    pub proxy: Vec<(String, SecretString)>,
 }
 
 impl GitSettings {
     pub fn new(program: impl Into<PathBuf>, state: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), state: state.into(), local_remotes: false, pass_env: Vec::new() }
+        Self { program: program.into(), state: state.into(), local_remotes: false, proxy: Vec::new() }
     }
 }
 
@@ -94,7 +94,7 @@ impl Git {
         let program = Program {
             program: command::resolve(&settings.program),
             files,
-            pass_env: settings.pass_env,
+            proxy: settings.proxy,
             transports: if settings.local_remotes { "https:http:file" } else { "https:http" },
         };
         let inner = Inner { program, local_remotes: settings.local_remotes, repositories: Mutex::default() };

@@ -338,12 +338,7 @@ fn program(agent: &AgentConfig) -> Finding {
         agent.env.iter().find(|(name, _)| name == "PATH").map_or(FALLBACK_PATH, |(_, value)| value.expose_secret());
     let places: Vec<PathBuf> = match program.contains('/') {
         true => vec![PathBuf::from(program)],
-        // Others are relative to wherever the agent is at work.
-        false => path
-            .split(':')
-            .filter(|directory| directory.starts_with('/'))
-            .map(|directory| Path::new(directory).join(program))
-            .collect(),
+        false => path.split(':').map(|directory| Path::new(directory).join(program)).collect(),
     };
     let files: Vec<&PathBuf> = places.iter().filter(|place| place.is_file()).collect();
     match files.iter().find(|file| access(file.as_path(), Access::EXEC_OK).is_ok()) {

@@ -31,6 +31,12 @@ impl fmt::Display for Listen {
     }
 }
 
+/// Whether an address is this machine's own, where no proxy could reach.
+pub(super) fn is_local(url: &str) -> bool {
+    let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.is_some_and(|host| is_loopback(host.trim_start_matches('[').trim_end_matches(']')))
+}
+
 fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
@@ -147,6 +153,12 @@ pub(super) fn command_line(text: &str) -> Result<Vec<String>, Expected> {
             Err("expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced".to_owned())
         }
     }
+}
+
+/// A search path without its relative entries, for the same reason; `None` when nothing is left.
+pub(super) fn absolute_entries(path: &str) -> Option<String> {
+    let absolute: Vec<&str> = path.split(':').filter(|directory| directory.starts_with('/')).collect();
+    (!absolute.is_empty()).then(|| absolute.join(":"))
 }
 
 pub(super) fn logins(text: &str) -> Result<BTreeSet<String>, Expected> {

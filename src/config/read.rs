@@ -10,6 +10,9 @@ use secrecy::SecretString;
 use std::{path::Path, path::PathBuf, time::Duration};
 
 const DAY: u64 = 24 * 3600;
+/// As programs spell them; each reads those it knows.
+const PROXY_VARIABLES: [&str; 8] =
+    ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
 
 pub(super) fn load(flags: &Flags, env: Env<'_>, files: Files<'_>) -> Result<Config, ConfigProblems> {
     let mut problems = Vec::new();
@@ -67,11 +70,11 @@ impl Reader<'_> {
             [false, true] => self.missing(&GITHUB_API_URL, "must be set as well, since GITHUB_WEB_URL is"),
             [true, true] | [false, false] => {}
         }
-        GithubConfig {
-            api_url: self.value(&GITHUB_API_URL, parse::github_api_url),
-            web_url: self.value(&GITHUB_WEB_URL, parse::github_web_url),
-            app: self.app(),
-        }
+        let api_url = self.value(&GITHUB_API_URL, parse::github_api_url);
+        let web_url = self.value(&GITHUB_WEB_URL, parse::github_web_url);
+        let proxies = PROXY_VARIABLES.iter().filter(|_| !parse::is_local(&web_url));
+        let proxy = proxies.filter_map(|name| Some((name.to_string(), variable(self.sources.env, name)?.into())));
+        GithubConfig { proxy: proxy.collect(), api_url, web_url, app: self.app() }
     }
 
     /// The App's credentials: all of them or none; a webhook secret that is missing is never a reason to go without.
@@ -144,7 +147,10 @@ impl Reader<'_> {
     fn agent(&mut self) -> Option<AgentConfig> {
         let names = self.optional(&AGENT_ENV, parse::variable_names).unwrap_or_default();
         let argv = self.optional(&AGENT_COMMAND, parse::command_line)?;
-        let value = |name: &String| variable(self.sources.env, name);
+        let value = |name: &String| match name.as_str() {
+            "PATH" => variable(self.sources.env, name).and_then(|path| parse::absolute_entries(&path)),
+            _ => variable(self.sources.env, name),
+        };
         let unset = names.iter().filter(|name| value(name).is_none()).cloned().collect();
         let all = ["PATH", "LANG", "TERM"].map(str::to_owned).into_iter().chain(names);
         let env = all.filter_map(|name| value(&name).map(|value| (name, value.into()))).collect();

@@ -172,6 +172,19 @@ fn what_is_no_setting_and_where_secrets_stand_is_known() {
 }
 
 #[test]
+fn proxies_are_for_a_github_elsewhere() {
+    let env = [("https_proxy", "http://ann:pw@proxy:3128"), ("NO_PROXY", "localhost")];
+    let config = from_env(&env).unwrap();
+    let names: Vec<&str> = config.github.proxy.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["https_proxy", "NO_PROXY"]);
+    assert_eq!(config.secrets().len(), 1, "a password in it is a secret");
+    for local in ["http://127.0.0.1:8080", "http://[::1]:8080", "http://localhost"] {
+        let here = [env[0], env[1], ("GITHUB_API_URL", local), ("GITHUB_WEB_URL", local)];
+        assert!(from_env(&here).unwrap().github.proxy.is_empty(), "{local}");
+    }
+}
+
+#[test]
 fn addresses_of_github_are_asked_for_by_their_own_examples() {
     let problems = from_env(&[("GITHUB_API_URL", "ghe"), ("GITHUB_WEB_URL", "ghe")]).unwrap_err().to_string();
     insta::assert_snapshot!(problems, @r#"
@@ -187,7 +200,8 @@ fn the_agent_gets_a_few_variables_of_the_service() {
         ("TREEWARDEN_AGENT_COMMAND", "claude -p --tools 'Bash, Edit'"),
         ("TREEWARDEN_AGENT_ENV", "MODEL_KEY, NOT_SET"),
         ("MODEL_KEY", "abcdefgh12345678"),
-        ("PATH", "/bin"),
+        // What lies in a worktree is never taken for the agent.
+        ("PATH", ".:/bin::node_modules/.bin:/usr/bin"),
         ("DATABASE_URL", "postgres://tw:pw@db/tw"),
     ];
     let config = from_env(&env).unwrap();
@@ -195,6 +209,7 @@ fn the_agent_gets_a_few_variables_of_the_service() {
     assert_eq!(agent.argv, ["claude", "-p", "--tools", "Bash, Edit"]);
     let names: Vec<&str> = agent.env.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["PATH", "MODEL_KEY"]);
+    assert_eq!(agent.env[0].1.expose_secret(), "/bin:/usr/bin");
     assert_eq!(agent.unset, ["NOT_SET"]);
     let secrets: Vec<&str> = config.secrets().iter().map(|secret| secret.expose_secret()).collect();
     assert_eq!(secrets, ["postgres://tw:pw@db/tw", "abcdefgh12345678"]);

@@ -12,7 +12,7 @@ use crate::model::Credential;
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::{ExposeSecret, SecretString};
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -56,7 +56,7 @@ const NEUTRAL: &[&str] = &[
 pub(super) struct Program {
     pub program: PathBuf,
     pub files: Prepared,
-    pub pass_env: Vec<(OsString, OsString)>,
+    pub proxy: Vec<(String, SecretString)>,
     /// Value of `GIT_ALLOW_PROTOCOL`.
     pub transports: &'static str,
 }
@@ -115,7 +115,7 @@ impl Program {
             // History is what it is: no replacements, no grafts (a file that does not exist).
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_GRAFT_FILE", self.files.home.join("no-grafts"))
-            .envs(self.pass_env.iter().map(|(name, value)| (name, value)));
+            .envs(self.proxy.iter().map(|(name, value)| (name, value.expose_secret())));
         match place {
             Place::Nowhere => {
                 command.current_dir(&self.files.home);

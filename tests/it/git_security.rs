@@ -7,7 +7,7 @@ use tokio::{
     net::TcpListener,
     sync::Mutex,
 };
-use treewarden::git::{CommitRequest, Credential, GitError, Ident, Repository, WorktreeStart};
+use treewarden::git::{CommitRequest, Credential, Git, GitError, GitSettings, Ident, Repository, WorktreeStart};
 use treewarden::model::Probe;
 
 fn script(path: &Path, content: &str) {
@@ -219,6 +219,18 @@ fn files_with_token(directory: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test]
+async fn git_goes_through_the_proxy_it_is_given() {
+    let lab = Lab::new();
+    let (host, seen) = server(WHO).await;
+    let proxy = vec![("http_proxy".to_owned(), format!("http://{host}").into())];
+    let git = Git::new(GitSettings { proxy, ..GitSettings::new("git", lab.path("proxied")) }).unwrap();
+    let repository = git.repository(lab.path("repos/far.git"));
+    repository.ensure("http://github.example/octo/hello.git").await.unwrap();
+    assert!(repository.remote_head(None).await.is_err());
+    assert!(seen.lock().await[0].starts_with("GET http://github.example/octo/hello.git/info/refs"));
+}
+
+#[tokio::test]
 async fn the_token_goes_to_its_host_and_nowhere_else() {
     let lab = Lab::new();
     let (host, seen) = server(WHO).await;
@@ -284,7 +296,7 @@ async fn the_password_script_answers_one_question_only() {
 #[tokio::test]
 async fn only_allowed_transports_are_spoken() {
     let lab = Lab::new();
-    let strict = treewarden::git::Git::new(treewarden::git::GitSettings::new("git", lab.path("strict"))).unwrap();
+    let strict = Git::new(GitSettings::new("git", lab.path("strict"))).unwrap();
     let repository = strict.repository(lab.path("repos/x.git"));
     for url in [lab.path("r.git").to_str().unwrap(), "ssh://h/x", "ext::sh -c true", "https://user:pass@h/x"] {
         assert!(matches!(repository.ensure(url).await, Err(GitError::Refused { .. })), "{url}");
