@@ -111,6 +111,16 @@ impl InstallationClient {
         Ok(found.into_iter().next())
     }
 
+    /// Every pull request whose head is or was this branch of the repository itself.
+    pub async fn find_pull_requests(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        head: &BranchName,
+    ) -> Result<Vec<PullRequest>, GithubError> {
+        self.pull_requests_of(repository, name, head, "all").await
+    }
+
     /// The pull request that merged exactly this commit of this branch into `base`.
     pub async fn merged_pull_request(
         &self,

@@ -61,10 +61,10 @@ impl GithubPlatform {
         if let Some(number) = row.remote_id {
             return Ok(number);
         }
-        let (id, name) = (codebase.github_id, &codebase.name);
-        if let Some(open) = client.find_open_pull_request(id, name, new.head).await? {
-            return Ok(open.number.0);
+        if let Some(made) = self.made_before(client, codebase, row.attempts, new).await? {
+            return Ok(made);
         }
+        let (id, name) = (codebase.github_id, &codebase.name);
         let created = match client.create_pull_request(id, name, new).await {
             // Not every plan has drafts, and GitHub says so in no other way; an open pull request is better than none.
             Err(GithubError::Invalid(_)) if new.draft => {
@@ -72,8 +72,41 @@ impl GithubPlatform {
             }
             created => created,
         };
-        created.map(|number| number.0)
+        match created {
+            Ok(number) => Ok(number.0),
+            // An earlier try whose answer was lost may be seen only now; asked as if this had been another try.
+            Err(GithubError::Invalid(why)) => {
+                let made = self.made_before(client, codebase, row.attempts + 1, new).await?;
+                made.ok_or(GithubError::Invalid(why))
+            }
+            Err(error) => Err(error),
+        }
     }
+
+    /// The open pull request of this branch, whoever opened it; after a try without an answer also the one that this try
+    /// opened and somebody has merged or closed meanwhile: nobody else writes this very text.
+    async fn made_before(
+        &self,
+        client: &InstallationClient,
+        codebase: &Codebase,
+        attempts: i64,
+        new: &NewPullRequest<'_>,
+    ) -> Result<Option<i64>, GithubError> {
+        let (id, name) = (codebase.github_id, &codebase.name);
+        if attempts <= 1 {
+            let open = client.find_open_pull_request(id, name, new.head).await?;
+            return Ok(open.map(|pull| pull.number.0));
+        }
+        let pulls = client.find_pull_requests(id, name, new.head).await?;
+        let open = pulls.iter().find(|pull| pull.state == ThreadState::Open);
+        let ours = || pulls.iter().find(|pull| same_text(&pull.body, new.body));
+        Ok(open.or_else(ours).map(|pull| pull.number.0))
+    }
+}
+
+/// GitHub changes line ends, and takes space off the ends.
+fn same_text(stored: &str, wanted: &str) -> bool {
+    stored.trim().lines().eq(wanted.trim().lines())
 }
 
 #[async_trait::async_trait]

@@ -111,6 +111,34 @@ async fn a_pull_request_that_is_open_already_is_taken_as_ours() {
     assert!(fake.seen("POST /api/v3/repos/acme/app/pulls").is_empty());
 }
 
+/// The answer to the first try was lost, and somebody was quick.
+#[tokio::test]
+async fn a_pull_request_that_was_merged_before_its_answer_arrived_is_found() {
+    let fake = Fake::start().await;
+    let closed = |number: i64, body: &str| {
+        let mut pull = pull_json(number, "issue-5", "main");
+        pull["state"] = json!("closed");
+        pull["merged_at"] = json!("2026-03-01T00:00:00Z");
+        pull["body"] = json!(body);
+        pull
+    };
+    let all = "GET /api/v3/repos/acme/app/pulls?state=all&head=acme%3Aissue-5";
+    fake.on(all, [Answer::Json(200, json!([closed(7, "Fixes #4"), closed(8, "Fixes #5\r\n")]))]);
+    assert_eq!(platform(&fake).send(&codebase(), &row(pull(), 2, None)).await, Ok(Some(8)));
+    assert!(fake.seen("POST /api/v3/repos/acme/app/pulls").is_empty());
+}
+
+#[tokio::test]
+async fn a_pull_request_that_is_seen_only_after_a_refusal_is_found() {
+    let fake = Fake::start().await;
+    let pulls = |state: &str| format!("GET /api/v3/repos/acme/app/pulls?state={state}&head=acme%3Aissue-5");
+    fake.on(&pulls("open"), [Answer::Json(200, json!([]))]);
+    let refused = || Answer::Json(422, json!({"message": "A pull request already exists for acme:issue-5."}));
+    fake.on("POST /api/v3/repos/acme/app/pulls", [refused(), refused()]);
+    fake.on(&pulls("all"), [Answer::Json(200, json!([pull_json(8, "issue-5", "main")]))]);
+    assert_eq!(platform(&fake).send(&codebase(), &row(pull(), 1, None)).await, Ok(Some(8)));
+}
+
 #[tokio::test]
 async fn where_drafts_are_refused_an_open_pull_request_is_made() {
     let fake = Fake::start().await;
