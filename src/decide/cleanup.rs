@@ -58,7 +58,7 @@ pub struct WorkInProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchFacts {
     pub tip: CommitSha,
-    /// The branch has moved since the environment was made.
+    /// The branch has, or had, commits that did not come from the base.
     pub has_own_commits: bool,
     pub merged: Option<MergeProof>,
 }

@@ -62,6 +62,25 @@ impl Repository {
         .await
     }
 
+    /// Whether the branch at `tip` has ever stood at `commit` itself, as far as first parents tell: merging another branch
+    /// brings that one's commits in beside the line.
+    pub async fn stood_at(&self, tip: &CommitSha, commit: &CommitSha) -> Result<bool, GitError> {
+        self.compare(tip, commit, |repository, tip, commit| {
+            if tip == commit {
+                return Ok(true);
+            }
+            let mut walk = repository.revwalk()?;
+            walk.simplify_first_parent()?;
+            walk.push(tip)?;
+            walk.hide(commit)?;
+            match walk.last().transpose()? {
+                Some(first) => Ok(repository.find_commit(first)?.parent_id(0).is_ok_and(|parent| parent == commit)),
+                None => Ok(false),
+            }
+        })
+        .await
+    }
+
     /// Whether all of `tip`'s own commits together change nothing (a commit and its revert).
     pub async fn net_diff_empty(&self, base: &CommitSha, tip: &CommitSha) -> Result<bool, GitError> {
         self.compare(base, tip, |repository, base, tip| match repository.merge_base(base, tip) {

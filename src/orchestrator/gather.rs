@@ -211,14 +211,18 @@ impl Orchestrator {
             .tip(&base.remote_ref())
             .await?
             .ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
-        let moved = environment.start.as_ref() != Some(&tip);
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
-        let has_own_commits = moved || ahead > 0;
-        let merged = match has_own_commits {
-            true => self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead).await?,
-            false => None,
-        };
-        Ok(BranchFacts { tip, has_own_commits, merged })
+        // A commit the base itself once stood at: the branch never left it, or only followed it – unless its work became
+        // the base's by a fast-forward, which GitHub calls a merge.
+        if ahead == 0 && repository.stood_at(&base_tip, &tip).await? {
+            let merged = match environment.start.as_ref() == Some(&tip) {
+                true => None,
+                false => self.merged_by_github(codebase, branch, &tip, &base).await?,
+            };
+            return Ok(BranchFacts { tip, has_own_commits: merged.is_some(), merged });
+        }
+        let merged = self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead).await?;
+        Ok(BranchFacts { tip, has_own_commits: true, merged })
     }
 
     /// Cheapest proof first; GitHub is asked last.
@@ -240,8 +244,18 @@ impl Orchestrator {
         if !repository.net_diff_empty(base_tip, tip).await? && repository.merge_adds_nothing(base_tip, tip).await? {
             return Ok(Some(MergeProof::ContentInBase { base }));
         }
-        let merged =
-            self.client(codebase).merged_pull_request(codebase.github_id, &codebase.name, branch, tip, &base).await?;
+        self.merged_by_github(codebase, branch, tip, &base).await
+    }
+
+    async fn merged_by_github(
+        &self,
+        codebase: &Codebase,
+        branch: &BranchName,
+        tip: &CommitSha,
+        base: &BranchName,
+    ) -> Result<Option<MergeProof>, StepError> {
+        let client = self.client(codebase);
+        let merged = client.merged_pull_request(codebase.github_id, &codebase.name, branch, tip, base).await?;
         Ok(merged.map(|number| MergeProof::PullRequest { number }))
     }
 

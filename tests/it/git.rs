@@ -322,6 +322,26 @@ async fn history_agrees_with_git() {
     }
 }
 
+/// Merging brings a branch's commits in beside the line; only following, or a fast-forward, puts the branch on it.
+#[tokio::test]
+async fn where_the_base_once_stood_is_no_work_of_a_branch() {
+    let lab = Lab::new();
+    let people = lab.path("people");
+    let start = lab.sha(&people, "main");
+    let followed = lab.people_commit("f", "2\n");
+    lab.run(&people, &["switch", "-qc", "work"]);
+    let work = lab.people_commit("w", "1\n");
+    lab.run(&people, &["switch", "-q", "main"]);
+    lab.people_commit("f", "3\n");
+    lab.run(&people, &["merge", "-q", "--no-ff", "work"]);
+    let tip = lab.people_commit("f", "4\n");
+    let repository = lab.repository().await;
+    for (commit, stood) in [(&start, true), (&followed, true), (&work, false), (&tip, true)] {
+        assert_eq!(repository.stood_at(&tip, commit).await.unwrap(), stood, "{commit}");
+    }
+    assert!(!repository.stood_at(&followed, &tip).await.unwrap());
+}
+
 #[tokio::test]
 async fn shallow_history_is_a_doubt() {
     let lab = Lab::new();

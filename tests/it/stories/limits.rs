@@ -1,6 +1,6 @@
 //! The limit of worktrees: what is provably merged makes room, and nothing else is taken away for it.
 
-use crate::support::world::{ANN, REPO, World};
+use crate::support::world::{ANN, REPO, World, git};
 use treewarden::model::*;
 
 const TWO: &[(&str, &str)] = &[("MAX_WORKTREES_PER_CODEBASE", "2")];
@@ -45,6 +45,24 @@ async fn nothing_that_is_kept_makes_room_and_the_reply_counts_it() {
     }
     assert!(place.join("precious.txt").exists());
     assert_eq!(world.environments().await.len(), 2);
+    world.end().await;
+}
+
+/// What came from the base was not merged into it, and the thread is open: nothing is over.
+#[tokio::test]
+async fn a_branch_that_only_followed_its_base_makes_no_room() {
+    let world = World::with(TWO).await;
+    world.worked_issue("agent:noop").await;
+    world.standin.push_commit(REPO, ANN, "main", "Move on", &[("more.txt", Some("more\n"))]).await.unwrap();
+    world.worked_issue("add a greeting").await;
+    let place = world.environments().await.remove(0).path;
+    git(&place, &["merge", "--ff-only", "-q", "origin/main"]);
+    assert!(place.join("more.txt").exists());
+    let third = world.worked_issue("add a greeting").await;
+    assert!(world.status(third).contains("• 0 merged (can auto-remove)"), "{}", world.status(third));
+    let report = world.pass().await;
+    assert!(report.lines.iter().all(|line| matches!(line.result, ReportResult::Kept(_))), "{report:?}");
+    assert!(place.exists());
     world.end().await;
 }
 
