@@ -71,8 +71,12 @@ pub enum IsolationError {
     NotDeletable { path: PathBuf, owner: u32 },
     #[error("the worktree could not be examined: {0}")]
     Unknown(String),
-    #[error("the files of an earlier removal are in {}, and there is a worktree again; both were left alone", .0.display())]
-    Twice(PathBuf),
+    /// The one failure that leaves the files elsewhere.
+    #[error(
+        "the removal has stopped half-way: {why}. Nothing is lost: the files are in {}, and it is gone on with every minute",
+        .place.display()
+    )]
+    HalfWay { place: PathBuf, why: String },
     #[error("{what} {}: {why}", .path.display())]
     Files { what: &'static str, path: PathBuf, why: String },
 }
@@ -94,6 +98,9 @@ pub trait Provider: Send + Sync {
 
     /// Takes the place away; also goes on with a removal that was interrupted.
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError>;
+
+    /// Whether files of this environment wait for a removal to be finished.
+    fn removal_begun(&self, environment: EnvironmentId) -> bool;
 
     /// Whether the place is there and whole.
     async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity>;

@@ -16,9 +16,10 @@ pub enum Repair {
     Reactivate,
 }
 
-/// `busy`: a run that will continue the creation itself.
-pub fn repair(state: EnvironmentState, validity: &Probe<Validity>, busy: bool) -> Repair {
+/// `busy`: a run will continue the creation itself. `begun`: files of it wait in the trash.
+pub fn repair(state: EnvironmentState, validity: &Probe<Validity>, busy: bool, begun: bool) -> Repair {
     match (state, validity) {
+        (EnvironmentState::Removing, _) if begun => Repair::FinishRemoval,
         (EnvironmentState::Active | EnvironmentState::Destroyed, _) => Repair::Nothing,
         (EnvironmentState::Creating, _) if busy => Repair::Nothing,
         (EnvironmentState::Creating, Probe::Known(Validity::Valid)) => Repair::Activate,
@@ -41,7 +42,7 @@ mod tests {
     fn doubt_never_discards() {
         for state in EnvironmentState::ALL {
             for busy in [true, false] {
-                assert_eq!(repair(*state, &Probe::Unknown("no".into()), busy), Repair::Nothing);
+                assert_eq!(repair(*state, &Probe::Unknown("no".into()), busy, false), Repair::Nothing);
             }
         }
     }
@@ -50,11 +51,12 @@ mod tests {
     fn each_half_done_step_is_finished_or_undone() {
         use EnvironmentState::*;
         let known = |v| Probe::Known(v);
-        assert_eq!(repair(Creating, &known(Validity::Valid), false), Repair::Activate);
-        assert_eq!(repair(Creating, &known(Validity::Missing), false), Repair::Discard);
-        assert_eq!(repair(Creating, &known(Validity::Missing), true), Repair::Nothing);
-        assert_eq!(repair(Removing, &known(Validity::Valid), false), Repair::Reactivate);
-        assert_eq!(repair(Removing, &known(Validity::Missing), false), Repair::FinishRemoval);
-        assert_eq!(repair(Active, &known(Validity::Missing), false), Repair::Nothing);
+        assert_eq!(repair(Creating, &known(Validity::Valid), false, false), Repair::Activate);
+        assert_eq!(repair(Creating, &known(Validity::Missing), false, false), Repair::Discard);
+        assert_eq!(repair(Creating, &known(Validity::Missing), true, false), Repair::Nothing);
+        assert_eq!(repair(Removing, &known(Validity::Valid), false, false), Repair::Reactivate);
+        assert_eq!(repair(Removing, &known(Validity::Missing), false, false), Repair::FinishRemoval);
+        assert_eq!(repair(Removing, &known(Validity::Valid), false, true), Repair::FinishRemoval);
+        assert_eq!(repair(Active, &known(Validity::Missing), false, false), Repair::Nothing);
     }
 }

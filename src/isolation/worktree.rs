@@ -20,6 +20,9 @@ use std::{
 use tokio::{sync::Mutex, time::Instant};
 
 /// Where the trash is when the intended place is on another file system: a rename must be enough.
+/// Why files cannot go back.
+const TAKEN: &str = "there is something at its old path again";
+
 const TRASH_BESIDE: &str = ".trash";
 
 /// How long a creation waits for a git that outlived the service that started it, and how often it looks.
@@ -201,7 +204,7 @@ impl WorktreeProvider {
         let place = self.trash.place(request.environment);
         if exists(path)? {
             if exists(&place)? {
-                return Err(IsolationError::Twice(place));
+                return Err(half_way(&place, TAKEN));
             }
             self.examine(&repository.worktree(path), path, request).await?;
             fs::rename(path, &place).map_err(|error| IsolationError::files("moving", path, &error))?;
@@ -209,11 +212,13 @@ impl WorktreeProvider {
         }
         let bytes = if exists(&place)? { Some(measured(&place).await.unwrap_or_default().bytes) } else { None };
         if let Err(error) = self.unregister(repository, path, &place, &request.branch).await {
-            put_back(&place, path)?;
-            return Err(error);
+            return Err(match put_back(&place, path) {
+                Ok(()) => error,
+                Err(why) => half_way(&place, format!("{error}, and they cannot go back: {why}")),
+            });
         }
         tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "registration out");
-        self.trash.release(request.environment).map_err(|error| IsolationError::files("moving", &place, &error))?;
+        self.trash.release(request.environment).map_err(|error| half_way(&place, error))?;
         tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "trash released");
         self.empty_in_background();
         let branch_deleted = match &request.delete_branch_at {
@@ -255,6 +260,10 @@ impl Provider for WorktreeProvider {
         let path = self.place(&request.path)?;
         let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
         self.to_the_end(path.clone(), async move { provider.remove_now(&repository, &path, &request).await }).await
+    }
+
+    fn removal_begun(&self, environment: EnvironmentId) -> bool {
+        fs::symlink_metadata(self.trash.place(environment)).is_ok()
     }
 
     async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity> {
@@ -306,9 +315,13 @@ fn put_back(place: &Path, path: &Path) -> Result<(), IsolationError> {
         return Ok(());
     }
     if exists(path)? {
-        return Err(IsolationError::Twice(place.to_owned()));
+        return Err(IsolationError::Unknown(TAKEN.to_owned()));
     }
     fs::rename(place, path).map_err(|error| IsolationError::files("putting back", place, &error))
+}
+
+fn half_way(place: &Path, why: impl ToString) -> IsolationError {
+    IsolationError::HalfWay { place: place.to_owned(), why: why.to_string() }
 }
 
 fn exists(path: &Path) -> Result<bool, IsolationError> {

@@ -89,7 +89,8 @@ impl Orchestrator {
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(()) };
         let repository = self.repository(&codebase);
         let validity = self.validity(&repository, &environment).await;
-        match repair(environment.state, &validity, self.will_be_continued(&environment).await?) {
+        let begun = self.parts().provider.removal_begun(environment.id);
+        match repair(environment.state, &validity, self.will_be_continued(&environment).await?, begun) {
             Repair::Nothing => {}
             Repair::Activate => {
                 let start = repository.tip(&environment.branch.full_ref()).await?;

@@ -50,10 +50,34 @@ async fn work_found_in_the_trash_goes_back() {
     assert_eq!(place.remove(&request).await, Err(IsolationError::ChangedMeanwhile(status)));
     assert_eq!(fs::read_to_string(path.join("late")).unwrap(), "l");
     place.assert_untouched(&path, "b").await;
-    // Both there: nobody can know which is right.
-    fs::create_dir(place.trashed(&request)).unwrap();
-    assert_eq!(place.remove(&request).await, Err(IsolationError::Twice(place.trashed(&request))));
+}
+
+/// Files that cannot go back stay where they are, and whoever asks is told where that is.
+#[tokio::test]
+async fn a_removal_that_is_stuck_says_where_the_files_are() {
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    let request = place.removal("b");
+    fs::rename(&path, place.trashed(&request)).unwrap();
+    assert!(place.provider.removal_begun(request.environment));
+    fs::write(place.trashed(&request).join("late"), "l").unwrap();
+    let stuck = async |why: &str| {
+        let Err(error @ IsolationError::HalfWay { .. }) = place.remove(&request).await else { panic!("not stuck") };
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(error.to_string().contains(place.trashed(&request).to_str().unwrap()), "{error}");
+        assert_eq!(fs::read_to_string(place.trashed(&request).join("late")).unwrap(), "l");
+    };
+    // Somebody made something of their own at the old path: nobody can know which is right.
+    fs::create_dir(&path).unwrap();
+    stuck("something at its old path").await;
+    // The directory around it went away.
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    stuck("cannot go back").await;
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let status = Status { tracked: 0, untracked: 1, conflicted: 0 };
+    assert_eq!(place.remove(&request).await, Err(IsolationError::ChangedMeanwhile(status)));
     place.assert_untouched(&path, "b").await;
+    assert!(!place.provider.removal_begun(request.environment));
 }
 
 #[tokio::test]
