@@ -12,6 +12,7 @@ mod commands;
 mod deliver;
 mod gather;
 mod intake;
+mod lanes;
 mod lease;
 mod outbox;
 mod prepare;
@@ -90,6 +91,7 @@ struct Inner {
     parts: Parts,
     wake: Wake,
     permissions: gather::PermissionCache,
+    lanes: lanes::Lanes,
     leases: lease::Leases,
     at_work: lease::AtWork,
 }
@@ -110,6 +112,7 @@ impl Orchestrator {
             parts,
             wake: Wake::default(),
             permissions: gather::PermissionCache::default(),
+            lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
             at_work: lease::AtWork::default(),
         };

@@ -106,6 +106,9 @@ pub struct PendingRemoval {
     /// The closed conversation that is told when it is done.
     #[serde(default)]
     pub tell: Option<ConversationId>,
+    /// The delivery with the command that asked for it.
+    #[serde(default)]
+    pub asked_in: Option<InboxId>,
 }
 
 /// The agent's own memory for a conversation in an environment, resumable by the id the agent gave it.
@@ -269,6 +272,8 @@ pub struct ReceiptDetails {
     pub bytes_freed: Option<u64>,
     /// The command that brings the branch back.
     pub restore: String,
+    /// The delivery with the command that asked for the removal: handled again after a crash, it still knows its effect.
+    pub asked_in: Option<InboxId>,
 }
 
 /// One pass of the cleanup service.

@@ -8,11 +8,24 @@ use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep};
 use crate::model::*;
 use crate::reply::{answers, cleanup};
+use crate::store::RunFilter;
+
+/// Of a thread; `/stop` is hardly ever about more.
+const LATEST_RUNS: u32 = 50;
+
+/// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
+pub(super) fn takes_long(command: &Command) -> bool {
+    match command {
+        Command::Status | Command::Remove { .. } | Command::Cleanup { .. } => true,
+        Command::Help | Command::Stop | Command::List | Command::Pin | Command::Unpin => false,
+    }
+}
 
 impl Orchestrator {
     /// The answer to a command, as Markdown.
     pub(super) async fn command(
         &self,
+        delivery: &Delivery,
         command: &Command,
         codebase: &Codebase,
         conversation: &Conversation,
@@ -22,14 +35,17 @@ impl Orchestrator {
             Command::Help => Ok(help::text(&self.parts().identity.slug)),
             Command::Status => self.thread_status(codebase, conversation).await,
             Command::Stop => {
+                let before = self.stopped_before(delivery, conversation).await?;
                 let runs = self.stop_conversation(conversation.id, &by.login).await?;
-                Ok(answers::stopping(runs))
+                Ok(answers::stopping(before + runs))
             }
             Command::List => {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
                 Ok(answers::environment_list(&environments, conversation.environment))
             }
-            Command::Remove { name } => self.remove_by_name(codebase, conversation, name.as_deref(), by).await,
+            Command::Remove { name } => {
+                self.remove_by_name(delivery, codebase, conversation, name.as_deref(), by).await
+            }
             Command::Cleanup { merged, dry_run } => {
                 let (kind, class) = if *merged { ("merged", Class::Merged) } else { ("stale", Class::Stale) };
                 let pass = Pass {
@@ -38,8 +54,12 @@ impl Orchestrator {
                     actor: &by.login,
                     codebase: Some(codebase.id),
                     only: Some(class),
+                    asked_in: Some(delivery.id),
                 };
-                Ok(answers::cleanup_report(kind, &self.pass(&pass).await?))
+                let before = self.removed_before(delivery).await?;
+                let mut report = self.pass(&pass).await?;
+                report.lines.splice(0..0, before.into_iter().map(as_line));
+                Ok(answers::cleanup_report(kind, &report))
             }
             Command::Pin => self.pin_thread(conversation, true, by).await,
             Command::Unpin => self.pin_thread(conversation, false, by).await,
@@ -74,13 +94,36 @@ impl Orchestrator {
         }))
     }
 
+    /// What this very command removed before a crash kept it from saying so.
+    async fn removed_before(&self, delivery: &Delivery) -> Result<Vec<Receipt>, StepError> {
+        match delivery.tries > 1 {
+            true => Ok(self.store().receipts_asked_in(delivery).await?),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// Runs that this very command stopped before a crash kept it from saying so.
+    async fn stopped_before(&self, delivery: &Delivery, conversation: &Conversation) -> Result<usize, StepError> {
+        if delivery.tries <= 1 {
+            return Ok(0);
+        }
+        let of_this_thread = RunFilter { conversation: Some(conversation.id), ..RunFilter::default() };
+        let mut runs = self.store().list_runs(of_this_thread, LATEST_RUNS, 0).await?;
+        runs.retain(|run| run.cancel_requested && run.ended_at.is_some_and(|at| at >= delivery.received_at));
+        Ok(runs.len())
+    }
+
     async fn remove_by_name(
         &self,
+        delivery: &Delivery,
         codebase: &Codebase,
         conversation: &Conversation,
         name: Option<&str>,
         by: &Person,
     ) -> Result<String, StepError> {
+        if let Some(receipt) = self.removed_before(delivery).await?.pop() {
+            return Ok(cleanup::removed_line(&receipt.details));
+        }
         let live = self.store().live_environments(Some(codebase.id)).await?;
         let wanted = match name {
             Some(name) => called(live, name),
@@ -89,7 +132,7 @@ impl Orchestrator {
         let Some(environment) = wanted else {
             return Ok(name.map_or_else(answers::no_environment, answers::nothing_called));
         };
-        Ok(match self.remove(environment.id, Trigger::Command, &by.login).await? {
+        Ok(match self.remove_named(environment.id, Trigger::Command, &by.login, Some(delivery.id)).await? {
             Swept::Removed(details) => cleanup::removed_line(&details),
             Swept::Kept(reasons) => answers::kept_on_request(&environment.branch, &reasons),
             Swept::Gone => answers::removed_before(&environment.branch),
@@ -152,6 +195,11 @@ impl Orchestrator {
         self.inner.wake.cancelled.notify_waiters();
         Ok(())
     }
+}
+
+fn as_line(receipt: Receipt) -> ReportLine {
+    let ReceiptDetails { branch, proof, .. } = receipt.details;
+    ReportLine { environment: receipt.environment, branch, result: ReportResult::Removed(proof) }
 }
 
 /// By the work's name, which is unique; else by the branch, when only one is called that in whatever case.

@@ -1,7 +1,8 @@
 //! One delivery becomes what it leads to: a run, an answer, a removal, a changed row, or nothing with a reason.
 
 use super::{
-    Orchestrator, StepError,
+    Orchestrator, StepError, commands,
+    lanes::Place,
     lease::holding,
     retry::{self, outlasting},
     workers::unwinding,
@@ -32,18 +33,29 @@ fn ignored(reason: impl Into<String>) -> Result<Handled, StepError> {
 }
 
 impl Orchestrator {
-    /// Claims and handles the next delivery; false when none is due.
-    pub(super) async fn intake_step(&self) -> Result<bool, StepError> {
-        let now = self.now();
-        let Some(delivery) = self.store().claim_delivery(self.node(), now, self.settings().lease).await? else {
-            return Ok(false);
-        };
+    /// Waits until it may be handled, and claims the next delivery; `None` when none is due.
+    pub(super) async fn claim_next_delivery(&self) -> Result<Option<(Delivery, Place)>, StepError> {
+        let place = self.inner.lanes.enter().await;
+        let delivery = self.store().claim_delivery(self.node(), self.now(), self.settings().lease).await?;
+        Ok(delivery.map(|delivery| (delivery, place)))
+    }
+
+    /// Handles a claimed delivery and writes down how it ended. Dropping this future leaves it to the next start.
+    pub(super) async fn take_in(&self, delivery: Delivery, place: Place) {
+        if let Err(error) = self.handle_and_finish(&delivery, place).await {
+            tracing::error!(delivery.guid = %delivery.guid, %error, "its end could not be written; it is repeated");
+        }
+        // The next one of its conversation is due now.
+        self.delivery_arrived();
+    }
+
+    async fn handle_and_finish(&self, delivery: &Delivery, mut place: Place) -> Result<(), StepError> {
         tracing::debug!(target: EFFECT, { delivery.guid = %delivery.guid }, "delivery claimed");
-        let handled = match retry::may_be_handled(&delivery) {
+        let handled = match retry::may_be_handled(delivery) {
             true => holding!(
                 self,
-                unwinding(self.handle(&delivery)),
-                self.store().renew_delivery(&delivery, self.now().plus(self.settings().lease))
+                unwinding(self.handle(delivery, &mut place)),
+                self.store().renew_delivery(delivery, self.now().plus(self.settings().lease))
             ),
             false => Err(StepError::Refused(answers::cut_short(delivery.tries - 1))),
         };
@@ -51,30 +63,30 @@ impl Orchestrator {
         let (end, result) = match handled {
             Ok(Handled::Done(note)) => (DeliveryEnd::Done(note), "done"),
             Ok(Handled::Ignored(reason)) => (DeliveryEnd::Ignored(reason), "ignored"),
-            Err(error) => match retry::delivery_again(&delivery, &error, now) {
+            Err(error) => match retry::delivery_again(delivery, &error, now) {
                 Some(at) => (DeliveryEnd::Retry { reason: error.to_string(), at }, "retried"),
                 None => {
-                    self.give_up(&delivery, &error).await;
+                    self.give_up(delivery, &error).await;
                     (DeliveryEnd::Failed(error.to_string()), "failed")
                 }
             },
         };
         metrics::counter!(metric::DELIVERIES, "result" => result).increment(1);
-        let Delivery { guid, event, .. } = &delivery;
+        let Delivery { guid, event, .. } = delivery;
         tracing::info!(target: EFFECT, { delivery.guid = %guid, delivery.event = %event, result }, "delivery handled");
-        outlasting!(self.store().finish_delivery(&delivery, end.clone(), now))?;
+        outlasting!(self.store().finish_delivery(delivery, end.clone(), now))?;
         tracing::debug!(target: EFFECT, { delivery.guid = %guid }, "delivery finished");
-        Ok(true)
+        Ok(())
     }
 
-    async fn handle(&self, delivery: &Delivery) -> Result<Handled, StepError> {
+    async fn handle(&self, delivery: &Delivery, place: &mut Place) -> Result<Handled, StepError> {
         let event = match payload::understand(&delivery.event, &delivery.body) {
             Ok(event) => event,
             Err(error) => return ignored(error.to_string()),
         };
         match event {
             Event::Nothing(reason) => ignored(reason),
-            Event::Written(message) => self.written(delivery, message).await,
+            Event::Written(message) => self.written(delivery, message, place).await,
             Event::Edited { message, previous, editor } => {
                 // An edit counts only when it newly addresses the bot, and only by the author.
                 let slug = &self.parts().identity.slug;
@@ -82,7 +94,7 @@ impl Orchestrator {
                 if before || editor.id != message.author.id {
                     return ignored("the edit does not newly mention the bot, or is by somebody else");
                 }
-                self.written(delivery, message).await
+                self.written(delivery, message, place).await
             }
             Event::Deleted { thread, source } => self.deleted(&thread, &source).await,
             Event::Closed { thread, merged_head, by } => {
@@ -91,8 +103,8 @@ impl Orchestrator {
                 self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
                 tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
                 self.audit(&by.login, "thread.closed", &subject(&thread), state.as_str()).await;
-                let note = self.close_conversation(conversation.id).await?;
-                done(note)
+                place.step_aside().await;
+                done(self.close_conversation(conversation.id).await?)
             }
             Event::Reopened { thread, by } => {
                 let (_, conversation) = self.thread(&thread).await?;
@@ -132,7 +144,7 @@ impl Orchestrator {
         Ok((codebase, conversation))
     }
 
-    async fn written(&self, delivery: &Delivery, message: Message) -> Result<Handled, StepError> {
+    async fn written(&self, delivery: &Delivery, message: Message, place: &mut Place) -> Result<Handled, StepError> {
         let identity = &self.parts().identity;
         let Some(text) = mention::find(&message.body, &identity.slug) else {
             return ignored("the bot is not mentioned");
@@ -171,7 +183,7 @@ impl Orchestrator {
                 self.comment(key.clone(), &codebase, &conversation, answers::too_many_runs(&key)).await?;
                 ignored("too many runs in this thread within ten minutes")
             }
-            Admission::Welcome => self.welcome(delivery, &codebase, &conversation, message, request).await,
+            Admission::Welcome => self.welcome(delivery, &codebase, &conversation, message, request, place).await,
         }
     }
 
@@ -186,6 +198,7 @@ impl Orchestrator {
         conversation: &Conversation,
         message: Message,
         request: grammar::Request,
+        place: &mut Place,
     ) -> Result<Handled, StepError> {
         self.react(delivery, codebase, &message, "eyes").await?;
         let key = format!("answer/{}", delivery.id);
@@ -196,7 +209,10 @@ impl Orchestrator {
                 done("answered an unknown command")
             }
             grammar::Request::Command(command) => {
-                let text = self.command(&command, codebase, conversation, &message.author).await?;
+                if commands::takes_long(&command) {
+                    place.step_aside().await;
+                }
+                let text = self.command(delivery, &command, codebase, conversation, &message.author).await?;
                 self.comment(key.clone(), codebase, conversation, answers::answer(&text, &key)).await?;
                 done(format!("answered {}", grammar::entry(&command).name))
             }

@@ -27,11 +27,8 @@ pub(super) struct Prepared {
 struct Notes(Vec<String>);
 
 impl Notes {
-    /// An environment that is there already. One still being created gets its line from the creation.
+    /// An environment that was there already.
     fn found(&mut self, environment: &Environment, found: &Found) {
-        if environment.state == EnvironmentState::Creating {
-            return;
-        }
         let opening = match (found, &environment.metadata.fork_head) {
             (Found::Linked(work), _) => Opening::Reusing { work },
             (Found::Conversation | Found::SameWork, Some(sha)) => {
@@ -71,12 +68,11 @@ impl Orchestrator {
             for id in &resolution.forget {
                 self.forget(&repository, *id, &mut notes).await?;
             }
-            let environment = match resolution.choice {
+            let (environment, found) = match resolution.choice {
                 Choice::Block(block) => return Err(StepError::Refused(answers::blocked(&block))),
                 Choice::Use { environment, found } => {
                     let Some(environment) = self.store().load_environment(environment).await? else { continue };
-                    notes.found(&environment, &found);
-                    environment
+                    (environment, Some(found))
                 }
                 Choice::Create(place) => {
                     let Some(environment) = self.journal_creation(&codebase, &repository, &place, &mut notes).await?
@@ -87,13 +83,20 @@ impl Orchestrator {
                     if let Origin::LostHead { head, lost, .. } = &place.origin {
                         notes.0.push(answers::lost_head(*lost, head, &place.branch));
                     }
-                    environment
+                    (environment, None)
                 }
             };
             let Some(environment) = self.bind(run, environment.id).await? else { continue };
             let environment = match environment.state {
                 EnvironmentState::Creating => self.finish_creation(&repository, environment, &mut notes).await?,
-                EnvironmentState::Active | EnvironmentState::Removing | EnvironmentState::Destroyed => environment,
+                EnvironmentState::Active | EnvironmentState::Removing | EnvironmentState::Destroyed => {
+                    let (environment, obstacle) = self.follow_remote(&repository, environment, pull.as_ref()).await?;
+                    if let Some(found) = &found {
+                        notes.found(&environment, found);
+                    }
+                    notes.0.extend(obstacle);
+                    environment
+                }
             };
             run.opening = Some(notes.0.join("\n\n"));
             self.store().set_conversation_environment(conversation.id, Some(environment.id), self.now()).await?;
@@ -351,50 +354,44 @@ impl Orchestrator {
         Ok(now.filter(usable))
     }
 
-    /// A fork's pull request has moved on: the first line of this run and of later ones names the commit that is looked at.
-    async fn note_fork_head(&self, run: &mut Run, environment: &Environment, now: &CommitSha) {
-        let Some(before) = &environment.metadata.fork_head else { return };
-        if let Some(opening) = &mut run.opening {
-            *opening = opening.replace(before.short(), now.short());
-        }
-        let mut moved = environment.clone();
-        moved.metadata.fork_head = Some(now.clone());
-        if let Err(error) = self.store().update_environment(&moved).await {
-            tracing::warn!(environment.id = %environment.id, %error, "the fork's new head was not noted");
-        }
-    }
-
-    /// Takes new commits of the branch's remote in, when that is a plain fast-forward of a clean worktree; otherwise the
-    /// reply says what is in the way.
-    pub(super) async fn follow_remote(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
-        let (repository, environment) = (&prepared.repository, &prepared.environment);
-        let remote = match (&environment.metadata.fork_head, &prepared.pull) {
+    /// Takes new commits of the branch's remote in, when that is a plain fast-forward of a clean worktree; otherwise a note
+    /// says what is in the way.
+    async fn follow_remote(
+        &self,
+        repository: &Repository,
+        environment: Environment,
+        pull: Option<&PullRequest>,
+    ) -> Result<(Environment, Option<String>), StepError> {
+        let remote = match (&environment.metadata.fork_head, pull) {
             (Some(_), Some(pull)) => Some(pull.head_sha.clone()),
             (Some(_), None) => None,
             (None, _) => repository.tip(&environment.branch.remote_ref()).await?,
         };
         let local = repository.tip(&environment.branch.full_ref()).await?;
-        let (Some(remote), Some(local)) = (remote, local) else { return Ok(()) };
+        let (Some(remote), Some(local)) = (remote, local) else { return Ok((environment, None)) };
         if remote == local || repository.is_ancestor(&remote, &local).await? {
-            return Ok(());
+            return Ok((environment, None));
         }
         let obstacle = if !repository.is_ancestor(&local, &remote).await? {
             let (ours, theirs) = repository.ahead_behind(&local, &remote).await?;
-            Some(answers::diverged(ours, theirs))
+            answers::diverged(ours, theirs)
         } else {
             match repository.worktree(&environment.path).fast_forward(&environment.branch, &remote).await {
-                Ok(()) => {
-                    self.note_fork_head(run, environment, &remote).await;
-                    None
-                }
-                Err(GitError::Refused { reason }) => Some(reason),
+                Ok(()) => return Ok((self.note_fork_head(environment, remote).await?, None)),
+                Err(GitError::Refused { reason }) => reason,
                 Err(error) => return Err(error.into()),
             }
         };
-        if let Some(why) = obstacle {
-            let note = answers::cannot_follow(&environment.branch, &why);
-            run.opening = Some([run.opening.clone().unwrap_or_default(), note].join("\n\n"));
+        let note = answers::cannot_follow(&environment.branch, &obstacle);
+        Ok((environment, Some(note)))
+    }
+
+    /// A fork's pull request has moved on: this run and later ones name the commit that is looked at.
+    async fn note_fork_head(&self, mut environment: Environment, head: CommitSha) -> Result<Environment, StepError> {
+        if environment.metadata.fork_head.is_none() {
+            return Ok(environment);
         }
-        Ok(())
+        environment.metadata.fork_head = Some(head);
+        Ok(self.store().update_environment(&environment).await?)
     }
 }

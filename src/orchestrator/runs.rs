@@ -80,7 +80,6 @@ impl Orchestrator {
         self.save(run).await?;
         self.show(run, None).await;
         let prepared = outlasting!(self.prepare(run))?;
-        self.follow_remote(run, &prepared).await?;
         if cancel.is_cancelled() {
             return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
         }

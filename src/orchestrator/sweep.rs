@@ -28,6 +28,7 @@ struct Cause<'a> {
     trigger: Trigger,
     actor: &'a str,
     tell: Option<ConversationId>,
+    asked_in: Option<InboxId>,
 }
 
 /// A look at many environments with none in particular in mind.
@@ -41,12 +42,14 @@ pub struct Pass<'a> {
     pub codebase: Option<CodebaseId>,
     /// `None`: of every class.
     pub only: Option<Class>,
+    /// The delivery with the command that asked for it.
+    pub asked_in: Option<InboxId>,
 }
 
 impl<'a> Pass<'a> {
     /// Over everything there is.
     pub fn everywhere(trigger: Trigger, dry_run: bool, actor: &'a str) -> Self {
-        Self { trigger, dry_run, actor, codebase: None, only: None }
+        Self { trigger, dry_run, actor, codebase: None, only: None, asked_in: None }
     }
 }
 
@@ -72,10 +75,21 @@ pub enum Swept {
 impl Orchestrator {
     /// Removes an environment when nothing would be lost; otherwise says every reason to keep it.
     pub async fn remove(&self, id: EnvironmentId, trigger: Trigger, actor: &str) -> Result<Swept, StepError> {
+        self.remove_named(id, trigger, actor, None).await
+    }
+
+    /// The same, for a command in a delivery.
+    pub(super) async fn remove_named(
+        &self,
+        id: EnvironmentId,
+        trigger: Trigger,
+        actor: &str,
+        asked_in: Option<InboxId>,
+    ) -> Result<Swept, StepError> {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
         let fetched = self.fetched(&codebase).await;
-        let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None };
+        let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None, asked_in };
         self.remove_fetched(&codebase, id, &cause, &fetched).await
     }
 
@@ -133,7 +147,8 @@ impl Orchestrator {
                 }));
             }
         }
-        let cause = Cause { occasion: Occasion::Pass, trigger: pass.trigger, actor: pass.actor, tell: None };
+        let Pass { trigger, actor, asked_in, .. } = *pass;
+        let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None, asked_in };
         Ok(Some(match self.remove_fetched(codebase, environment.id, &cause, fetched).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
             Swept::Gone => ReportResult::Removed(cleanup::ghost()),
@@ -144,7 +159,8 @@ impl Orchestrator {
     /// At the limit: whatever makes room goes, and what stays is counted. One that fails is one that stays.
     pub(super) async fn make_room(&self, codebase: &Codebase) -> Result<Room, StepError> {
         let (repository, fetched) = (self.repository(codebase), self.fetched(codebase).await);
-        let cause = Cause { occasion: Occasion::Pass, trigger: Trigger::Limit, actor: "limit", tell: None };
+        let (occasion, trigger) = (Occasion::Pass, Trigger::Limit);
+        let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked_in: None };
         let mut room = Room::default();
         for environment in self.store().live_environments(Some(codebase.id)).await? {
             let facts = self.removal_facts(codebase, &repository, &environment, Occasion::Pass, &fetched).await?;
@@ -193,8 +209,8 @@ impl Orchestrator {
             return Ok("unknown repository".into());
         };
         let key = told_under(environment.id, id);
-        let cause =
-            Cause { occasion: Occasion::Closed, trigger: Trigger::ThreadClosed, actor: "webhook", tell: Some(id) };
+        let (occasion, trigger) = (Occasion::Closed, Trigger::ThreadClosed);
+        let cause = Cause { occasion, trigger, actor: "webhook", tell: Some(id), asked_in: None };
         let fetched = self.fetched(&codebase).await;
         match self.remove_fetched(&codebase, environment.id, &cause, &fetched).await? {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
@@ -327,6 +343,7 @@ impl Orchestrator {
             tip: removal.tip.clone(),
             delete_branch: removal.delete_branch,
             proof: cleanup::proof(&removal.because, &environment.branch),
+            asked_in: cause.asked_in,
         });
         Ok(self.store().update_environment(&environment).await?)
     }
@@ -364,6 +381,13 @@ impl Orchestrator {
         };
         let removed = match self.parts().provider.remove(repository, &request).await {
             Ok(removed) => removed,
+            Err(error @ IsolationError::HalfWay { .. }) => {
+                // The row stays as it is, for whoever goes on with it, and shows why.
+                let reasons = vec![Keep::CannotVerify(error.to_string())];
+                environment.metadata.kept_because = reasons.iter().map(cleanup::sentence).collect();
+                self.store().update_environment(&environment).await?;
+                return Ok(Swept::Kept(reasons));
+            }
             Err(error) => {
                 // The directory is where it was: the row goes back, with the reason shown.
                 environment.state = EnvironmentState::Active;
@@ -389,6 +413,7 @@ impl Orchestrator {
             branch_deleted: removed.branch_deleted,
             safety_ref: None,
             bytes_freed: removed.bytes,
+            asked_in: pending.asked_in,
         };
         let outgoing = match pending.tell {
             Some(conversation) => self.removal_comment(&environment, conversation, &details).await?,

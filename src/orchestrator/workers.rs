@@ -20,7 +20,6 @@ const NAP: Duration = Duration::from_secs(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 /// How long senders may go on with what is due, once everything else has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-const INTAKE_WORKERS: usize = 4;
 const OUTBOX_WORKERS: usize = 2;
 
 /// The running loops.
@@ -29,7 +28,8 @@ pub struct Workers {
     stop_sending: CancellationToken,
     loops: TaskTracker,
     senders: TaskTracker,
-    runs: TaskTracker,
+    /// Deliveries and runs that were claimed.
+    work: TaskTracker,
     healthy: Arc<AtomicBool>,
     /// Loops whose last step failed.
     failing: Arc<AtomicUsize>,
@@ -43,24 +43,26 @@ impl Workers {
             stop_sending: CancellationToken::new(),
             loops: TaskTracker::new(),
             senders: TaskTracker::new(),
-            runs: TaskTracker::new(),
+            work: TaskTracker::new(),
             healthy,
             failing: Arc::default(),
         };
-        for _ in 0..INTAKE_WORKERS {
-            let (this, wake) = (orchestrator.clone(), orchestrator.clone());
-            workers.keep_stepping(
-                &workers.loops,
-                &workers.stop_claiming,
-                false,
-                move || wake.clone(),
-                |o| &o.inner.wake.deliveries,
-                move || {
-                    let this = this.clone();
-                    async move { this.intake_step().await }
-                },
-            );
-        }
+        let (this, wake, work) = (orchestrator.clone(), orchestrator.clone(), workers.work.clone());
+        workers.keep_stepping(
+            &workers.loops,
+            &workers.stop_claiming,
+            false,
+            move || wake.clone(),
+            |o| &o.inner.wake.deliveries,
+            move || {
+                let (this, work) = (this.clone(), work.clone());
+                async move {
+                    let Some((delivery, place)) = this.claim_next_delivery().await? else { return Ok(false) };
+                    work.spawn(async move { this.take_in(delivery, place).await });
+                    Ok(true)
+                }
+            },
+        );
         for _ in 0..OUTBOX_WORKERS {
             let (this, wake) = (orchestrator.clone(), orchestrator.clone());
             workers.keep_stepping(
@@ -75,7 +77,7 @@ impl Workers {
                 },
             );
         }
-        let (this, wake, runs) = (orchestrator.clone(), orchestrator.clone(), workers.runs.clone());
+        let (this, wake, work) = (orchestrator.clone(), orchestrator.clone(), workers.work.clone());
         workers.keep_stepping(
             &workers.loops,
             &workers.stop_claiming,
@@ -83,10 +85,10 @@ impl Workers {
             move || wake.clone(),
             |o| &o.inner.wake.runs,
             move || {
-                let (this, runs) = (this.clone(), runs.clone());
+                let (this, work) = (this.clone(), work.clone());
                 async move {
                     let Some(run) = this.claim_next_run().await? else { return Ok(false) };
-                    runs.spawn(async move { this.drive(run).await });
+                    work.spawn(async move { this.drive(run).await });
                     Ok(true)
                 }
             },
@@ -95,15 +97,15 @@ impl Workers {
         workers
     }
 
-    /// Stops claiming, lets live runs finish within `limit`, and sends what they still had to say. True when everything
+    /// Stops claiming, lets what was claimed finish within `limit`, and sends what they still had to say. True when everything
     /// came to its end; what did not is picked up by the next start.
     pub async fn shut_down(self, limit: Duration) -> bool {
         self.stop_claiming.cancel();
         self.loops.close();
-        self.runs.close();
+        self.work.close();
         let finished = tokio::time::timeout(limit, async {
             self.loops.wait().await;
-            self.runs.wait().await;
+            self.work.wait().await;
         });
         let all = finished.await.is_ok();
         // Each sender ends when it finds nothing more that is due.

@@ -23,6 +23,13 @@ impl Store {
         self.db.fetch_optional(sql!("SELECT * FROM receipts WHERE environment_id = $1").bind(environment)).await
     }
 
+    /// What the command in a delivery has removed so far, oldest first.
+    pub async fn receipts_asked_in(&self, delivery: &Delivery) -> Result<Vec<Receipt>, StoreError> {
+        let sql = sql!("SELECT * FROM receipts WHERE created_at >= $1 ORDER BY id");
+        let since: Vec<Receipt> = self.db.fetch_all(sql.bind(delivery.received_at)).await?;
+        Ok(since.into_iter().filter(|receipt| receipt.details.asked_in == Some(delivery.id)).collect())
+    }
+
     /// The newest ones first.
     pub async fn list_receipts(&self, limit: u32) -> Result<Vec<Receipt>, StoreError> {
         self.db.fetch_all(sql!("SELECT * FROM receipts ORDER BY id DESC LIMIT $1").bind(i64::from(limit))).await

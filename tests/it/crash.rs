@@ -1,4 +1,4 @@
-//! `kill -9` at every effect: one story, told again and again with the service killed at its first, second, third, …
+//! `kill -9` at every effect: a story, told again and again with the service killed at its first, second, third, …
 //! effect and started again, always with the same end.
 //!
 //! The service runs in a process of its own: this test binary, told to run only [`child`]. There a tracing layer counts
@@ -97,6 +97,8 @@ struct Story {
     /// How often the service was started.
     starts: usize,
     killed: bool,
+    /// Effects before the command was given.
+    before_command: usize,
     store: Option<Store>,
 }
 
@@ -123,7 +125,7 @@ impl Story {
         standin.create_repository(REPO, &[("README.md", "# hello\n")]).await.unwrap();
         standin.set_permission(REPO, ANN, Permission::Write).unwrap();
         let service = launch(dir.path(), &standin, 1, bomb);
-        let mut story = Self { dir, standin, service, starts: 1, killed: false, store: None };
+        let mut story = Self { dir, standin, service, starts: 1, killed: false, before_command: 0, store: None };
         story.ready().await;
         story
     }
@@ -240,6 +242,20 @@ impl Story {
         comments.into_iter().filter(|comment| comment.via_app).map(|comment| comment.body).collect()
     }
 
+    /// A command takes a worktree away, and says so whatever comes between the two.
+    async fn tell_of_a_command(&mut self) -> End {
+        let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
+        self.ask(issue, "write chapter-one").await;
+        self.before_command = self.effects();
+        self.standin.comment(REPO, ANN, issue, &format!("@{} /worktree remove", self.standin.app_slug())).unwrap();
+        self.settle().await;
+        let answers: Vec<_> =
+            self.own_comments(issue).into_iter().filter(|body| body.contains("<!-- treewarden:answer/")).collect();
+        assert_eq!(answers.len(), 1, "{answers:?}\n{}", self.account());
+        assert!(answers[0].starts_with("🧹 The worktree was removed"), "{answers:?}\n{}", self.account());
+        self.end().await
+    }
+
     /// An issue becomes a pull request, which gets a second commit and is merged.
     async fn tell(&mut self) -> End {
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
@@ -252,7 +268,9 @@ impl Story {
         self.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
         self.settle().await;
         self.no_doubled_comments(&[issue, pull]).await;
-        self.end().await
+        let end = self.end().await;
+        assert!(end.local_refs.is_empty(), "{end:?}\n{}", self.account());
+        end
     }
 
     /// Each marker once, and one status comment for each run, at its final text.
@@ -286,9 +304,6 @@ impl Story {
         let mut directories = below(&home.join("worktrees"));
         directories.extend(self.emptied(&home.join("trash")).await);
         let receipts = store.list_receipts(10).await.unwrap();
-        for receipt in &receipts {
-            assert!(receipt.details.branch_deleted, "{receipt:?}\n{}", self.account());
-        }
         let runs = store.list_runs(Default::default(), 100, 0).await.unwrap();
         let pulls = self.standin.pulls(REPO).unwrap();
         let refs = git(&canonical, &["for-each-ref", "--format=%(refname)", "refs/heads"]);
@@ -388,24 +403,39 @@ async fn killed_at_any_effect_it_comes_to_the_same_end() {
     assert!(expected.directories.is_empty() && expected.local_refs.is_empty(), "{expected:?}\n{account}");
     assert_eq!(expected.environments, [EnvironmentState::Destroyed]);
 
-    // Effects may come in another order, and a few more or fewer; until one run gets through unharmed.
+    killed_from(1, effects, &expected, Story::tell).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_during_a_command_it_gives_the_same_answer() {
+    let mut undisturbed = Story::begin(0).await;
+    let expected = undisturbed.tell_of_a_command().await;
+    let (before, effects) = (undisturbed.before_command, undisturbed.effects());
+    drop(undisturbed);
+    assert_eq!((expected.receipts, expected.worktrees, expected.succeeded), (1, 1, 1), "{expected:?}");
+    killed_from(before + 1, effects, &expected, Story::tell_of_a_command).await;
+}
+
+/// Effects may come in another order, and a few more or fewer; until one story gets through unharmed.
+async fn killed_from(first: usize, effects: usize, expected: &End, tell: impl AsyncFn(&mut Story) -> End) {
     let number =
         |name: &str, usual: usize| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
-    let bombs = (number(FROM, 1)..MOST).step_by(number(STEP, 9));
+    let bombs = (number(FROM, first).max(first)..MOST).step_by(number(STEP, 9));
+    let tell = &tell;
     let stories = futures::stream::iter(bombs).map(|bomb| async move {
         let mut story = Story::begin(bomb).await;
-        let end = story.tell().await;
+        let end = tell(&mut story).await;
         (bomb, story.killed, end, story.account())
     });
     let mut stories = std::pin::pin!(stories.buffered(AT_ONCE));
     let mut covered = 0;
     while let Some((bomb, killed, end, account)) = stories.next().await {
-        assert_eq!(end, expected, "killed at effect {bomb}\n{account}");
+        assert_eq!(end, *expected, "killed at effect {bomb}\n{account}");
         if !killed {
             break;
         }
         covered = bomb;
     }
-    println!("killed at effects up to {covered}, always the same end ({effects} undisturbed)");
-    assert!(covered > 20 && covered < MOST - 1, "only {covered} effects");
+    println!("killed at effects {first} to {covered}, always the same end ({effects} undisturbed)");
+    assert!(covered > first && covered < MOST - 1, "only up to {covered}");
 }

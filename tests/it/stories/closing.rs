@@ -1,7 +1,11 @@
 //! Threads that are closed, merged or opened again.
 
 use crate::support::world::{ANN, REPO, World, git};
-use treewarden::{demo::github::MergeMethod, model::*};
+use std::time::Duration;
+use treewarden::{
+    demo::github::{Fault, MergeMethod},
+    model::*,
+};
 
 #[tokio::test]
 async fn closing_without_merging_keeps_the_branch_and_reopening_continues_on_it() {
@@ -88,6 +92,31 @@ async fn closing_during_a_run_waits_for_it() {
     assert!(world.local_tip("issue-1").await.is_some());
     assert!(!environment.path.exists());
     assert!(world.answer(issue).starts_with("🧹"), "{}", world.answer(issue));
+    world.end().await;
+}
+
+/// GitHub is slow to tell where to fetch from, and every removal has to wait for it.
+#[tokio::test]
+async fn many_slow_removals_keep_nobody_from_being_heard() {
+    let world = World::new().await;
+    let issues: Vec<i64> = (0..6).map(|_| world.issue()).collect();
+    for issue in &issues {
+        world.ask(*issue, "agent:noop");
+    }
+    let other = world.issue();
+    world.settle().await;
+    let slow = Fault::HangAfterApplying(Duration::from_secs(4));
+    world.standin.faults().inject(Some("GET"), "/repositories/", 4, slow);
+    for issue in &issues {
+        world.standin.close(REPO, ANN, *issue).unwrap();
+    }
+    world.until("the removals to wait", || async { (world.standin.faults().left() == 0).then_some(()) }).await;
+    let comment = world.ask(other, "/help");
+    world.until("👀", || async { world.reactions(comment).contains(&"eyes".to_owned()).then_some(()) }).await;
+    assert_eq!(world.environments().await.len(), 6, "all removals still wait");
+    world.until("the answer", || async { (!world.answers(other).is_empty()).then_some(()) }).await;
+    world.settle().await;
+    assert!(world.environments().await.is_empty());
     world.end().await;
 }
 

@@ -1,0 +1,78 @@
+//! How many deliveries are handled at once. Those whose handling takes long step aside, so that the next mention gets its
+//! 👀 meanwhile.
+
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Handled at once, as long as it goes quickly.
+const QUICK: usize = 4;
+/// Of those that fetch, examine and remove.
+const SLOW: usize = 4;
+/// May have stepped aside, at work or waiting: each keeps renewing its claim.
+const ASIDE: usize = 64;
+
+#[derive(Clone)]
+pub(super) struct Lanes {
+    quick: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
+    aside: Arc<Semaphore>,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        let lane = |places| Arc::new(Semaphore::new(places));
+        Self { quick: lane(QUICK), slow: lane(SLOW), aside: lane(ASIDE) }
+    }
+}
+
+/// Held until dropped.
+pub(super) struct Place {
+    lanes: Lanes,
+    here: Option<OwnedSemaphorePermit>,
+    aside: Option<OwnedSemaphorePermit>,
+}
+
+impl Lanes {
+    /// Waits for a place among the quick ones.
+    pub async fn enter(&self) -> Place {
+        Place { lanes: self.clone(), here: place(&self.quick).await, aside: None }
+    }
+}
+
+impl Place {
+    /// Leaves the quick ones, and waits for a place among the slow ones.
+    pub async fn step_aside(&mut self) {
+        if self.aside.is_none() {
+            self.aside = place(&self.lanes.aside).await;
+            self.here = None;
+            self.here = place(&self.lanes.slow).await;
+        }
+    }
+}
+
+/// Always there in the end: no lane is ever closed.
+async fn place(lane: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    lane.clone().acquire_owned().await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    #[test]
+    fn who_steps_aside_lets_the_next_one_in() {
+        let lanes = Lanes::default();
+        let mut places: Vec<Place> = (0..QUICK).map(|_| lanes.enter().now_or_never().unwrap()).collect();
+        assert!(lanes.enter().now_or_never().is_none(), "no more than {QUICK} at once");
+        for place in &mut places {
+            place.step_aside().now_or_never().unwrap();
+        }
+        let mut next = lanes.enter().now_or_never().unwrap();
+        assert!(next.step_aside().now_or_never().is_none(), "no more than {SLOW} of the slow ones");
+        // Waiting there keeps nobody else out.
+        assert_eq!(lanes.quick.available_permits(), QUICK);
+        drop(places);
+        assert_eq!(lanes.slow.available_permits(), SLOW);
+    }
+}
