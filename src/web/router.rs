@@ -46,7 +46,7 @@ pub fn router(state: WebState) -> Router {
                 .layer(CsrfLayer::new().with_rejection_response(|_| error::WebError::CrossSite.into_response()))
                 .layer(set(header::CACHE_CONTROL, "no-store"))
                 .layer(DefaultBodyLimit::max(MAX_FORM))
-                .layer(session::layer(&state)),
+                .layer(from_fn_with_state(state.clone(), session::attach)),
         );
 
     let machines = Router::new()
