@@ -31,19 +31,24 @@ pub enum BadSignature {
     Wrong,
 }
 
-/// Checks `header` against `body` in constant time. An empty secret accepts nothing: anybody could sign with it.
-pub fn verify<B: AsRef<[u8]>>(
-    secret: &SecretString,
-    header: Option<&str>,
-    body: B,
-) -> Result<Verified<B>, BadSignature> {
-    let digits = header.ok_or(BadSignature::Missing)?.strip_prefix("sha256=").ok_or(BadSignature::Malformed)?;
-    let claimed: [u8; 32] =
-        hex::decode(digits).ok().and_then(|bytes| bytes.try_into().ok()).ok_or(BadSignature::Malformed)?;
+/// What a header says the signature is; known before the body is, and worth nothing until [`verify`].
+#[derive(Clone, Copy, Debug)]
+pub struct Claim([u8; 32]);
+
+impl Claim {
+    pub fn parse(header: Option<&str>) -> Result<Self, BadSignature> {
+        let digits = header.ok_or(BadSignature::Missing)?.strip_prefix("sha256=").ok_or(BadSignature::Malformed)?;
+        let bytes = hex::decode(digits).ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or(BadSignature::Malformed)
+    }
+}
+
+/// Checks a claim against `body` in constant time. An empty secret accepts nothing: anybody could sign with it.
+pub fn verify<B: AsRef<[u8]>>(secret: &SecretString, claim: Claim, body: B) -> Result<Verified<B>, BadSignature> {
     if secret.expose_secret().is_empty() {
         return Err(BadSignature::Wrong);
     }
-    mac(secret, body.as_ref()).verify_slice(&claimed).map_err(|_| BadSignature::Wrong)?;
+    mac(secret, body.as_ref()).verify_slice(&claim.0).map_err(|_| BadSignature::Wrong)?;
     Ok(Verified(body))
 }
 
@@ -68,19 +73,20 @@ mod tests {
         let secret = SecretString::from("s3cret");
         let body = b"{\"b\":1.0, \"a\":\"\\u00e9 \\/\"}\n";
         let header = sign(&secret, body);
-        assert!(verify(&secret, Some(&header), &body[..]).is_ok());
-        assert!(verify(&secret, Some(&header.to_uppercase().replace("SHA256", "sha256")), &body[..]).is_ok());
+        let claim = Claim::parse(Some(&header)).unwrap();
+        assert!(verify(&secret, claim, &body[..]).is_ok());
+        let upper = Claim::parse(Some(&header.to_uppercase().replace("SHA256", "sha256"))).unwrap();
+        assert!(verify(&secret, upper, &body[..]).is_ok());
         for index in 0..body.len() {
             let mut changed = body.to_vec();
             changed[index] ^= 1;
-            assert_eq!(verify(&secret, Some(&header), changed).unwrap_err(), BadSignature::Wrong);
+            assert_eq!(verify(&secret, claim, changed).unwrap_err(), BadSignature::Wrong);
         }
     }
 
     #[test]
     fn missing_and_malformed_headers_are_told_apart() {
-        let secret = SecretString::from("s");
-        let check = |header: Option<&str>| verify(&secret, header, &b""[..]).unwrap_err();
+        let check = |header: Option<&str>| Claim::parse(header).unwrap_err();
         assert_eq!(check(None), BadSignature::Missing);
         for header in ["", "sha256=", "sha1=0000000000000000000000000000000000000000", "sha256=zz", "sha256=abc"] {
             assert_eq!(check(Some(header)), BadSignature::Malformed);
@@ -90,7 +96,8 @@ mod tests {
     #[test]
     fn an_empty_secret_accepts_nothing() {
         let secret = SecretString::from("");
-        assert_eq!(verify(&secret, Some(&sign(&secret, b"x")), &b"x"[..]).unwrap_err(), BadSignature::Wrong);
+        let claim = Claim::parse(Some(&sign(&secret, b"x"))).unwrap();
+        assert_eq!(verify(&secret, claim, &b"x"[..]).unwrap_err(), BadSignature::Wrong);
     }
 
     /// The example of GitHub's documentation.

@@ -76,12 +76,22 @@ pub fn is_plain_loopback(url: &str) -> bool {
     authority.is_some_and(|authority| is_loopback_name(authority.host()))
 }
 
+/// Whether a request asks for this machine by a name of its own, so that it came by plain HTTP: certificates are for the
+/// service's public name.
+pub fn names_this_machine(headers: &HeaderMap, uri: &Uri) -> bool {
+    named(headers, uri).is_some_and(|named| is_loopback_name(named.host()))
+}
+
 fn is_known_host(headers: &HeaderMap, uri: &Uri, public_url: &str) -> bool {
+    let known = public_url.split_once("://").map(|(_, rest)| rest);
+    named(headers, uri).is_some_and(|named| known == Some(named.as_str()) || is_loopback_name(named.host()))
+}
+
+/// Whom a request asks for.
+fn named(headers: &HeaderMap, uri: &Uri) -> Option<Authority> {
     let named = headers.get(header::HOST).and_then(|value| value.to_str().ok());
     // HTTP/2 and proxies put the name into the address.
-    let named = uri.authority().map(Authority::as_str).or(named).and_then(|host| host.parse::<Authority>().ok());
-    let known = public_url.split_once("://").map(|(_, rest)| rest);
-    named.is_some_and(|named| known == Some(named.as_str()) || is_loopback_name(named.host()))
+    uri.authority().map(Authority::as_str).or(named).and_then(|host| host.parse().ok())
 }
 
 fn is_loopback_name(host: &str) -> bool {
@@ -108,6 +118,23 @@ mod tests {
             assert!(!known(host), "{host}");
         }
         assert!(!is_known_host(&HeaderMap::new(), &Uri::from_static("/"), "https://tw.example.com"));
+    }
+
+    #[test]
+    fn the_public_name_is_none_of_this_machine() {
+        let local = |host: &str| {
+            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).unwrap())]);
+            names_this_machine(&headers, &Uri::from_static("/"))
+        };
+        for host in ["localhost", "LOCALHOST:3000", "127.0.0.1:3000", "[::1]:3000"] {
+            assert!(local(host), "{host}");
+        }
+        for host in ["tw.example.com", "localhost.evil.test", "localhost@tw.example.com", "10.0.0.1:3000"] {
+            assert!(!local(host), "{host}");
+        }
+        assert!(!names_this_machine(&HeaderMap::new(), &Uri::from_static("/")));
+        let both = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
+        assert!(!names_this_machine(&both, &Uri::from_static("https://tw.example.com/login")));
     }
 
     #[test]

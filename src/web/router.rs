@@ -2,7 +2,7 @@
 
 use super::{WebState, assets, error, guard, health, login, pages, session, webhook};
 use axum::{
-    Router,
+    Extension, Router,
     extract::{DefaultBodyLimit, MatchedPath, Request},
     http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::{from_fn, from_fn_with_state},
@@ -46,13 +46,13 @@ pub fn router(state: WebState) -> Router {
                 .layer(CsrfLayer::new().with_rejection_response(|_| error::WebError::CrossSite.into_response()))
                 .layer(set(header::CACHE_CONTROL, "no-store"))
                 .layer(DefaultBodyLimit::max(MAX_FORM))
-                .layer(session::layer(&state)),
+                .layer(from_fn_with_state(state.clone(), session::attach)),
         );
 
     let machines = Router::new()
         .route("/webhooks/github", post(webhook::receive).layer(DefaultBodyLimit::max(webhook::MAX_BODY)))
         .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
+        .route("/readyz", get(health::ready).layer(Extension(health::Check::default())))
         .route("/metrics", get(health::metrics).route_layer(from_fn_with_state(state.clone(), guard::direct_and_local)))
         .route("/assets/{hash}/{name}", get(assets::serve));
 

@@ -3,7 +3,13 @@
 use super::{WebState, error::WebError, guard};
 use crate::model::Timestamp;
 use crate::store::WebSessions;
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::Response,
+};
 use std::time::Duration;
+use tower::{Layer, ServiceExt};
 use tower_sessions::{Expiry, Session, SessionManagerLayer, cookie::SameSite};
 
 /// A session ends after this long without a request.
@@ -13,9 +19,17 @@ const NOTED_EVERY: Duration = Duration::from_secs(300);
 const SIGNED_IN: &str = "signed_in";
 const LAST_USE: &str = "last_use";
 
-pub fn layer(state: &WebState) -> SessionManagerLayer<WebSessions> {
-    // Browsers do not reliably keep `Secure` cookies of plain HTTP, which only a panel on this machine may use.
-    let secure = !guard::is_plain_loopback(&state.inner.public_url);
+/// Gives each request its session, by the kind of cookie that fits the way it came.
+pub async fn attach(State(state): State<WebState>, request: Request, next: Next) -> Response {
+    // Safari keeps no `Secure` cookie of plain HTTP. No page can choose its browser's Host, and who makes one up by hand only
+    // weakens a cookie of their own, which still takes a one-time link to get.
+    let plain = guard::is_plain_loopback(&state.inner.public_url)
+        || guard::names_this_machine(request.headers(), request.uri());
+    let Ok(response) = layer(&state, !plain).layer(next).oneshot(request).await;
+    response
+}
+
+fn layer(state: &WebState, secure: bool) -> SessionManagerLayer<WebSessions> {
     SessionManagerLayer::new(WebSessions::new(state.inner.store.clone()))
         .with_name(if secure { "__Host-treewarden" } else { "treewarden" })
         .with_secure(secure)

@@ -1,30 +1,51 @@
 //! `POST /webhooks/github`: verified, understood well enough to put it in order, on disk, then acknowledged.
+//!
+//! What can be refused by its head is refused before the body is read, so that a stranger has to make up a whole head to
+//! be listened to.
 
 use super::{WebState, error::WebError};
-use crate::github::{payload, signature};
+use crate::github::{
+    payload,
+    signature::{self, Claim},
+};
 use crate::store::{Accepted, NewDelivery};
 use crate::telemetry::metric;
 use axum::{
     Json,
-    body::Bytes,
-    extract::{State, rejection::BytesRejection},
-    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
+    body::{Body, Bytes, HttpBody},
+    extract::{FromRequest, Request, State},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use futures::StreamExt;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use std::time::Duration;
 
 /// GitHub's own limit for a payload. Source: "Webhook events and payloads".
 pub const MAX_BODY: usize = 25 * 1024 * 1024;
 /// GitHub's delivery ids are UUIDs, its event names short words.
 const MAX_HEADER: usize = 200;
+/// How long a body that is not wanted may go on arriving.
+const FAREWELL: Duration = Duration::from_secs(5);
 
-pub async fn receive(
-    State(state): State<WebState>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, WebError> {
-    let delivery = examine(&state, &headers, body?)?;
+/// What is known of a delivery before its body.
+struct Head {
+    claim: Claim,
+    guid: String,
+    event: String,
+}
+
+pub async fn receive(State(state): State<WebState>, request: Request) -> Result<Response, WebError> {
+    let head = match look_at(&request) {
+        Ok(head) => head,
+        Err(refusal) => {
+            turn_away(request);
+            return Err(refusal);
+        }
+    };
+    let body = Bytes::from_request(request, &()).await?;
+    let delivery = examine(&state, head, body)?;
     let guid = delivery.guid.clone();
     let accepted = state.inner.inbox.accept(delivery).await.map_err(|error| {
         tracing::error!({ delivery.guid = guid, error = %error }, "a delivery was not stored; GitHub was told so");
@@ -42,18 +63,48 @@ pub async fn receive(
     Ok((StatusCode::ACCEPTED, Json(json!({"status": status}))).into_response())
 }
 
-/// Nothing of the body is looked at before its signature was checked.
-fn examine(state: &WebState, headers: &HeaderMap, body: Bytes) -> Result<NewDelivery, WebError> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let body = signature::verify(&state.inner.webhook_secret, text("x-hub-signature-256"), body)?.into_inner();
-    if text(CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
-        return Err(WebError::FormEncoded);
-    }
+/// Everything that the head alone can show to be wrong.
+fn look_at(request: &Request) -> Result<Head, WebError> {
+    let headers = request.headers();
+    let claim = Claim::parse(text(headers, "x-hub-signature-256"))?;
     let required = |name: &'static str| {
-        let value = text(name).filter(|value| !value.is_empty() && value.len() <= MAX_HEADER);
+        let value = text(headers, name).filter(|value| !value.is_empty() && value.len() <= MAX_HEADER);
         value.map(str::to_owned).ok_or(WebError::Header(name))
     };
     let (guid, event) = (required("x-github-delivery")?, required("x-github-event")?);
+    let kind = text(headers, header::CONTENT_TYPE.as_str());
+    if kind.is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
+        return Err(WebError::FormEncoded);
+    }
+    // The announced length, where there is one.
+    if request.body().size_hint().lower() > MAX_BODY as u64 {
+        return Err(WebError::TooLarge);
+    }
+    Ok(Head { claim, guid, event })
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Lets the body run past, kept nowhere, while the refusal is on its way: closing the connection on somebody who still
+/// sends can destroy the answer, and GitHub shows it to whoever looks for what is wrong with the settings.
+fn turn_away(request: Request) {
+    // Who waits to be asked for the body is not.
+    if !request.headers().contains_key(header::EXPECT) {
+        tokio::spawn(tokio::time::timeout(FAREWELL, forget(request.into_body())));
+    }
+}
+
+async fn forget(body: Body) {
+    let mut pieces = body.into_data_stream();
+    while let Some(Ok(_)) = pieces.next().await {}
+}
+
+/// Nothing of the body is looked at before its signature was checked.
+fn examine(state: &WebState, head: Head, body: Bytes) -> Result<NewDelivery, WebError> {
+    let Head { claim, guid, event } = head;
+    let body = signature::verify(&state.inner.webhook_secret, claim, body)?.into_inner();
     let conversation_key = payload::conversation_key(&body)?;
     let ignored_because =
         (!payload::is_known(&event)).then(|| format!("Treewarden does not act on the event {event:?}"));

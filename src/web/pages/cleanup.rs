@@ -11,12 +11,16 @@ use tower_sessions::Session;
 
 /// Passes and receipts shown.
 const ROWS: u32 = 30;
+/// Lines of a pass shown; those of what was removed or failed come first.
+const LINES: usize = 50;
 
 struct Pass {
     when: When,
     trigger: String,
     dry_run: bool,
     lines: Vec<Line>,
+    /// Lines that are not shown.
+    more: usize,
     removed: usize,
     kept: usize,
     failed: usize,
@@ -52,12 +56,14 @@ pub async fn show(State(state): State<WebState>, session: Session) -> Result<Res
     Ok(render(&Page { frame: Frame::load(&state, &session, "/cleanup").await?, passes, receipts }))
 }
 
-fn pass(report: CleanupReport, now: Timestamp) -> Pass {
+fn pass(mut report: CleanupReport, now: Timestamp) -> Pass {
+    report.lines.sort_by_key(|line| matches!(line.result, ReportResult::Kept(_)));
     let mut pass = Pass {
         when: ago(report.started_at, now),
         trigger: report.trigger.as_str().replace('_', " "),
         dry_run: report.dry_run,
-        lines: Vec::with_capacity(report.lines.len()),
+        lines: Vec::new(),
+        more: report.lines.len().saturating_sub(LINES),
         removed: 0,
         kept: 0,
         failed: 0,
@@ -78,8 +84,10 @@ fn pass(report: CleanupReport, now: Timestamp) -> Pass {
                 vec![why]
             }
         };
-        let reasons = reasons.iter().map(|why| Prose::from(why.as_str())).collect();
-        pass.lines.push(Line { environment: line.environment, branch: line.branch, mark, reasons });
+        if pass.lines.len() < LINES {
+            let reasons = reasons.iter().map(|why| Prose::from(why.as_str())).collect();
+            pass.lines.push(Line { environment: line.environment, branch: line.branch, mark, reasons });
+        }
     }
     pass
 }

@@ -2,10 +2,10 @@
 //! how to go on in it by hand.
 
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
-use super::{Frame, LiveQuery, render};
+use super::{Frame, LiveQuery, PageQuery, render};
 use crate::model::*;
 use crate::store::RunFilter;
-use crate::web::view::{Mark, PAGE, Prose, When, ago, bytes, quoted};
+use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset, quoted};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{
@@ -47,6 +47,7 @@ struct Page {
     quoted_branch: String,
     conversations: Vec<(Thread, Mark)>,
     runs: Vec<RunRow>,
+    pager: Pager,
     receipt: Option<ReceiptView>,
 }
 
@@ -54,12 +55,15 @@ pub async fn show(
     State(state): State<WebState>,
     session: Session,
     Path(id): Path<String>,
+    Query(PageQuery { page }): Query<PageQuery>,
     Query(live): Query<LiveQuery>,
 ) -> Result<Response, WebError> {
     let environment = load(&state, &id).await?;
     let (store, catalog) = (&state.inner.store, Catalog::load(&state).await?);
     let filter = RunFilter { environment: Some(environment.id), ..RunFilter::default() };
-    let runs = RunRow::load_all(&catalog, &store.list_runs(filter, PAGE, 0).await?).await?;
+    let mut runs = store.list_runs(filter, PAGE + 1, offset(page)).await?;
+    let pager = Pager::cut(&mut runs, page, &[]);
+    let runs = RunRow::load_all(&catalog, &runs).await?;
     let conversations = store.conversations_of(environment.id).await?;
     let conversations = conversations.iter().map(|c| (Thread::of_conversation(&catalog, c), c.state.into())).collect();
     let mut links = Vec::new();
@@ -68,7 +72,8 @@ pub async fn show(
     }
     let receipt = store.receipt_of(environment.id).await?.map(|receipt| view(receipt, catalog.now));
     let mut frame = Frame::load(&state, &session, "/environments").await?;
-    frame.follow(runs.iter().any(|run| run.live) || in_transition(environment.state), live);
+    let going_on = runs.iter().any(|run| run.live) || in_transition(environment.state);
+    frame.follow(going_on && pager.is_first(), live);
     let github = catalog.links(environment.codebase);
     Ok(render(&Page {
         frame,
@@ -86,6 +91,7 @@ pub async fn show(
         quoted_branch: quoted(environment.branch.as_str()),
         conversations,
         runs,
+        pager,
         receipt,
     }))
 }

@@ -31,6 +31,6 @@ pub async fn list(
     let pager = Pager::cut(&mut runs, page, &[]);
     let rows = RunRow::load_all(&catalog, &runs).await?;
     let mut frame = Frame::load(&state, &session, "/runs").await?;
-    frame.follow(rows.iter().any(|row| row.live), live);
+    frame.follow(rows.iter().any(|row| row.live) && pager.is_first(), live);
     Ok(render(&Page { frame, rows, pager }))
 }

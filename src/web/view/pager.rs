@@ -22,6 +22,11 @@ fn number(page: Option<u32>) -> u32 {
 }
 
 impl Pager {
+    /// Where new rows appear; the other pages are for reading, and stand still.
+    pub fn is_first(&self) -> bool {
+        self.page == 1
+    }
+
     /// Cuts a list that was loaded with one row more than a page holds. `chosen` are the other values of the address;
     /// empty ones are left out.
     pub fn cut<T>(rows: &mut Vec<T>, page: Option<u32>, chosen: &[(&str, &str)]) -> Self {

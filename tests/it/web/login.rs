@@ -47,10 +47,36 @@ async fn a_link_opens_one_session_and_looking_at_it_uses_nothing_up() {
 #[tokio::test]
 async fn behind_https_the_cookie_is_bound_to_the_host() {
     let stage = Stage::with_public_url("https://tw.example.com").await;
-    let form = [("token", stage.token())];
-    let answer = stage.request(Method::POST, "/login/one-time").form(&form).send().await.unwrap();
+    let there = |request: RequestBuilder| request.header(header::HOST, "tw.example.com");
+    let enter = there(stage.request(Method::POST, "/login/one-time")).form(&[("token", stage.token())]);
+    let answer = enter.send().await.unwrap();
     let cookie = answer.headers()[header::SET_COOKIE].to_str().unwrap();
     assert!(cookie.starts_with("__Host-treewarden=") && cookie.contains("Secure"), "{cookie}");
+    let kept = cookie_of(&answer).unwrap();
+    assert_eq!(there(stage.browse("/")).header(header::COOKIE, &kept).send().await.unwrap().status(), 200);
+    // What anybody in the network could have planted under that name by plain HTTP counts for nothing.
+    let plain = kept.replace("__Host-", "");
+    assert_eq!(there(stage.browse("/")).header(header::COOKIE, plain).send().await.unwrap().status(), 303);
+}
+
+#[tokio::test]
+async fn on_this_machine_the_cookie_needs_no_https_whatever_the_public_url_is() {
+    for public_url in ["https://tw.example.com", "http://127.0.0.1:3000"] {
+        let stage = Stage::with_public_url(public_url).await;
+        for host in ["localhost:3000", "127.0.0.1:3000", "[::1]:3000"] {
+            let here = |request: RequestBuilder| request.header(header::HOST, host);
+            let enter = here(stage.request(Method::POST, "/login/one-time")).form(&[("token", stage.token())]);
+            let answer = enter.send().await.unwrap();
+            let cookie = answer.headers()[header::SET_COOKIE].to_str().unwrap();
+            assert!(cookie.starts_with("treewarden=") && cookie.contains("HttpOnly"), "{cookie}");
+            assert!(!cookie.contains("Secure"), "{cookie}");
+            let kept = cookie_of(&answer).unwrap();
+            assert_eq!(here(stage.browse("/")).header(header::COOKIE, &kept).send().await.unwrap().status(), 200);
+        }
+        let made_up = stage.request(Method::POST, "/login/one-time").header(header::HOST, "localhost");
+        let refused = made_up.form(&[("token", "00")]).send().await.unwrap();
+        assert!(refused.status() == 403 && cookie_of(&refused).is_none(), "a name alone opens nothing");
+    }
 }
 
 #[tokio::test]

@@ -24,6 +24,19 @@ async fn health_is_told_without_a_session() {
 }
 
 #[tokio::test]
+async fn many_may_ask_whether_it_is_ready() {
+    let stage = Stage::new().await;
+    let ask = async || {
+        let answer = stage.request(Method::GET, "/readyz").send().await.unwrap();
+        (answer.status().as_u16(), json(answer).await["git"].as_str().unwrap().to_owned())
+    };
+    let answers = futures::future::join_all((0..64).map(|_| ask())).await;
+    assert!(answers.iter().all(|answer| *answer == (200, "ok".to_owned())), "{answers:?}");
+    stage.stopping.store(true, Ordering::Relaxed);
+    assert_eq!(ask().await, (503, "ok".to_owned()), "only git's answer is remembered");
+}
+
+#[tokio::test]
 async fn a_service_that_refuses_deliveries_is_not_ready_until_it_can_store_them() {
     let stage = Stage::new().await;
     let ready = async || {

@@ -100,6 +100,68 @@ async fn lists_come_in_pages_and_the_address_keeps_what_was_chosen() {
 }
 
 #[tokio::test]
+async fn the_runs_of_an_environment_come_in_pages() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let conversation = stage.conversation(&codebase, 1, "x").await;
+    let environment = stage.environment(&codebase, 1, "issue-1").await;
+    for number in 1..=51 {
+        stage.run(&codebase, &conversation, &format!("request {number}.")).await;
+    }
+    let database = stage.dir.path().canonicalize().unwrap().join("home/treewarden.db");
+    let elsewhere = sqlx::SqlitePool::connect(&format!("sqlite://{}", database.display())).await.unwrap();
+    let bind = sqlx::query("UPDATE runs SET environment_id = ?").bind(environment.id.to_string());
+    bind.execute(&elsewhere).await.unwrap();
+    let path = format!("/environments/{}", environment.id);
+    let first = browser.page(&path).await;
+    assert_eq!(first.matches("href=\"/runs/").count(), 50);
+    assert!(first.contains("request 51.") && !first.contains("request 1.") && first.contains("\"?page=2\""), "{first}");
+    assert!(first.contains("http-equiv=\"refresh\""), "runs wait");
+    let second = browser.page(&format!("{path}?page=2")).await;
+    assert_eq!(second.matches("href=\"/runs/").count(), 1);
+    assert!(second.contains("request 1.") && second.contains("\"?page=1\"") && !second.contains("page=3"), "{second}");
+    assert!(!second.contains("http-equiv=\"refresh\""), "old pages stand still");
+}
+
+#[tokio::test]
+async fn behind_the_last_page_there_is_a_way_back() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    for path in ["/environments", "/runs", "/deliveries"] {
+        let page = browser.page(&format!("{path}?page=3")).await;
+        assert!(page.contains("\"?page=2\"") && !page.contains("class=\"empty\""), "{path}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_pass_shows_first_what_it_did() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let environment = stage.environment(&codebase, 1, "issue-1").await.id;
+    let line = |branch: String, result| ReportLine { environment, branch, result };
+    let mut lines: Vec<ReportLine> =
+        (1..=60).map(|number| line(format!("kept-{number}"), ReportResult::Kept(vec!["pinned".into()]))).collect();
+    lines.push(line("gone".into(), ReportResult::Removed("merged".into())));
+    lines.push(line("stuck".into(), ReportResult::Failed("no network".into())));
+    let report = CleanupReport {
+        id: ReportId::from(uuid::Uuid::now_v7()),
+        trigger: Trigger::Schedule,
+        dry_run: false,
+        lines,
+        started_at: now(),
+        ended_at: now(),
+    };
+    stage.store.insert_report(&report).await.unwrap();
+    let page = browser.page("/cleanup").await;
+    for part in ["1 removed, 60 kept, 1 failed", ">gone</a>", ">stuck</a>", ">kept-48</a>", "and 12 more."] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert!(!page.contains(">kept-49</a>"));
+}
+
+#[tokio::test]
 async fn hostile_names_and_texts_stay_text() {
     let stage = Stage::new().await;
     let browser = stage.sign_in().await;

@@ -8,27 +8,31 @@ use tokio::{
 };
 
 /// What a test waits for comes sooner.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 const NEVER: Duration = Duration::from_secs(3600);
 const MOMENT: Duration = Duration::from_millis(100);
 const PLENTY: usize = 100;
 const HALF: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
 const WHOLE: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-const SLOW_BODY: &[u8] = b"POST /webhooks/github HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{";
+/// Nothing is wrong with it so far.
+const SLOW_BODY: &[u8] =
+    b"POST /webhooks/github HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\nX-GitHub-Delivery: slow\r\n\
+      X-GitHub-Event: star\r\nX-Hub-Signature-256: \
+      sha256=0000000000000000000000000000000000000000000000000000000000000000\r\n\r\n{";
 
 async fn limited(limits: ServeLimits) -> Stage {
     Stage::with("http://127.0.0.1:3000", limits).await
 }
 
 /// A connection on which something was said.
-async fn saying(stage: &Stage, words: &[u8]) -> TcpStream {
+pub(super) async fn saying(stage: &Stage, words: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(stage.base.strip_prefix("http://").unwrap()).await.unwrap();
     stream.write_all(words).await.unwrap();
     stream
 }
 
 /// Reads to the end of the connection, which the other side has to make.
-async fn until_closed(stream: &mut TcpStream) -> String {
+pub(super) async fn until_closed(stream: &mut TcpStream) -> String {
     let mut heard = Vec::new();
     // Being cut off is an end, too.
     let _ = timeout(PATIENCE, stream.read_to_end(&mut heard)).await.expect("it stays open");
@@ -36,13 +40,19 @@ async fn until_closed(stream: &mut TcpStream) -> String {
 }
 
 /// Asks for one answer and reads it; the connection stays.
-async fn ask(stream: &mut TcpStream) {
+pub(super) async fn ask(stream: &mut TcpStream) {
     stream.write_all(WHOLE).await.unwrap();
+    hear(stream, "\r\n\r\nok\n").await;
+}
+
+/// Reads an answer up to its last words.
+pub(super) async fn hear(stream: &mut TcpStream, last: &str) -> String {
     let mut heard = Vec::new();
-    while !heard.ends_with(b"\r\n\r\nok\n") {
+    while !heard.ends_with(last.as_bytes()) {
         let read = timeout(PATIENCE, stream.read_buf(&mut heard)).await.expect("no answer").unwrap();
         assert!(read > 0, "closed after {:?}", String::from_utf8_lossy(&heard));
     }
+    String::from_utf8(heard).unwrap()
 }
 
 async fn takes_a_delivery(stage: &Stage, guid: &str) {

@@ -1,7 +1,9 @@
 //! `POST /webhooks/github`: what is accepted, what is refused, and that GitHub hears the truth about it.
 
+use super::serve::{ask, hear, saying, until_closed};
 use super::*;
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 
 const COMMENT: &[u8] =
     br#"{"action":"created","repository":{"id":1,"full_name":"acme/app"},"issue":{"number":5},"comment":{"id":9},"odd":1.0}
@@ -122,6 +124,67 @@ async fn a_body_of_25_megabytes_is_taken_and_one_byte_more_is_not() {
     let (status, error) = refusal(long).await;
     assert_eq!(status, 413);
     assert_eq!(error, "the body is over 25 MB, more than GitHub ever sends; nothing was stored");
+}
+
+/// The head of a delivery that is fine but for what is put in, and whose body is still to come.
+fn head(without: &str, instead: &str, length: usize) -> String {
+    let zeros = "0".repeat(64);
+    let lines = [
+        "POST /webhooks/github HTTP/1.1".to_owned(),
+        "Host: hooks.example.com".to_owned(),
+        format!("Content-Length: {length}"),
+        "Content-Type: application/json".to_owned(),
+        "X-GitHub-Delivery: g-1".to_owned(),
+        "X-GitHub-Event: issues".to_owned(),
+        format!("X-Hub-Signature-256: sha256={zeros}"),
+    ];
+    let kept = lines.iter().filter(|line| without.is_empty() || !line.starts_with(without)).map(String::as_str);
+    let all: Vec<&str> = kept.chain([instead].into_iter().filter(|line| !line.is_empty())).collect();
+    all.join("\r\n") + "\r\n\r\n"
+}
+
+const BIG: usize = 25 * 1024 * 1024;
+const UNSIGNED: &str = "the X-Hub-Signature-256 header is missing; nothing was stored\"}";
+
+#[tokio::test]
+async fn what_the_head_shows_to_be_wrong_is_refused_before_the_body() {
+    let stage = Stage::new().await;
+    let malformed = "the X-Hub-Signature-256 header is not sha256= and 64 hex digits";
+    let form = "Content-Type: application/x-www-form-urlencoded";
+    let short = "X-Hub-Signature-256: sha256=00";
+    for (without, instead, length, status, sentence) in [
+        ("X-Hub", "", BIG, 401, "the X-Hub-Signature-256 header is missing"),
+        ("X-Hub", short, BIG, 401, malformed),
+        ("X-GitHub-Delivery", "", BIG, 400, "the x-github-delivery header is missing or too long"),
+        ("X-GitHub-Event", "X-GitHub-Event: ", BIG, 400, "the x-github-event header is missing or too long"),
+        ("Content-Type", form, BIG, 415, "set the webhook's content type to application/json"),
+        ("", "", BIG + 1, 413, "the body is over 25 MB, more than GitHub ever sends"),
+        ("Content-Length", "Content-Length: 99999999999999", 0, 413, "the body is over 25 MB"),
+    ] {
+        let head = head(without, instead, length);
+        let mut stream = saying(&stage, head.as_bytes()).await;
+        let heard = hear(&mut stream, "; nothing was stored\"}").await;
+        assert!(heard.starts_with(&format!("HTTP/1.1 {status} ")) && heard.contains(sentence), "{head}{heard}");
+    }
+    assert!(stage.store.list_deliveries(10, 0).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_refusal_reaches_whoever_goes_on_sending() {
+    let stage = Stage::new().await;
+    let mut sending = saying(&stage, head("X-Hub", "", 1 << 20).as_bytes()).await;
+    hear(&mut sending, UNSIGNED).await;
+    sending.write_all(&vec![b' '; 1 << 20]).await.unwrap();
+    // All of it went past: the connection is good for the next request.
+    ask(&mut sending).await;
+}
+
+#[tokio::test]
+async fn who_asks_before_sending_is_told_to_send_nothing() {
+    let stage = Stage::new().await;
+    let head = head("X-Hub", "Expect: 100-continue", BIG);
+    let heard = until_closed(&mut saying(&stage, head.as_bytes()).await).await;
+    assert!(heard.starts_with("HTTP/1.1 401 ") && heard.ends_with(UNSIGNED), "{heard}");
 }
 
 #[tokio::test]
