@@ -10,10 +10,11 @@ mod open;
 mod row;
 
 pub(super) use open::{schema, sqlite_path, versions};
-pub(super) use row::Row;
+pub(super) use row::{RawId, Row};
 
 use super::codec::FromRow;
 use super::sql::{Param, Sql};
+use super::unreadable::{self, Unreadable};
 use super::{StoreError, corrupt};
 use crate::model::Timestamp;
 use failure::explain;
@@ -54,7 +55,11 @@ impl Db {
 
     /// Runs to the end before it answers: a changing statement is over, and its change durable, with its last row.
     pub async fn fetch_all<T: FromRow>(&self, sql: Sql) -> Result<Vec<T>, StoreError> {
-        let rows = match self {
+        decode(&self.rows(sql).await?)
+    }
+
+    async fn rows(&self, sql: Sql) -> Result<Vec<Row>, StoreError> {
+        match self {
             Db::Sqlite { read, write } => {
                 let pool = if sql.only_reads() { read } else { write };
                 sqlite(sql).fetch_all(pool).await.map(|rows| rows.into_iter().map(Row::Sqlite).collect())
@@ -62,8 +67,8 @@ impl Db {
             Db::Postgres(pool) => {
                 postgres(sql).fetch_all(pool).await.map(|rows| rows.into_iter().map(Row::Postgres).collect())
             }
-        };
-        decode(rows.map_err(explain)?)
+        }
+        .map_err(explain)
     }
 
     pub async fn begin(&self) -> Result<Tx, StoreError> {
@@ -105,15 +110,24 @@ impl Tx {
     }
 
     pub async fn fetch_all<T: FromRow>(&mut self, sql: Sql) -> Result<Vec<T>, StoreError> {
-        let rows = match self {
+        decode(&self.rows(sql).await?)
+    }
+
+    /// Each row by itself, read or not.
+    pub async fn fetch_each<T: FromRow>(&mut self, sql: Sql) -> Result<Vec<Result<T, Unreadable>>, StoreError> {
+        Ok(self.rows(sql).await?.iter().map(unreadable::read).collect())
+    }
+
+    async fn rows(&mut self, sql: Sql) -> Result<Vec<Row>, StoreError> {
+        match self {
             Tx::Sqlite(tx) => {
                 sqlite(sql).fetch_all(&mut **tx).await.map(|rows| rows.into_iter().map(Row::Sqlite).collect())
             }
             Tx::Postgres(tx) => {
                 postgres(sql).fetch_all(&mut **tx).await.map(|rows| rows.into_iter().map(Row::Postgres).collect())
             }
-        };
-        decode(rows.map_err(explain)?)
+        }
+        .map_err(explain)
     }
 
     pub async fn fetch_optional<T: FromRow>(&mut self, sql: Sql) -> Result<Option<T>, StoreError> {
@@ -134,7 +148,7 @@ impl Tx {
     }
 }
 
-fn decode<T: FromRow>(rows: Vec<Row>) -> Result<Vec<T>, StoreError> {
+fn decode<T: FromRow>(rows: &[Row]) -> Result<Vec<T>, StoreError> {
     rows.iter().map(T::from_row).collect()
 }
 

@@ -6,9 +6,12 @@
 mod cancel;
 mod claim;
 
+pub use claim::LeftBehind;
+
 use super::codec::FromRow;
 use super::db::Row;
 use super::sql::{Sql, new_id, sql};
+use super::unreadable::Queued;
 use super::{Answer, NewOutgoing, Store, StoreError, outbox};
 use crate::model::*;
 
@@ -50,6 +53,17 @@ impl FromRow for Run {
             started_at: row.maybe("started_at")?,
             ended_at: row.maybe("ended_at")?,
         })
+    }
+}
+
+impl Queued for Run {
+    const TABLE: &'static str = "runs";
+
+    fn give_up() -> Sql {
+        sql!(
+            "UPDATE runs SET state = 'failed', reason = $2, ended_at = $3, lease_owner = NULL, lease_until = NULL
+             WHERE id = $1 AND state IN ('preparing', 'running', 'delivering')"
+        )
     }
 }
 

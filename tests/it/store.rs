@@ -8,6 +8,7 @@ mod plans;
 mod records;
 mod runs;
 mod schema;
+mod unreadable;
 
 use crate::support::postgres::Database;
 use std::time::Duration;

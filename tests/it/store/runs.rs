@@ -5,7 +5,7 @@ use futures::future::join_all;
 use std::{collections::HashSet, time::Duration};
 use treewarden::{
     model::*,
-    store::{NewOutgoing, NewRun, RunFilter, Store},
+    store::{LeftBehind, NewOutgoing, NewRun, RunFilter, Store},
 };
 
 async fn claim(store: &Store, now: i64) -> Option<Run> {
@@ -193,8 +193,8 @@ async fn a_restart_takes_over_what_was_left() {
         delivering.state = RunState::Delivering;
         store.update_run(&delivering, "node").await.unwrap();
 
-        assert_eq!(store.release_runs_of("elsewhere").await.unwrap(), []);
-        let mut left = store.release_runs_of("node").await.unwrap();
+        assert_eq!(store.release_runs_of("elsewhere", at(1)).await.unwrap(), LeftBehind::default());
+        let mut left = store.release_runs_of("node", at(1)).await.unwrap().runs;
         left.sort_by_key(|run| run.id);
         assert_eq!(
             left.iter().map(|run| run.state).collect::<Vec<_>>(),
@@ -202,12 +202,12 @@ async fn a_restart_takes_over_what_was_left() {
         );
         assert!(!store.update_run(&running, "node").await.unwrap(), "the dead have no say");
         // Who died before it was written down finds the interrupted one again, and only that one.
-        let again = store.release_runs_of("node").await.unwrap();
+        let again = store.release_runs_of("node", at(1)).await.unwrap().runs;
         assert_eq!(again.iter().map(|run| run.id).collect::<Vec<_>>(), [running.id]);
         let mut interrupted = again[0].clone();
         interrupted.state = RunState::Interrupted;
         assert!(store.finish_run(&interrupted, "node", None, at(2)).await.unwrap());
-        assert_eq!(store.take_over_expired_runs("node", at(500)).await.unwrap(), []);
+        assert_eq!(store.take_over_expired_runs("node", at(500)).await.unwrap(), LeftBehind::default());
         let resumed = [claim(&store, 3).await.unwrap(), claim(&store, 3).await.unwrap()];
         assert_eq!(resumed.each_ref().map(|run| run.id), [preparing.id, delivering.id]);
         assert_eq!(resumed[1].state, RunState::Delivering);
@@ -228,16 +228,16 @@ async fn another_node_takes_over_what_a_dead_one_held() {
         let preparing = store.claim_run("dead", at(0), lease, 4).await.unwrap().unwrap();
         running.state = RunState::Running;
         store.update_run(&running, "dead").await.unwrap();
-        assert_eq!(store.take_over_expired_runs("alive", at(4)).await.unwrap(), []);
-        assert_eq!(store.take_over_expired_runs("alive", at(5)).await.unwrap().len(), 2);
+        assert_eq!(store.take_over_expired_runs("alive", at(4)).await.unwrap(), LeftBehind::default());
+        assert_eq!(store.take_over_expired_runs("alive", at(5)).await.unwrap().runs.len(), 2);
         // Until its end is written it is answered again, should whoever took it over die as well.
-        let mut left = store.take_over_expired_runs("alive", at(6)).await.unwrap();
+        let mut left = store.take_over_expired_runs("alive", at(6)).await.unwrap().runs;
         assert_eq!(left.iter().map(|run| run.id).collect::<Vec<_>>(), [running.id]);
         let mut interrupted = left.remove(0);
         interrupted.state = RunState::Interrupted;
         assert!(!store.update_run(&running, "dead").await.unwrap(), "the dead have no say");
         assert!(store.finish_run(&interrupted, "alive", None, at(6)).await.unwrap());
-        assert_eq!(store.take_over_expired_runs("alive", at(7)).await.unwrap(), []);
+        assert_eq!(store.take_over_expired_runs("alive", at(7)).await.unwrap(), LeftBehind::default());
         let resumed = store.claim_run("alive", at(7), lease, 4).await.unwrap().unwrap();
         assert_eq!((resumed.id, resumed.state), (preparing.id, RunState::Preparing));
     })
