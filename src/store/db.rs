@@ -58,6 +58,23 @@ impl Db {
         decode(&self.rows(sql).await?)
     }
 
+    /// A list for people: up to `limit` rows from row `offset` on, which are the last two parameters and bound here. Rows
+    /// that cannot be read are logged and left out, and those behind them take their place, so that only the end of the
+    /// table makes the list short.
+    pub async fn fetch_readable<T: FromRow>(&self, sql: Sql, limit: u32, offset: u32) -> Result<Vec<T>, StoreError> {
+        let (limit, mut offset) = (limit as usize, i64::from(offset));
+        let mut found = Vec::new();
+        loop {
+            let missing = limit - found.len();
+            let rows = self.rows(sql.clone().bind(missing as i64).bind(offset)).await?;
+            found.extend(unreadable::readable(&rows));
+            offset += rows.len() as i64;
+            if rows.len() < missing || found.len() == limit {
+                return Ok(found);
+            }
+        }
+    }
+
     async fn rows(&self, sql: Sql) -> Result<Vec<Row>, StoreError> {
         match self {
             Db::Sqlite { read, write } => {

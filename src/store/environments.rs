@@ -129,10 +129,8 @@ impl Store {
             .bind(filter.codebase)
             .bind(!filter.live_only)
             .bind(search.is_empty())
-            .bind(contains(search))
-            .bind(i64::from(limit))
-            .bind(i64::from(offset));
-        self.db.fetch_all(sql).await
+            .bind(contains(search));
+        self.db.fetch_readable(sql, limit, offset).await
     }
 
     /// Writes a changed copy back, if nobody wrote since it was read. Destroying has its own way:

@@ -199,7 +199,7 @@ impl Store {
             "SELECT id, guid, event, conversation_key, state, reason, tries, received_at, finished_at
              FROM inbox ORDER BY id DESC LIMIT $1 OFFSET $2"
         );
-        self.db.fetch_all(sql.bind(i64::from(limit)).bind(i64::from(offset))).await
+        self.db.fetch_readable(sql, limit, offset).await
     }
 
     /// Received or in work.

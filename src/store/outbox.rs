@@ -208,7 +208,7 @@ impl Store {
 
     /// The newest ones first.
     pub async fn list_outgoing(&self, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
-        self.db.fetch_all(sql!("SELECT * FROM outbox ORDER BY id DESC LIMIT $1").bind(i64::from(limit))).await
+        self.db.fetch_readable(sql!("SELECT * FROM outbox ORDER BY id DESC LIMIT $1 OFFSET $2"), limit, 0).await
     }
 }
 

@@ -110,10 +110,8 @@ impl Store {
             .bind(filter.conversation.is_none())
             .bind(filter.conversation)
             .bind(filter.codebase.is_none())
-            .bind(filter.codebase)
-            .bind(i64::from(limit))
-            .bind(i64::from(offset));
-        self.db.fetch_all(sql).await
+            .bind(filter.codebase);
+        self.db.fetch_readable(sql, limit, offset).await
     }
 
     /// All runs that are at work, oldest first.

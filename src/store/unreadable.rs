@@ -3,6 +3,7 @@
 //!
 //! - A queue gives it up ([`take`]): the row is marked as failed with the column's name as reason, and the next one is
 //!   served.
+//! - A list for people leaves it out and goes on with the ones behind it (`Db::fetch_readable`).
 //! - Everything else is strict: what a decision rests on is whole, or an error.
 
 use super::StoreError;
@@ -63,4 +64,16 @@ pub(super) async fn take<T: Queued>(tx: &mut Tx, sql: Sql, now: Timestamp) -> Re
 /// A row as what it stands for.
 pub(super) fn read<T: FromRow>(row: &Row) -> Result<T, Unreadable> {
     T::from_row(row).map_err(|why| Unreadable { id: row.raw_id(), why })
+}
+
+/// Those rows that can be read; the others are only logged.
+pub(super) fn readable<T: FromRow>(rows: &[Row]) -> impl Iterator<Item = T> {
+    rows.iter().filter_map(|row| match read(row) {
+        Ok(row) => Some(row),
+        Err(Unreadable { id, why }) => {
+            let id = id.map_or_else(|error| error.to_string(), |id| id.to_string());
+            tracing::warn!(row.id = %id, error = %why, "row left out of a list: it cannot be read");
+            None
+        }
+    })
 }

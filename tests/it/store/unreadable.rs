@@ -1,13 +1,14 @@
 //! A row with a column that does not hold what it should stands in nobody's way.
 
 use super::{
-    LEASE, accept, at, codebase, conversation, delivery, on_each_url, queued_run,
+    LEASE, accept, at, codebase, conversation, delivery, environment, on_each_url, queued_run,
     schema::{raw, raw_text},
 };
 use treewarden::{
     model::*,
-    store::{LeftBehind, NewOutgoing, OutgoingEnd, Store},
+    store::{EnvironmentFilter, LeftBehind, NewOutgoing, OutgoingEnd, RunFilter, Store},
 };
+use uuid::Uuid;
 
 /// Runs a test against an empty, migrated store on each engine, with its URL.
 async fn on_each_store(test: impl AsyncFn(Store, &str)) {
@@ -150,9 +151,69 @@ async fn a_wish_that_cannot_be_read_holds_up_no_other() {
         let said = raw_text(url, "SELECT state || ': ' || last_error FROM outbox WHERE key = 'k1'").await;
         assert!(said.starts_with("failed: ") && said.contains("column outgoing"), "{said}");
         assert!(store.unfinished().await.unwrap().is_empty());
+        assert_eq!(store.list_outgoing(5).await.unwrap().len(), 1);
         // Something else wanted under its key is sent like any other.
         store.enqueue(wish("k1", "hello again"), at(2)).await.unwrap();
         assert_eq!(store.claim_outgoing("node", at(2), LEASE).await.unwrap().unwrap().key, "k1");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_leaves_out_what_it_cannot_read_and_is_as_long_as_ever() {
+    on_each_store(async |store, url| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let mut runs = Vec::new();
+        for number in 1..=4 {
+            let live = environment(&store, &app, number).await;
+            let receipt = ReceiptDetails { branch: format!("issue-{number}"), ..ReceiptDetails::default() };
+            store.destroy_environment(&live, Some((Trigger::Schedule, receipt)), at(1)).await.unwrap();
+            runs.push(queued_run(&store, &conversation(&store, &app, number).await, number).await);
+            let report = CleanupReport {
+                id: ReportId(Uuid::now_v7()),
+                trigger: Trigger::Schedule,
+                dry_run: false,
+                lines: Vec::new(),
+                started_at: at(number),
+                ended_at: at(9),
+            };
+            store.insert_report(&report).await.unwrap();
+        }
+        raw(url, "UPDATE runs SET outcome = '\"x\"' WHERE source_comment = 3").await;
+        raw(url, "UPDATE inbox SET state = 'lost' WHERE id = (SELECT delivery_id FROM runs WHERE source_comment = 3)")
+            .await;
+        raw(url, "UPDATE isolation_environments SET metadata = '\"x\"' WHERE branch = 'issue-3'").await;
+        raw(
+            url,
+            "UPDATE receipts SET details = '\"x\"'
+             WHERE environment_id = (SELECT id FROM isolation_environments WHERE branch = 'issue-3')",
+        )
+        .await;
+        raw(
+            url,
+            "UPDATE cleanup_reports SET lines = '\"x\"' WHERE CAST(id AS TEXT) = (SELECT max(CAST(id AS TEXT)) FROM cleanup_reports)",
+        )
+        .await;
+
+        let ids = |runs: Vec<Run>| runs.iter().map(|run| run.id).collect::<Vec<_>>();
+        // The page behind begins where this one would have ended.
+        let page = ids(store.list_runs(RunFilter::default(), 3, 0).await.unwrap());
+        assert_eq!(page, [runs[3].id, runs[1].id, runs[0].id]);
+        assert_eq!(ids(store.list_runs(RunFilter::default(), 3, 1).await.unwrap()), page[1..]);
+        assert_eq!(ids(store.list_runs(RunFilter::default(), 2, 0).await.unwrap()), page[..2]);
+        assert_eq!(store.list_deliveries(3, 0).await.unwrap().len(), 3);
+        let environments = store.list_environments(&EnvironmentFilter::default(), 3, 0).await.unwrap();
+        assert_eq!(environments.iter().map(|one| one.work.id.as_str()).collect::<Vec<_>>(), ["4", "2", "1"]);
+        let receipts = store.list_receipts(3).await.unwrap();
+        assert_eq!(
+            receipts.iter().map(|one| one.details.branch.as_str()).collect::<Vec<_>>(),
+            ["issue-4", "issue-2", "issue-1"]
+        );
+        assert!(store.receipt_of(environments[0].id).await.unwrap().is_some());
+        let reports = store.list_reports(3).await.unwrap();
+        assert_eq!(reports.iter().map(|report| report.started_at).collect::<Vec<_>>(), [at(3), at(2), at(1)]);
+        // What a decision rests on is whole, or an error.
+        assert!(store.load_run(runs[2].id).await.is_err());
     })
     .await;
 }
