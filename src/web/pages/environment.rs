@@ -58,8 +58,8 @@ pub async fn show(
 ) -> Result<Response, WebError> {
     let environment = load(&state, &id).await?;
     let (store, catalog) = (&state.inner.store, Catalog::load(&state).await?);
-    let filter = RunFilter { environment: Some(environment.id), ..RunFilter::default() };
-    let runs = RunRow::load_all(&catalog, &store.list_runs(filter, PAGE, 0).await?).await?;
+    let runs = store.list_runs(RunFilter::Environment(environment.id), PAGE, 0).await?;
+    let runs = RunRow::load_all(&catalog, &runs).await?;
     let conversations = store.conversations_of(environment.id).await?;
     let conversations = conversations.iter().map(|c| (Thread::of_conversation(&catalog, c), c.state.into())).collect();
     let mut links = Vec::new();

@@ -122,10 +122,10 @@ async fn what_is_written_comes_back() {
         run.started_at = Some(at(1));
         assert!(store.update_run(&run, "node").await.unwrap());
         assert_eq!(store.load_run(run.id).await.unwrap(), Some(run.clone()));
-        let by_environment = RunFilter { environment: Some(env.id), ..RunFilter::default() };
+        let by_environment = RunFilter::Environment(env.id);
         assert_eq!(store.list_runs(by_environment, 10, 0).await.unwrap(), [run.clone()]);
         assert_eq!(store.list_runs(RunFilter::default(), 10, 1).await.unwrap(), []);
-        let elsewhere = RunFilter { conversation: Some(ConversationId(env.id.0)), ..RunFilter::default() };
+        let elsewhere = RunFilter::Environment(EnvironmentId(run.id.0));
         assert_eq!(store.list_runs(elsewhere, 10, 0).await.unwrap(), []);
     })
     .await;

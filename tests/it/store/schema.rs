@@ -154,6 +154,7 @@ const FILLED: &[(i64, &str)] = &[
     ),
     (3, "INSERT INTO settings (key, value, updated_at) VALUES ('colour', '\"green\"', '2026-11-28T00:00:00.000000Z');"),
     (4, "UPDATE inbox SET tries = tries + 1;"),
+    (5, "UPDATE runs SET attempts = attempts + 1;"),
 ];
 
 #[tokio::test]
