@@ -130,14 +130,16 @@ impl Orchestrator {
 
     /// Asks this conversation's runs to stop; queued ones are over at once. Answers how many there were.
     pub async fn stop_conversation(&self, conversation: ConversationId, actor: &str) -> Result<usize, StepError> {
-        let runs = self.store().request_cancel_of_conversation(conversation, self.now()).await?;
+        let because = answers::stopped_before_work();
+        let runs = self.store().request_cancel_of_conversation(conversation, &because, self.now()).await?;
         self.stopped(&runs, actor).await?;
         Ok(runs.len())
     }
 
     /// Asks one run to stop; false when it is over already.
     pub async fn stop_run(&self, run: RunId, actor: &str) -> Result<bool, StepError> {
-        let runs = self.store().request_cancel_of_run(run, self.now()).await?;
+        let because = answers::stopped_before_work();
+        let runs = self.store().request_cancel_of_run(run, &because, self.now()).await?;
         self.stopped(&runs, actor).await?;
         Ok(!runs.is_empty())
     }

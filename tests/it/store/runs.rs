@@ -251,14 +251,15 @@ async fn stopping_ends_queued_runs_and_tells_the_live_one() {
         let thread = conversation(&store, &app, 1).await;
         let (first, second) = (queued_run(&store, &thread, 1).await, queued_run(&store, &thread, 2).await);
         let live = claim(&store, 1).await.unwrap();
-        let asked = store.request_cancel_of_conversation(thread.id, at(2)).await.unwrap();
+        let asked = store.request_cancel_of_conversation(thread.id, "stopped", at(2)).await.unwrap();
         assert_eq!(asked, [first.id, second.id]);
         assert_eq!(store.heartbeat_run(&live, "node", at(60)).await.unwrap(), Some(true));
         let ended = store.load_run(second.id).await.unwrap().unwrap();
         assert_eq!((ended.state, ended.ended_at), (RunState::Cancelled, Some(at(2))));
-        assert!(ended.reason.is_some());
+        assert_eq!(ended.reason.as_deref(), Some("stopped"));
+        assert_eq!(store.load_run(first.id).await.unwrap().unwrap().reason, None, "it says so itself");
         end(&store, live, RunState::Cancelled).await;
-        assert_eq!(store.request_cancel_of_run(first.id, at(3)).await.unwrap(), []);
+        assert_eq!(store.request_cancel_of_run(first.id, "stopped", at(3)).await.unwrap(), []);
         assert!(store.unfinished().await.unwrap().runs == 0);
     })
     .await;
@@ -272,9 +273,9 @@ async fn a_deleted_comment_takes_its_queued_run_along() {
         let (first, second) = (queued_run(&store, &thread, 11).await, queued_run(&store, &thread, 12).await);
         let live = claim(&store, 1).await.unwrap();
         assert_eq!(live.id, first.id);
-        let none = store.cancel_queued_runs_for_source(thread.id, CommentId(11), at(2)).await.unwrap();
+        let none = store.cancel_queued_runs_for_source(thread.id, CommentId(11), "stopped", at(2)).await.unwrap();
         assert_eq!(none, [], "one at work goes on");
-        let gone = store.cancel_queued_runs_for_source(thread.id, CommentId(12), at(2)).await.unwrap();
+        let gone = store.cancel_queued_runs_for_source(thread.id, CommentId(12), "stopped", at(2)).await.unwrap();
         assert_eq!(gone, [second.id]);
     })
     .await;
