@@ -171,10 +171,12 @@ pub struct AgentProcess {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunOutcome {
-    /// The branch's commit when the agent began.
-    pub began_at: Option<CommitSha>,
-    /// Its commit after the run's work was committed.
-    pub ended_at: Option<CommitSha>,
+    /// The branch's commit when the agent began. Older rows call it `began_at`.
+    #[serde(alias = "began_at")]
+    pub head_before: Option<CommitSha>,
+    /// Its commit after the run's work was committed. Older rows call it `ended_at`.
+    #[serde(alias = "ended_at")]
+    pub head_after: Option<CommitSha>,
     /// The branch's commit on the remote, read back after the push.
     pub pushed: Option<CommitSha>,
     pub pull_request: Option<ThreadNumber>,

@@ -1,6 +1,6 @@
 //! Runs: who goes next, who may still write, what becomes of the runs of a dead owner.
 
-use super::{LEASE, at, codebase, conversation, environment, on_each_engine, queued_run};
+use super::{LEASE, at, codebase, conversation, environment, on_each_engine, on_each_store, queued_run, schema::raw};
 use futures::future::join_all;
 use std::{collections::HashSet, time::Duration};
 use treewarden::{
@@ -127,6 +127,22 @@ async fn what_is_written_comes_back() {
         assert_eq!(store.list_runs(RunFilter::default(), 10, 1).await.unwrap(), []);
         let elsewhere = RunFilter::Environment(EnvironmentId(run.id.0));
         assert_eq!(store.list_runs(elsewhere, 10, 0).await.unwrap(), []);
+    })
+    .await;
+}
+
+/// What an older version stored is read like what this one stores.
+#[tokio::test]
+async fn an_outcome_under_its_former_names_is_still_read() {
+    on_each_store(async |store, url| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let run = queued_run(&store, &conversation(&store, &app, 1).await, 1).await;
+        let before = "UPDATE runs SET outcome = '{\"began_at\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",
+                      \"ended_at\":\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\",\"commits\":2}'";
+        raw(url, before).await;
+        let outcome = store.load_run(run.id).await.unwrap().unwrap().outcome;
+        let head = |letter: &str| CommitSha::new(&letter.repeat(40)).ok();
+        assert_eq!((outcome.head_before, outcome.head_after, outcome.commits), (head("a"), head("b"), Some(2)));
     })
     .await;
 }

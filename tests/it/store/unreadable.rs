@@ -1,7 +1,7 @@
 //! A row with a column that does not hold what it should stands in nobody's way.
 
 use super::{
-    LEASE, accept, at, codebase, conversation, delivery, environment, on_each_url, queued_run,
+    LEASE, accept, at, codebase, conversation, delivery, environment, on_each_store, queued_run,
     schema::{raw, raw_text},
 };
 use treewarden::{
@@ -9,17 +9,6 @@ use treewarden::{
     store::{EnvironmentFilter, LeftBehind, NewOutgoing, OutgoingEnd, RunFilter, Store},
 };
 use uuid::Uuid;
-
-/// Runs a test against an empty, migrated store on each engine, with its URL.
-async fn on_each_store(test: impl AsyncFn(Store, &str)) {
-    on_each_url(async |url| {
-        let store = Store::open(&url).await.unwrap();
-        store.migrate().await.unwrap();
-        test(store.clone(), &url).await;
-        store.close().await;
-    })
-    .await;
-}
 
 async fn claim_run(store: &Store, now: i64) -> Option<Run> {
     store.claim_run("node", at(now), LEASE, 4).await.unwrap()
