@@ -144,6 +144,7 @@ pub struct Run {
     pub cancel_requested: bool,
     pub attempts: i64,
     pub created_at: Timestamp,
+    /// When its preparation began, for good: waiting for another run does not count.
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
 }

@@ -62,6 +62,7 @@ impl Orchestrator {
             Err(StepError::Occupied(environment)) => {
                 outlasting!(self.store().requeue_run(&run, self.node(), environment))?;
                 run.state = RunState::Queued;
+                run.started_at = None;
                 self.show(&run, None).await;
                 return Ok(());
             }

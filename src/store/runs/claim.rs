@@ -107,11 +107,11 @@ impl Store {
         Ok(held.map(|asked| asked.0))
     }
 
-    /// Puts a run that cannot start now back where it was in the queue, bound to the environment it waits for. False when
-    /// the lease was lost.
+    /// Puts a run that cannot start now back where it was in the queue, bound to the environment it waits for. Its work has
+    /// not begun. False when the lease was lost.
     pub async fn requeue_run(&self, run: &Run, owner: &str, environment: EnvironmentId) -> Result<bool, StoreError> {
         let sql = sql!(
-            "UPDATE runs SET state = 'queued', environment_id = $4, lease_owner = NULL, lease_until = NULL
+            "UPDATE runs SET state = 'queued', environment_id = $4, started_at = NULL, lease_owner = NULL, lease_until = NULL
              WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND state = 'preparing'"
         );
         Ok(self.db.execute(sql.bind(run.id).bind(owner).bind(run.attempts).bind(environment)).await? > 0)

@@ -90,6 +90,8 @@ async fn an_environment_has_one_run_at_a_time() {
         let mut second = claim(&store, 1).await.unwrap();
         first.environment = Some(env.id);
         assert!(store.update_run(&first, "node").await.unwrap());
+        second.started_at = Some(at(1));
+        assert!(store.update_run(&second, "node").await.unwrap());
         second.environment = Some(env.id);
         assert!(store.update_run(&second, "node").await.unwrap_err().is_conflict());
         assert!(store.environment_has_live_run(env.id, Some(second.id)).await.unwrap());
@@ -100,7 +102,8 @@ async fn an_environment_has_one_run_at_a_time() {
         assert_eq!(claim(&store, 4).await, None);
         end(&store, first, RunState::Succeeded).await;
         assert!(store.environment_is_busy(env.id).await.unwrap(), "one is queued for it");
-        assert_eq!(claim(&store, 10).await.unwrap().id, second.id);
+        let again = claim(&store, 10).await.unwrap();
+        assert_eq!((again.id, again.started_at), (second.id, None), "waiting is no work");
     })
     .await;
 }
