@@ -7,6 +7,7 @@
 //! - What was answered with `Ok` is on disk.
 //! - A claim takes a row for one owner until its lease ends, in one conditional `UPDATE`; racing claims never share a row.
 //!   What an owner writes later is refused once the row has been claimed again (owner and attempts are the fence).
+//! - A row that cannot be read stands in nobody's way: see `unreadable`.
 //! - Rows that people change carry a version; a writer states the one it read, and [`StoreError::Conflict`] means that it
 //!   has to look again.
 //! - At most one live environment for a piece of work, a branch and a path; at most one live run for a conversation and
@@ -32,6 +33,7 @@ mod runs;
 mod sessions;
 mod settings;
 mod sql;
+mod unreadable;
 mod web_sessions;
 
 pub use codebases::NewCodebase;
@@ -41,7 +43,7 @@ pub use environments::{EnvironmentFilter, Inserted, NewEnvironment};
 pub use error::StoreError;
 pub use inbox::{Accepted, DeliveryEnd, DeliveryLine, InboxWriter, NewDelivery};
 pub use outbox::{NewOutgoing, OutgoingEnd};
-pub use runs::{NewRun, RunFilter};
+pub use runs::{LeftBehind, NewRun, RunFilter};
 pub use sessions::NewSession;
 pub use sql::{Statement, statements};
 pub use web_sessions::WebSessions;

@@ -147,6 +147,7 @@ pub struct Run {
     pub cancel_requested: bool,
     pub attempts: i64,
     pub created_at: Timestamp,
+    /// When its preparation began, for good: waiting for another run does not count.
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
 }
@@ -174,10 +175,12 @@ pub struct AgentProcess {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunOutcome {
-    /// The branch's commit when the agent began.
-    pub began_at: Option<CommitSha>,
-    /// Its commit after the run's work was committed.
-    pub ended_at: Option<CommitSha>,
+    /// The branch's commit when the agent began. Older rows call it `began_at`.
+    #[serde(alias = "began_at")]
+    pub head_before: Option<CommitSha>,
+    /// Its commit after the run's work was committed. Older rows call it `ended_at`.
+    #[serde(alias = "ended_at")]
+    pub head_after: Option<CommitSha>,
     /// The branch's commit on the remote, read back after the push.
     pub pushed: Option<CommitSha>,
     pub pull_request: Option<ThreadNumber>,

@@ -8,10 +8,6 @@ use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep};
 use crate::model::*;
 use crate::reply::{answers, cleanup};
-use crate::store::RunFilter;
-
-/// Of a thread; `/stop` is hardly ever about more.
-const LATEST_RUNS: u32 = 50;
 
 /// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
 pub(super) fn takes_long(command: &Command) -> bool {
@@ -107,10 +103,7 @@ impl Orchestrator {
         if delivery.tries <= 1 {
             return Ok(0);
         }
-        let of_this_thread = RunFilter { conversation: Some(conversation.id), ..RunFilter::default() };
-        let mut runs = self.store().list_runs(of_this_thread, LATEST_RUNS, 0).await?;
-        runs.retain(|run| run.cancel_requested && run.ended_at.is_some_and(|at| at >= delivery.received_at));
-        Ok(runs.len())
+        Ok(self.store().count_runs_stopped_since(conversation.id, delivery.received_at).await?)
     }
 
     async fn remove_by_name(
@@ -173,14 +166,16 @@ impl Orchestrator {
 
     /// Asks this conversation's runs to stop; queued ones are over at once. Answers how many there were.
     pub async fn stop_conversation(&self, conversation: ConversationId, actor: &str) -> Result<usize, StepError> {
-        let runs = self.store().request_cancel_of_conversation(conversation, self.now()).await?;
+        let because = answers::stopped_before_work();
+        let runs = self.store().request_cancel_of_conversation(conversation, &because, self.now()).await?;
         self.stopped(&runs, actor).await?;
         Ok(runs.len())
     }
 
     /// Asks one run to stop; false when it is over already.
     pub async fn stop_run(&self, run: RunId, actor: &str) -> Result<bool, StepError> {
-        let runs = self.store().request_cancel_of_run(run, self.now()).await?;
+        let because = answers::stopped_before_work();
+        let runs = self.store().request_cancel_of_run(run, &because, self.now()).await?;
         self.stopped(&runs, actor).await?;
         Ok(!runs.is_empty())
     }

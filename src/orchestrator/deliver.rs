@@ -21,10 +21,10 @@ impl Orchestrator {
         repository.restore_config().await?;
         // An agent may have deleted the ref its work stands on; what it changed is in the files.
         if repository.tip(&branch.full_ref()).await?.is_none()
-            && let Some(began_at) = &run.outcome.began_at
+            && let Some(head) = &run.outcome.head_before
         {
             tracing::warn!(run.id = %run.id, git.branch = %branch, "the branch was deleted during the run; it is restored");
-            repository.set_ref(&branch.full_ref(), began_at, None).await?;
+            repository.set_ref(&branch.full_ref(), head, None).await?;
         }
         let worktree = repository.worktree(&environment.path);
         let head = worktree.head().await?;
@@ -38,7 +38,7 @@ impl Orchestrator {
         run.outcome.left_behind = left_behind(worktree.status().await, worktree.nested_repositories().await);
         let tip =
             repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
-        run.outcome.ended_at = Some(tip.clone());
+        run.outcome.head_after = Some(tip.clone());
         let base_tip = match &environment.base {
             Some(base) => repository.tip(&base.remote_ref()).await?,
             None => None,

@@ -250,7 +250,8 @@ impl Orchestrator {
             | MessageSource::Review { id }
             | MessageSource::ReviewComment { id, .. } => *id,
         };
-        let cancelled = self.store().cancel_queued_runs_for_source(conversation.id, id, self.now()).await?;
+        let because = answers::stopped_before_work();
+        let cancelled = self.store().cancel_queued_runs_for_source(conversation.id, id, &because, self.now()).await?;
         for id in &cancelled {
             if let Some(run) = self.store().load_run(*id).await? {
                 self.publish(&run, None).await?;

@@ -6,6 +6,7 @@ use crate::agent::process;
 use crate::decide::reconcile::{Repair, repair};
 use crate::model::*;
 use crate::reply::answers;
+use crate::store::LeftBehind;
 
 impl Orchestrator {
     /// Runs once, before the loops start. This process holds the home's lock, so every claim of this node is a dead one.
@@ -14,12 +15,7 @@ impl Orchestrator {
         let node = self.node();
         self.store().release_deliveries_of(node, now).await?;
         self.store().release_outgoing_of(node, now).await?;
-        for run in self.store().release_runs_of(node).await? {
-            let id = run.id;
-            if let Err(error) = self.recover_run(run).await {
-                tracing::error!(run.id = %id, %error, "interrupted run not concluded; it is tried again when its lease ends");
-            }
-        }
+        self.recover_runs(self.store().release_runs_of(node, now).await?).await;
         for environment in self.store().live_environments(None).await? {
             if let Err(error) = self.recover_environment(environment.clone()).await {
                 tracing::error!(environment.id = %environment.id, error = %error, "environment not reconciled; it is kept");
@@ -58,22 +54,29 @@ impl Orchestrator {
         Ok(())
     }
 
+    /// Runs whose owner is gone. Of those that cannot be read only what may still be at work for them is ended.
+    pub(super) async fn recover_runs(&self, left: LeftBehind) {
+        for id in left.unreadable {
+            end_processes(id).await;
+        }
+        for run in left.runs {
+            let id = run.id;
+            if let Err(error) = self.recover_run(run).await {
+                tracing::error!(run.id = %id, %error, "interrupted run not concluded; it is tried again when its lease ends");
+            }
+        }
+    }
+
     /// A run whose lease ran out while its agent was at work: the agent is ended, the thread told. Runs in other stages are
     /// simply claimed again.
-    pub(super) async fn recover_run(&self, mut run: Run) -> Result<(), StepError> {
+    async fn recover_run(&self, mut run: Run) -> Result<(), StepError> {
         if run.state != RunState::Running {
             return Ok(());
         }
         if let Some(agent) = run.process.take() {
             process::end_leftover(agent);
         }
-        // What left its group, or was started just before the crash, is known by the run's mark only.
-        let id = run.id;
-        match tokio::task::spawn_blocking(move || process::end_strays(id)).await {
-            Ok(0) => {}
-            Ok(count) => tracing::info!(run.id = %id, processes = count, "ended processes of an interrupted run"),
-            Err(error) => tracing::error!(run.id = %id, %error, "could not look for processes of an interrupted run"),
-        }
+        end_processes(run.id).await;
         run.state = RunState::Interrupted;
         run.reason = Some(answers::interrupted());
         run.ended_at = Some(self.now());
@@ -124,5 +127,14 @@ impl Orchestrator {
             Some(thread) => Ok(self.store().live_run_of(thread.id).await?.is_some()),
             None => Ok(false),
         }
+    }
+}
+
+/// What left its run's process group, or was started just before the crash, is known by the run's mark only.
+async fn end_processes(id: RunId) {
+    match tokio::task::spawn_blocking(move || process::end_strays(id)).await {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(run.id = %id, processes = count, "ended processes of an interrupted run"),
+        Err(error) => tracing::error!(run.id = %id, %error, "could not look for processes of an interrupted run"),
     }
 }

@@ -62,6 +62,7 @@ impl Orchestrator {
             Err(StepError::Occupied(environment)) => {
                 outlasting!(self.store().requeue_run(&run, self.node(), environment))?;
                 run.state = RunState::Queued;
+                run.started_at = None;
                 self.show(&run, None).await;
                 return Ok(());
             }
@@ -83,7 +84,7 @@ impl Orchestrator {
         if cancel.is_cancelled() {
             return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
         }
-        run.outcome.began_at = prepared.repository.tip(&prepared.environment.branch.full_ref()).await?;
+        run.outcome.head_before = prepared.repository.tip(&prepared.environment.branch.full_ref()).await?;
         self.enter(run, RunState::Running).await?;
         let end = self.work(run, &prepared, cancel).await?;
         tracing::debug!(target: EFFECT, { run.id = %run.id }, "agent ended");

@@ -202,12 +202,7 @@ impl Orchestrator {
             self.store().heartbeat_run(&run, self.node(), self.now().plus(self.settings().lease)).await?;
         }
         self.store().release_expired_deliveries(self.now()).await?;
-        for run in self.store().take_over_expired_runs(self.node(), self.now()).await? {
-            let id = run.id;
-            if let Err(error) = self.recover_run(run).await {
-                tracing::error!(run.id = %id, %error, "interrupted run not concluded; it is tried again");
-            }
-        }
+        self.recover_runs(self.store().take_over_expired_runs(self.node(), self.now()).await?).await;
         self.reconcile().await
     }
 }

@@ -72,7 +72,7 @@ fn truth_line(view: &StatusView) -> Option<String> {
     let outcome = &view.run.outcome;
     let branch = view.branch.map(|b| format!("`{b}`")).unwrap_or_default();
     let mut facts = Vec::new();
-    let unchanged = outcome.began_at.is_some() && outcome.began_at == outcome.ended_at;
+    let unchanged = outcome.head_before.is_some() && outcome.head_before == outcome.head_after;
     if unchanged && outcome.commits.is_some() {
         facts.push("this run changed nothing".to_owned());
     }

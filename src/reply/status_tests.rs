@@ -76,8 +76,8 @@ fn what_a_run_did_not_change_is_not_claimed_for_it() {
     let mut run = run(RunState::Succeeded);
     let tip = CommitSha::new(&"c".repeat(40)).ok();
     run.outcome = RunOutcome {
-        began_at: tip.clone(),
-        ended_at: tip.clone(),
+        head_before: tip.clone(),
+        head_after: tip.clone(),
         pushed: tip,
         commits: Some(1),
         left_behind: Some("another repository lies inside, at `nested`".into()),

@@ -36,6 +36,6 @@ impl Store {
 
     /// The newest ones first.
     pub async fn list_audit(&self, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
-        self.db.fetch_all(sql!("SELECT * FROM audit_log ORDER BY id DESC LIMIT $1").bind(i64::from(limit))).await
+        self.db.fetch_readable(sql!("SELECT * FROM audit_log ORDER BY id DESC LIMIT $1 OFFSET $2"), limit, 0).await
     }
 }

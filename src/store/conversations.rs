@@ -111,9 +111,12 @@ impl Store {
         self.db.fetch_all(sql.bind(environment)).await
     }
 
-    /// Threads that are over and still point to an environment: what a crash between the two may leave.
+    /// Threads that are over and still point to an environment: what a crash between the two may leave. Oldest first.
     pub async fn closed_conversations_with_environment(&self) -> Result<Vec<Conversation>, StoreError> {
-        let sql = sql!("SELECT * FROM conversations WHERE environment_id IS NOT NULL AND state <> $1 ORDER BY id");
-        self.db.fetch_all(sql.bind(ThreadState::Open)).await
+        let sql = sql!("SELECT * FROM conversations WHERE environment_id IS NOT NULL AND state <> $1");
+        let mut closed: Vec<Conversation> = self.db.fetch_all(sql.bind(ThreadState::Open)).await?;
+        // Asked to sort, an engine walks all threads in order rather than sort these few.
+        closed.sort_by_key(|conversation| conversation.id);
+        Ok(closed)
     }
 }

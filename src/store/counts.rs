@@ -4,7 +4,7 @@ use super::codec::{Column, FromRow};
 use super::db::Row;
 use super::sql::sql;
 use super::{Store, StoreError};
-use crate::model::{EnvironmentState, InboxState, RunState};
+use crate::model::{EnvironmentState, RunState};
 
 /// How many rows are not over yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,17 +43,21 @@ impl Store {
         self.db.fetch_one(sql).await
     }
 
-    /// States without a row are left out.
+    /// Runs that are not over. States without a row are left out.
     pub async fn run_counts(&self) -> Result<Vec<(RunState, i64)>, StoreError> {
-        self.db.fetch_all(sql!("SELECT state, count(*) AS how_many FROM runs GROUP BY state ORDER BY state")).await
-    }
-
-    pub async fn environment_counts(&self) -> Result<Vec<(EnvironmentState, i64)>, StoreError> {
-        let sql = sql!("SELECT state, count(*) AS how_many FROM isolation_environments GROUP BY state ORDER BY state");
+        let sql = sql!(
+            "SELECT state, count(*) AS how_many FROM runs
+             WHERE state IN ('queued', 'preparing', 'running', 'delivering') GROUP BY state ORDER BY state"
+        );
         self.db.fetch_all(sql).await
     }
 
-    pub async fn delivery_counts(&self) -> Result<Vec<(InboxState, i64)>, StoreError> {
-        self.db.fetch_all(sql!("SELECT state, count(*) AS how_many FROM inbox GROUP BY state ORDER BY state")).await
+    /// Live environments. States without a row are left out.
+    pub async fn environment_counts(&self) -> Result<Vec<(EnvironmentState, i64)>, StoreError> {
+        let sql = sql!(
+            "SELECT state, count(*) AS how_many FROM isolation_environments
+             WHERE state <> 'destroyed' GROUP BY state ORDER BY state"
+        );
+        self.db.fetch_all(sql).await
     }
 }

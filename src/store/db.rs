@@ -10,10 +10,11 @@ mod open;
 mod row;
 
 pub(super) use open::{schema, sqlite_path, versions};
-pub(super) use row::Row;
+pub(super) use row::{RawId, Row};
 
 use super::codec::FromRow;
 use super::sql::{Param, Sql};
+use super::unreadable::{self, Unreadable};
 use super::{StoreError, corrupt};
 use crate::model::Timestamp;
 use failure::explain;
@@ -54,7 +55,28 @@ impl Db {
 
     /// Runs to the end before it answers: a changing statement is over, and its change durable, with its last row.
     pub async fn fetch_all<T: FromRow>(&self, sql: Sql) -> Result<Vec<T>, StoreError> {
-        let rows = match self {
+        decode(&self.rows(sql).await?)
+    }
+
+    /// A list for people: up to `limit` rows from row `offset` on, which are the last two parameters and bound here. Rows
+    /// that cannot be read are logged and left out, and those behind them take their place, so that only the end of the
+    /// table makes the list short.
+    pub async fn fetch_readable<T: FromRow>(&self, sql: Sql, limit: u32, offset: u32) -> Result<Vec<T>, StoreError> {
+        let (limit, mut offset) = (limit as usize, i64::from(offset));
+        let mut found = Vec::new();
+        loop {
+            let missing = limit - found.len();
+            let rows = self.rows(sql.clone().bind(missing as i64).bind(offset)).await?;
+            found.extend(unreadable::readable(&rows));
+            offset += rows.len() as i64;
+            if rows.len() < missing || found.len() == limit {
+                return Ok(found);
+            }
+        }
+    }
+
+    async fn rows(&self, sql: Sql) -> Result<Vec<Row>, StoreError> {
+        match self {
             Db::Sqlite { read, write } => {
                 let pool = if sql.only_reads() { read } else { write };
                 sqlite(sql).fetch_all(pool).await.map(|rows| rows.into_iter().map(Row::Sqlite).collect())
@@ -62,8 +84,8 @@ impl Db {
             Db::Postgres(pool) => {
                 postgres(sql).fetch_all(pool).await.map(|rows| rows.into_iter().map(Row::Postgres).collect())
             }
-        };
-        decode(rows.map_err(explain)?)
+        }
+        .map_err(explain)
     }
 
     pub async fn begin(&self) -> Result<Tx, StoreError> {
@@ -105,15 +127,24 @@ impl Tx {
     }
 
     pub async fn fetch_all<T: FromRow>(&mut self, sql: Sql) -> Result<Vec<T>, StoreError> {
-        let rows = match self {
+        decode(&self.rows(sql).await?)
+    }
+
+    /// Each row by itself, read or not.
+    pub async fn fetch_each<T: FromRow>(&mut self, sql: Sql) -> Result<Vec<Result<T, Unreadable>>, StoreError> {
+        Ok(self.rows(sql).await?.iter().map(unreadable::read).collect())
+    }
+
+    async fn rows(&mut self, sql: Sql) -> Result<Vec<Row>, StoreError> {
+        match self {
             Tx::Sqlite(tx) => {
                 sqlite(sql).fetch_all(&mut **tx).await.map(|rows| rows.into_iter().map(Row::Sqlite).collect())
             }
             Tx::Postgres(tx) => {
                 postgres(sql).fetch_all(&mut **tx).await.map(|rows| rows.into_iter().map(Row::Postgres).collect())
             }
-        };
-        decode(rows.map_err(explain)?)
+        }
+        .map_err(explain)
     }
 
     pub async fn fetch_optional<T: FromRow>(&mut self, sql: Sql) -> Result<Option<T>, StoreError> {
@@ -134,7 +165,7 @@ impl Tx {
     }
 }
 
-fn decode<T: FromRow>(rows: Vec<Row>) -> Result<Vec<T>, StoreError> {
+fn decode<T: FromRow>(rows: &[Row]) -> Result<Vec<T>, StoreError> {
     rows.iter().map(T::from_row).collect()
 }
 

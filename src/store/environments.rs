@@ -117,22 +117,26 @@ impl Store {
         offset: u32,
     ) -> Result<Vec<Environment>, StoreError> {
         let search = filter.search.trim();
-        let sql = sql!(
-            "SELECT * FROM isolation_environments
-             WHERE ($1 OR codebase_id = $2) AND ($3 OR state <> 'destroyed')
-               AND ($4 OR lower(branch) LIKE $5 ESCAPE '!'
-                       OR lower(workflow_type || '-' || workflow_id) LIKE $5 ESCAPE '!')
-             ORDER BY id DESC LIMIT $6 OFFSET $7"
-        );
-        let sql = sql
-            .bind(filter.codebase.is_none())
-            .bind(filter.codebase)
-            .bind(!filter.live_only)
-            .bind(search.is_empty())
-            .bind(contains(search))
-            .bind(i64::from(limit))
-            .bind(i64::from(offset));
-        self.db.fetch_all(sql).await
+        let sql = match filter.live_only {
+            true => sql!(
+                "SELECT * FROM isolation_environments
+                 WHERE state <> 'destroyed' AND ($1 OR codebase_id = $2)
+                   AND ($3 OR lower(branch) LIKE $4 ESCAPE '!'
+                           OR lower(workflow_type || '-' || workflow_id) LIKE $4 ESCAPE '!')
+                 ORDER BY id DESC LIMIT $5 OFFSET $6"
+            ),
+            // Looks through the history, newest first, until the page is full: that is what is asked for.
+            false => sql!(
+                "SELECT * FROM isolation_environments
+                 WHERE ($1 OR codebase_id = $2)
+                   AND ($3 OR lower(branch) LIKE $4 ESCAPE '!'
+                           OR lower(workflow_type || '-' || workflow_id) LIKE $4 ESCAPE '!')
+                 ORDER BY id DESC LIMIT $5 OFFSET $6"
+            ),
+        };
+        let sql =
+            sql.bind(filter.codebase.is_none()).bind(filter.codebase).bind(search.is_empty()).bind(contains(search));
+        self.db.fetch_readable(sql, limit, offset).await
     }
 
     /// Writes a changed copy back, if nobody wrote since it was read. Destroying has its own way:

@@ -10,7 +10,8 @@ pub use writer::{Accepted, InboxWriter, NewDelivery};
 
 use super::codec::FromRow;
 use super::db::Row;
-use super::sql::sql;
+use super::sql::{Sql, sql};
+use super::unreadable::{Queued, take};
 use super::{Answer, Store, StoreError};
 use crate::model::*;
 use std::time::Duration;
@@ -62,6 +63,18 @@ impl FromRow for Delivery {
     }
 }
 
+/// A manual redelivery takes it up again, with the body it brings along.
+impl Queued for Delivery {
+    const TABLE: &'static str = "inbox";
+
+    fn give_up() -> Sql {
+        sql!(
+            "UPDATE inbox SET state = 'failed', reason = $2, finished_at = $3, lease_owner = NULL, lease_until = NULL
+             WHERE id = $1 AND state = 'claimed'"
+        )
+    }
+}
+
 impl FromRow for DeliveryLine {
     fn from_row(row: &Row) -> Result<Self, StoreError> {
         Ok(DeliveryLine {
@@ -92,7 +105,7 @@ macro_rules! next_delivery {
 }
 
 impl Store {
-    /// Takes the next delivery for `owner` until `now + lease`.
+    /// Takes the next delivery for `owner` until `now + lease`. One that cannot be read is marked as failed.
     pub async fn claim_delivery(
         &self,
         owner: &str,
@@ -107,9 +120,14 @@ impl Store {
                 next_delivery!(),
                 ") AND state = 'received' RETURNING *"
             ));
-            match self.db.fetch_optional(claim.bind(now).bind(owner).bind(now.plus(lease))).await {
-                Ok(Some(delivery)) => return Ok(Some(delivery)),
-                Ok(None) => {}
+            let mut tx = self.db.begin().await?;
+            match take(&mut tx, claim.bind(now).bind(owner).bind(now.plus(lease)), now).await {
+                Ok(mut taken) => {
+                    tx.commit().await?;
+                    if let Some(delivery) = taken.rows.pop() {
+                        return Ok(Some(delivery));
+                    }
+                }
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error),
             }
@@ -181,7 +199,7 @@ impl Store {
             "SELECT id, guid, event, conversation_key, state, reason, tries, received_at, finished_at
              FROM inbox ORDER BY id DESC LIMIT $1 OFFSET $2"
         );
-        self.db.fetch_all(sql.bind(i64::from(limit)).bind(i64::from(offset))).await
+        self.db.fetch_readable(sql, limit, offset).await
     }
 
     /// Received or in work.

@@ -4,6 +4,7 @@
 use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::{Sql, new_id, sql};
+use super::unreadable::{Queued, take};
 use super::{Answer, Store, StoreError};
 use crate::model::*;
 use std::time::Duration;
@@ -53,6 +54,18 @@ impl FromRow for OutboxRow {
     }
 }
 
+/// Wanting something else under its key takes it up again.
+impl Queued for OutboxRow {
+    const TABLE: &'static str = "outbox";
+
+    fn give_up() -> Sql {
+        sql!(
+            "UPDATE outbox SET state = 'failed', last_error = $2, updated_at = $3, lease_owner = NULL, lease_until = NULL
+             WHERE id = $1 AND state = 'sending'"
+        )
+    }
+}
+
 /// The oldest row that is due (`$1` is now) of a codebase that has none under way. A row whose sender's lease ended is due
 /// again, and is what its codebase has under way.
 macro_rules! next_outgoing {
@@ -76,7 +89,8 @@ impl Store {
         }
     }
 
-    /// Takes the next row for `owner` until `now + lease`. The attempt is on disk before anything is sent.
+    /// Takes the next row for `owner` until `now + lease`. The attempt is on disk before anything is sent. A row that
+    /// cannot be read is marked as failed.
     pub async fn claim_outgoing(
         &self,
         owner: &str,
@@ -91,9 +105,14 @@ impl Store {
                 next_outgoing!(),
                 ") AND (state = 'pending' OR (state = 'sending' AND lease_until <= $1)) RETURNING *"
             ));
-            match self.db.fetch_optional(claim.bind(now).bind(owner).bind(now.plus(lease))).await {
-                Ok(Some(row)) => return Ok(Some(row)),
-                Ok(None) => {}
+            let mut tx = self.db.begin().await?;
+            match take(&mut tx, claim.bind(now).bind(owner).bind(now.plus(lease)), now).await {
+                Ok(mut taken) => {
+                    tx.commit().await?;
+                    if let Some(row) = taken.rows.pop() {
+                        return Ok(Some(row));
+                    }
+                }
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error),
             }
@@ -189,13 +208,13 @@ impl Store {
 
     /// The newest ones first.
     pub async fn list_outgoing(&self, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
-        self.db.fetch_all(sql!("SELECT * FROM outbox ORDER BY id DESC LIMIT $1").bind(i64::from(limit))).await
+        self.db.fetch_readable(sql!("SELECT * FROM outbox ORDER BY id DESC LIMIT $1 OFFSET $2"), limit, 0).await
     }
 }
 
 /// Within a transaction that also writes what the message is about.
 pub(super) async fn enqueue_in(tx: &mut Tx, new: &NewOutgoing, now: Timestamp) -> Result<(), StoreError> {
-    tx.fetch_optional::<OutboxRow>(upsert(new, now)?).await.map(drop)
+    tx.execute(upsert(new, now)?).await.map(drop)
 }
 
 /// Answers with the row, or with none when the same was wanted already. While an older wish is being sent its row stays

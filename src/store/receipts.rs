@@ -19,8 +19,10 @@ impl FromRow for Receipt {
 }
 
 impl Store {
+    /// For people, like a list.
     pub async fn receipt_of(&self, environment: EnvironmentId) -> Result<Option<Receipt>, StoreError> {
-        self.db.fetch_optional(sql!("SELECT * FROM receipts WHERE environment_id = $1").bind(environment)).await
+        let sql = sql!("SELECT * FROM receipts WHERE environment_id = $1 LIMIT $2 OFFSET $3").bind(environment);
+        Ok(self.db.fetch_readable(sql, 1, 0).await?.pop())
     }
 
     /// What the command in a delivery has removed so far, oldest first.
@@ -32,7 +34,7 @@ impl Store {
 
     /// The newest ones first.
     pub async fn list_receipts(&self, limit: u32) -> Result<Vec<Receipt>, StoreError> {
-        self.db.fetch_all(sql!("SELECT * FROM receipts ORDER BY id DESC LIMIT $1").bind(i64::from(limit))).await
+        self.db.fetch_readable(sql!("SELECT * FROM receipts ORDER BY id DESC LIMIT $1 OFFSET $2"), limit, 0).await
     }
 }
 

@@ -41,6 +41,8 @@ impl Store {
 
     /// The newest ones first.
     pub async fn list_reports(&self, limit: u32) -> Result<Vec<CleanupReport>, StoreError> {
-        self.db.fetch_all(sql!("SELECT * FROM cleanup_reports ORDER BY id DESC LIMIT $1").bind(i64::from(limit))).await
+        self.db
+            .fetch_readable(sql!("SELECT * FROM cleanup_reports ORDER BY id DESC LIMIT $1 OFFSET $2"), limit, 0)
+            .await
     }
 }

@@ -6,9 +6,12 @@
 mod cancel;
 mod claim;
 
+pub use claim::LeftBehind;
+
 use super::codec::FromRow;
 use super::db::Row;
 use super::sql::{Sql, new_id, sql};
+use super::unreadable::Queued;
 use super::{Answer, NewOutgoing, Store, StoreError, outbox};
 use crate::model::*;
 
@@ -21,12 +24,12 @@ pub struct NewRun {
     pub request: RunRequest,
 }
 
-/// Which runs a page wants to see; `None` is any.
+/// Which runs a page wants to see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RunFilter {
-    pub environment: Option<EnvironmentId>,
-    pub conversation: Option<ConversationId>,
-    pub codebase: Option<CodebaseId>,
+pub enum RunFilter {
+    #[default]
+    All,
+    Environment(EnvironmentId),
 }
 
 impl FromRow for Run {
@@ -50,6 +53,17 @@ impl FromRow for Run {
             started_at: row.maybe("started_at")?,
             ended_at: row.maybe("ended_at")?,
         })
+    }
+}
+
+impl Queued for Run {
+    const TABLE: &'static str = "runs";
+
+    fn give_up() -> Sql {
+        sql!(
+            "UPDATE runs SET state = 'failed', reason = $2, ended_at = $3, lease_owner = NULL, lease_until = NULL
+             WHERE id = $1 AND state IN ('preparing', 'running', 'delivering')"
+        )
     }
 }
 
@@ -85,28 +99,23 @@ impl Store {
 
     /// One page, the newest first.
     pub async fn list_runs(&self, filter: RunFilter, limit: u32, offset: u32) -> Result<Vec<Run>, StoreError> {
-        let sql = sql!(
-            "SELECT * FROM runs
-             WHERE ($1 OR environment_id = $2) AND ($3 OR conversation_id = $4) AND ($5 OR codebase_id = $6)
-             ORDER BY id DESC LIMIT $7 OFFSET $8"
-        );
-        let sql = sql
-            .bind(filter.environment.is_none())
-            .bind(filter.environment)
-            .bind(filter.conversation.is_none())
-            .bind(filter.conversation)
-            .bind(filter.codebase.is_none())
-            .bind(filter.codebase)
-            .bind(i64::from(limit))
-            .bind(i64::from(offset));
-        self.db.fetch_all(sql).await
+        let sql = match filter {
+            RunFilter::All => sql!("SELECT * FROM runs ORDER BY id DESC LIMIT $1 OFFSET $2"),
+            RunFilter::Environment(environment) => {
+                sql!("SELECT * FROM runs WHERE environment_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3")
+                    .bind(environment)
+            }
+        };
+        self.db.fetch_readable(sql, limit, offset).await
     }
 
     /// All runs that are at work, oldest first.
     pub async fn live_runs(&self) -> Result<Vec<Run>, StoreError> {
-        self.db
-            .fetch_all(sql!("SELECT * FROM runs WHERE state IN ('preparing', 'running', 'delivering') ORDER BY id"))
-            .await
+        let sql = sql!("SELECT * FROM runs WHERE state IN ('preparing', 'running', 'delivering')");
+        let mut runs: Vec<Run> = self.db.fetch_all(sql).await?;
+        // Asked to sort, an engine walks all runs in order rather than sort these few.
+        runs.sort_by_key(|run| run.id);
+        Ok(runs)
     }
 
     /// The run of a conversation that is at work, else the one that is next.
@@ -135,11 +144,12 @@ impl Store {
 
     /// Whether a run is at work in an environment, or queued for it: bound to it, or in a conversation that points to it.
     pub async fn environment_is_busy(&self, environment: EnvironmentId) -> Result<bool, StoreError> {
+        // The `CASE` keeps the engines at the few rows of these states; with `OR` they look up each side's history.
         let sql = sql!(
             "SELECT count(*) AS answer FROM runs
              WHERE state IN ('queued', 'preparing', 'running', 'delivering')
-               AND (environment_id = $1
-                    OR conversation_id IN (SELECT id FROM conversations WHERE environment_id = $1))"
+               AND CASE WHEN environment_id = $1 THEN true
+                        ELSE conversation_id IN (SELECT id FROM conversations WHERE environment_id = $1) END"
         );
         let busy: Answer = self.db.fetch_one(sql.bind(environment)).await?;
         Ok(busy.0 > 0)
@@ -154,11 +164,7 @@ impl Store {
 
     /// How many queued runs are older than this one.
     pub async fn queue_place(&self, id: RunId) -> Result<u32, StoreError> {
-        // The list of states is the index's: without it all past runs would be read.
-        let sql = sql!(
-            "SELECT count(*) AS answer FROM runs
-             WHERE state IN ('queued', 'preparing', 'running', 'delivering') AND state = 'queued' AND id < $1"
-        );
+        let sql = sql!("SELECT count(*) AS answer FROM runs WHERE state = 'queued' AND id < $1");
         let ahead: Answer = self.db.fetch_one(sql.bind(id)).await?;
         Ok(ahead.0.try_into().unwrap_or(u32::MAX))
     }

@@ -35,6 +35,7 @@ macro_rules! sql {
 pub(super) use sql;
 
 /// A statement with its parameters, ready for either engine.
+#[derive(Clone)]
 pub(super) struct Sql {
     pub text: &'static str,
     pub params: Vec<Param>,

@@ -1,7 +1,7 @@
 //! For machines that watch: alive, ready, metrics.
 
 use super::WebState;
-use crate::model::Timestamp;
+use crate::model::{EnvironmentState, Timestamp};
 use crate::orchestrator::Clock;
 use crate::telemetry::metric;
 use axum::{
@@ -86,7 +86,9 @@ pub async fn metrics(State(state): State<WebState>) -> Response {
         }
     }
     if let Ok(counts) = state.inner.store.environment_counts().await {
-        for (kind, count) in counts {
+        // A state that nothing is in any more is told as well: a gauge stays at what it was told last.
+        for &kind in EnvironmentState::ALL.iter().filter(|kind| **kind != EnvironmentState::Destroyed) {
+            let count = counts.iter().find(|(state, _)| *state == kind).map_or(0, |(_, count)| *count);
             metrics::gauge!(metric::ENVIRONMENTS, "state" => kind.as_str()).set(count as f64);
         }
     }

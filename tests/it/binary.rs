@@ -222,7 +222,12 @@ async fn it_serves_and_the_other_commands_know_of_it() {
     until_succeeded(&installation.store().await, 1).await;
     let (status, metrics) = serving.get("/metrics").await;
     assert_eq!(status, 200);
-    for line in ["treewarden_runs_total{result=\"succeeded\"} 1", "treewarden_run_seconds_count 1"] {
+    for line in [
+        "treewarden_runs_total{result=\"succeeded\"} 1",
+        "treewarden_run_seconds_count 1",
+        "treewarden_environments{state=\"active\"} 1",
+        "treewarden_environments{state=\"creating\"} 0",
+    ] {
         assert!(metrics.contains(line), "{line} in {metrics}");
     }
 

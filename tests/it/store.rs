@@ -8,6 +8,7 @@ mod plans;
 mod records;
 mod runs;
 mod schema;
+mod unreadable;
 
 use crate::support::postgres::Database;
 use std::time::Duration;
@@ -22,10 +23,15 @@ const LEASE: Duration = Duration::from_secs(60);
 
 /// Runs a test against an empty, migrated store on each engine.
 async fn on_each_engine(test: impl AsyncFn(Store)) {
+    on_each_store(async |store, _| test(store).await).await;
+}
+
+/// The same, for a test that also needs the URL.
+async fn on_each_store(test: impl AsyncFn(Store, &str)) {
     on_each_url(async |url| {
         let store = Store::open(&url).await.unwrap();
         store.migrate().await.unwrap();
-        test(store.clone()).await;
+        test(store.clone(), &url).await;
         store.close().await;
     })
     .await;

@@ -206,13 +206,15 @@ async fn store_one(tx: &mut Tx, delivery: &NewDelivery, packed: &[u8]) -> Result
     if let Some(Written(id)) = tx.fetch_optional(insert).await? {
         return Ok(Accepted::New(id));
     }
-    // Known. Sending a failed one again is how a person asks for another try.
+    // Known. Sending a failed one again is how a person asks for another try, and mends a body that was damaged here.
     let again = sql!(
-        "UPDATE inbox SET state = 'received', reason = NULL, tries = 0, not_before = $4, finished_at = NULL
+        "UPDATE inbox SET state = 'received', reason = NULL, tries = 0, not_before = $4, finished_at = NULL,
+                          body = CASE WHEN body_key = $2 THEN $5 ELSE body END
          WHERE (guid = $1 OR (body_key = $2 AND event = $3)) AND state = 'failed'
          RETURNING id"
     );
     let again = again.bind(&delivery.guid).bind(&delivery.body_key).bind(&delivery.event).bind(delivery.at);
+    let again = again.bind(packed.to_vec());
     Ok(match tx.fetch_optional(again).await? {
         Some(Written(id)) => Accepted::New(id),
         None => Accepted::Duplicate,

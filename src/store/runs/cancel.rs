@@ -1,13 +1,11 @@
-//! Asking runs to stop. A queued run is over at once; one at work is told with its next heartbeat.
+//! Asking runs to stop. A queued run is over at once, with the reason that is passed in; one at work is told with its next
+//! heartbeat and says itself why it ended.
 
 use super::super::codec::FromRow;
 use super::super::db::Row;
 use super::super::sql::sql;
-use super::super::{Store, StoreError};
+use super::super::{Answer, Store, StoreError};
 use crate::model::*;
-
-/// What a run that never began says about itself.
-const BEFORE_IT_BEGAN: &str = "Stopped before it began.";
 
 struct Asked(RunId);
 
@@ -22,6 +20,7 @@ impl Store {
     pub async fn request_cancel_of_conversation(
         &self,
         conversation: ConversationId,
+        because: &str,
         now: Timestamp,
     ) -> Result<Vec<RunId>, StoreError> {
         let sql = sql!(
@@ -32,11 +31,16 @@ impl Store {
              WHERE conversation_id = $1 AND state IN ('queued', 'preparing', 'running', 'delivering')
              RETURNING id"
         );
-        Ok(asked(self.db.fetch_all(sql.bind(conversation).bind(now).bind(BEFORE_IT_BEGAN)).await?))
+        Ok(asked(self.db.fetch_all(sql.bind(conversation).bind(now).bind(because)).await?))
     }
 
     /// Answers with the run, unless it was over.
-    pub async fn request_cancel_of_run(&self, run: RunId, now: Timestamp) -> Result<Vec<RunId>, StoreError> {
+    pub async fn request_cancel_of_run(
+        &self,
+        run: RunId,
+        because: &str,
+        now: Timestamp,
+    ) -> Result<Vec<RunId>, StoreError> {
         let sql = sql!(
             "UPDATE runs SET cancel_requested = true,
                  reason = CASE WHEN state = 'queued' THEN $3 ELSE reason END,
@@ -45,7 +49,20 @@ impl Store {
              WHERE id = $1 AND state IN ('queued', 'preparing', 'running', 'delivering')
              RETURNING id"
         );
-        Ok(asked(self.db.fetch_all(sql.bind(run).bind(now).bind(BEFORE_IT_BEGAN)).await?))
+        Ok(asked(self.db.fetch_all(sql.bind(run).bind(now).bind(because)).await?))
+    }
+
+    /// How many of a conversation's runs were asked to stop and have ended since a moment.
+    pub async fn count_runs_stopped_since(
+        &self,
+        conversation: ConversationId,
+        since: Timestamp,
+    ) -> Result<usize, StoreError> {
+        let sql = sql!(
+            "SELECT count(*) AS answer FROM runs WHERE conversation_id = $1 AND cancel_requested AND ended_at >= $2"
+        );
+        let stopped: Answer = self.db.fetch_one(sql.bind(conversation).bind(since)).await?;
+        Ok(stopped.0.try_into().unwrap_or_default())
     }
 
     /// The comment was deleted: runs that were to answer it and have not begun are over. One at work goes on.
@@ -53,6 +70,7 @@ impl Store {
         &self,
         conversation: ConversationId,
         comment: CommentId,
+        because: &str,
         now: Timestamp,
     ) -> Result<Vec<RunId>, StoreError> {
         let sql = sql!(
@@ -60,7 +78,7 @@ impl Store {
              WHERE conversation_id = $1 AND source_comment = $2 AND state = 'queued'
              RETURNING id"
         );
-        Ok(asked(self.db.fetch_all(sql.bind(conversation).bind(comment).bind(now).bind(BEFORE_IT_BEGAN)).await?))
+        Ok(asked(self.db.fetch_all(sql.bind(conversation).bind(comment).bind(now).bind(because)).await?))
     }
 }
 

@@ -1,14 +1,33 @@
 //! Handing runs out under leases, and taking them back from owners that are gone.
 
-use super::super::db::Tx;
+use super::super::codec::FromRow;
+use super::super::db::{RawId, Row, Tx};
 use super::super::settings::pass_gate;
-use super::super::sql::sql;
+use super::super::sql::{Sql, sql};
+use super::super::unreadable::{Taken, take};
 use super::super::{Answer, Store, StoreError};
 use crate::model::*;
 use std::time::Duration;
 
 /// Losing this often in a row means that others are at it; the caller comes back soon.
 const TRIES: usize = 8;
+
+/// The runs of an owner that is gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftBehind {
+    pub runs: Vec<Run>,
+    /// Those that cannot be read and were marked as failed. What may still be at work for them is known by the id only.
+    pub unreadable: Vec<RunId>,
+}
+
+/// Whether a run is to stop.
+struct Asked(bool);
+
+impl FromRow for Asked {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        row.get("cancel_requested").map(Asked)
+    }
+}
 
 /// The run that goes next: `$1` is now, `$2` how many may be at work at once. Interrupted ones (their lease ended while
 /// they prepared or delivered) before queued ones; then of the codebase with the fewest at work; then the oldest. Never one
@@ -40,7 +59,7 @@ macro_rules! next_run {
 
 impl Store {
     /// Takes the next run for `owner` until `now + lease`, unless `max_live` others are at work. A queued run becomes
-    /// `preparing`; an interrupted one goes on in its stage.
+    /// `preparing`; an interrupted one goes on in its stage. One that cannot be read is marked as failed.
     pub async fn claim_run(
         &self,
         owner: &str,
@@ -48,18 +67,21 @@ impl Store {
         lease: Duration,
         max_live: u32,
     ) -> Result<Option<Run>, StoreError> {
-        for _ in 0..TRIES {
+        let mut lost = 0;
+        while lost < TRIES {
             if !self.run_is_due(now, max_live).await? {
                 return Ok(None);
             }
             let mut tx = self.db.begin().await?;
             match claim(&mut tx, owner, now, lease, max_live).await {
-                Ok(Some(run)) => {
+                Ok(taken) if taken.is_empty() => lost += 1,
+                Ok(mut taken) => {
                     tx.commit().await?;
-                    return Ok(Some(run));
+                    if let Some(run) = taken.rows.pop() {
+                        return Ok(Some(run));
+                    }
                 }
-                Ok(None) => {}
-                Err(error) if error.is_conflict() => {}
+                Err(error) if error.is_conflict() => lost += 1,
                 Err(error) => return Err(error),
             }
         }
@@ -78,18 +100,18 @@ impl Store {
         let sql = sql!(
             "UPDATE runs SET lease_until = $4
              WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND state IN ('preparing', 'running', 'delivering')
-             RETURNING *"
+             RETURNING cancel_requested"
         );
         let sql = sql.bind(run.id).bind(owner).bind(run.attempts).bind(until);
-        let held: Option<Run> = self.db.fetch_optional(sql).await?;
-        Ok(held.map(|run| run.cancel_requested))
+        let held: Option<Asked> = self.db.fetch_optional(sql).await?;
+        Ok(held.map(|asked| asked.0))
     }
 
-    /// Puts a run that cannot start now back where it was in the queue, bound to the environment it waits for. False when
-    /// the lease was lost.
+    /// Puts a run that cannot start now back where it was in the queue, bound to the environment it waits for. Its work has
+    /// not begun. False when the lease was lost.
     pub async fn requeue_run(&self, run: &Run, owner: &str, environment: EnvironmentId) -> Result<bool, StoreError> {
         let sql = sql!(
-            "UPDATE runs SET state = 'queued', environment_id = $4, lease_owner = NULL, lease_until = NULL
+            "UPDATE runs SET state = 'queued', environment_id = $4, started_at = NULL, lease_owner = NULL, lease_until = NULL
              WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND state = 'preparing'"
         );
         Ok(self.db.execute(sql.bind(run.id).bind(owner).bind(run.attempts).bind(environment)).await? > 0)
@@ -98,24 +120,31 @@ impl Store {
     /// Ends all claims an owner had before it was restarted, and answers with their runs. Those that prepared or delivered
     /// are claimed again by whoever is next. Those whose agent was at work stay with the owner, who ends them with
     /// [`Store::finish_run`]; until it has, they are answered again.
-    pub async fn release_runs_of(&self, owner: &str) -> Result<Vec<Run>, StoreError> {
+    pub async fn release_runs_of(&self, owner: &str, now: Timestamp) -> Result<LeftBehind, StoreError> {
         let sql = sql!(
             "UPDATE runs SET lease_owner = CASE WHEN state = 'running' THEN lease_owner ELSE NULL END,
                              attempts = attempts + 1
              WHERE state IN ('preparing', 'running', 'delivering') AND lease_owner = $1
              RETURNING *"
         );
-        self.db.fetch_all(sql.bind(owner)).await
+        self.take_over(sql.bind(owner), now).await
     }
 
     /// The same for claims whose lease ended, whoever had them: runs whose agent was at work go to `owner`.
-    pub async fn take_over_expired_runs(&self, owner: &str, now: Timestamp) -> Result<Vec<Run>, StoreError> {
+    pub async fn take_over_expired_runs(&self, owner: &str, now: Timestamp) -> Result<LeftBehind, StoreError> {
         let sql = sql!(
             "UPDATE runs SET lease_owner = CASE WHEN state = 'running' THEN $1 ELSE NULL END, attempts = attempts + 1
              WHERE state IN ('preparing', 'running', 'delivering') AND lease_owner IS NOT NULL AND lease_until <= $2
              RETURNING *"
         );
-        self.db.fetch_all(sql.bind(owner).bind(now)).await
+        self.take_over(sql.bind(owner).bind(now), now).await
+    }
+
+    async fn take_over(&self, sql: Sql, now: Timestamp) -> Result<LeftBehind, StoreError> {
+        let mut tx = self.db.begin().await?;
+        let taken = take(&mut tx, sql, now).await?;
+        tx.commit().await?;
+        Ok(LeftBehind { runs: taken.rows, unreadable: taken.unreadable.iter().filter_map(RawId::known).collect() })
     }
 }
 
@@ -125,7 +154,7 @@ async fn claim(
     now: Timestamp,
     lease: Duration,
     max_live: u32,
-) -> Result<Option<Run>, StoreError> {
+) -> Result<Taken<Run>, StoreError> {
     // How many are at work is a fact about all rows: whoever counts must count alone.
     pass_gate(tx, "claim-run", now).await?;
     let sql = sql!(concat!(
@@ -135,5 +164,5 @@ async fn claim(
         next_run!(),
         ") AND state IN ('queued', 'preparing', 'delivering') RETURNING *"
     ));
-    tx.fetch_optional(sql.bind(now).bind(i64::from(max_live)).bind(owner).bind(now.plus(lease))).await
+    take(tx, sql.bind(now).bind(i64::from(max_live)).bind(owner).bind(now.plus(lease)), now).await
 }

@@ -60,8 +60,8 @@ pub async fn show(
 ) -> Result<Response, WebError> {
     let environment = load(&state, &id).await?;
     let (store, catalog) = (&state.inner.store, Catalog::load(&state).await?);
-    let filter = RunFilter { environment: Some(environment.id), ..RunFilter::default() };
-    let mut runs = store.list_runs(filter, PAGE + 1, offset(page)).await?;
+    let of_this = RunFilter::Environment(environment.id);
+    let mut runs = store.list_runs(of_this, PAGE + 1, offset(page)).await?;
     let pager = Pager::cut(&mut runs, page, &[]);
     let runs = RunRow::load_all(&catalog, &runs).await?;
     let conversations = store.conversations_of(environment.id).await?;

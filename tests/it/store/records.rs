@@ -105,11 +105,17 @@ async fn numbers_count_what_is_there() {
         assert!(store.unfinished().await.unwrap().is_empty());
         let app = codebase(&store, 1, "acme/app").await;
         environment(&store, &app, 1).await;
-        queued_run(&store, &conversation(&store, &app, 1).await, 1).await;
+        let thread = conversation(&store, &app, 1).await;
+        queued_run(&store, &thread, 1).await;
         assert_eq!(store.unfinished().await.unwrap(), Unfinished { deliveries: 1, runs: 1, outgoing: 0 });
         assert_eq!(store.run_counts().await.unwrap(), [(RunState::Queued, 1)]);
         assert_eq!(store.environment_counts().await.unwrap(), [(EnvironmentState::Creating, 1)]);
-        assert_eq!(store.delivery_counts().await.unwrap(), [(InboxState::Received, 1)]);
+        // What is over is not counted.
+        let live = store.live_environments(None).await.unwrap().remove(0);
+        store.destroy_environment(&live, None, at(1)).await.unwrap();
+        store.request_cancel_of_conversation(thread.id, "stopped", at(1)).await.unwrap();
+        assert_eq!(store.run_counts().await.unwrap(), []);
+        assert_eq!(store.environment_counts().await.unwrap(), []);
     })
     .await;
 }

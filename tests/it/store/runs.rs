@@ -1,11 +1,11 @@
 //! Runs: who goes next, who may still write, what becomes of the runs of a dead owner.
 
-use super::{LEASE, at, codebase, conversation, environment, on_each_engine, queued_run};
+use super::{LEASE, at, codebase, conversation, environment, on_each_engine, on_each_store, queued_run, schema::raw};
 use futures::future::join_all;
 use std::{collections::HashSet, time::Duration};
 use treewarden::{
     model::*,
-    store::{NewOutgoing, NewRun, RunFilter, Store},
+    store::{LeftBehind, NewOutgoing, NewRun, RunFilter, Store},
 };
 
 async fn claim(store: &Store, now: i64) -> Option<Run> {
@@ -90,6 +90,8 @@ async fn an_environment_has_one_run_at_a_time() {
         let mut second = claim(&store, 1).await.unwrap();
         first.environment = Some(env.id);
         assert!(store.update_run(&first, "node").await.unwrap());
+        second.started_at = Some(at(1));
+        assert!(store.update_run(&second, "node").await.unwrap());
         second.environment = Some(env.id);
         assert!(store.update_run(&second, "node").await.unwrap_err().is_conflict());
         assert!(store.environment_has_live_run(env.id, Some(second.id)).await.unwrap());
@@ -100,7 +102,8 @@ async fn an_environment_has_one_run_at_a_time() {
         assert_eq!(claim(&store, 4).await, None);
         end(&store, first, RunState::Succeeded).await;
         assert!(store.environment_is_busy(env.id).await.unwrap(), "one is queued for it");
-        assert_eq!(claim(&store, 10).await.unwrap().id, second.id);
+        let again = claim(&store, 10).await.unwrap();
+        assert_eq!((again.id, again.started_at), (second.id, None), "waiting is no work");
     })
     .await;
 }
@@ -122,11 +125,27 @@ async fn what_is_written_comes_back() {
         run.started_at = Some(at(1));
         assert!(store.update_run(&run, "node").await.unwrap());
         assert_eq!(store.load_run(run.id).await.unwrap(), Some(run.clone()));
-        let by_environment = RunFilter { environment: Some(env.id), ..RunFilter::default() };
+        let by_environment = RunFilter::Environment(env.id);
         assert_eq!(store.list_runs(by_environment, 10, 0).await.unwrap(), [run.clone()]);
         assert_eq!(store.list_runs(RunFilter::default(), 10, 1).await.unwrap(), []);
-        let elsewhere = RunFilter { conversation: Some(ConversationId(env.id.0)), ..RunFilter::default() };
+        let elsewhere = RunFilter::Environment(EnvironmentId(run.id.0));
         assert_eq!(store.list_runs(elsewhere, 10, 0).await.unwrap(), []);
+    })
+    .await;
+}
+
+/// What an older version stored is read like what this one stores.
+#[tokio::test]
+async fn an_outcome_under_its_former_names_is_still_read() {
+    on_each_store(async |store, url| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let run = queued_run(&store, &conversation(&store, &app, 1).await, 1).await;
+        let before = "UPDATE runs SET outcome = '{\"began_at\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",
+                      \"ended_at\":\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\",\"commits\":2}'";
+        raw(url, before).await;
+        let outcome = store.load_run(run.id).await.unwrap().unwrap().outcome;
+        let head = |letter: &str| CommitSha::new(&letter.repeat(40)).ok();
+        assert_eq!((outcome.head_before, outcome.head_after, outcome.commits), (head("a"), head("b"), Some(2)));
     })
     .await;
 }
@@ -193,8 +212,8 @@ async fn a_restart_takes_over_what_was_left() {
         delivering.state = RunState::Delivering;
         store.update_run(&delivering, "node").await.unwrap();
 
-        assert_eq!(store.release_runs_of("elsewhere").await.unwrap(), []);
-        let mut left = store.release_runs_of("node").await.unwrap();
+        assert_eq!(store.release_runs_of("elsewhere", at(1)).await.unwrap(), LeftBehind::default());
+        let mut left = store.release_runs_of("node", at(1)).await.unwrap().runs;
         left.sort_by_key(|run| run.id);
         assert_eq!(
             left.iter().map(|run| run.state).collect::<Vec<_>>(),
@@ -202,12 +221,12 @@ async fn a_restart_takes_over_what_was_left() {
         );
         assert!(!store.update_run(&running, "node").await.unwrap(), "the dead have no say");
         // Who died before it was written down finds the interrupted one again, and only that one.
-        let again = store.release_runs_of("node").await.unwrap();
+        let again = store.release_runs_of("node", at(1)).await.unwrap().runs;
         assert_eq!(again.iter().map(|run| run.id).collect::<Vec<_>>(), [running.id]);
         let mut interrupted = again[0].clone();
         interrupted.state = RunState::Interrupted;
         assert!(store.finish_run(&interrupted, "node", None, at(2)).await.unwrap());
-        assert_eq!(store.take_over_expired_runs("node", at(500)).await.unwrap(), []);
+        assert_eq!(store.take_over_expired_runs("node", at(500)).await.unwrap(), LeftBehind::default());
         let resumed = [claim(&store, 3).await.unwrap(), claim(&store, 3).await.unwrap()];
         assert_eq!(resumed.each_ref().map(|run| run.id), [preparing.id, delivering.id]);
         assert_eq!(resumed[1].state, RunState::Delivering);
@@ -228,16 +247,16 @@ async fn another_node_takes_over_what_a_dead_one_held() {
         let preparing = store.claim_run("dead", at(0), lease, 4).await.unwrap().unwrap();
         running.state = RunState::Running;
         store.update_run(&running, "dead").await.unwrap();
-        assert_eq!(store.take_over_expired_runs("alive", at(4)).await.unwrap(), []);
-        assert_eq!(store.take_over_expired_runs("alive", at(5)).await.unwrap().len(), 2);
+        assert_eq!(store.take_over_expired_runs("alive", at(4)).await.unwrap(), LeftBehind::default());
+        assert_eq!(store.take_over_expired_runs("alive", at(5)).await.unwrap().runs.len(), 2);
         // Until its end is written it is answered again, should whoever took it over die as well.
-        let mut left = store.take_over_expired_runs("alive", at(6)).await.unwrap();
+        let mut left = store.take_over_expired_runs("alive", at(6)).await.unwrap().runs;
         assert_eq!(left.iter().map(|run| run.id).collect::<Vec<_>>(), [running.id]);
         let mut interrupted = left.remove(0);
         interrupted.state = RunState::Interrupted;
         assert!(!store.update_run(&running, "dead").await.unwrap(), "the dead have no say");
         assert!(store.finish_run(&interrupted, "alive", None, at(6)).await.unwrap());
-        assert_eq!(store.take_over_expired_runs("alive", at(7)).await.unwrap(), []);
+        assert_eq!(store.take_over_expired_runs("alive", at(7)).await.unwrap(), LeftBehind::default());
         let resumed = store.claim_run("alive", at(7), lease, 4).await.unwrap().unwrap();
         assert_eq!((resumed.id, resumed.state), (preparing.id, RunState::Preparing));
     })
@@ -251,14 +270,15 @@ async fn stopping_ends_queued_runs_and_tells_the_live_one() {
         let thread = conversation(&store, &app, 1).await;
         let (first, second) = (queued_run(&store, &thread, 1).await, queued_run(&store, &thread, 2).await);
         let live = claim(&store, 1).await.unwrap();
-        let asked = store.request_cancel_of_conversation(thread.id, at(2)).await.unwrap();
+        let asked = store.request_cancel_of_conversation(thread.id, "stopped", at(2)).await.unwrap();
         assert_eq!(asked, [first.id, second.id]);
         assert_eq!(store.heartbeat_run(&live, "node", at(60)).await.unwrap(), Some(true));
         let ended = store.load_run(second.id).await.unwrap().unwrap();
         assert_eq!((ended.state, ended.ended_at), (RunState::Cancelled, Some(at(2))));
-        assert!(ended.reason.is_some());
+        assert_eq!(ended.reason.as_deref(), Some("stopped"));
+        assert_eq!(store.load_run(first.id).await.unwrap().unwrap().reason, None, "it says so itself");
         end(&store, live, RunState::Cancelled).await;
-        assert_eq!(store.request_cancel_of_run(first.id, at(3)).await.unwrap(), []);
+        assert_eq!(store.request_cancel_of_run(first.id, "stopped", at(3)).await.unwrap(), []);
         assert!(store.unfinished().await.unwrap().runs == 0);
     })
     .await;
@@ -272,9 +292,9 @@ async fn a_deleted_comment_takes_its_queued_run_along() {
         let (first, second) = (queued_run(&store, &thread, 11).await, queued_run(&store, &thread, 12).await);
         let live = claim(&store, 1).await.unwrap();
         assert_eq!(live.id, first.id);
-        let none = store.cancel_queued_runs_for_source(thread.id, CommentId(11), at(2)).await.unwrap();
+        let none = store.cancel_queued_runs_for_source(thread.id, CommentId(11), "stopped", at(2)).await.unwrap();
         assert_eq!(none, [], "one at work goes on");
-        let gone = store.cancel_queued_runs_for_source(thread.id, CommentId(12), at(2)).await.unwrap();
+        let gone = store.cancel_queued_runs_for_source(thread.id, CommentId(12), "stopped", at(2)).await.unwrap();
         assert_eq!(gone, [second.id]);
     })
     .await;

@@ -31,6 +31,25 @@ pub(super) async fn raw(url: &str, text: &'static str) {
     }
 }
 
+/// What a text that selects one text answers with, past the store.
+pub(super) async fn raw_text(url: &str, text: &'static str) -> String {
+    match url.strip_prefix("sqlite://") {
+        Some(path) => {
+            let options = SqliteConnectOptions::new().filename(path);
+            let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+            let found = sqlx::query_scalar(text).fetch_one(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+            found
+        }
+        None => {
+            let mut connection = PgConnection::connect(url).await.unwrap();
+            let found = sqlx::query_scalar(text).fetch_one(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+            found
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_statement_prepares() {
     on_each_engine(async |store| {
@@ -135,6 +154,7 @@ const FILLED: &[(i64, &str)] = &[
     ),
     (3, "INSERT INTO settings (key, value, updated_at) VALUES ('colour', '\"green\"', '2026-11-28T00:00:00.000000Z');"),
     (4, "UPDATE inbox SET tries = tries + 1;"),
+    (5, "UPDATE runs SET attempts = attempts + 1;"),
 ];
 
 #[tokio::test]

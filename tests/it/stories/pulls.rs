@@ -36,6 +36,30 @@ async fn an_issue_and_its_pull_request_mentioned_at_once_share() {
 }
 
 #[tokio::test]
+async fn waiting_for_the_shared_worktree_is_not_counted_as_work() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1").number;
+    world.ask(issue, "agent:sleep=600");
+    world.until_agent_works().await;
+    world.ask(pull, "add a note");
+    let waiting = world
+        .until("a run that was put back", || async {
+            let put_back = |run: &Run| run.state == RunState::Queued && run.environment.is_some();
+            world.runs().await.into_iter().find(put_back)
+        })
+        .await;
+    assert_eq!(waiting.started_at, None);
+    world.ask(issue, "/stop");
+    world.settle().await;
+
+    let runs = world.runs().await;
+    assert_eq!((runs[2].id, runs[2].state), (waiting.id, RunState::Succeeded));
+    assert!(runs[2].started_at >= runs[1].ended_at, "{runs:#?}");
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_pull_request_without_issue_is_worked_on_at_its_own_head() {
     let world = World::new().await;
     let pull = world.pull_from("feature/x", "No issue.").await;

@@ -112,6 +112,10 @@ async fn a_session_that_has_ended_opens_nothing() {
     let pool = sqlx::SqlitePool::connect(&format!("sqlite://{}", database.display())).await.unwrap();
     sqlx::query("UPDATE web_sessions SET expires_at = replace(expires_at, '20', '19')").execute(&pool).await.unwrap();
     assert_eq!(browser.get("/").await.headers()[header::LOCATION], "/login");
+    // The next one who signs in clears it away.
+    stage.sign_in().await;
+    let kept: i64 = sqlx::query_scalar("SELECT count(*) FROM web_sessions").fetch_one(&pool).await.unwrap();
+    assert_eq!(kept, 1);
 }
 
 #[tokio::test]
