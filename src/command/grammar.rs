@@ -21,6 +21,16 @@ pub enum Command {
     Status,
     Stop,
     List,
+    /// A worktree on this branch, for this thread to go on in.
+    Create {
+        branch: String,
+        base: Option<String>,
+    },
+    /// The environment by the name `/worktree list` shows: this thread goes on in it.
+    Link {
+        name: String,
+    },
+    Orphans,
     /// The environment by the name `/worktree list` shows (`issue-42`), or this thread's.
     Remove {
         name: Option<String>,
@@ -32,6 +42,7 @@ pub enum Command {
     },
     Pin,
     Unpin,
+    Reset,
 }
 
 /// A row of the table of commands.
@@ -60,9 +71,33 @@ pub const COMMANDS: &[Entry] = &[
         needs: Permission::Write,
     },
     Entry {
+        name: "/reset",
+        usage: "/reset",
+        does: "lets the agent forget this thread; its worktree stays as it is",
+        needs: Permission::Write,
+    },
+    Entry {
+        name: "/worktree create",
+        usage: "/worktree create <branch> [--base <branch>]",
+        does: "makes a worktree on that branch, in which this thread goes on; an existing branch is continued",
+        needs: Permission::Write,
+    },
+    Entry {
+        name: "/worktree link",
+        usage: "/worktree link <name>",
+        does: "lets this thread go on in the worktree of that name (`issue-42`, `pr-99`, `task-x`)",
+        needs: Permission::Write,
+    },
+    Entry {
         name: "/worktree list",
         usage: "/worktree list",
         does: "lists the worktrees of this repository",
+        needs: Permission::Write,
+    },
+    Entry {
+        name: "/worktree orphans",
+        usage: "/worktree orphans",
+        does: "lists every worktree that git knows here, and marks those that Treewarden does not",
         needs: Permission::Write,
     },
     Entry {
@@ -99,15 +134,25 @@ pub fn parse(text: &str) -> Request {
         return Request::Agent(text.to_owned());
     }
     let line = text.lines().next().unwrap_or_default();
-    let words: Vec<String> = line.split_whitespace().map(str::to_lowercase).collect();
+    let given: Vec<&str> = line.split_whitespace().collect();
+    let words: Vec<String> = given.iter().map(|word| word.to_lowercase()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // Names are taken as they were written.
+    let name = |place: usize| given[place].to_owned();
     let command = match words.as_slice() {
         ["/help"] => Command::Help,
         ["/status"] => Command::Status,
         ["/stop"] => Command::Stop,
         ["/worktree", "list"] => Command::List,
         ["/worktree", "remove"] => Command::Remove { name: None },
-        ["/worktree", "remove", name] if !name.starts_with('-') => Command::Remove { name: Some((*name).to_owned()) },
+        ["/reset"] => Command::Reset,
+        ["/worktree", "create", branch] if is_name(branch) => Command::Create { branch: name(2), base: None },
+        ["/worktree", "create", branch, "--base", base] if is_name(branch) && is_name(base) => {
+            Command::Create { branch: name(2), base: Some(name(4)) }
+        }
+        ["/worktree", "link", other] if is_name(other) => Command::Link { name: name(2) },
+        ["/worktree", "orphans"] => Command::Orphans,
+        ["/worktree", "remove", other] if is_name(other) => Command::Remove { name: Some(name(2)) },
         ["/worktree", "cleanup", kind @ ("merged" | "stale"), rest @ ..] if matches!(rest, [] | ["--dry-run"]) => {
             Command::Cleanup { merged: *kind == "merged", dry_run: !rest.is_empty() }
         }
@@ -124,12 +169,20 @@ fn starts_with_command(text: &str) -> bool {
     word.strip_prefix('/').is_some_and(|name| !name.contains(['/', '.']))
 }
 
+fn is_name(word: &str) -> bool {
+    !word.starts_with('-')
+}
+
 /// The table's row for a command.
 pub fn entry(command: &Command) -> &'static Entry {
     let name = match command {
         Command::Help => "/help",
         Command::Status => "/status",
         Command::Stop => "/stop",
+        Command::Reset => "/reset",
+        Command::Create { .. } => "/worktree create",
+        Command::Link { .. } => "/worktree link",
+        Command::Orphans => "/worktree orphans",
         Command::List => "/worktree list",
         Command::Remove { .. } => "/worktree remove",
         Command::Cleanup { merged: true, .. } => "/worktree cleanup merged",
@@ -158,7 +211,8 @@ mod tests {
     #[test]
     fn every_command_of_the_table_is_understood() {
         for entry in COMMANDS {
-            let Request::Command(command) = parse(entry.name) else { panic!("{}", entry.name) };
+            let optional = entry.usage.find('[').unwrap_or(entry.usage.len());
+            let Request::Command(command) = parse(&entry.usage[..optional]) else { panic!("{}", entry.name) };
             assert_eq!(super::entry(&command).name, entry.name);
         }
     }
@@ -189,7 +243,14 @@ mod tests {
     fn case_and_spacing_do_not_matter() {
         assert_eq!(
             parse("/Worktree   REMOVE  Issue-5"),
-            Request::Command(Command::Remove { name: Some("issue-5".into()) })
+            Request::Command(Command::Remove { name: Some("Issue-5".into()) })
         );
+        assert_eq!(
+            parse("/worktree CREATE Fix/A --BASE Release-2"),
+            Request::Command(Command::Create { branch: "Fix/A".into(), base: Some("Release-2".into()) })
+        );
+        for unfinished in ["/worktree create", "/worktree create --base main", "/worktree create x --base", "/worktree link"] {
+            assert!(matches!(parse(unfinished), Request::Unknown { nearest: Some(_), .. }), "{unfinished}");
+        }
     }
 }
