@@ -98,7 +98,7 @@ pub trait Provider: Send + Sync {
     /// Whether the place is there and whole.
     async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity>;
 
-    /// Mends a broken place without touching its files; false when it cannot be mended.
+    /// Mends a broken place without touching its files; false when nothing is broken, or cannot be mended.
     async fn repair(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError>;
 
     /// All places of this repository, whoever made them.

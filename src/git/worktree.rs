@@ -56,8 +56,12 @@ impl Worktree {
 
     /// Whether directory and registration exist and belong together and to this repository. Starts no process.
     pub async fn validity(&self) -> Probe<Validity> {
+        self.known_validity().await.into()
+    }
+
+    async fn known_validity(&self) -> Result<Validity, GitError> {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
-        blocking(move || validity(&repository, &path)).await.into()
+        blocking(move || validity(&repository, &path)).await
     }
 
     /// Whether a lock that is not ours is on it, with its reason. Starts no process.
@@ -164,6 +168,7 @@ fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
     }
     let unlinked = fs::symlink_metadata(path.join(".git")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     Ok(match linked.as_deref() == Some(entry.directory.as_path()) && belongs(&entry, repository) {
+        true if entry.head_line()?.is_none() => Validity::Broken,
         true => Validity::Valid,
         false if unlinked || linked.as_deref() == Some(entry.directory.as_path()) => Validity::Broken,
         false => Validity::Foreign,

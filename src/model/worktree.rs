@@ -7,7 +7,7 @@ pub enum Validity {
     Valid,
     /// The directory is gone or empty, or the checkout was never finished.
     Missing,
-    /// The files are there, but the registration or the link to it is gone: git no longer knows what they are.
+    /// The files are there, but the registration, its HEAD or the link to it is gone: git no longer knows what they are.
     Broken,
     /// Something else stands at the path: another repository, a file, a link.
     Foreign,

@@ -91,9 +91,9 @@ pub fn blocked(block: &Block) -> String {
              Mention me again when the cause is gone."
         ),
         Block::Broken { .. } => {
-            "The files of this worktree are all there, but git no longer knows it, and the link could not be mended. \
+            "The files of this worktree are all there, but git no longer knows it, and that could not be mended. \
              Nothing was run or changed. Whoever runs this service sees its place in the panel; mention me again when \
-             `git worktree list` shows it."
+             `git status` works there."
                 .to_owned()
         }
         Block::ForeignPath { .. } => {

@@ -212,6 +212,26 @@ async fn an_agent_that_cuts_its_worktree_off_is_caught_and_the_next_mention_work
 }
 
 #[tokio::test]
+async fn a_worktree_that_a_loss_of_power_emptied_goes_on() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    std::fs::write(environment.path.join("precious.txt"), "precious\n").unwrap();
+    let entry = world.canonical().await.join("worktrees").join(environment.path.file_name().unwrap());
+    for files in [&["index"][..], &["HEAD"], &["HEAD", "index"]] {
+        for file in files {
+            std::fs::write(entry.join(file), "").unwrap();
+        }
+        world.ask(issue, "add a note");
+        world.settle().await;
+        assert!(world.status(issue).starts_with('✅'), "{files:?}: {}", world.status(issue));
+    }
+    assert_eq!(world.environment().await.id, environment.id);
+    assert_eq!(world.remote_file("issue-1", "precious.txt").await.as_deref(), Some("precious\n"));
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_repository_out_of_sight_at_a_start_closes_nothing() {
     let world = World::new().await;
     let issue = world.worked_issue("add a greeting").await;
