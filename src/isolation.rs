@@ -62,6 +62,8 @@ pub enum IsolationError {
     OtherBranch(BranchName),
     #[error("{} is not a worktree of this repository", .0.display())]
     Foreign(PathBuf),
+    #[error("somebody made a repository of its own in {}: its .git is a directory now", .0.display())]
+    OwnRepository(PathBuf),
     #[error("the worktree is locked by somebody else: {0}")]
     Locked(String),
     #[error("process {0} is still at work in the worktree")]

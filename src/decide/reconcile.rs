@@ -28,7 +28,7 @@ pub fn repair(state: EnvironmentState, validity: &Probe<Validity>, busy: bool) -
         // Not ours, or unreadable: leave it for a person, the panel shows it.
         (
             EnvironmentState::Creating | EnvironmentState::Removing,
-            Probe::Known(Validity::Broken | Validity::Foreign) | Probe::Unknown(_),
+            Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign) | Probe::Unknown(_),
         ) => Repair::Nothing,
     }
 }
@@ -41,7 +41,10 @@ mod tests {
     fn doubt_never_discards() {
         for state in EnvironmentState::ALL {
             for busy in [true, false] {
-                assert_eq!(repair(*state, &Probe::Unknown("no".into()), busy), Repair::Nothing);
+                let doubts = [Validity::Broken, Validity::OwnRepository, Validity::Foreign].map(Probe::Known);
+                for doubt in doubts.into_iter().chain([Probe::Unknown("no".into())]) {
+                    assert_eq!(repair(*state, &doubt, busy), Repair::Nothing);
+                }
             }
         }
     }

@@ -74,7 +74,7 @@ impl Worktree {
     pub async fn is_half_made(&self) -> Result<bool, GitError> {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         blocking(move || match registry::find(&repository, &path)? {
-            Some(entry) => entry.is_half_made(),
+            Some(entry) => Ok(!is_own_repository(&path)? && entry.is_half_made()?),
             None => Ok(false),
         })
         .await
@@ -163,6 +163,9 @@ fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
             (true, false) => Validity::Foreign,
         });
     };
+    if is_own_repository(path)? {
+        return Ok(Validity::OwnRepository);
+    }
     if entry.is_half_made()? {
         return Ok(Validity::Missing);
     }
@@ -175,8 +178,21 @@ fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
     })
 }
 
+/// A directory where the link back to the repository belongs: whatever is in it, somebody made it.
+fn is_own_repository(path: &Path) -> Result<bool, GitError> {
+    let link = path.join(".git");
+    match fs::symlink_metadata(&link) {
+        Ok(meta) => Ok(meta.is_dir()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(GitError::file("looking at", &link, &error)),
+    }
+}
+
 /// Anything but the link back to the repository.
 fn holds_files(path: &Path) -> Result<bool, GitError> {
+    if is_own_repository(path)? {
+        return Ok(true);
+    }
     let entries = fs::read_dir(path).map_err(|error| GitError::file("looking at", path, &error))?;
     for entry in entries {
         if entry.map_err(|error| GitError::file("looking at", path, &error))?.file_name() != ".git" {

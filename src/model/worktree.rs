@@ -9,6 +9,8 @@ pub enum Validity {
     Missing,
     /// The files are there, but the registration, its HEAD or the link to it is gone: git no longer knows what they are.
     Broken,
+    /// A worktree of ours in which somebody made a repository of its own: `.git` is a directory, as after `git init`.
+    OwnRepository,
     /// Something else stands at the path: another repository, a file, a link.
     Foreign,
 }

@@ -115,7 +115,9 @@ impl Orchestrator {
         let seen = provider.health(repository, &environment.path).await;
         match seen {
             Probe::Known(Validity::Valid | Validity::Broken) => {}
-            Probe::Known(Validity::Missing | Validity::Foreign) | Probe::Unknown(_) => return seen,
+            Probe::Known(Validity::Missing | Validity::OwnRepository | Validity::Foreign) | Probe::Unknown(_) => {
+                return seen;
+            }
         }
         match provider.repair(repository, &environment.path, &environment.branch).await {
             Ok(true) => provider.health(repository, &environment.path).await,

@@ -96,6 +96,13 @@ pub fn blocked(block: &Block) -> String {
              `git status` works there."
                 .to_owned()
         }
+        Block::OwnRepository { .. } => {
+            "Somebody made a repository of its own in this worktree: its `.git` is a directory now, as after `git init`. \
+             Nothing was run or changed, and all files are where they were. Whoever runs this service looks whether that \
+             repository holds commits worth keeping, and moves its `.git` out of the worktree; then mention me again, and \
+             I link the files to their branch anew."
+                .to_owned()
+        }
         Block::ForeignPath { .. } => {
             "Something that Treewarden did not make stands where this worktree belongs. Nothing was run or changed. \
              Move it away, then mention me again."

@@ -231,6 +231,55 @@ async fn what_is_not_certain_is_not_mended() {
 }
 
 #[tokio::test]
+async fn a_repository_of_its_own_in_a_worktree_is_named_and_left_alone() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, tip) = at_work(&lab, &repository).await;
+    let (link, entry) = (path.join(".git"), repository.directory().join("worktrees/b"));
+    let worktree = repository.worktree(&path);
+    fs::remove_file(&link).unwrap();
+    lab.run(&path, &["init", "-q"]);
+    lab.run(&path, &["commit", "-q", "--allow-empty", "-m", "theirs"]);
+    // Nor when the registration is as a killed creation leaves it, or as a loss of power does.
+    let spoil =
+        [("HEAD", Some("garbage")), ("index", None), ("treewarden-complete", None), ("commondir", Some("/elsewhere"))];
+    let whole: Vec<_> = fs::read_dir(&entry).unwrap().flatten().map(|file| file.path()).collect();
+    let whole: Vec<_> =
+        whole.into_iter().filter(|file| file.is_file()).map(|f| (f.clone(), fs::read(f).unwrap())).collect();
+    for (name, content) in spoil {
+        let file = entry.join(name);
+        match content {
+            Some(content) => fs::write(&file, content).unwrap(),
+            None => fs::remove_file(&file).unwrap(),
+        }
+        assert_eq!(validity(&repository, &path).await, Validity::OwnRepository, "{name}");
+        assert!(!worktree.is_half_made().await.unwrap(), "{name}");
+        assert!(!worktree.repair(&branch("b")).await.unwrap(), "{name}");
+        assert!(repository.unregister(&path).await.is_err(), "{name}");
+    }
+    assert_eq!(lab.run(&path, &["log", "--format=%s"]), "theirs");
+    assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "precious\n");
+    // As the sentence says: it is moved away, and that is all.
+    whole.into_iter().for_each(|(file, content)| fs::write(file, content).unwrap());
+    fs::rename(&link, lab.path("aside")).unwrap();
+    assert!(worktree.repair(&branch("b")).await.unwrap());
+    as_before(&lab, &repository, &path, &tip).await;
+}
+
+/// There may be commits in it, even where no file is.
+#[tokio::test]
+async fn a_repository_without_files_is_not_nothing() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    fs::remove_dir_all(&path).unwrap();
+    lab.run(&lab.root, &["init", "-q", path.to_str().unwrap()]);
+    assert_eq!(validity(&repository, &path).await, Validity::OwnRepository);
+    fs::remove_dir_all(repository.directory().join("worktrees")).unwrap();
+    assert_eq!(validity(&repository, &path).await, Validity::Foreign);
+}
+
+#[tokio::test]
 async fn a_repository_that_is_out_of_sight_is_a_doubt() {
     let lab = Lab::new();
     let repository = lab.repository().await;

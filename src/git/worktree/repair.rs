@@ -29,7 +29,7 @@ impl Worktree {
     /// no process and waits for nobody when all is well.
     pub async fn repair(&self, branch: &BranchName) -> Result<bool, GitError> {
         match self.known_validity().await? {
-            Validity::Missing | Validity::Foreign => return Ok(false),
+            Validity::Missing | Validity::OwnRepository | Validity::Foreign => return Ok(false),
             Validity::Valid if has_whole_index(&self.entry().await?).await? => return Ok(false),
             Validity::Valid | Validity::Broken => {}
         }
