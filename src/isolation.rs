@@ -62,6 +62,8 @@ pub enum IsolationError {
     OtherBranch(BranchName),
     #[error("{} is not a worktree of this repository", .0.display())]
     Foreign(PathBuf),
+    #[error("somebody made a repository of its own in {}: its .git is a directory now", .0.display())]
+    OwnRepository(PathBuf),
     #[error("the worktree is locked by somebody else: {0}")]
     Locked(String),
     #[error("process {0} is still at work in the worktree")]
@@ -105,7 +107,7 @@ pub trait Provider: Send + Sync {
     /// Whether the place is there and whole.
     async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity>;
 
-    /// Mends a broken place without touching its files; false when it cannot be mended.
+    /// Mends a broken place without touching its files; false when nothing is broken, or cannot be mended.
     async fn repair(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError>;
 
     /// All places of this repository, whoever made them.

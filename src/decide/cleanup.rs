@@ -123,6 +123,8 @@ pub enum Keep {
     ForeignPath,
     /// Files without a registration.
     Broken,
+    /// Its `.git` is a directory, as after `git init`.
+    OwnRepository,
     CannotVerify(String),
     /// Only in passes over everything: neither merged nor stale, and its thread is open.
     StillActive,
@@ -188,6 +190,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         Probe::Known(Validity::Missing) if !facts.busy && keep.is_empty() => return Verdict::Ghost,
         Probe::Known(Validity::Missing | Validity::Valid) => {}
         Probe::Known(Validity::Broken) => keep.push(Keep::Broken),
+        Probe::Known(Validity::OwnRepository) => keep.push(Keep::OwnRepository),
         Probe::Known(Validity::Foreign) => keep.push(Keep::ForeignPath),
         Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
     }

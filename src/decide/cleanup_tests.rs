@@ -98,6 +98,8 @@ fn every_reason_keeps_on_its_own() {
             RemovalFacts { foreign_lock: Probe::Known(Some("demo".into())), ..facts() },
             Keep::LockedBySomeoneElse("demo".into()),
         ),
+        (RemovalFacts { validity: Probe::Known(Validity::Broken), ..facts() }, Keep::Broken),
+        (RemovalFacts { validity: Probe::Known(Validity::OwnRepository), ..facts() }, Keep::OwnRepository),
         (RemovalFacts { validity: Probe::Known(Validity::Foreign), ..facts() }, Keep::ForeignPath),
         (
             RemovalFacts { work: Probe::Unknown("unreadable".into()), ..facts() },
@@ -159,7 +161,7 @@ prop_compose! {
     fn any_facts()(
         busy: bool, pinned: bool, others in 0..3i64, state in 0..4usize, changed in 0..3u64, untracked in 0..3u64,
         drift: bool, ignored: bool, own: bool, proven: bool, occasion in 0..3usize, threads_closed: bool,
-        validity in 0..4usize, work_known: bool, branch_known: bool, locked: bool, foreign_branch: bool,
+        validity in 0..6usize, work_known: bool, branch_known: bool, locked: bool, foreign_branch: bool,
     ) -> RemovalFacts {
         let mut facts = facts();
         facts.busy = busy;
@@ -172,7 +174,7 @@ prop_compose! {
         facts.foreign_lock = Probe::Known(locked.then(|| "x".to_owned()));
         facts.validity = [
             Probe::Known(Validity::Valid), Probe::Known(Validity::Missing), Probe::Known(Validity::Foreign),
-            Probe::Unknown("no".to_owned()),
+            Probe::Known(Validity::Broken), Probe::Known(Validity::OwnRepository), Probe::Unknown("no".to_owned()),
         ][validity].clone();
         facts.work = if work_known {
             Probe::Known(WorkInProgress {

@@ -29,7 +29,7 @@ pub fn repair(state: EnvironmentState, validity: &Probe<Validity>, busy: bool, b
         // Not ours, or unreadable: leave it for a person, the panel shows it.
         (
             EnvironmentState::Creating | EnvironmentState::Removing,
-            Probe::Known(Validity::Broken | Validity::Foreign) | Probe::Unknown(_),
+            Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign) | Probe::Unknown(_),
         ) => Repair::Nothing,
     }
 }
@@ -42,7 +42,10 @@ mod tests {
     fn doubt_never_discards() {
         for state in EnvironmentState::ALL {
             for busy in [true, false] {
-                assert_eq!(repair(*state, &Probe::Unknown("no".into()), busy, false), Repair::Nothing);
+                let doubts = [Validity::Broken, Validity::OwnRepository, Validity::Foreign].map(Probe::Known);
+                for doubt in doubts.into_iter().chain([Probe::Unknown("no".into())]) {
+                    assert_eq!(repair(*state, &doubt, busy, false), Repair::Nothing);
+                }
             }
         }
     }

@@ -119,6 +119,10 @@ pub enum Block {
     Broken {
         environment: EnvironmentId,
     },
+    /// Somebody made a repository of its own in this worktree.
+    OwnRepository {
+        environment: EnvironmentId,
+    },
     /// Something that is not ours stands where this worktree belongs.
     ForeignPath {
         environment: EnvironmentId,
@@ -180,6 +184,7 @@ fn examine(candidate: &Candidate, forget: &mut Vec<EnvironmentId>) -> Seen {
             Seen::Stale
         }
         Probe::Known(Validity::Broken) => Seen::Doubtful(Block::Broken { environment: environment.id }),
+        Probe::Known(Validity::OwnRepository) => Seen::Doubtful(Block::OwnRepository { environment: environment.id }),
         Probe::Known(Validity::Foreign) => Seen::Doubtful(Block::ForeignPath { environment: environment.id }),
         Probe::Unknown(why) => Seen::Doubtful(Block::CannotVerify { environment: environment.id, why: why.clone() }),
     }

@@ -146,6 +146,8 @@ fn validities() -> impl Strategy<Value = Probe<Validity>> {
     prop_oneof![
         Just(Probe::Known(Validity::Valid)),
         Just(Probe::Known(Validity::Missing)),
+        Just(Probe::Known(Validity::Broken)),
+        Just(Probe::Known(Validity::OwnRepository)),
         Just(Probe::Known(Validity::Foreign)),
         Just(Probe::Unknown("no".to_owned())),
     ]
@@ -199,7 +201,9 @@ proptest! {
     /// A doubtful own environment never leads to a second one.
     #[test]
     fn doubt_about_the_own_environment_never_creates(facts in any_facts()) {
-        let doubtful = |c: &Option<Candidate>| c.as_ref().is_some_and(|c| matches!(c.validity, Probe::Unknown(_)));
+        let doubtful = |c: &Option<Candidate>| {
+            c.as_ref().is_some_and(|c| !matches!(c.validity, Probe::Known(Validity::Valid | Validity::Missing)))
+        };
         if doubtful(&facts.current) {
             prop_assert!(matches!(resolve(&facts).choice, Choice::Block(_)));
         }

@@ -28,6 +28,12 @@ pub enum GitError {
     /// `stderr` has the token taken out and is cut to a readable length.
     #[error("git {command} failed{}: {stderr}", .status.map(|status| format!(" (exit status {status})")).unwrap_or_default())]
     Failed { command: String, status: Option<i32>, stderr: String },
+    /// A lock file, or a registration that is being written.
+    #[error(
+        "{} is in the way, and process {process} may still hold it; nothing was removed or changed. It can go on when that \
+         process has ended", .path.display()
+    )]
+    Held { path: PathBuf, process: u32 },
     #[error("the repository could not be read: {0}")]
     Unreadable(String),
 }
@@ -36,7 +42,7 @@ impl GitError {
     /// Whether the same step may succeed later without anybody changing anything.
     pub fn is_transient(&self) -> bool {
         match self {
-            GitError::Unreachable(_) | GitError::TimedOut { .. } => true,
+            GitError::Unreachable(_) | GitError::TimedOut { .. } | GitError::Held { .. } => true,
             GitError::AuthFailed
             | GitError::NotFound(_)
             | GitError::Refused { .. }

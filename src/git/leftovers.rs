@@ -2,41 +2,53 @@
 //! them by itself. A lock makes every later change of the same ref or index fail; a half-written entry makes every
 //! `git worktree` command in the repository fail.
 //!
-//! Git holds such things for moments. One that is in our way while it is our turn, and has been there for long, belongs
-//! to nobody any more.
+//! Git holds such things for moments. One that is in our way while it is our turn, has been there for long, and that no
+//! living process may hold, belongs to nobody any more.
 
-use super::blocking;
+mod holder;
+
 use super::error::GitError;
 use super::registry::AdminEntry;
 use super::repository::Repository;
+use super::{blocking, place_of};
 use std::{
     fs, io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
+use tokio::time::Instant;
 
 const STALE: Duration = Duration::from_secs(10);
+/// How long a process that may hold a leftover is waited for, and how often it is looked for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(200);
 
 impl Repository {
     /// After a change failed during our turn: when leftovers were in the way, waits until they are stale, removes them,
-    /// and answers that another try is worth it. `admin`: the entry of the one worktree that was changed.
+    /// and answers that another try is worth it. `admin`: the entry of the one worktree that was changed. What a living
+    /// process may hold is waited for, and never removed.
     pub(super) async fn clear_leftovers(&self, admin: Option<&Path>, failure: &GitError) -> Result<bool, GitError> {
         let GitError::Failed { stderr, .. } = failure else { return Ok(false) };
         // Names of files, which git does not translate.
         if !stderr.contains(".lock") && !stderr.contains("/worktrees/") {
             return Ok(false);
         }
-        let places = Places { repository: self.directory().to_owned(), admin: admin.map(Path::to_owned) };
+        let (repository, admin) = (self.directory().to_owned(), admin.map(Path::to_owned));
+        let places = Places { repository, admin, complaint: stderr.clone() };
         let ages = places.leftovers()?.into_iter().map(|leftover| STALE.saturating_sub(leftover.age));
         let Some(wait) = ages.max() else { return Ok(false) };
         tokio::time::sleep(wait).await;
+        places.released().await?;
         blocking(move || places.clear()).await
     }
 }
 
+#[derive(Clone)]
 struct Places {
     repository: PathBuf,
     admin: Option<PathBuf>,
+    /// What git said, which names what is in the way.
+    complaint: String,
 }
 
 struct Leftover {
@@ -45,7 +57,35 @@ struct Leftover {
 }
 
 impl Places {
-    /// Answers whether anything was removed, or has gone by itself.
+    /// Waits until no process may hold any of the leftovers.
+    async fn released(&self) -> Result<(), GitError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let places = self.clone();
+            match blocking(move || places.held()).await? {
+                None => return Ok(()),
+                Some(_) if Instant::now() < deadline => tokio::time::sleep(PAUSE).await,
+                Some((path, process)) => return Err(GitError::Held { path, process }),
+            }
+        }
+    }
+
+    fn held(&self) -> Result<Option<(PathBuf, u32)>, GitError> {
+        let mut leftovers: Vec<PathBuf> = self.leftovers()?.into_iter().map(|leftover| leftover.path).collect();
+        leftovers.sort_by_key(|path| !self.complaint.contains(&*path.to_string_lossy()));
+        Ok(holder::find(&leftovers, &self.grounds()?))
+    }
+
+    /// The repository, and the directories of all its worktrees.
+    fn grounds(&self) -> Result<Vec<PathBuf>, GitError> {
+        let entries = entries(&self.repository.join("worktrees"))?.into_iter();
+        let files = entries.filter_map(|(directory, _)| AdminEntry { directory }.git_file());
+        let worktrees = files.filter_map(|file| file.parent().map(place_of));
+        Ok(worktrees.chain([self.repository.clone()]).collect())
+    }
+
+    /// What appeared since nobody was seen to hold anything is young, and stays. Answers whether anything was removed, or
+    /// has gone by itself.
     fn clear(&self) -> Result<bool, GitError> {
         for Leftover { path, age } in self.leftovers()? {
             if age < STALE {

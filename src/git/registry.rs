@@ -5,10 +5,11 @@ use super::error::GitError;
 use super::repository::Repository;
 use super::{blocking, canonical, place_of, small_file};
 use crate::model::{BranchName, CommitSha};
+use git2::Reference;
 use std::{
     ffi::OsString,
     fs, io,
-    os::unix::ffi::OsStringExt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
 
@@ -52,10 +53,34 @@ impl AdminEntry {
         Ok(self.lock()?.as_deref() == Some(LOCK_REASON) && missing("index") && missing(COMPLETE))
     }
 
-    /// Git itself cannot use it, and stumbles over it: a creation that was killed in its first moments.
+    /// Git itself cannot use it, and stumbles over it: a creation that was killed in its first moments. One that was
+    /// handed out may have lost as much, with the power; that is no leftover.
     pub fn is_half_written(&self) -> bool {
         let filled = |name: &str| fs::metadata(self.directory.join(name)).is_ok_and(|meta| meta.len() > 0);
-        !self.directory.join("index").exists() && !["commondir", "gitdir", "HEAD"].into_iter().all(filled)
+        let there = |name: &str| self.directory.join(name).exists();
+        !there("index") && !there(COMPLETE) && !["commondir", "gitdir", "HEAD"].into_iter().all(filled)
+    }
+
+    /// What its HEAD says, on one line; git may write the name of a ref as a link. Absent: nothing that git takes for a
+    /// HEAD, as a loss of power leaves it.
+    pub fn head_line(&self) -> Result<Option<String>, GitError> {
+        let path = self.directory.join("HEAD");
+        let bytes = match fs::read_link(&path) {
+            Ok(target) => [b"ref: ", target.as_os_str().as_bytes()].concat(),
+            Err(_) => match small_file(&path) {
+                Ok(bytes) => bytes,
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(GitError::file("reading", &path, &error)),
+            },
+        };
+        let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+        let good = match line.strip_prefix("ref:").map(str::trim_start) {
+            Some(name) => name.starts_with("refs/") && !name.contains('\0') && Reference::is_valid_name(name),
+            None => CommitSha::new(&line).is_ok(),
+        };
+        Ok(good.then_some(line))
     }
 
     /// Where the worktree's `.git` file is, as registered.
@@ -104,20 +129,33 @@ pub(super) fn linked_from(path: &Path) -> Option<PathBuf> {
 
 /// Looks through all entries; two for one place are a doubt.
 fn search(registry: &Path, place: &Path) -> Result<Option<AdminEntry>, GitError> {
-    let entries = match fs::read_dir(registry) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(GitError::file("reading", registry, &error)),
-    };
     let mut found = None;
-    for entry in entries {
-        let entry = entry.map_err(|error| GitError::file("reading", registry, &error))?;
-        let entry = AdminEntry { directory: entry.path() };
+    for entry in entries(registry)? {
         if entry.is_for(place) && found.replace(entry).is_some() {
             return Err(GitError::Unreadable(format!("{} is registered twice", place.display())));
         }
     }
     Ok(found)
+}
+
+/// Whether some worktree is on the branch.
+pub(super) fn is_checked_out(repository: &Path, branch: &BranchName) -> Result<bool, GitError> {
+    let line = format!("ref: {}", branch.full_ref());
+    for entry in entries(&repository.join("worktrees"))? {
+        if entry.head_line()?.is_some_and(|head| head == line) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn entries(registry: &Path) -> Result<Vec<AdminEntry>, GitError> {
+    let entries = match fs::read_dir(registry) {
+        Ok(entries) => entries.map(|entry| entry.map(|entry| AdminEntry { directory: entry.path() })).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    entries.map_err(|error| GitError::file("reading", registry, &error))
 }
 
 impl Repository {

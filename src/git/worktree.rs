@@ -56,8 +56,12 @@ impl Worktree {
 
     /// Whether directory and registration exist and belong together and to this repository. Starts no process.
     pub async fn validity(&self) -> Probe<Validity> {
+        self.known_validity().await.into()
+    }
+
+    async fn known_validity(&self) -> Result<Validity, GitError> {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
-        blocking(move || validity(&repository, &path)).await.into()
+        blocking(move || validity(&repository, &path)).await
     }
 
     /// Whether a lock that is not ours is on it, with its reason. Starts no process.
@@ -70,7 +74,7 @@ impl Worktree {
     pub async fn is_half_made(&self) -> Result<bool, GitError> {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         blocking(move || match registry::find(&repository, &path)? {
-            Some(entry) => entry.is_half_made(),
+            Some(entry) => Ok(!is_own_repository(&path)? && entry.is_half_made()?),
             None => Ok(false),
         })
         .await
@@ -159,19 +163,36 @@ fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
             (true, false) => Validity::Foreign,
         });
     };
+    if is_own_repository(path)? {
+        return Ok(Validity::OwnRepository);
+    }
     if entry.is_half_made()? {
         return Ok(Validity::Missing);
     }
     let unlinked = fs::symlink_metadata(path.join(".git")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     Ok(match linked.as_deref() == Some(entry.directory.as_path()) && belongs(&entry, repository) {
+        true if entry.head_line()?.is_none() => Validity::Broken,
         true => Validity::Valid,
         false if unlinked || linked.as_deref() == Some(entry.directory.as_path()) => Validity::Broken,
         false => Validity::Foreign,
     })
 }
 
+/// A directory where the link back to the repository belongs: whatever is in it, somebody made it.
+fn is_own_repository(path: &Path) -> Result<bool, GitError> {
+    let link = path.join(".git");
+    match fs::symlink_metadata(&link) {
+        Ok(meta) => Ok(meta.is_dir()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(GitError::file("looking at", &link, &error)),
+    }
+}
+
 /// Anything but the link back to the repository.
 fn holds_files(path: &Path) -> Result<bool, GitError> {
+    if is_own_repository(path)? {
+        return Ok(true);
+    }
     let entries = fs::read_dir(path).map_err(|error| GitError::file("looking at", path, &error))?;
     for entry in entries {
         if entry.map_err(|error| GitError::file("looking at", path, &error))?.file_name() != ".git" {

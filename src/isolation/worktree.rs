@@ -71,6 +71,7 @@ impl WorktreeProvider {
             Probe::Known(Validity::Missing | Validity::Broken | Validity::Foreign) => {
                 return Err(IsolationError::Foreign(path.to_owned()));
             }
+            Probe::Known(Validity::OwnRepository) => return Err(IsolationError::OwnRepository(path.to_owned())),
             Probe::Unknown(why) => return Err(IsolationError::Unknown(why)),
         }
         match worktree.foreign_lock().await {

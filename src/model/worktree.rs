@@ -7,8 +7,10 @@ pub enum Validity {
     Valid,
     /// The directory is gone or empty, or the checkout was never finished.
     Missing,
-    /// The files are there, but the registration or the link to it is gone: git no longer knows what they are.
+    /// The files are there, but the registration, its HEAD or the link to it is gone: git no longer knows what they are.
     Broken,
+    /// A worktree of ours in which somebody made a repository of its own: `.git` is a directory, as after `git init`.
+    OwnRepository,
     /// Something else stands at the path: another repository, a file, a link.
     Foreign,
 }

@@ -109,12 +109,15 @@ impl Orchestrator {
         Candidate { environment, validity }
     }
 
-    /// Whether the worktree is really there; one whose link to the repository was cut is mended first.
+    /// Whether the worktree is really there. One whose ties to the repository are broken, or whose index, is mended first.
     pub(super) async fn validity(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
         let provider = &self.parts().provider;
         let seen = provider.health(repository, &environment.path).await;
-        if seen != Probe::Known(Validity::Broken) {
-            return seen;
+        match seen {
+            Probe::Known(Validity::Valid | Validity::Broken) => {}
+            Probe::Known(Validity::Missing | Validity::OwnRepository | Validity::Foreign) | Probe::Unknown(_) => {
+                return seen;
+            }
         }
         match provider.repair(repository, &environment.path, &environment.branch).await {
             Ok(true) => provider.health(repository, &environment.path).await,

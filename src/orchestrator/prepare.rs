@@ -282,9 +282,12 @@ impl Orchestrator {
                 Ok(active)
             }
             Err(error) => {
-                // Made, and then something else failed: the next try, or the reconciliation, goes on with it.
-                if self.validity(repository, &environment).await != Probe::Known(Validity::Valid) {
-                    self.store().destroy_environment(&environment, None, self.now()).await?;
+                match self.validity(repository, &environment).await {
+                    Probe::Known(Validity::Missing | Validity::Foreign | Validity::OwnRepository) => {
+                        self.store().destroy_environment(&environment, None, self.now()).await?;
+                    }
+                    // Something of ours is there: the next try, or the reconciliation, goes on with it.
+                    Probe::Known(Validity::Valid | Validity::Broken) | Probe::Unknown(_) => {}
                 }
                 Err(error)
             }

@@ -1,6 +1,7 @@
 //! What to do after a failure: try again at once, later, or give up. Facts only; the wording is `reply`'s.
 
 use super::StepError;
+use crate::isolation::IsolationError;
 use crate::model::*;
 use crate::store::StoreError;
 use std::time::Duration;
@@ -21,7 +22,9 @@ pub(super) fn passing(error: &StepError) -> Option<Option<Duration>> {
     match error {
         StepError::Github(error) => error.is_transient().then(|| error.retry_after()),
         StepError::Store(error) => error.is_transient().then_some(None),
-        StepError::Git(error) => error.is_transient().then_some(None),
+        StepError::Git(error) | StepError::Isolation(IsolationError::Git(error)) => {
+            error.is_transient().then_some(None)
+        }
         StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) => None,
         StepError::Occupied(_) | StepError::LeaseLost | StepError::Panicked => None,
     }

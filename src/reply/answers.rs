@@ -91,9 +91,16 @@ pub fn blocked(block: &Block) -> String {
              Mention me again when the cause is gone."
         ),
         Block::Broken { .. } => {
-            "The files of this worktree are all there, but git no longer knows it, and the link could not be mended. \
+            "The files of this worktree are all there, but git no longer knows it, and that could not be mended. \
              Nothing was run or changed. Whoever runs this service sees its place in the panel; mention me again when \
-             `git worktree list` shows it."
+             `git status` works there."
+                .to_owned()
+        }
+        Block::OwnRepository { .. } => {
+            "Somebody made a repository of its own in this worktree: its `.git` is a directory now, as after `git init`. \
+             Nothing was run or changed, and all files are where they were. Whoever runs this service looks whether that \
+             repository holds commits worth keeping, and moves its `.git` out of the worktree; then mention me again, and \
+             I link the files to their branch anew."
                 .to_owned()
         }
         Block::ForeignPath { .. } => {

@@ -50,6 +50,7 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         | Keep::BranchDrift { .. }
         | Keep::ForeignPath
         | Keep::Broken
+        | Keep::OwnRepository
         | Keep::CannotVerify(_)
         | Keep::StillActive
         | Keep::InTransition => false,
@@ -104,6 +105,11 @@ pub fn sentence(reason: &Keep) -> String {
         }
         Keep::ForeignPath => "something that Treewarden did not make stands at its path".to_owned(),
         Keep::Broken => "its files are there, but git no longer knows the worktree".to_owned(),
+        Keep::OwnRepository => {
+            "somebody made a repository of its own in it (its `.git` is a directory now); it is left as \
+                                it is until that `.git` is moved away"
+                .to_owned()
+        }
         Keep::CannotVerify(why) => format!("it could not be checked: {why}"),
         Keep::StillActive => "work goes on: it is neither merged nor stale".to_owned(),
         Keep::InTransition => "it is being created or removed at this moment".to_owned(),

@@ -67,6 +67,148 @@ async fn a_link_that_was_deleted_is_written_again() {
     as_before(&lab, &repository, &path, &tip).await;
 }
 
+/// What was kept of a file in the admin entry of `b`.
+fn kept(repository: &Repository, name: &str) -> Vec<Vec<u8>> {
+    let entry = repository.directory().join("worktrees/b");
+    let files = fs::read_dir(entry).unwrap().map(|file| file.unwrap().path());
+    let prefix = format!("treewarden-broken-{name}-");
+    let files = files.filter(|file| file.file_name().unwrap().to_str().unwrap().starts_with(&prefix));
+    files.map(|file| fs::read(file).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_head_that_says_nothing_is_put_back_on_the_branch() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, tip) = at_work(&lab, &repository).await;
+    let head = repository.directory().join("worktrees/b/HEAD");
+    for content in [&b""[..], b"garbage\n", b"\0\0\0\0\0\0\0\0", b"ref: refs/heads/\0\n", b"ref: elsewhere\n"] {
+        fs::write(&head, content).unwrap();
+        assert_eq!(validity(&repository, &path).await, Validity::Broken, "{content:?}");
+        assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap(), "{content:?}");
+        as_before(&lab, &repository, &path, &tip).await;
+        assert!(content.is_empty() || kept(&repository, "HEAD").iter().any(|kept| kept == content), "{content:?}");
+    }
+    assert_eq!(kept(&repository, "HEAD").len(), 4);
+    fs::remove_file(&head).unwrap();
+    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
+    as_before(&lab, &repository, &path, &tip).await;
+}
+
+#[tokio::test]
+async fn a_head_that_may_have_been_elsewhere_is_left() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = at_work(&lab, &repository).await;
+    let entry = repository.directory().join("worktrees/b");
+    let (worktree, head) = (repository.worktree(&path), entry.join("HEAD"));
+    let left = async |why: &str, on: &str| {
+        fs::write(&head, "garbage\n").unwrap();
+        assert!(!worktree.repair(&branch(on)).await.unwrap(), "{why}");
+        assert_eq!(validity(&repository, &path).await, Validity::Broken, "{why}");
+        assert_eq!(fs::read_to_string(&head).unwrap(), "garbage\n", "{why}");
+        fs::write(&head, "ref: refs/heads/b\n").unwrap();
+    };
+    left("no such branch", "never").await;
+    fs::write(entry.join("BISECT_LOG"), "").unwrap();
+    left("a bisect, which works on a detached HEAD", "b").await;
+    fs::remove_file(entry.join("BISECT_LOG")).unwrap();
+    // Git takes a branch for free that no readable HEAD names.
+    fs::write(&head, "garbage\n").unwrap();
+    let other = lab.path("other");
+    lab.run(repository.directory(), &["worktree", "add", "-q", other.to_str().unwrap(), "b"]);
+    left("checked out elsewhere", "b").await;
+    lab.run(repository.directory(), &["worktree", "remove", other.to_str().unwrap()]);
+    lab.run(&path, &["switch", "-q", "--detach"]);
+    lab.commit(&path, "alone", "1\n");
+    left("its last commit is not on the branch", "b").await;
+    assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "precious\n");
+}
+
+#[tokio::test]
+async fn an_index_that_is_not_as_git_wrote_it_is_made_anew() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, tip) = at_work(&lab, &repository).await;
+    let entry = repository.directory().join("worktrees/b");
+    let index = entry.join("index");
+    let good = fs::read(&index).unwrap();
+    let mut flipped = good.clone();
+    flipped[good.len() / 2] ^= 1;
+    let mut unwritten = good.clone();
+    unwritten[good.len() / 2..].fill(0);
+    for content in [&b""[..], b"garbage", &[0; 300], &good[..good.len() / 2], &flipped, &unwritten] {
+        fs::write(&index, content).unwrap();
+        assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap(), "{content:?}");
+        as_before(&lab, &repository, &path, &tip).await;
+        assert!(content.is_empty() || kept(&repository, "index").iter().any(|kept| kept == content));
+    }
+    // Both at once, as after a loss of power, and on a branch that is not the environment's.
+    for file in ["index", "HEAD"] {
+        fs::write(entry.join(file), "").unwrap();
+    }
+    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
+    as_before(&lab, &repository, &path, &tip).await;
+    lab.run(&path, &["switch", "-q", "-c", "drifted"]);
+    fs::write(&index, "garbage").unwrap();
+    assert!(repository.worktree(&path).repair(&branch("never")).await.unwrap());
+    assert_eq!(repository.worktree(&path).head().await.unwrap().branch, Some(branch("drifted")));
+    assert_eq!(lab.run(&path, &["status", "--porcelain"]), " M f\n?? precious");
+}
+
+#[tokio::test]
+async fn an_index_of_any_kind_that_git_writes_is_left() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = at_work(&lab, &repository).await;
+    let index = repository.directory().join("worktrees/b/index");
+    for kind in [
+        &["update-index", "--index-version", "4"][..],
+        &["-c", "index.skipHash=true", "update-index", "--index-version", "2"],
+        &["update-index", "--split-index"],
+        &["rm", "-q", "-r", "--cached", "."],
+    ] {
+        lab.run(&path, kind);
+        let before = fs::read(&index).unwrap();
+        assert!(!repository.worktree(&path).repair(&branch("b")).await.unwrap(), "{kind:?}");
+        assert_eq!(fs::read(&index).unwrap(), before);
+    }
+}
+
+#[tokio::test]
+async fn a_registration_that_leads_to_another_repository_is_led_back() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, tip) = at_work(&lab, &repository).await;
+    let common = repository.directory().join("worktrees/b/commondir");
+    for content in ["", "/somewhere/else\n"] {
+        fs::write(&common, content).unwrap();
+        assert_eq!(validity(&repository, &path).await, Validity::Broken);
+        assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
+        as_before(&lab, &repository, &path, &tip).await;
+    }
+}
+
+/// Git stumbles over it as over a creation that was killed in its first moments; somebody has worked in it, though.
+#[tokio::test]
+async fn a_registration_that_lost_everything_is_no_leftover() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = at_work(&lab, &repository).await;
+    let entry = repository.directory().join("worktrees/b");
+    fs::remove_file(entry.join("index")).unwrap();
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    for file in ["HEAD", "commondir"] {
+        fs::write(entry.join(file), "").unwrap();
+    }
+    fs::File::open(&entry).unwrap().set_modified(past).unwrap();
+    let _ = repository.worktrees().await;
+    assert!(entry.join("logs/HEAD").exists());
+    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
+    assert_eq!(validity(&repository, &path).await, Validity::Valid);
+    assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "precious\n");
+}
+
 #[tokio::test]
 async fn what_is_not_certain_is_not_mended() {
     let lab = Lab::new();
@@ -86,6 +228,55 @@ async fn what_is_not_certain_is_not_mended() {
     lab.run(&path, &["init", "-q"]);
     assert!(!repository.worktree(&path).repair(&branch("b")).await.unwrap());
     assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "precious\n");
+}
+
+#[tokio::test]
+async fn a_repository_of_its_own_in_a_worktree_is_named_and_left_alone() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, tip) = at_work(&lab, &repository).await;
+    let (link, entry) = (path.join(".git"), repository.directory().join("worktrees/b"));
+    let worktree = repository.worktree(&path);
+    fs::remove_file(&link).unwrap();
+    lab.run(&path, &["init", "-q"]);
+    lab.run(&path, &["commit", "-q", "--allow-empty", "-m", "theirs"]);
+    // Nor when the registration is as a killed creation leaves it, or as a loss of power does.
+    let spoil =
+        [("HEAD", Some("garbage")), ("index", None), ("treewarden-complete", None), ("commondir", Some("/elsewhere"))];
+    let whole: Vec<_> = fs::read_dir(&entry).unwrap().flatten().map(|file| file.path()).collect();
+    let whole: Vec<_> =
+        whole.into_iter().filter(|file| file.is_file()).map(|f| (f.clone(), fs::read(f).unwrap())).collect();
+    for (name, content) in spoil {
+        let file = entry.join(name);
+        match content {
+            Some(content) => fs::write(&file, content).unwrap(),
+            None => fs::remove_file(&file).unwrap(),
+        }
+        assert_eq!(validity(&repository, &path).await, Validity::OwnRepository, "{name}");
+        assert!(!worktree.is_half_made().await.unwrap(), "{name}");
+        assert!(!worktree.repair(&branch("b")).await.unwrap(), "{name}");
+        assert!(repository.unregister(&path).await.is_err(), "{name}");
+    }
+    assert_eq!(lab.run(&path, &["log", "--format=%s"]), "theirs");
+    assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "precious\n");
+    // As the sentence says: it is moved away, and that is all.
+    whole.into_iter().for_each(|(file, content)| fs::write(file, content).unwrap());
+    fs::rename(&link, lab.path("aside")).unwrap();
+    assert!(worktree.repair(&branch("b")).await.unwrap());
+    as_before(&lab, &repository, &path, &tip).await;
+}
+
+/// There may be commits in it, even where no file is.
+#[tokio::test]
+async fn a_repository_without_files_is_not_nothing() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    fs::remove_dir_all(&path).unwrap();
+    lab.run(&lab.root, &["init", "-q", path.to_str().unwrap()]);
+    assert_eq!(validity(&repository, &path).await, Validity::OwnRepository);
+    fs::remove_dir_all(repository.directory().join("worktrees")).unwrap();
+    assert_eq!(validity(&repository, &path).await, Validity::Foreign);
 }
 
 #[tokio::test]

@@ -141,6 +141,18 @@ async fn what_is_not_as_it_was_stays() {
     fs::write(place.repository.directory().join("worktrees/broken/index"), "garbage").unwrap();
     assert!(matches!(place.remove(&place.removal("broken")).await, Err(IsolationError::Unknown(_))));
 
+    let own = place.create("own").await;
+    let link = fs::read(own.join(".git")).unwrap();
+    fs::remove_file(own.join(".git")).unwrap();
+    run(&own, &["init", "-q"]);
+    assert_eq!(known(place.provider.health(&place.repository, &own).await), Validity::OwnRepository);
+    assert_eq!(place.remove(&place.removal("own")).await, Err(IsolationError::OwnRepository(own.clone())));
+    assert!(!place.provider.repair(&place.repository, &own, &branch("own")).await.unwrap());
+    assert!(place.provider.create(&place.repository, &place.request("own").await).await.is_err());
+    assert!(own.join(".git/HEAD").is_file());
+    fs::remove_dir_all(own.join(".git")).unwrap();
+    fs::write(own.join(".git"), link).unwrap();
+
     for (path, name) in
         [edited, untracked, drifted, locked, broken].iter().zip(["edited", "untracked", "drifted", "locked", "broken"])
     {

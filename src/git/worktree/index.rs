@@ -4,6 +4,7 @@ use super::Worktree;
 use super::status::quiet;
 use crate::git::{GitError, blocking};
 use crate::model::Probe;
+use aws_lc_rs::digest;
 use git2::{ObjectType, Oid};
 use std::{
     ffi::{OsStr, OsString},
@@ -31,6 +32,12 @@ pub(super) struct IndexEntry {
 const GITLINK: u32 = 0o160000;
 const SYMLINK: u32 = 0o120000;
 const EXECUTABLE: u32 = 0o100755;
+
+/// Sizes in the index file: signature, version and number of entries; the checksum at its end; more zeroes than git ever
+/// writes before that.
+const HEADER: usize = 12;
+const CHECKSUM: usize = 20;
+const PADDING: usize = 64;
 
 impl IndexEntry {
     pub fn is_submodule(&self) -> bool {
@@ -115,6 +122,25 @@ fn differs(entry: &IndexEntry, root: &Path) -> Result<bool, GitError> {
 
 fn blob(content: &OsStr) -> Result<Oid, GitError> {
     Ok(Oid::hash_object(ObjectType::Blob, content.as_bytes())?)
+}
+
+/// Whether an index is as git wrote it: its signature and version, and at its end the checksum of the rest, or zeroes
+/// where git was told to leave that out (gitformat-index(5)). Git itself looks at the checksum in `git fsck` only, and
+/// takes what a loss of power left for entries. One that is not there is an empty one.
+pub(super) fn is_whole(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
+        Ok(meta) if !meta.is_file() => return Ok(false),
+        Ok(_) => {}
+    }
+    let bytes = fs::read(path)?;
+    let Some((content, checksum)) = bytes.split_last_chunk::<CHECKSUM>() else { return Ok(false) };
+    let known = content.len() >= HEADER && content.starts_with(b"DIRC\0\0\0") && matches!(content[7], 2..=4);
+    let sum = || digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, content);
+    // Blocks that never reached the disk are zeroes, too; no entry and no extension ends with as many.
+    let left_out = *checksum == [0; CHECKSUM] && !content.ends_with(&[0; PADDING]);
+    Ok(known && (left_out || sum().as_ref() == checksum))
 }
 
 #[cfg(test)]

@@ -1,50 +1,134 @@
-//! Mends what ties a worktree's files to the repository, when an agent (or a hand that slipped) has cut it. Files are never
-//! touched: what differs from the branch afterwards is what differed before.
+//! Mends what ties a worktree's files to the repository, when an agent (or a hand that slipped) has cut it, or a loss of
+//! power has emptied it. Files are never touched: what differs from the branch afterwards is what differed before. What is
+//! written over is kept beside.
 
 use super::super::registry::{self, AdminEntry, LOCK_REASON};
 use super::super::{GitError, blocking};
+use super::index::is_whole;
 use super::{Worktree, belongs};
-use crate::model::BranchName;
+use crate::model::{BranchName, CommitSha, Validity};
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read, Seek, SeekFrom, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
+/// What is kept of something that was written over, in the admin entry.
+const KEPT: &str = "treewarden-broken-";
+
+/// An index in the making.
+const NEW_INDEX: &str = "treewarden-new-index";
+
+/// Longer than any line of a reflog that we would believe.
+const LINE: u64 = 4096;
+
 impl Worktree {
-    /// Writes the `.git` file, or the admin entry, of a worktree of ours anew, on `branch`. False: there is nothing to
-    /// mend, or not enough left to mend it with; then nothing was changed.
+    /// Mends the `.git` file, the admin entry or its HEAD, for a worktree of ours on `branch`, and an index that is not as
+    /// git wrote it. False: there is nothing to mend, or not enough left to mend it with; then nothing was changed. Starts
+    /// no process and waits for nobody when all is well.
     pub async fn repair(&self, branch: &BranchName) -> Result<bool, GitError> {
+        match self.known_validity().await? {
+            Validity::Missing | Validity::OwnRepository | Validity::Foreign => return Ok(false),
+            Validity::Valid if has_whole_index(&self.entry().await?).await? => return Ok(false),
+            Validity::Valid | Validity::Broken => {}
+        }
         let (worktree, branch) = (self.clone(), branch.clone());
         self.repository.to_the_end(async move { worktree.mend(&branch).await }).await
     }
 
     async fn mend(&self, branch: &BranchName) -> Result<bool, GitError> {
         let _turn = self.repository.turn().await;
-        if self.repository.tip(&branch.full_ref()).await?.is_none() {
-            return Ok(false);
+        let (mut ties, mut head) = (false, false);
+        if let Some(tip) = self.repository.tip(&branch.full_ref()).await? {
+            ties = self.mend_ties(branch).await?;
+            head = self.mend_head(branch, &tip).await?;
         }
+        let index = self.mend_index().await?;
+        if ties || head || index {
+            tracing::warn!(git.directory = %self.path.display(), ties, head, index, "a broken worktree was mended");
+        }
+        Ok(ties || head || index)
+    }
+
+    async fn mend_ties(&self, branch: &BranchName) -> Result<bool, GitError> {
         let (repository, path, wanted) = (self.repository.directory().to_owned(), self.path.clone(), branch.clone());
         let Some(made) = blocking(move || mend(&repository, &path, &wanted)).await? else { return Ok(false) };
-        tracing::warn!(git.directory = %self.path.display(), "the worktree's registration was mended");
         if made {
-            // The index as the branch has it; the files stay as they are.
-            self.call(&self.entry().await?, "read-tree").await?.arg("HEAD").ok().await?;
+            self.make_index(&self.entry().await?).await?;
         }
         Ok(true)
     }
+
+    /// Puts HEAD back on the branch, unless anything speaks for it having been elsewhere.
+    async fn mend_head(&self, branch: &BranchName, tip: &CommitSha) -> Result<bool, GitError> {
+        let Some(entry) = self.tied_entry().await?.filter(|(_, has_head)| !has_head).map(|(entry, _)| entry) else {
+            return Ok(false);
+        };
+        // Rebase and bisect work on a detached HEAD.
+        if self.known_operation().await?.is_some() {
+            return Ok(false);
+        }
+        let (repository, directory, wanted) =
+            (self.repository.directory().to_owned(), entry.directory.clone(), branch.clone());
+        let question = move || Ok((registry::is_checked_out(&repository, &wanted)?, last_logged(&directory)?));
+        let (taken, logged) = blocking(question).await?;
+        let elsewhere = match logged {
+            Some(logged) => !self.repository.is_ancestor(&logged, tip).await?,
+            None => false,
+        };
+        if taken || elsewhere {
+            return Ok(false);
+        }
+        replace(&entry.directory.join("HEAD"), &format!("ref: {}\n", branch.full_ref()))?;
+        Ok(true)
+    }
+
+    /// Makes a broken index anew from HEAD.
+    async fn mend_index(&self) -> Result<bool, GitError> {
+        let Some((entry, true)) = self.tied_entry().await? else { return Ok(false) };
+        if has_whole_index(&entry).await? || self.head().await?.sha.is_none() {
+            return Ok(false);
+        }
+        self.make_index(&entry).await?;
+        Ok(true)
+    }
+
+    /// The entry when it and the worktree name each other, and whether it has a HEAD.
+    async fn tied_entry(&self) -> Result<Option<(AdminEntry, bool)>, GitError> {
+        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
+        blocking(move || {
+            let Some(entry) = registry::find(&repository, &path)? else { return Ok(None) };
+            if registry::linked_from(&path).as_ref() != Some(&entry.directory) || !belongs(&entry, &repository) {
+                return Ok(None);
+            }
+            let has_head = entry.head_line()?.is_some();
+            Ok(Some((entry, has_head)))
+        })
+        .await
+    }
+
+    /// The index as HEAD has it, made beside the old one, so that there always is one.
+    async fn make_index(&self, entry: &AdminEntry) -> Result<(), GitError> {
+        let (new, index) = (entry.directory.join(NEW_INDEX), entry.directory.join("index"));
+        self.indexed(entry, "read-tree", Some(&new)).await?.slow().arg("HEAD").ok().await?;
+        // Makes later questions cheap; its exit status only says whether files differ.
+        self.indexed(entry, "update-index", Some(&new)).await?.slow().args(["-q", "--refresh"]).run().await?;
+        keep(&index)?;
+        fs::rename(&new, &index).map_err(|error| GitError::file("writing", &index, &error))
+    }
+}
+
+async fn has_whole_index(entry: &AdminEntry) -> Result<bool, GitError> {
+    let index = entry.directory.join("index");
+    blocking(move || is_whole(&index).map_err(|error| GitError::file("reading", &index, &error))).await
 }
 
 /// What was mended: true when the entry had to be made anew, and has no index yet.
 fn mend(repository: &Path, path: &Path, branch: &BranchName) -> Result<Option<bool>, GitError> {
     let link = path.join(".git");
     if let Some(entry) = registry::find(repository, path)? {
-        // Registered: only the way back may be missing. Anything else at its place is somebody's.
-        let absent = fs::symlink_metadata(&link).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        if absent && belongs(&entry, repository) && !entry.is_half_made()? {
-            write(&link, &format!("gitdir: {}\n", entry.directory.display()))?;
-            return Ok(Some(false));
-        }
-        return Ok(None);
+        return mend_registered(&entry, repository, &link);
     }
     let registry = repository.join("worktrees");
     let Some(directory) = registry::linked_from(path).filter(|linked| linked.parent() == Some(&registry)) else {
@@ -55,9 +139,13 @@ fn mend(repository: &Path, path: &Path, branch: &BranchName) -> Result<Option<bo
         if entry.lock()?.as_deref() != Some(LOCK_REASON) || serves_another(&entry, path) {
             return Ok(None);
         }
-        write(&entry.directory.join("commondir"), "../..\n")?;
-        write(&entry.directory.join("gitdir"), &format!("{}\n", link.display()))?;
+        replace(&entry.directory.join("commondir"), "../..\n")?;
+        replace(&entry.directory.join("gitdir"), &format!("{}\n", link.display()))?;
         return Ok(Some(false));
+    }
+    // Two worktrees on one branch would move it under each other.
+    if registry::is_checked_out(repository, branch)? {
+        return Ok(None);
     }
     fs::create_dir_all(&entry.directory).map_err(|error| GitError::file("making", &entry.directory, &error))?;
     let lines = [
@@ -68,9 +156,25 @@ fn mend(repository: &Path, path: &Path, branch: &BranchName) -> Result<Option<bo
         ("gitdir", format!("{}\n", link.display())),
     ];
     for (name, text) in lines {
-        write(&entry.directory.join(name), &text)?;
+        replace(&entry.directory.join(name), &text)?;
     }
     Ok(Some(true))
+}
+
+/// Only the way between the two may be missing. Anything else at the link's place is somebody's.
+fn mend_registered(entry: &AdminEntry, repository: &Path, link: &Path) -> Result<Option<bool>, GitError> {
+    if entry.is_half_made()? {
+        return Ok(None);
+    }
+    let absent = fs::symlink_metadata(link).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    match belongs(entry, repository) {
+        true if absent => replace(link, &format!("gitdir: {}\n", entry.directory.display()))?,
+        false if link.parent().and_then(registry::linked_from).as_ref() == Some(&entry.directory) => {
+            replace(&entry.directory.join("commondir"), "../..\n")?;
+        }
+        true | false => return Ok(None),
+    }
+    Ok(Some(false))
 }
 
 /// Whether the entry is registered for another worktree that is there and names it.
@@ -81,6 +185,58 @@ fn serves_another(entry: &AdminEntry, path: &Path) -> bool {
     })
 }
 
-fn write(path: &Path, text: &str) -> Result<(), GitError> {
-    fs::write(path, text).map_err(|error| GitError::file("writing", path, &error))
+/// The commit on which HEAD stood last, as git's reflog says. Absent when nothing is noted, or nothing readable.
+fn last_logged(entry: &Path) -> Result<Option<CommitSha>, GitError> {
+    let path = entry.join("logs/HEAD");
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let read = || {
+        let mut file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&path)?;
+        let end = file.metadata()?.len();
+        file.seek(SeekFrom::Start(end.saturating_sub(LINE)))?;
+        let mut bytes = Vec::new();
+        file.take(LINE).read_to_end(&mut bytes)?;
+        Ok::<_, io::Error>(bytes)
+    };
+    let bytes = match read() {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(GitError::file("reading", &path, &error)),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.trim_end_matches('\n').rsplit('\n').next().unwrap_or_default();
+    Ok(line.split(' ').nth(1).and_then(|sha| CommitSha::new(sha).ok()))
+}
+
+/// Writes beside the file and renames over it: a link that stands there is replaced, not followed, and what stood there is
+/// kept.
+fn replace(path: &Path, text: &str) -> Result<(), GitError> {
+    let new = path.with_file_name(format!(".treewarden-{}", uuid::Uuid::now_v7()));
+    let write = || {
+        let mut file = fs::File::create_new(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    let done = write().map_err(|error| GitError::file("writing", path, &error));
+    let done = done.and_then(|()| keep(path));
+    let done = done.and_then(|()| fs::rename(&new, path).map_err(|error| GitError::file("writing", path, &error)));
+    if done.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    done
+}
+
+/// Gives what stands at `path` a second name; what has no content needs none.
+fn keep(path: &Path) -> Result<(), GitError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(GitError::file("looking at", path, &error)),
+        Ok(meta) if meta.is_file() && meta.len() == 0 => return Ok(()),
+        Ok(_) => {}
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let kept = path.with_file_name(format!("{KEPT}{name}-{}", uuid::Uuid::now_v7()));
+    // A directory can have one name only.
+    fs::hard_link(path, &kept)
+        .or_else(|_| fs::rename(path, &kept))
+        .map_err(|error| GitError::file("keeping", path, &error))
 }

@@ -212,6 +212,50 @@ async fn an_agent_that_cuts_its_worktree_off_is_caught_and_the_next_mention_work
 }
 
 #[tokio::test]
+async fn a_repository_somebody_made_in_a_worktree_is_named_and_kept() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    let link = environment.path.join(".git");
+    std::fs::remove_file(&link).unwrap();
+    std::fs::create_dir(&link).unwrap();
+    std::fs::write(link.join("HEAD"), "ref: refs/heads/theirs\n").unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.contains("Somebody made a repository of its own in this worktree"), "{status}");
+    world.pass().await;
+    assert_eq!(world.environment().await.id, environment.id);
+    assert!(link.join("HEAD").is_file());
+
+    std::fs::rename(&link, environment.path.with_extension("aside")).unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_worktree_that_a_loss_of_power_emptied_goes_on() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    std::fs::write(environment.path.join("precious.txt"), "precious\n").unwrap();
+    let entry = world.canonical().await.join("worktrees").join(environment.path.file_name().unwrap());
+    for files in [&["index"][..], &["HEAD"], &["HEAD", "index"]] {
+        for file in files {
+            std::fs::write(entry.join(file), "").unwrap();
+        }
+        world.ask(issue, "add a note");
+        world.settle().await;
+        assert!(world.status(issue).starts_with('✅'), "{files:?}: {}", world.status(issue));
+    }
+    assert_eq!(world.environment().await.id, environment.id);
+    assert_eq!(world.remote_file("issue-1", "precious.txt").await.as_deref(), Some("precious\n"));
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_repository_out_of_sight_at_a_start_closes_nothing() {
     let world = World::new().await;
     let issue = world.worked_issue("add a greeting").await;
