@@ -14,7 +14,11 @@ pub use command::{CommandRunner, FALLBACK_PATH};
 
 use crate::model::{AgentProcess, BranchName, RepoName, RunId, ThreadNumber};
 use async_trait::async_trait;
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -102,8 +106,34 @@ pub enum AgentError {
     NoWorktree { path: PathBuf },
     #[error("{} could not be prepared for the agent: {error}", path.display())]
     NotPrepared { path: PathBuf, error: io::Error },
+    #[error("{} could not be deleted: {error}", path.display())]
+    NotForgotten { path: PathBuf, error: io::Error },
     #[error("the agent's process was lost sight of: {0}")]
     Lost(io::Error),
+}
+
+/// Deletes what an agent kept in its `HOME`; links are not followed.
+pub async fn forget(state_dir: &Path) -> Result<(), AgentError> {
+    let state_dir = state_dir.to_owned();
+    match tokio::task::spawn_blocking(move || forget_now(&state_dir)).await {
+        Ok(result) => result,
+        Err(error) => Err(AgentError::Lost(io::Error::other(error))),
+    }
+}
+
+/// Moved aside first, so that a next turn finds nothing of it, however long the deletion takes.
+fn forget_now(state_dir: &Path) -> Result<(), AgentError> {
+    let aside = state_dir.with_extension("forgotten");
+    let gone = |done: io::Result<()>, path: &Path| match done {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(AgentError::NotForgotten { path: path.to_owned(), error })
+        }
+        Ok(()) | Err(_) => Ok(()),
+    };
+    // What an earlier try left.
+    gone(fs::remove_dir_all(&aside), &aside)?;
+    gone(fs::rename(state_dir, &aside), state_dir)?;
+    gone(fs::remove_dir_all(&aside), &aside)
 }
 
 /// The variables that tell an agent what it works on.

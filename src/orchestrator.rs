@@ -8,6 +8,7 @@
 //! (isolation), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`workers`] (the loops).
 
+mod assign;
 mod commands;
 mod deliver;
 mod gather;

@@ -249,7 +249,9 @@ mod tests {
             parse("/worktree CREATE Fix/A --BASE Release-2"),
             Request::Command(Command::Create { branch: "Fix/A".into(), base: Some("Release-2".into()) })
         );
-        for unfinished in ["/worktree create", "/worktree create --base main", "/worktree create x --base", "/worktree link"] {
+        for unfinished in
+            ["/worktree create", "/worktree create --base main", "/worktree create x --base", "/worktree link"]
+        {
             assert!(matches!(parse(unfinished), Request::Unknown { nearest: Some(_), .. }), "{unfinished}");
         }
     }

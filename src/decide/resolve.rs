@@ -129,6 +129,8 @@ pub enum Block {
     },
     /// The base branch's name would end the code span it is shown in.
     UnshowableBase,
+    /// Nothing is pushed to it past a review.
+    DefaultBranch(BranchName),
     /// A branch name from outside that we refuse.
     BadBranch(String),
 }
@@ -159,6 +161,26 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
         }
     }
     Resolution { forget, choice: create(facts, not_shared_with) }
+}
+
+/// A new environment on a branch that a person names, for whichever thread asked.
+pub fn on_named_branch(
+    branch: BranchName,
+    base: Option<BranchName>,
+    default: Option<BranchName>,
+) -> Result<Place, Block> {
+    if default.as_ref() == Some(&branch) {
+        return Err(Block::DefaultBranch(branch));
+    }
+    let Some(base) = base.or(default) else { return Err(Block::EmptyRepository) };
+    if !showable(&base) {
+        return Err(Block::UnshowableBase);
+    }
+    if !showable(&branch) {
+        return Err(Block::BadBranch("it has a back-tick in its name, which no comment can show safely".to_owned()));
+    }
+    let work = Work::on_branch(&branch);
+    Ok(Place { work, branch, base, origin: Origin::Base, links: Vec::new(), not_shared_with: None })
 }
 
 enum Seen {

@@ -45,6 +45,21 @@ pub struct Work {
     pub id: String,
 }
 
+impl Work {
+    /// A worktree that somebody asked for by its branch.
+    pub fn on_branch(branch: &BranchName) -> Self {
+        Self { kind: WorkKind::Task, id: branch.to_string() }
+    }
+
+    /// The thread of the same repository that the work belongs to; a task belongs to whoever uses it.
+    pub fn thread(&self) -> Option<ThreadNumber> {
+        match self.kind {
+            WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review => self.id.parse().ok().map(ThreadNumber),
+            WorkKind::Thread | WorkKind::Task => None,
+        }
+    }
+}
+
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.kind, self.id)

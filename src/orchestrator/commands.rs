@@ -4,6 +4,7 @@ use super::{
     Orchestrator, StepError,
     sweep::{Pass, Swept},
 };
+use crate::agent;
 use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep};
 use crate::model::*;
@@ -12,8 +13,18 @@ use crate::reply::{answers, cleanup};
 /// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
 pub(super) fn takes_long(command: &Command) -> bool {
     match command {
-        Command::Status | Command::Remove { .. } | Command::Cleanup { .. } => true,
-        Command::Help | Command::Stop | Command::List | Command::Pin | Command::Unpin => false,
+        Command::Status
+        | Command::Create { .. }
+        | Command::Orphans
+        | Command::Remove { .. }
+        | Command::Cleanup { .. } => true,
+        Command::Help
+        | Command::Stop
+        | Command::List
+        | Command::Link { .. }
+        | Command::Pin
+        | Command::Unpin
+        | Command::Reset => false,
     }
 }
 
@@ -39,6 +50,18 @@ impl Orchestrator {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
                 Ok(answers::environment_list(&environments, conversation.environment))
             }
+            Command::Create { branch, base } => {
+                self.create_on_request(codebase, conversation, branch, base.as_deref(), by).await
+            }
+            Command::Link { name } => {
+                let live = self.store().live_environments(Some(codebase.id)).await?;
+                match called(live, name) {
+                    Some(environment) => self.link(conversation, &environment, by).await,
+                    None => Ok(answers::nothing_called(name)),
+                }
+            }
+            Command::Orphans => self.known_to_git(codebase).await,
+            Command::Reset => self.forget_thread(conversation, by).await,
             Command::Remove { name } => {
                 self.remove_by_name(delivery, codebase, conversation, name.as_deref(), by).await
             }
@@ -60,6 +83,34 @@ impl Orchestrator {
             Command::Pin => self.pin_thread(conversation, true, by).await,
             Command::Unpin => self.pin_thread(conversation, false, by).await,
         }
+    }
+
+    /// All worktrees of the repository, whoever made them.
+    async fn known_to_git(&self, codebase: &Codebase) -> Result<String, StepError> {
+        let repository = self.repository(codebase);
+        let entries = match repository.directory().exists() {
+            true => self.parts().provider.list(&repository).await?,
+            false => Vec::new(),
+        };
+        let live = self.store().live_environments(Some(codebase.id)).await?;
+        let known = entries.into_iter().map(|entry| answers::Known {
+            work: live.iter().find(|environment| entry.is_at(&environment.path)).map(|found| found.work.clone()),
+            place: entry.path.strip_prefix(&self.settings().worktree_base).ok().map(|path| path.display().to_string()),
+            branch: entry.branch,
+        });
+        Ok(answers::known_to_git(&known.collect::<Vec<_>>()))
+    }
+
+    /// What the agent keeps about this thread goes; while its agent is at work, it cannot.
+    async fn forget_thread(&self, conversation: &Conversation, by: &Person) -> Result<String, StepError> {
+        let live = self.store().live_run_of(conversation.id).await?;
+        if live.is_some_and(|run| run.state != RunState::Queued) {
+            return Ok(answers::not_forgotten());
+        }
+        self.store().close_sessions_of(conversation.id, "reset", self.now()).await?;
+        agent::forget(&self.agent_home(conversation.id)).await?;
+        self.audit(&by.login, "thread.reset", &format!("#{}", conversation.number), "").await;
+        Ok(answers::forgotten())
     }
 
     async fn thread_status(&self, codebase: &Codebase, conversation: &Conversation) -> Result<String, StepError> {
@@ -197,12 +248,15 @@ fn as_line(receipt: Receipt) -> ReportLine {
     ReportLine { environment: receipt.environment, branch, result: ReportResult::Removed(proof) }
 }
 
-/// By the work's name, which is unique; else by the branch, when only one is called that in whatever case.
+/// By the work's name, which is unique; else by that or the branch in whatever case, when only one is called so.
 fn called(live: Vec<Environment>, name: &str) -> Option<Environment> {
     if let Some(environment) = live.iter().find(|environment| environment.work.to_string() == name) {
         return Some(environment.clone());
     }
-    let mut called = live.into_iter().filter(|environment| environment.branch.as_str().eq_ignore_ascii_case(name));
+    let alike = |text: &str| text.eq_ignore_ascii_case(name);
+    let mut called = live
+        .into_iter()
+        .filter(|environment| alike(environment.branch.as_str()) || alike(&environment.work.to_string()));
     let first = called.next()?;
     called.next().is_none().then_some(first)
 }

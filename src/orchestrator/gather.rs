@@ -171,9 +171,14 @@ impl Orchestrator {
         let usable = validity == Probe::Known(Validity::Valid);
         let worktree = repository.worktree(&environment.path);
         let conversations = self.store().conversations_of(environment.id).await?;
-        let others = conversations.iter().filter(|conversation| {
-            conversation.state == ThreadState::Open && work_of(conversation) != environment.work
-        });
+        // A task is the work of the thread that has used it for the longest.
+        let own = match environment.work.thread() {
+            Some(number) => Some(number),
+            None => conversations.first().map(|conversation| conversation.number),
+        };
+        let others = conversations
+            .iter()
+            .filter(|conversation| conversation.state == ThreadState::Open && Some(conversation.number) != own);
         Ok(RemovalFacts {
             now: self.now(),
             occasion,

@@ -11,7 +11,7 @@ use crate::store::{Inserted, NewEnvironment};
 use crate::telemetry::field::EFFECT;
 
 /// The world may move between gathering and applying; then it is decided again, this often at most.
-const DECISIONS: usize = 4;
+pub(super) const DECISIONS: usize = 4;
 
 /// Where a run works.
 pub(super) struct Prepared {
@@ -24,7 +24,7 @@ pub(super) struct Prepared {
 
 /// The first lines of the status comment.
 #[derive(Default)]
-struct Notes(Vec<String>);
+pub(super) struct Notes(pub Vec<String>);
 
 impl Notes {
     /// An environment that was there already.
@@ -117,7 +117,7 @@ impl Orchestrator {
     }
 
     /// The codebase with its present name and default branch, and where to clone it from.
-    async fn refreshed(&self, codebase: &Codebase) -> Result<(Codebase, String), StepError> {
+    pub(super) async fn refreshed(&self, codebase: &Codebase) -> Result<(Codebase, String), StepError> {
         let info = self.client(codebase).repository(codebase.github_id).await?;
         if info.archived {
             return Err(StepError::Refused(answers::archived(&info.name)));
@@ -187,7 +187,12 @@ impl Orchestrator {
     }
 
     /// A live row whose worktree is gone: closed, and the person told.
-    async fn forget(&self, repository: &Repository, id: EnvironmentId, notes: &mut Notes) -> Result<(), StepError> {
+    pub(super) async fn forget(
+        &self,
+        repository: &Repository,
+        id: EnvironmentId,
+        notes: &mut Notes,
+    ) -> Result<(), StepError> {
         if let Some(environment) = self.store().load_environment(id).await? {
             self.close_without_worktree(repository, &environment).await?;
             notes.0.push(answers::stale_reference(&environment.branch));
@@ -196,7 +201,7 @@ impl Orchestrator {
     }
 
     /// Writes the journal row of a new environment. `None`: somebody else was faster, decide again.
-    async fn journal_creation(
+    pub(super) async fn journal_creation(
         &self,
         codebase: &Codebase,
         repository: &Repository,
@@ -259,7 +264,7 @@ impl Orchestrator {
     }
 
     /// Makes the worktree of a journalled row. A failure undoes what this try made, so that the next one starts clean.
-    async fn finish_creation(
+    pub(super) async fn finish_creation(
         &self,
         repository: &Repository,
         environment: Environment,

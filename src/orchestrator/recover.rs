@@ -122,8 +122,8 @@ impl Orchestrator {
         if self.store().environment_is_busy(environment.id).await? {
             return Ok(true);
         }
-        let Ok(number) = environment.work.id.parse() else { return Ok(false) };
-        match self.store().find_conversation(environment.codebase, ThreadNumber(number)).await? {
+        let Some(number) = environment.work.thread() else { return Ok(false) };
+        match self.store().find_conversation(environment.codebase, number).await? {
             Some(thread) => Ok(self.store().live_run_of(thread.id).await?.is_some()),
             None => Ok(false),
         }

@@ -214,19 +214,23 @@ impl Orchestrator {
 
     async fn turn(&self, run: &Run, prepared: &Prepared) -> Result<TurnSpec, StepError> {
         let environment = &prepared.environment;
-        let home = &self.settings().home;
         let facts = self.prompt_facts(run, prepared).await?;
         let (repository, thread) = (&prepared.codebase.name, prepared.conversation.number);
         let env = work_env(repository, thread, &environment.branch, environment.base.as_ref());
         Ok(TurnSpec {
             run: run.id,
             cwd: environment.path.clone(),
-            state_dir: home.join("agents").join(run.conversation.to_string()),
+            state_dir: self.agent_home(run.conversation),
             prompt: prompt::render(&facts),
             env,
             limits: self.settings().agent_limits,
             log: self.log_path(run.id),
         })
+    }
+
+    /// What the agent keeps between the turns of one conversation.
+    pub(super) fn agent_home(&self, conversation: ConversationId) -> std::path::PathBuf {
+        self.settings().home.join("agents").join(conversation.to_string())
     }
 
     /// Where a run's output is kept.

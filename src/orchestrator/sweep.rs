@@ -291,8 +291,8 @@ impl Orchestrator {
         if let Some(conversation) = own {
             return Ok(Some(conversation.id));
         }
-        let Ok(number) = environment.work.id.parse() else { return Ok(None) };
-        let thread = self.store().find_conversation(environment.codebase, ThreadNumber(number)).await?;
+        let Some(number) = environment.work.thread() else { return Ok(None) };
+        let thread = self.store().find_conversation(environment.codebase, number).await?;
         Ok(thread.map(|thread| thread.id))
     }
 

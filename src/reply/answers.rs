@@ -112,6 +112,10 @@ pub fn blocked(block: &Block) -> String {
             "The base branch has a back-tick in its name, which no comment can show safely. Nothing was created."
                 .to_owned()
         }
+        Block::DefaultBranch(branch) => format!(
+            "`{branch}` is the default branch, which I never push to. Nothing was created. Name another branch; the work \
+             starts from `{branch}`."
+        ),
         Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created."),
     }
 }
@@ -341,10 +345,78 @@ pub fn no_environment() -> String {
     "This thread has no worktree, so nothing was changed. A mention makes one.".to_owned()
 }
 
+/// `/worktree create` and `/worktree link`: where this thread works from now on. `notes` tell how it was found or made.
+pub fn works_there(environment: &Environment, notes: &[String]) -> String {
+    let Environment { work, branch, .. } = environment;
+    let there =
+        format!("This thread goes on in the worktree **{work}** on branch `{branch}`: mention me with what to do.");
+    notes.iter().cloned().chain([there]).collect::<Vec<_>>().join("\n\n")
+}
+
+/// `/worktree link` to one that is just being made or removed.
+pub fn in_transition(name: &str) -> String {
+    format!(
+        "The worktree {} is being made or removed at this moment. Nothing was changed; ask again in a minute.",
+        shown(name)
+    )
+}
+
+/// `/reset`.
+pub fn forgotten() -> String {
+    "The agent has forgotten this thread: the next message starts anew. The worktree and all work in it are as they were."
+        .to_owned()
+}
+
+/// `/reset` while a run is live.
+pub fn not_forgotten() -> String {
+    "A run of this thread is live, and its agent needs its memory. Nothing was changed; `/stop` ends the run."
+        .to_owned()
+}
+
+/// A worktree that git knows: its branch, its place below the directory for worktrees (`None`: elsewhere), and the work
+/// Treewarden knows it for.
+pub struct Known {
+    pub branch: Option<BranchName>,
+    pub place: Option<String>,
+    pub work: Option<Work>,
+}
+
+/// `/worktree orphans`.
+pub fn known_to_git(worktrees: &[Known]) -> String {
+    if worktrees.is_empty() {
+        return "Git knows no worktree of this repository.".to_owned();
+    }
+    let row = |known: &Known| {
+        let branch = known.branch.as_ref().map_or("no branch".to_owned(), |branch| shown(branch.as_str()));
+        let place = known.place.as_deref().map_or("outside of my directory".to_owned(), shown);
+        let whose =
+            known.work.as_ref().map_or(" ← untracked".to_owned(), |work| format!(", {}", shown(&work.to_string())));
+        format!("- {branch} at {place}{whose}")
+    };
+    let untracked = worktrees.iter().filter(|known| known.work.is_none()).count();
+    let sum = match untracked {
+        0 => "All of them are mine.".to_owned(),
+        many => format!(
+            "{} not made by me, or left over: I never remove such a one by myself. Whoever runs this service sees its \
+             full path with `git worktree list`.",
+            if many == 1 { "1 is".to_owned() } else { format!("{many} are") }
+        ),
+    };
+    format!("{}\n\n{sum}", worktrees.iter().map(row).collect::<Vec<_>>().join("\n"))
+}
+
+/// A name from outside as a code span.
+fn shown(name: &str) -> String {
+    let name: String = name.chars().filter(|c| *c != '`' && !c.is_control()).take(80).collect();
+    format!("`{name}`")
+}
+
 /// `/worktree remove <name>` when nothing is called that.
 pub fn nothing_called(name: &str) -> String {
-    let name: String = name.chars().filter(|c| *c != '`' && !c.is_control()).take(80).collect();
-    format!("No worktree of this repository is called `{name}`, so nothing was removed. `/worktree list` shows all.")
+    format!(
+        "No worktree of this repository is called {}, so nothing was changed. `/worktree list` shows all.",
+        shown(name)
+    )
 }
 
 /// `/stop`.

@@ -55,6 +55,19 @@ impl Store {
         self.db.fetch_one(sql).await
     }
 
+    /// Closes whatever is open for a conversation, in any environment.
+    pub async fn close_sessions_of(
+        &self,
+        conversation: ConversationId,
+        reason: &str,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = sql!(
+            "UPDATE sessions SET closed_at = $3, closed_because = $2 WHERE conversation_id = $1 AND closed_at IS NULL"
+        );
+        self.db.execute(sql.bind(conversation).bind(reason).bind(now)).await
+    }
+
     /// False when it was closed already.
     pub async fn close_session(&self, id: SessionId, reason: &str, now: Timestamp) -> Result<bool, StoreError> {
         let sql = sql!("UPDATE sessions SET closed_at = $3, closed_because = $2 WHERE id = $1 AND closed_at IS NULL");

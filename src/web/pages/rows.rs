@@ -76,7 +76,7 @@ impl Thread {
             WorkKind::PullRequest | WorkKind::Review => Some(ThreadKind::PullRequest),
             WorkKind::Thread | WorkKind::Task => None,
         };
-        let number = work.id.parse().ok().map(ThreadNumber);
+        let number = work.thread();
         let Some((kind, number)) = kind.zip(number) else {
             return Ok(Self { icon: "branch", label: work.to_string(), title: String::new(), url: None });
         };

@@ -1,6 +1,6 @@
 //! Commands are answered at once, also while a run is live.
 
-use crate::support::world::World;
+use crate::support::world::{ANN, REPO, World, git};
 use treewarden::model::*;
 
 #[tokio::test]
@@ -133,5 +133,145 @@ async fn a_queued_run_is_stopped_at_once() {
     world.settle().await;
     assert_eq!(world.run_states().await, [RunState::Cancelled; 2]);
     assert!(world.status(waiting).starts_with("⏹️ **Stopped**"));
+    world.end().await;
+}
+
+/// What the bot answers to a command, all done.
+async fn answered(world: &World, thread: i64, words: &str) -> String {
+    world.ask(thread, words);
+    world.settle().await;
+    world.answer(thread)
+}
+
+#[tokio::test]
+async fn a_thread_goes_on_in_a_worktree_made_on_request() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let first = world.environment().await;
+    world.standin.push_commit(REPO, ANN, "release-2", "Branch off", &[("two.txt", Some("2\n"))]).await.unwrap();
+    let answer = answered(&world, issue, "/worktree create Feature/Dark --base release-2").await;
+    assert!(answer.starts_with("Working in isolated branch `Feature/Dark`"), "{answer}");
+    assert!(answer.contains("**task-Feature/Dark** on branch `Feature/Dark`"), "{answer}");
+    assert_eq!(world.environments().await.len(), 2, "the first one stays");
+    let list = answered(&world, issue, "/worktree list").await;
+    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` (active) ← active"), "{list}");
+
+    world.ask(issue, "write this down");
+    world.settle().await;
+    let made = world.all_environments().await.into_iter().find(|made| made.id != first.id).unwrap();
+    assert!(made.path.join("two.txt").exists(), "from its base");
+    let pull = world.pull_of("Feature/Dark");
+    assert_eq!(pull.base_branch, "release-2");
+    assert_eq!(world.pull_of("issue-1").commits.len(), 1, "nothing more went there");
+
+    // Back, by name, in any case.
+    let answer = answered(&world, issue, "/worktree link ISSUE-1").await;
+    assert!(answer.contains("**issue-1** on branch `issue-1`"), "{answer}");
+    let again = answered(&world, issue, "/worktree create Feature/Dark").await;
+    assert!(again.starts_with("This thread goes on in the worktree **task-Feature/Dark**"), "made once: {again}");
+    assert_eq!(world.environments().await.len(), 2);
+    let gone = answered(&world, issue, "/worktree remove task-feature/dark").await;
+    assert!(gone.starts_with("🧹"), "{gone}");
+    assert!(
+        answered(&world, issue, "/worktree link task-Feature/Dark").await.contains("is called `task-Feature/Dark`")
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_existing_branch_is_continued_and_nothing_is_made_where_nothing_may_be() {
+    let world = World::with(&[("MAX_WORKTREES_PER_CODEBASE", "2")]).await;
+    world.standin.push_commit(REPO, ANN, "theirs", "Mine", &[("mine.txt", Some("mine\n"))]).await.unwrap();
+    let issue = world.issue();
+    let answer = answered(&world, issue, "/worktree create theirs").await;
+    assert!(answer.starts_with("Continuing on existing branch `theirs`, 1 commit ahead"), "{answer}");
+    for (words, why) in [
+        ("/worktree create main", "`main` is the default branch"),
+        ("/worktree create a..b", "cannot be used"),
+        ("/worktree create x`y", "back-tick"),
+        ("/worktree create theirs/too", "git cannot have"),
+        ("/worktree create other --base nowhere", "`nowhere` does not exist on the remote"),
+    ] {
+        let answer = answered(&world, issue, words).await;
+        assert!(answer.contains(why) && answer.contains("Nothing was created"), "{words}: {answer}");
+        assert_eq!(world.environments().await.len(), 1, "{words}");
+    }
+    // The branch of another thread's worktree stays with that thread.
+    let other = world.worked_issue("agent:noop").await;
+    let taken = answered(&world, issue, &format!("/worktree create issue-{other}")).await;
+    assert!(taken.contains("is in use by the worktree of"), "{taken}");
+    let full = answered(&world, issue, "/worktree create third").await;
+    assert!(full.contains("(limit reached)"), "{full}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn two_at_once_make_one_worktree() {
+    let world = World::new().await;
+    let issue = world.issue();
+    for _ in 0..3 {
+        world.ask(issue, "/worktree create wip");
+    }
+    let other = world.issue();
+    world.ask(other, "/worktree create wip");
+    world.settle().await;
+    assert_eq!(world.environment().await.branch.as_str(), "wip");
+    assert!(
+        world.answers(issue).iter().chain(&world.answers(other)).all(|answer| answer.body.contains("**task-wip**"))
+    );
+    // It is the first one's own; for the other it is somebody else's, and closing that thread leaves it alone.
+    world.standin.close(REPO, ANN, other).unwrap();
+    world.settle().await;
+    assert_eq!(world.environments().await.len(), 1);
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    assert!(world.environments().await.is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn worktrees_that_only_git_knows_are_listed() {
+    let world = World::new().await;
+    let issue = world.issue();
+    assert!(answered(&world, issue, "/worktree orphans").await.contains("Git knows no worktree"));
+    world.worked_issue("agent:noop").await;
+    let (canonical, place) = (world.canonical().await, world.dir.path().join("elsewhere"));
+    git(&canonical, &["worktree", "add", "-q", "-b", "by-hand", place.to_str().unwrap(), "refs/remotes/origin/main"]);
+    let list = answered(&world, issue, "/worktree orphans").await;
+    assert!(list.contains("- `issue-2` at `octo/hello/issue-2`, `issue-2`"), "{list}");
+    assert!(list.contains("- `by-hand` at outside of my directory ← untracked"), "{list}");
+    assert!(!list.contains(world.dir.path().to_str().unwrap()), "no path of the machine: {list}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_thread_is_forgotten_on_request() {
+    let agent = "sh -c 'cat \"$HOME/memory\" 2>/dev/null || echo fresh; echo remembered > \"$HOME/memory\"'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let issue = world.worked_issue("one").await;
+    assert!(world.status(issue).contains("fresh"), "{}", world.status(issue));
+    world.ask(issue, "two");
+    world.settle().await;
+    assert!(world.status(issue).contains("remembered"));
+    let environment = world.environment().await;
+    assert!(answered(&world, issue, "/reset").await.starts_with("The agent has forgotten this thread"));
+    world.ask(issue, "three");
+    world.settle().await;
+    assert!(world.status(issue).contains("fresh"), "{}", world.status(issue));
+    assert_eq!(world.environment().await.id, environment.id);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn nothing_is_forgotten_under_a_live_agent() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "agent:sleep=600");
+    world.until_agent_works().await;
+    world.ask(issue, "/reset");
+    world
+        .until("the answer", || async { world.answers(issue).pop().filter(|a| a.body.contains("needs its memory")) })
+        .await;
+    world.ask(issue, "/stop");
     world.end().await;
 }

@@ -1,0 +1,123 @@
+//! Giving a thread another worktree, on request: one on a branch that a person names, or one that is there already.
+
+use super::prepare::{DECISIONS, Notes};
+use super::{Orchestrator, StepError, retry};
+use crate::decide::resolve::{Block, on_named_branch};
+use crate::git::Repository;
+use crate::model::*;
+use crate::reply::answers;
+
+impl Orchestrator {
+    /// `/worktree create`: makes the worktree, or goes on with the one an earlier try made. The answer, as Markdown.
+    pub(super) async fn create_on_request(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        branch: &str,
+        base: Option<&str>,
+        by: &Person,
+    ) -> Result<String, StepError> {
+        let named = BranchName::new(branch).and_then(|branch| Ok((branch, base.map(BranchName::new).transpose()?)));
+        let (branch, base) = match named {
+            Ok(names) => names,
+            Err(error) => return Ok(answers::blocked(&Block::BadBranch(error.to_string()))),
+        };
+        match self.assigned_new(codebase, conversation, branch, base, by).await {
+            // A reason not to, already worded, is an answer like any other.
+            Err(StepError::Refused(why)) => Ok(why),
+            answer => answer,
+        }
+    }
+
+    async fn assigned_new(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        branch: BranchName,
+        base: Option<BranchName>,
+        by: &Person,
+    ) -> Result<String, StepError> {
+        let (codebase, clone_url) = retry::patiently(|| self.refreshed(codebase)).await?;
+        let repository = self.repository(&codebase);
+        retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, None)).await?;
+        let place = on_named_branch(branch, base, codebase.default_branch.clone());
+        let place = place.map_err(|block| StepError::Refused(answers::blocked(&block)))?;
+        let mut notes = Notes::default();
+        for _ in 0..DECISIONS {
+            let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
+                Some(environment) => environment,
+                None => match self.journal_creation(&codebase, &repository, &place, &mut notes).await? {
+                    Some(environment) => environment,
+                    None => continue,
+                },
+            };
+            let Some(environment) = self.ready(&repository, environment.id, &mut notes).await? else { continue };
+            self.assign(conversation, &environment, by).await?;
+            return Ok(answers::works_there(&environment, &notes.0));
+        }
+        Err(StepError::Refused(answers::kept_moving()))
+    }
+
+    /// The environment with its worktree there; `None` when it is to be decided anew.
+    async fn ready(
+        &self,
+        repository: &Repository,
+        id: EnvironmentId,
+        notes: &mut Notes,
+    ) -> Result<Option<Environment>, StepError> {
+        // Nobody removes it in between.
+        let lease = self.inner.leases.take(id).await;
+        let Some(environment) = self.store().load_environment(id).await? else { return Ok(None) };
+        match environment.state {
+            EnvironmentState::Creating => Ok(Some(self.finish_creation(repository, environment, notes).await?)),
+            EnvironmentState::Removing | EnvironmentState::Destroyed => Ok(None),
+            EnvironmentState::Active => {
+                let doubt = match self.validity(repository, &environment).await {
+                    Probe::Known(Validity::Valid) => return Ok(Some(environment)),
+                    Probe::Known(Validity::Missing) => {
+                        drop(lease);
+                        self.forget(repository, id, notes).await?;
+                        return Ok(None);
+                    }
+                    Probe::Known(Validity::Broken) => Block::Broken { environment: id },
+                    Probe::Known(Validity::OwnRepository) => Block::OwnRepository { environment: id },
+                    Probe::Known(Validity::Foreign) => Block::ForeignPath { environment: id },
+                    Probe::Unknown(why) => Block::CannotVerify { environment: id, why },
+                };
+                Err(StepError::Refused(answers::blocked(&doubt)))
+            }
+        }
+    }
+
+    /// `/worktree link`.
+    pub(super) async fn link(
+        &self,
+        conversation: &Conversation,
+        environment: &Environment,
+        by: &Person,
+    ) -> Result<String, StepError> {
+        let _lease = self.inner.leases.take(environment.id).await;
+        let now = self.store().load_environment(environment.id).await?;
+        match now.filter(|environment| environment.state == EnvironmentState::Active) {
+            Some(environment) => {
+                self.assign(conversation, &environment, by).await?;
+                Ok(answers::works_there(&environment, &[]))
+            }
+            None => Ok(answers::in_transition(&environment.work.to_string())),
+        }
+    }
+
+    async fn assign(
+        &self,
+        conversation: &Conversation,
+        environment: &Environment,
+        by: &Person,
+    ) -> Result<(), StepError> {
+        let now = self.now();
+        self.store().set_conversation_environment(conversation.id, Some(environment.id), now).await?;
+        self.store().touch_environment(environment.id, now).await?;
+        let thread = format!("#{}", conversation.number);
+        self.audit(&by.login, "thread.assigned", &thread, &environment.work.to_string()).await;
+        Ok(())
+    }
+}
