@@ -234,6 +234,9 @@ pub enum StepError {
     /// The environment is taken by another run: wait for it.
     #[error("another run is at work in the same worktree")]
     Occupied(EnvironmentId),
+    /// It had not begun.
+    #[error("the service is stopping")]
+    Stopping,
     /// A mistake in this program. Steps can be repeated, so that nothing is lost.
     #[error("something went wrong inside Treewarden; its log has the details")]
     Panicked,

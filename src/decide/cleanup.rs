@@ -58,7 +58,7 @@ pub struct WorkInProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchFacts {
     pub tip: CommitSha,
-    /// The branch has, or had, commits that did not come from the base.
+    /// The branch has, or is known to have had, commits that did not come from the base.
     pub has_own_commits: bool,
     pub merged: Option<MergeProof>,
 }
@@ -130,6 +130,8 @@ pub enum Keep {
     StillActive,
     /// Being created or removed by somebody else at this moment.
     InTransition,
+    /// Its removal has begun and is held up, with the files in the trash.
+    RemovalStuck(String),
 }
 
 /// What a pass would do with an environment, in the words of limits and reports.
@@ -183,7 +185,9 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     match facts.environment.state {
         EnvironmentState::Active => {}
         EnvironmentState::Creating | EnvironmentState::Removing | EnvironmentState::Destroyed => {
-            keep.push(Keep::InTransition);
+            let stuck = facts.environment.metadata.removal.as_ref().and_then(|removal| removal.stuck.clone());
+            // Nothing else about it can be examined meanwhile.
+            return Verdict::Keep(vec![stuck.map_or(Keep::InTransition, Keep::RemovalStuck)]);
         }
     }
     match &facts.validity {

@@ -20,10 +20,9 @@ use std::{
 use tokio::{sync::Mutex, time::Instant};
 
 /// Where the trash is when the intended place is on another file system: a rename must be enough.
+const TRASH_BESIDE: &str = ".trash";
 /// Why files cannot go back.
 const TAKEN: &str = "there is something at its old path again";
-
-const TRASH_BESIDE: &str = ".trash";
 
 /// How long a creation waits for a git that outlived the service that started it, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -219,7 +218,7 @@ impl WorktreeProvider {
             });
         }
         tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "registration out");
-        self.trash.release(request.environment).map_err(|error| half_way(&place, error))?;
+        self.trash.release(request.environment).map_err(|error| IsolationError::files("moving", &place, &error))?;
         tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "trash released");
         self.empty_in_background();
         let branch_deleted = match &request.delete_branch_at {
@@ -258,9 +257,17 @@ impl Provider for WorktreeProvider {
     }
 
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError> {
-        let path = self.place(&request.path)?;
-        let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
-        self.to_the_end(path.clone(), async move { provider.remove_now(&repository, &path, &request).await }).await
+        let removed = async {
+            let path = self.place(&request.path)?;
+            let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
+            self.to_the_end(path.clone(), async move { provider.remove_now(&repository, &path, &request).await }).await
+        };
+        removed.await.map_err(|error| match error {
+            IsolationError::HalfWay { .. } => error,
+            // Whatever the reason: with files in the trash there is only the way on.
+            error if self.removal_begun(request.environment) => half_way(&self.trash.place(request.environment), error),
+            error => error,
+        })
     }
 
     fn removal_begun(&self, environment: EnvironmentId) -> bool {

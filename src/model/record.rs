@@ -104,6 +104,8 @@ pub struct EnvironmentMetadata {
     pub lost_head: Option<CommitSha>,
     /// The branch existed before the environment did (a person's branch): never deleted by us.
     pub foreign_branch: bool,
+    /// The branch had commits of its own when the environment was made.
+    pub began_ahead: bool,
     /// Why it was kept the last time somebody asked for its removal, in words for people.
     pub kept_because: Vec<String>,
     /// The removal that is under way (state `removing`), so that a restart can finish exactly it.
@@ -124,6 +126,9 @@ pub struct PendingRemoval {
     /// The delivery with the command that asked for it.
     #[serde(default)]
     pub asked_in: Option<InboxId>,
+    /// What holds it up, while its files are in the trash; one sentence for people.
+    #[serde(default)]
+    pub stuck: Option<String>,
 }
 
 /// The agent's own memory for a conversation in an environment, resumable by the id the agent gave it.

@@ -42,9 +42,8 @@ impl Orchestrator {
             Command::Help => Ok(help::text(&self.parts().identity.slug)),
             Command::Status => self.thread_status(codebase, conversation).await,
             Command::Stop => {
-                let before = self.stopped_before(delivery, conversation).await?;
                 let runs = self.stop_conversation(conversation.id, &by.login).await?;
-                Ok(answers::stopping(before + runs))
+                Ok(answers::stopping(runs))
             }
             Command::List => {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
@@ -73,12 +72,9 @@ impl Orchestrator {
                     actor: &by.login,
                     codebase: Some(codebase.id),
                     only: Some(class),
-                    asked_in: Some(delivery.id),
+                    asked_in: Some(delivery),
                 };
-                let before = self.removed_before(delivery).await?;
-                let mut report = self.pass(&pass).await?;
-                report.lines.splice(0..0, before.into_iter().map(as_line));
-                Ok(answers::cleanup_report(kind, &report))
+                Ok(answers::cleanup_report(kind, &self.pass(&pass).await?))
             }
             Command::Pin => self.pin_thread(conversation, true, by).await,
             Command::Unpin => self.pin_thread(conversation, false, by).await,
@@ -141,22 +137,6 @@ impl Orchestrator {
         }))
     }
 
-    /// What this very command removed before a crash kept it from saying so.
-    async fn removed_before(&self, delivery: &Delivery) -> Result<Vec<Receipt>, StepError> {
-        match delivery.tries > 1 {
-            true => Ok(self.store().receipts_asked_in(delivery).await?),
-            false => Ok(Vec::new()),
-        }
-    }
-
-    /// Runs that this very command stopped before a crash kept it from saying so.
-    async fn stopped_before(&self, delivery: &Delivery, conversation: &Conversation) -> Result<usize, StepError> {
-        if delivery.tries <= 1 {
-            return Ok(0);
-        }
-        Ok(self.store().count_runs_stopped_since(conversation.id, delivery.received_at).await?)
-    }
-
     async fn remove_by_name(
         &self,
         delivery: &Delivery,
@@ -165,7 +145,7 @@ impl Orchestrator {
         name: Option<&str>,
         by: &Person,
     ) -> Result<String, StepError> {
-        if let Some(receipt) = self.removed_before(delivery).await?.pop() {
+        if let Some(receipt) = self.removed_before(Some(delivery)).await?.pop() {
             return Ok(cleanup::removed_line(&receipt.details));
         }
         let live = self.store().live_environments(Some(codebase.id)).await?;
@@ -176,7 +156,7 @@ impl Orchestrator {
         let Some(environment) = wanted else {
             return Ok(name.map_or_else(answers::no_environment, answers::nothing_called));
         };
-        Ok(match self.remove_named(environment.id, Trigger::Command, &by.login, Some(delivery.id)).await? {
+        Ok(match self.remove_named(environment.id, Trigger::Command, &by.login, Some(delivery)).await? {
             Swept::Removed(details) => cleanup::removed_line(&details),
             Swept::Kept(reasons) => answers::kept_on_request(&environment.branch, &reasons),
             Swept::Gone => answers::removed_before(&environment.branch),
@@ -241,11 +221,6 @@ impl Orchestrator {
         self.inner.wake.cancelled.notify_waiters();
         Ok(())
     }
-}
-
-fn as_line(receipt: Receipt) -> ReportLine {
-    let ReceiptDetails { branch, proof, .. } = receipt.details;
-    ReportLine { environment: receipt.environment, branch, result: ReportResult::Removed(proof) }
 }
 
 /// By the work's name, which is unique; else by that or the branch in whatever case, when only one is called so.

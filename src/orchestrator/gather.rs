@@ -220,13 +220,14 @@ impl Orchestrator {
             .await?
             .ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
-        // A commit the base itself once stood at: the branch never left it, or only followed it – unless its work became
-        // the base's by a fast-forward, which GitHub calls a merge.
-        if ahead == 0 && repository.stood_at(&base_tip, &tip).await? {
-            let merged = match environment.start.as_ref() == Some(&tip) {
-                true => None,
-                false => self.merged_by_github(codebase, branch, &tip, &base).await?,
-            };
+        let moved = environment.start.as_ref() != Some(&tip);
+        if ahead == 0 && !moved && !environment.metadata.began_ahead {
+            return Ok(BranchFacts { tip, has_own_commits: false, merged: None });
+        }
+        // At a commit the base itself once stood at the branch only followed it – unless its work became the base's by a
+        // fast-forward, which GitHub calls a merge.
+        if ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await? {
+            let merged = self.merged_by_github(codebase, branch, &tip, &base).await?;
             return Ok(BranchFacts { tip, has_own_commits: merged.is_some(), merged });
         }
         let merged = self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead).await?;

@@ -33,9 +33,9 @@ fn ignored(reason: impl Into<String>) -> Result<Handled, StepError> {
 }
 
 impl Orchestrator {
-    /// Waits until it may be handled, and claims the next delivery; `None` when none is due.
+    /// Waits until it may be handled, and claims the next delivery; `None` when none is due, or the service stops.
     pub(super) async fn claim_next_delivery(&self) -> Result<Option<(Delivery, Place)>, StepError> {
-        let place = self.inner.lanes.enter().await;
+        let Some(place) = self.inner.lanes.enter().await else { return Ok(None) };
         let delivery = self.store().claim_delivery(self.node(), self.now(), self.settings().lease).await?;
         Ok(delivery.map(|delivery| (delivery, place)))
     }
@@ -63,6 +63,7 @@ impl Orchestrator {
         let (end, result) = match handled {
             Ok(Handled::Done(note)) => (DeliveryEnd::Done(note), "done"),
             Ok(Handled::Ignored(reason)) => (DeliveryEnd::Ignored(reason), "ignored"),
+            Err(StepError::Stopping) => (DeliveryEnd::GivenBack, "given back"),
             Err(error) => match retry::delivery_again(delivery, &error, now) {
                 Some(at) => (DeliveryEnd::Retry { reason: error.to_string(), at }, "retried"),
                 None => {
@@ -103,7 +104,7 @@ impl Orchestrator {
                 self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
                 tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
                 self.audit(&by.login, "thread.closed", &subject(&thread), state.as_str()).await;
-                place.step_aside().await;
+                place.step_aside().await?;
                 done(self.close_conversation(conversation.id).await?)
             }
             Event::Reopened { thread, by } => {
@@ -210,7 +211,7 @@ impl Orchestrator {
             }
             grammar::Request::Command(command) => {
                 if commands::takes_long(&command) {
-                    place.step_aside().await;
+                    place.step_aside().await?;
                 }
                 let text = self.command(delivery, &command, codebase, conversation, &message.author).await?;
                 self.comment(key.clone(), codebase, conversation, answers::answer(&text, &key)).await?;

@@ -1,6 +1,7 @@
 //! How many deliveries are handled at once. Those whose handling takes long step aside, so that the next mention gets its
 //! 👀 meanwhile.
 
+use super::StepError;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -33,26 +34,34 @@ pub(super) struct Place {
 }
 
 impl Lanes {
-    /// Waits for a place among the quick ones.
-    pub async fn enter(&self) -> Place {
-        Place { lanes: self.clone(), here: place(&self.quick).await, aside: None }
+    /// Waits for a place among the quick ones; `None` once the lanes are closed.
+    pub async fn enter(&self) -> Option<Place> {
+        let here = self.quick.clone().acquire_owned().await.ok()?;
+        Some(Place { lanes: self.clone(), here: Some(here), aside: None })
+    }
+
+    /// Lets nobody in any more. Whoever has a place keeps it.
+    pub fn close(&self) {
+        for lane in [&self.quick, &self.slow, &self.aside] {
+            lane.close();
+        }
     }
 }
 
 impl Place {
     /// Leaves the quick ones, and waits for a place among the slow ones.
-    pub async fn step_aside(&mut self) {
+    pub async fn step_aside(&mut self) -> Result<(), StepError> {
         if self.aside.is_none() {
-            self.aside = place(&self.lanes.aside).await;
+            self.aside = Some(place(&self.lanes.aside).await?);
             self.here = None;
-            self.here = place(&self.lanes.slow).await;
+            self.here = Some(place(&self.lanes.slow).await?);
         }
+        Ok(())
     }
 }
 
-/// Always there in the end: no lane is ever closed.
-async fn place(lane: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    lane.clone().acquire_owned().await.ok()
+async fn place(lane: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StepError> {
+    lane.clone().acquire_owned().await.map_err(|_| StepError::Stopping)
 }
 
 #[cfg(test)]
@@ -63,16 +72,19 @@ mod tests {
     #[test]
     fn who_steps_aside_lets_the_next_one_in() {
         let lanes = Lanes::default();
-        let mut places: Vec<Place> = (0..QUICK).map(|_| lanes.enter().now_or_never().unwrap()).collect();
+        let mut places: Vec<Place> = (0..QUICK).map(|_| lanes.enter().now_or_never().flatten().unwrap()).collect();
         assert!(lanes.enter().now_or_never().is_none(), "no more than {QUICK} at once");
         for place in &mut places {
-            place.step_aside().now_or_never().unwrap();
+            place.step_aside().now_or_never().unwrap().unwrap();
         }
-        let mut next = lanes.enter().now_or_never().unwrap();
+        let mut next = lanes.enter().now_or_never().flatten().unwrap();
         assert!(next.step_aside().now_or_never().is_none(), "no more than {SLOW} of the slow ones");
         // Waiting there keeps nobody else out.
         assert_eq!(lanes.quick.available_permits(), QUICK);
         drop(places);
         assert_eq!(lanes.slow.available_permits(), SLOW);
+        lanes.close();
+        assert!(lanes.enter().now_or_never().unwrap().is_none());
+        assert!(matches!(next.step_aside().now_or_never(), Some(Err(StepError::Stopping))));
     }
 }

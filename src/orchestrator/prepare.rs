@@ -87,17 +87,17 @@ impl Orchestrator {
                 }
             };
             let Some(environment) = self.bind(run, environment.id).await? else { continue };
-            let environment = match environment.state {
-                EnvironmentState::Creating => self.finish_creation(&repository, environment, &mut notes).await?,
-                EnvironmentState::Active | EnvironmentState::Removing | EnvironmentState::Destroyed => {
-                    let (environment, obstacle) = self.follow_remote(&repository, environment, pull.as_ref()).await?;
-                    if let Some(found) = &found {
-                        notes.found(&environment, found);
-                    }
-                    notes.0.extend(obstacle);
-                    environment
-                }
+            let made = environment.state == EnvironmentState::Creating;
+            let environment = match made {
+                true => self.finish_creation(&repository, environment, &mut notes).await?,
+                false => environment,
             };
+            // A new worktree on a branch that was kept here may be behind, too.
+            let (environment, obstacle) = self.follow_remote(&repository, environment, pull.as_ref()).await?;
+            if let Some(found) = found.filter(|_| !made) {
+                notes.found(&environment, &found);
+            }
+            notes.0.extend(obstacle);
             run.opening = Some(notes.0.join("\n\n"));
             self.store().set_conversation_environment(conversation.id, Some(environment.id), self.now()).await?;
             tracing::debug!(target: EFFECT, { run.id = %run.id, environment.id = %environment.id }, "thread tied");
@@ -239,6 +239,9 @@ impl Orchestrator {
                 Ok(Some(environment))
             }
             Inserted::Exists(other) => {
+                if let Some(why) = other.metadata.removal.as_ref().and_then(|removal| removal.stuck.as_deref()) {
+                    return Err(StepError::Refused(answers::removal_stuck(why)));
+                }
                 // One that is being removed is waited for; then it is decided anew.
                 drop(self.inner.leases.take(other.id).await);
                 Ok(None)
@@ -272,8 +275,10 @@ impl Orchestrator {
     ) -> Result<Environment, StepError> {
         tracing::info!(target: EFFECT, { environment.id = %environment.id }, "create worktree");
         match self.make_worktree(repository, &environment, notes).await {
-            Ok(start) => {
-                let active = Environment { state: EnvironmentState::Active, start: Some(start), ..environment };
+            Ok((start, began_ahead)) => {
+                let metadata = EnvironmentMetadata { began_ahead, ..environment.metadata };
+                let active =
+                    Environment { state: EnvironmentState::Active, start: Some(start), metadata, ..environment };
                 tracing::debug!(target: EFFECT, { environment.id = %active.id }, "worktree created");
                 let active = self.store().update_environment(&active).await?;
                 tracing::debug!(target: EFFECT, { environment.id = %active.id }, "environment active");
@@ -299,13 +304,14 @@ impl Orchestrator {
         }
     }
 
-    /// Existing branches are continued as they are, never reset.
+    /// Existing branches are continued as they are, never reset. Answers with the branch's commit, and whether it is ahead
+    /// of the base.
     async fn make_worktree(
         &self,
         repository: &Repository,
         environment: &Environment,
         notes: &mut Notes,
-    ) -> Result<CommitSha, StepError> {
+    ) -> Result<(CommitSha, bool), StepError> {
         let branch = &environment.branch;
         let base =
             environment.base.as_ref().ok_or_else(|| StepError::Refused(answers::blocked(&Block::EmptyRepository)))?;
@@ -328,19 +334,17 @@ impl Orchestrator {
         let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start };
         self.parts().provider.create(repository, &request).await?;
         let pinned = fork_head.as_ref().or(lost_head.as_ref().filter(|sha| **sha == tip));
+        let ahead = match &base_tip {
+            Some(base) if !fresh => repository.ahead_behind(&tip, base).await?.0,
+            Some(_) | None => 0,
+        };
         let line = match (pinned, fresh) {
             (Some(sha), _) => answers::opening(&Opening::ReviewingFork { sha, branch }),
             (None, true) => answers::opening(&Opening::Created { branch }),
-            (None, false) => {
-                let ahead = match &base_tip {
-                    Some(base) => repository.ahead_behind(&tip, base).await?.0,
-                    None => 0,
-                };
-                answers::opening(&Opening::Continuing { branch, ahead })
-            }
+            (None, false) => answers::opening(&Opening::Continuing { branch, ahead }),
         };
         notes.0.insert(0, line);
-        Ok(tip)
+        Ok((tip, ahead > 0))
     }
 
     /// Ties the run to the environment; the database refuses a second live run in it. `None`: a removal came between
@@ -377,7 +381,10 @@ impl Orchestrator {
         };
         let local = repository.tip(&environment.branch.full_ref()).await?;
         let (Some(remote), Some(local)) = (remote, local) else { return Ok((environment, None)) };
-        if remote == local || repository.is_ancestor(&remote, &local).await? {
+        if remote == local {
+            return Ok((self.note_fork_head(environment, remote).await?, None));
+        }
+        if repository.is_ancestor(&remote, &local).await? {
             return Ok((environment, None));
         }
         let obstacle = if !repository.is_ancestor(&local, &remote).await? {
@@ -396,10 +403,18 @@ impl Orchestrator {
 
     /// A fork's pull request has moved on: this run and later ones name the commit that is looked at.
     async fn note_fork_head(&self, mut environment: Environment, head: CommitSha) -> Result<Environment, StepError> {
-        if environment.metadata.fork_head.is_none() {
-            return Ok(environment);
+        while environment.metadata.fork_head.as_ref().is_some_and(|noted| *noted != head) {
+            environment.metadata.fork_head = Some(head.clone());
+            match self.store().update_environment(&environment).await {
+                Ok(noted) => return Ok(noted),
+                // A pass wrote why it kept it.
+                Err(error) if error.is_conflict() => {
+                    let now = self.store().load_environment(environment.id).await?;
+                    environment = now.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        environment.metadata.fork_head = Some(head);
-        Ok(self.store().update_environment(&environment).await?)
+        Ok(environment)
     }
 }

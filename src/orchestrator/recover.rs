@@ -110,6 +110,7 @@ impl Orchestrator {
                 let mut active = environment;
                 active.state = EnvironmentState::Active;
                 active.metadata.removal = None;
+                active.metadata.kept_because.clear();
                 self.store().update_environment(&active).await?;
             }
         }

@@ -26,7 +26,7 @@ pub(super) fn passing(error: &StepError) -> Option<Option<Duration>> {
             error.is_transient().then_some(None)
         }
         StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) => None,
-        StepError::Occupied(_) | StepError::LeaseLost | StepError::Panicked => None,
+        StepError::Occupied(_) | StepError::LeaseLost | StepError::Stopping | StepError::Panicked => None,
     }
 }
 

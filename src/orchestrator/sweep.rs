@@ -1,25 +1,24 @@
 //! Removing environments: for a closed thread, on request, and in passes over all of them.
 //!
-//! One sequence serves every trigger: facts, verdict, journal (`removing`), the provider's removal, receipt. What was
-//! journalled is finished by the next start ([`super::recover`]).
+//! One sequence serves every trigger: facts, verdict, journal (`removing`), then [`finish`]: the provider's removal and the
+//! receipt. What was journalled is finished by the next start ([`super::recover`]).
+
+mod finish;
 
 use super::{Orchestrator, StepError, gather, retry};
 use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, verdict};
 use crate::git::Repository;
-use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
-use crate::reply::{self, answers::Census, cleanup};
-use crate::store::NewOutgoing;
-use crate::telemetry::{field::EFFECT, metric};
-
-/// Where the last commit of a removed environment stays reachable.
-fn archive_ref(environment: EnvironmentId) -> String {
-    format!("refs/treewarden/archive/{environment}")
-}
+use crate::reply::{answers::Census, cleanup};
 
 /// The outbox key under which a closed thread is told what became of an environment.
 fn told_under(environment: EnvironmentId, conversation: ConversationId) -> String {
     format!("cleanup/{environment}/{conversation}")
+}
+
+fn as_line(receipt: Receipt) -> ReportLine {
+    let ReceiptDetails { branch, proof, .. } = receipt.details;
+    ReportLine { environment: receipt.environment, branch, result: ReportResult::Removed(proof) }
 }
 
 /// Why an environment is looked at, by whom, and which closed thread is to be told.
@@ -28,7 +27,7 @@ struct Cause<'a> {
     trigger: Trigger,
     actor: &'a str,
     tell: Option<ConversationId>,
-    asked_in: Option<InboxId>,
+    asked_in: Option<&'a Delivery>,
 }
 
 /// A look at many environments with none in particular in mind.
@@ -43,7 +42,7 @@ pub struct Pass<'a> {
     /// `None`: of every class.
     pub only: Option<Class>,
     /// The delivery with the command that asked for it.
-    pub asked_in: Option<InboxId>,
+    pub asked_in: Option<&'a Delivery>,
 }
 
 impl<'a> Pass<'a> {
@@ -84,7 +83,7 @@ impl Orchestrator {
         id: EnvironmentId,
         trigger: Trigger,
         actor: &str,
-        asked_in: Option<InboxId>,
+        asked_in: Option<&Delivery>,
     ) -> Result<Swept, StepError> {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
@@ -96,7 +95,7 @@ impl Orchestrator {
     /// Looks at live environments one after the other. The report is stored.
     pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
-        let mut lines = Vec::new();
+        let mut lines: Vec<_> = self.removed_before(pass.asked_in).await?.into_iter().map(as_line).collect();
         for codebase in self.store().list_codebases().await? {
             if pass.codebase.is_some_and(|only| only != codebase.id) {
                 continue;
@@ -124,6 +123,14 @@ impl Orchestrator {
     }
 
     /// `None`: of another class than the one that is looked for.
+    /// What the very command that asks removed before a crash kept it from saying so.
+    pub(super) async fn removed_before(&self, asked_in: Option<&Delivery>) -> Result<Vec<Receipt>, StepError> {
+        match asked_in.filter(|delivery| delivery.attempts > 1) {
+            Some(delivery) => Ok(self.store().receipts_asked_in(delivery.id).await?),
+            None => Ok(Vec::new()),
+        }
+    }
+
     async fn pass_one(
         &self,
         codebase: &Codebase,
@@ -286,6 +293,11 @@ impl Orchestrator {
         if cause.tell.is_some() || (cause.occasion, cause.trigger) == (Occasion::Named, Trigger::Command) {
             return Ok(cause.tell);
         }
+        self.own_thread(environment).await
+    }
+
+    /// The thread an environment's work belongs to, else the one that has used it for the longest.
+    async fn own_thread(&self, environment: &Environment) -> Result<Option<ConversationId>, StepError> {
         let users = self.store().conversations_of(environment.id).await?;
         let own = users.iter().find(|user| gather::work_of(user) == environment.work).or(users.first());
         if let Some(conversation) = own {
@@ -294,29 +306,6 @@ impl Orchestrator {
         let Some(number) = environment.work.thread() else { return Ok(None) };
         let thread = self.store().find_conversation(environment.codebase, number).await?;
         Ok(thread.map(|thread| thread.id))
-    }
-
-    /// What the closed thread is told about the removal.
-    async fn removal_comment(
-        &self,
-        environment: &Environment,
-        conversation: ConversationId,
-        details: &ReceiptDetails,
-    ) -> Result<Option<NewOutgoing>, StepError> {
-        let Some(conversation) = self.store().load_conversation(conversation).await? else { return Ok(None) };
-        let key = told_under(environment.id, conversation.id);
-        let outgoing = Outgoing::Comment {
-            number: conversation.number,
-            body: cleanup::removed(details, &key),
-            marker: reply::marker(&key),
-        };
-        Ok(Some(NewOutgoing {
-            key,
-            codebase: environment.codebase,
-            conversation: Some(conversation.id),
-            outgoing: self.redacted(outgoing),
-            not_before: self.now(),
-        }))
     }
 
     /// The reasons are remembered, so that the panel shows them. A row in transition belongs to whoever creates or removes
@@ -343,90 +332,9 @@ impl Orchestrator {
             tip: removal.tip.clone(),
             delete_branch: removal.delete_branch,
             proof: cleanup::proof(&removal.because, &environment.branch),
-            asked_in: cause.asked_in,
+            asked_in: cause.asked_in.map(|delivery| delivery.id),
+            stuck: None,
         });
         Ok(self.store().update_environment(&environment).await?)
-    }
-
-    /// Holds a commit fast under the environment's own ref; an earlier attempt may have left an older one there.
-    async fn archive(&self, repository: &Repository, id: EnvironmentId, tip: &CommitSha) -> Result<(), StepError> {
-        let name = archive_ref(id);
-        let before = repository.tip(&name).await?;
-        if before.as_ref() == Some(tip) || repository.set_ref(&name, tip, before.as_ref()).await? {
-            return Ok(());
-        }
-        Err(StepError::Refused(format!("The last commit could not be kept under {name}; nothing was removed.")))
-    }
-
-    /// Carries a journalled removal to its end; also called for removals that a crash left half-way.
-    pub(super) async fn finish_removal(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        mut environment: Environment,
-        actor: &str,
-    ) -> Result<Swept, StepError> {
-        let Some(pending) = environment.metadata.removal.clone() else {
-            return Ok(Swept::Kept(vec![Keep::InTransition]));
-        };
-        tracing::info!(target: EFFECT, { environment.id = %environment.id }, "remove worktree");
-        // The commits stay reachable here whatever becomes of the branch: the receipt promises a way back.
-        self.archive(repository, environment.id, &pending.tip).await?;
-        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "last commit archived");
-        let request = RemoveRequest {
-            environment: environment.id,
-            path: environment.path.clone(),
-            branch: environment.branch.clone(),
-            delete_branch_at: pending.delete_branch.then(|| pending.tip.clone()),
-        };
-        let removed = match self.parts().provider.remove(repository, &request).await {
-            Ok(removed) => removed,
-            Err(error @ IsolationError::HalfWay { .. }) => {
-                // The row stays as it is, for whoever goes on with it, and shows why.
-                let reasons = vec![Keep::CannotVerify(error.to_string())];
-                environment.metadata.kept_because = reasons.iter().map(cleanup::sentence).collect();
-                self.store().update_environment(&environment).await?;
-                return Ok(Swept::Kept(reasons));
-            }
-            Err(error) => {
-                // The directory is where it was: the row goes back, with the reason shown.
-                environment.state = EnvironmentState::Active;
-                environment.metadata.removal = None;
-                let environment = self.store().update_environment(&environment).await?;
-                return match error {
-                    IsolationError::ChangedMeanwhile(status) => {
-                        let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);
-                        self.keep(environment, vec![Keep::UncommittedChanges { changed, untracked }]).await
-                    }
-                    error => self.keep(environment, vec![Keep::CannotVerify(error.to_string())]).await,
-                };
-            }
-        };
-        let details = ReceiptDetails {
-            proof: pending.proof,
-            branch: environment.branch.to_string(),
-            restore: match removed.branch_deleted {
-                true => format!("git branch {} {}", environment.branch, pending.tip),
-                false => format!("git worktree add ../{} {}", environment.branch.slug(), environment.branch),
-            },
-            tip: Some(pending.tip),
-            branch_deleted: removed.branch_deleted,
-            safety_ref: None,
-            bytes_freed: removed.bytes,
-            asked_in: pending.asked_in,
-        };
-        let outgoing = match pending.tell {
-            Some(conversation) => self.removal_comment(&environment, conversation, &details).await?,
-            None => None,
-        };
-        let receipt = Some((pending.trigger, details.clone()));
-        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "worktree removed");
-        self.store().destroy_environment_telling(&environment, receipt, outgoing, self.now()).await?;
-        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "receipt written");
-        self.inner.wake.outgoing.notify_one();
-        let subject = format!("{} {}", codebase.name, environment.work);
-        self.audit(actor, "environment.removed", &subject, &details.proof).await;
-        metrics::counter!(metric::ENVIRONMENTS_REMOVED, "trigger" => pending.trigger.as_str()).increment(1);
-        Ok(Swept::Removed(details))
     }
 }

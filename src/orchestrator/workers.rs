@@ -24,6 +24,7 @@ const OUTBOX_WORKERS: usize = 2;
 
 /// The running loops.
 pub struct Workers {
+    orchestrator: Orchestrator,
     stop_claiming: CancellationToken,
     stop_sending: CancellationToken,
     loops: TaskTracker,
@@ -39,6 +40,7 @@ impl Workers {
     /// Starts all loops. [`Orchestrator::recover`] has run. `healthy` tells whether the loops get through to the database.
     pub fn start(orchestrator: &Orchestrator, healthy: Arc<AtomicBool>) -> Self {
         let workers = Self {
+            orchestrator: orchestrator.clone(),
             stop_claiming: CancellationToken::new(),
             stop_sending: CancellationToken::new(),
             loops: TaskTracker::new(),
@@ -101,6 +103,7 @@ impl Workers {
     /// came to its end; what did not is picked up by the next start.
     pub async fn shut_down(self, limit: Duration) -> bool {
         self.stop_claiming.cancel();
+        self.orchestrator.inner.lanes.close();
         self.loops.close();
         self.work.close();
         let finished = tokio::time::timeout(limit, async {

@@ -125,6 +125,12 @@ pub fn kept_moving() -> String {
     "The worktree of this work changed while it was being prepared. Nothing was run; mention me again.".to_owned()
 }
 
+/// A mention of work whose worktree is half removed.
+pub fn removal_stuck(why: &str) -> String {
+    let why = agent_text::present(why, FOREIGN);
+    format!("The worktree of this work is being removed, and that does not come to its end: {why}. Nothing was run.")
+}
+
 pub fn thread_unknown() -> String {
     "The thread or repository of this run is no longer known. Nothing was run.".to_owned()
 }
@@ -422,7 +428,7 @@ pub fn nothing_called(name: &str) -> String {
 /// `/stop`.
 pub fn stopping(runs: usize) -> String {
     match runs {
-        0 => "No run is live or queued in this thread.".to_owned(),
+        0 => "No run is live or queued in this thread now.".to_owned(),
         runs => format!(
             "Stopping {} of this thread. Whatever the agent had done so far is kept in the worktree.",
             count(runs as u64, "run")
@@ -433,7 +439,11 @@ pub fn stopping(runs: usize) -> String {
 pub fn kept_on_request(branch: &BranchName, reasons: &[Keep]) -> String {
     let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", cleanup::sentence(reason))).collect();
     let list = agent_text::present(&list.join("\n"), FOREIGN);
-    format!("The worktree of `{branch}` is kept:\n\n{list}\n\nNothing was removed.")
+    let end = match reasons {
+        [Keep::RemovalStuck(_)] => "",
+        _ => "\n\nNothing was removed.",
+    };
+    format!("The worktree of `{branch}` is kept:\n\n{list}{end}")
 }
 
 /// Facts of `/status`.

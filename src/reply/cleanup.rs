@@ -15,7 +15,7 @@ pub fn proof(because: &Because, branch: &BranchName) -> String {
             format!("pull request #{number} merged exactly this commit of `{branch}`")
         }
         Because::BranchKept => format!("the worktree was clean and every commit stays on `{branch}`, which is kept"),
-        Because::NothingDone => format!("`{branch}` had no commit of its own and the worktree was clean"),
+        Because::NothingDone => format!("`{branch}` had no commit that its base lacks and the worktree was clean"),
     }
 }
 
@@ -53,7 +53,8 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         | Keep::OwnRepository
         | Keep::CannotVerify(_)
         | Keep::StillActive
-        | Keep::InTransition => false,
+        | Keep::InTransition
+        | Keep::RemovalStuck(_) => false,
     });
     let (heading, way_out) = match dirty {
         true => (
@@ -113,6 +114,7 @@ pub fn sentence(reason: &Keep) -> String {
         Keep::CannotVerify(why) => format!("it could not be checked: {why}"),
         Keep::StillActive => "work goes on: it is neither merged nor stale".to_owned(),
         Keep::InTransition => "it is being created or removed at this moment".to_owned(),
+        Keep::RemovalStuck(why) => why.clone(),
     }
 }
 

@@ -28,6 +28,8 @@ pub enum DeliveryEnd {
         reason: String,
         at: Timestamp,
     },
+    /// Not handled at all: as if it had not been claimed.
+    GivenBack,
 }
 
 /// A delivery without its body, for lists.
@@ -149,20 +151,25 @@ impl Store {
         end: DeliveryEnd,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
+        let tries = match end {
+            DeliveryEnd::GivenBack => delivery.tries - 1,
+            _ => delivery.tries,
+        };
         let (state, reason, not_before, finished_at) = match end {
-            DeliveryEnd::Done(note) => (InboxState::Done, note, now, Some(now)),
-            DeliveryEnd::Ignored(reason) => (InboxState::Ignored, reason, now, Some(now)),
-            DeliveryEnd::Failed(reason) => (InboxState::Failed, reason, now, Some(now)),
-            DeliveryEnd::Retry { reason, at } => (InboxState::Received, reason, at, None),
+            DeliveryEnd::Done(note) => (InboxState::Done, Some(note), now, Some(now)),
+            DeliveryEnd::Ignored(reason) => (InboxState::Ignored, Some(reason), now, Some(now)),
+            DeliveryEnd::Failed(reason) => (InboxState::Failed, Some(reason), now, Some(now)),
+            DeliveryEnd::Retry { reason, at } => (InboxState::Received, Some(reason), at, None),
+            DeliveryEnd::GivenBack => (InboxState::Received, delivery.reason.clone(), now, None),
         };
         // Attempts only ever grow, so that they name the claim, and with it its owner.
         let sql = sql!(
-            "UPDATE inbox SET state = $3, reason = $4, not_before = $5, finished_at = $6,
+            "UPDATE inbox SET state = $3, reason = $4, not_before = $5, finished_at = $6, tries = $7,
                               lease_owner = NULL, lease_until = NULL
              WHERE id = $1 AND attempts = $2 AND state = 'claimed'"
         );
         let sql = sql.bind(delivery.id).bind(delivery.attempts).bind(state).bind(reason).bind(not_before);
-        Ok(self.db.execute(sql.bind(finished_at)).await? > 0)
+        Ok(self.db.execute(sql.bind(finished_at).bind(tries)).await? > 0)
     }
 
     /// Keeps a claim until `until`; false when it was lost.

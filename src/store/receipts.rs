@@ -6,6 +6,9 @@ use super::sql::{new_id, sql};
 use super::{Store, StoreError};
 use crate::model::*;
 
+/// More than any command removes, with what others remove meanwhile.
+const AFTER_A_COMMAND: u32 = 1000;
+
 impl FromRow for Receipt {
     fn from_row(row: &Row) -> Result<Self, StoreError> {
         Ok(Receipt {
@@ -26,10 +29,11 @@ impl Store {
     }
 
     /// What the command in a delivery has removed so far, oldest first.
-    pub async fn receipts_asked_in(&self, delivery: &Delivery) -> Result<Vec<Receipt>, StoreError> {
-        let sql = sql!("SELECT * FROM receipts WHERE created_at >= $1 ORDER BY id");
-        let since: Vec<Receipt> = self.db.fetch_all(sql.bind(delivery.received_at)).await?;
-        Ok(since.into_iter().filter(|receipt| receipt.details.asked_in == Some(delivery.id)).collect())
+    pub async fn receipts_asked_in(&self, delivery: InboxId) -> Result<Vec<Receipt>, StoreError> {
+        // Ids grow with time, in whatever table.
+        let sql = sql!("SELECT * FROM receipts WHERE id > $1 ORDER BY id LIMIT $2 OFFSET $3").bind(delivery);
+        let later: Vec<Receipt> = self.db.fetch_readable(sql, AFTER_A_COMMAND, 0).await?;
+        Ok(later.into_iter().filter(|receipt| receipt.details.asked_in == Some(delivery)).collect())
     }
 
     /// The newest ones first.

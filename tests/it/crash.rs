@@ -437,5 +437,7 @@ async fn killed_from(first: usize, effects: usize, expected: &End, tell: impl As
         covered = bomb;
     }
     println!("killed at effects {first} to {covered}, always the same end ({effects} undisturbed)");
-    assert!(covered > first && covered < MOST - 1, "only up to {covered}");
+    // The last few are answers that nobody waits for.
+    let step = number(STEP, 9);
+    assert!(covered + step + 10 >= effects && covered < MOST - 1, "only up to {covered} of {effects}");
 }

@@ -81,6 +81,7 @@ impl Row {
             None => Ok(None),
         }
     }
+
     /// The column `id`, as it is.
     pub fn raw_id(&self) -> Result<RawId, StoreError> {
         match read!(self, "id", String, Uuid)? {

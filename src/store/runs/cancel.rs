@@ -4,7 +4,7 @@
 use super::super::codec::FromRow;
 use super::super::db::Row;
 use super::super::sql::sql;
-use super::super::{Answer, Store, StoreError};
+use super::super::{Store, StoreError};
 use crate::model::*;
 
 struct Asked(RunId);
@@ -50,19 +50,6 @@ impl Store {
              RETURNING id"
         );
         Ok(asked(self.db.fetch_all(sql.bind(run).bind(now).bind(because)).await?))
-    }
-
-    /// How many of a conversation's runs were asked to stop and have ended since a moment.
-    pub async fn count_runs_stopped_since(
-        &self,
-        conversation: ConversationId,
-        since: Timestamp,
-    ) -> Result<usize, StoreError> {
-        let sql = sql!(
-            "SELECT count(*) AS answer FROM runs WHERE conversation_id = $1 AND cancel_requested AND ended_at >= $2"
-        );
-        let stopped: Answer = self.db.fetch_one(sql.bind(conversation).bind(since)).await?;
-        Ok(stopped.0.try_into().unwrap_or_default())
     }
 
     /// The comment was deleted: runs that were to answer it and have not begun are over. One at work goes on.

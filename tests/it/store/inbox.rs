@@ -103,6 +103,21 @@ async fn what_needs_nothing_is_stored_as_ignored() {
 }
 
 #[tokio::test]
+async fn what_is_given_back_was_never_tried() {
+    on_each_engine(async |store| {
+        let id = accept(&store.inbox_writer(), delivery("g1", Some("k"))).await;
+        for _ in 0..3 {
+            let claimed = claim(&store, 1).await.unwrap();
+            assert_eq!((claimed.id, claimed.tries), (id, 1));
+            assert!(store.finish_delivery(&claimed, DeliveryEnd::GivenBack, at(1)).await.unwrap());
+        }
+        let stored = store.load_delivery(id).await.unwrap().unwrap();
+        assert_eq!((stored.state, stored.tries, stored.attempts), (InboxState::Received, 0, 3));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_failed_delivery_is_taken_up_again_when_it_is_sent_again() {
     on_each_engine(async |store| {
         let writer = store.inbox_writer();

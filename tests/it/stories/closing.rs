@@ -29,6 +29,59 @@ async fn closing_without_merging_keeps_the_branch_and_reopening_continues_on_it(
     world.end().await;
 }
 
+/// The branch that was kept here is behind the remote's by then.
+#[tokio::test]
+async fn a_kept_branch_takes_in_what_people_pushed_meanwhile() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    assert!(world.environments().await.is_empty());
+    world.standin.push_commit(REPO, ANN, "issue-1", "Mine", &[("mine.txt", Some("mine\n"))]).await.unwrap();
+    world.standin.reopen(REPO, ANN, issue).unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && !status.contains("not pushed"), "{status}");
+    assert!(world.environment().await.path.join("mine.txt").exists());
+    assert_eq!(world.pull_of("issue-1").commits.len(), 3);
+    world.end().await;
+}
+
+/// Its files cannot go to the trash, because something lies there in their place.
+#[tokio::test]
+async fn a_removal_that_is_stuck_is_told_and_goes_on() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    let in_the_way = world.home().join("trash").join(environment.id.to_string());
+    std::fs::create_dir(&in_the_way).unwrap();
+    for _ in 0..2 {
+        world.ask(issue, "/worktree remove");
+        world.settle().await;
+        let answer = world.answer(issue);
+        assert!(answer.contains("stopped half-way") && answer.contains("Nothing is lost"), "{answer}");
+        assert!(!answer.contains("Nothing was removed") && !answer.contains("could not be checked"), "{answer}");
+    }
+    let stuck = world.environment().await;
+    assert_eq!(stuck.state, EnvironmentState::Removing);
+    assert!(stuck.metadata.kept_because[0].contains("something at its old path"), "{stuck:?}");
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with("❌ **Failed**") && status.contains("does not come to its end"), "{status}");
+
+    std::fs::remove_dir(&in_the_way).unwrap();
+    let world = world.restart(|_| ()).await;
+    world.settle().await;
+    let back = world.environment().await;
+    assert_eq!((back.state, back.metadata.kept_because.len()), (EnvironmentState::Active, 0));
+    world.ask(issue, "/worktree remove");
+    world.settle().await;
+    assert!(world.answer(issue).starts_with("🧹"), "{}", world.answer(issue));
+    world.end().await;
+}
+
 #[tokio::test]
 async fn closing_with_uncommitted_work_keeps_it_and_says_so() {
     let world = World::new().await;

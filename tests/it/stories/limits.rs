@@ -66,6 +66,23 @@ async fn a_branch_that_only_followed_its_base_makes_no_room() {
     world.end().await;
 }
 
+/// `git pull && git push` on the base puts its old tip beside the line of first parents: an untouched worktree that was
+/// made from there has still nothing that could have been merged.
+#[tokio::test]
+async fn a_base_that_was_merged_aside_makes_no_room() {
+    let world = World::with(TWO).await;
+    world.standin.push_commit(REPO, ANN, "main", "Move on", &[("more.txt", Some("more\n"))]).await.unwrap();
+    world.worked_issue("agent:noop").await;
+    let remote = world.standin.git_dir(REPO).unwrap();
+    let mine = git(&remote, &["commit-tree", "main~1^{tree}", "-p", "main~1", "-m", "Mine"]);
+    let merge = git(&remote, &["commit-tree", "main^{tree}", "-p", &mine, "-p", "main", "-m", "Pull"]);
+    git(&remote, &["update-ref", "refs/heads/main", &merge]);
+    let report = world.pass().await;
+    assert!(matches!(&report.lines[..], [line] if matches!(line.result, ReportResult::Kept(_))), "{report:?}");
+    assert_eq!(world.environments().await.len(), 1);
+    world.end().await;
+}
+
 #[tokio::test]
 async fn cleaning_up_by_command_does_what_its_dry_run_says() {
     let world = World::new().await;

@@ -1,0 +1,140 @@
+//! From a journalled removal to its receipt. Every step can be repeated.
+
+use super::super::{Orchestrator, StepError};
+use super::{Swept, told_under};
+use crate::decide::cleanup::Keep;
+use crate::git::Repository;
+use crate::isolation::{IsolationError, RemoveRequest};
+use crate::model::*;
+use crate::reply::{self, cleanup};
+use crate::store::NewOutgoing;
+use crate::telemetry::{field::EFFECT, metric};
+
+/// Where the last commit of a removed environment stays reachable.
+fn archive_ref(environment: EnvironmentId) -> String {
+    format!("refs/treewarden/archive/{environment}")
+}
+
+impl Orchestrator {
+    /// Carries a journalled removal to its end; also called for removals that a crash left half-way.
+    pub(in crate::orchestrator) async fn finish_removal(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        mut environment: Environment,
+        actor: &str,
+    ) -> Result<Swept, StepError> {
+        let Some(pending) = environment.metadata.removal.clone() else {
+            return Ok(Swept::Kept(vec![Keep::InTransition]));
+        };
+        tracing::info!(target: EFFECT, { environment.id = %environment.id }, "remove worktree");
+        // The commits stay reachable here whatever becomes of the branch: the receipt promises a way back.
+        self.archive(repository, environment.id, &pending.tip).await?;
+        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "last commit archived");
+        let request = RemoveRequest {
+            environment: environment.id,
+            path: environment.path.clone(),
+            branch: environment.branch.clone(),
+            delete_branch_at: pending.delete_branch.then(|| pending.tip.clone()),
+        };
+        let removed = match self.parts().provider.remove(repository, &request).await {
+            Ok(removed) => removed,
+            Err(error @ IsolationError::HalfWay { .. }) => {
+                return self.stuck(environment, pending, &error).await;
+            }
+            Err(error) => {
+                // The directory is where it was: the row goes back, with the reason shown.
+                environment.state = EnvironmentState::Active;
+                environment.metadata.removal = None;
+                let environment = self.store().update_environment(&environment).await?;
+                return match error {
+                    IsolationError::ChangedMeanwhile(status) => {
+                        let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);
+                        self.keep(environment, vec![Keep::UncommittedChanges { changed, untracked }]).await
+                    }
+                    error => self.keep(environment, vec![Keep::CannotVerify(error.to_string())]).await,
+                };
+            }
+        };
+        let details = ReceiptDetails {
+            proof: pending.proof,
+            branch: environment.branch.to_string(),
+            restore: match removed.branch_deleted {
+                true => format!("git branch {} {}", environment.branch, pending.tip),
+                false => format!("git worktree add ../{} {}", environment.branch.slug(), environment.branch),
+            },
+            tip: Some(pending.tip),
+            branch_deleted: removed.branch_deleted,
+            safety_ref: None,
+            bytes_freed: removed.bytes,
+            asked_in: pending.asked_in,
+        };
+        let outgoing = match pending.tell {
+            Some(conversation) => self.removal_comment(&environment, conversation, &details).await?,
+            None => None,
+        };
+        let receipt = Some((pending.trigger, details.clone()));
+        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "worktree removed");
+        self.store().destroy_environment_telling(&environment, receipt, outgoing, self.now()).await?;
+        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "receipt written");
+        self.inner.wake.outgoing.notify_one();
+        let subject = format!("{} {}", codebase.name, environment.work);
+        self.audit(actor, "environment.removed", &subject, &details.proof).await;
+        metrics::counter!(metric::ENVIRONMENTS_REMOVED, "trigger" => pending.trigger.as_str()).increment(1);
+        Ok(Swept::Removed(details))
+    }
+
+    /// The row stays as it is, for whoever goes on with it, and says what holds it up. Its thread hears when it is done.
+    async fn stuck(
+        &self,
+        mut environment: Environment,
+        pending: PendingRemoval,
+        error: &IsolationError,
+    ) -> Result<Swept, StepError> {
+        let why = error.to_string();
+        if pending.stuck.as_ref() != Some(&why) {
+            tracing::error!(environment.id = %environment.id, %error, "removal stuck half-way");
+            let tell = match pending.tell {
+                Some(conversation) => Some(conversation),
+                None => self.own_thread(&environment).await?,
+            };
+            environment.metadata.removal = Some(PendingRemoval { stuck: Some(why.clone()), tell, ..pending });
+            environment.metadata.kept_because = vec![why.clone()];
+            self.store().update_environment(&environment).await?;
+        }
+        Ok(Swept::Kept(vec![Keep::RemovalStuck(why)]))
+    }
+
+    /// Holds a commit fast under the environment's own ref; an earlier attempt may have left an older one there.
+    async fn archive(&self, repository: &Repository, id: EnvironmentId, tip: &CommitSha) -> Result<(), StepError> {
+        let name = archive_ref(id);
+        let before = repository.tip(&name).await?;
+        if before.as_ref() == Some(tip) || repository.set_ref(&name, tip, before.as_ref()).await? {
+            return Ok(());
+        }
+        Err(StepError::Refused(format!("The last commit could not be kept under {name}; nothing was removed.")))
+    }
+
+    /// What the closed thread is told about the removal.
+    async fn removal_comment(
+        &self,
+        environment: &Environment,
+        conversation: ConversationId,
+        details: &ReceiptDetails,
+    ) -> Result<Option<NewOutgoing>, StepError> {
+        let Some(conversation) = self.store().load_conversation(conversation).await? else { return Ok(None) };
+        let key = told_under(environment.id, conversation.id);
+        let outgoing = Outgoing::Comment {
+            number: conversation.number,
+            body: cleanup::removed(details, &key),
+            marker: reply::marker(&key),
+        };
+        Ok(Some(NewOutgoing {
+            key,
+            codebase: environment.codebase,
+            conversation: Some(conversation.id),
+            outgoing: self.redacted(outgoing),
+            not_before: self.now(),
+        }))
+    }
+}
