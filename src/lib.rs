@@ -37,6 +37,7 @@ pub mod model;
 pub mod command;
 pub mod decide;
 pub mod reply;
+pub mod repo_settings;
 
 pub mod telemetry;
 
