@@ -164,4 +164,8 @@ fn the_readme_repeats_what_the_code_says() {
     for table in [treewarden::config::markdown_table(), treewarden::command::help::table()] {
         assert!(readme.contains(table.trim()), "README.md lacks this table as the code makes it:\n\n{table}");
     }
+    for setting in serde_json::to_value(treewarden::model::RepoSettings::default()).unwrap().as_object().unwrap().keys()
+    {
+        assert!(readme.contains(&format!("| `{setting}` |")), "README.md lacks {setting}");
+    }
 }
