@@ -68,7 +68,9 @@ fn in_words(error: &Error) -> String {
             format!("{} is none of {}", quoted(variant), listed(expected))
         }
         Error::DuplicateMappingKey { key: Some(key), .. } => format!("{} stands there twice", quoted(key)),
-        Error::InvalidScalar { ty: "u32", .. } => "expected a whole number from 1".to_owned(),
+        Error::InvalidScalar { ty: "u32", .. } => "expected a whole number from 1 to 10000".to_owned(),
+        Error::Unexpected { expected: "mapping start", .. } => "expected lines like `base: main`".to_owned(),
+        Error::Unexpected { expected: "string scalar", .. } => "expected one value, no list and no group".to_owned(),
         Error::MergeKeyNotAllowed { .. } => "merge keys (`<<`) are not understood here".to_owned(),
         Error::Budget { .. } => {
             "more than a settings file may hold: one document, without anchors and without deep nesting".to_owned()
@@ -151,15 +153,16 @@ mod tests {
             ),
             ("base: a\nbase: b\n", "line 2, column 1: `base` stands there twice"),
             ("share_linked: sometimes", "line 1, column 15: `sometimes` is none of `auto`, `always`, `never`"),
-            ("max_worktrees: 0", "line 1, column 16: expected a whole number from 1"),
-            ("max_worktrees: many", "line 1, column 16: expected a whole number from 1"),
+            ("max_worktrees: 0", "line 1, column 16: expected a whole number from 1 to 10000"),
+            ("max_worktrees: many", "line 1, column 16: expected a whole number from 1 to 10000"),
             ("run_time_limit: 30", "line 1, column 17: expected a time from 1s to 7d, for example 90m"),
             ("base: -x", "line 1, column 7: \"-x\" is not a valid branch name: reserved by git"),
-            ("base: [dev]", "line 1, column 7: expected string scalar"),
+            ("base: [dev]", "line 1, column 7: expected one value, no list and no group"),
             (
                 "branch_prefix: 'a b'",
                 "line 1, column 16: \"a b\" is not a valid branch prefix: contains a character git does not allow",
             ),
+            ("- base", "line 1, column 1: expected lines like `base: main`"),
             ("base: 'dev", "line 1, column 7: unclosed quote"),
             ("<<: {base: dev}", "line 1, column 1: merge keys (`<<`) are not understood here"),
             (

@@ -8,6 +8,9 @@ use std::{fmt, time::Duration};
 /// Where the settings lie, on the default branch.
 pub const REPO_SETTINGS_FILE: &str = ".github/treewarden.yml";
 
+/// As many as a server may allow.
+const WORKTREES: std::ops::RangeInclusive<u32> = 1..=10_000;
+
 /// The settings of a repository. The field names are the keys of the file; what is left out is as the default says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -169,8 +172,10 @@ fn base<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BranchName>
 }
 
 fn worktrees<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    match Option::deserialize(deserializer)? {
-        Some(0) => Err(D::Error::custom("expected a whole number from 1")),
+    match Option::<u32>::deserialize(deserializer)? {
+        Some(number) if !WORKTREES.contains(&number) => {
+            Err(D::Error::custom("expected a whole number from 1 to 10000"))
+        }
         number => Ok(number),
     }
 }

@@ -9,6 +9,8 @@ use crate::model::*;
 use crate::reply::answers::{self, Opening};
 use crate::store::{Inserted, NewEnvironment};
 use crate::telemetry::field::EFFECT;
+use futures::future::join_all;
+use std::collections::BTreeSet;
 
 /// The world may move between gathering and applying; then it is decided again, this often at most.
 const DECISIONS: usize = 4;
@@ -153,29 +155,32 @@ impl Orchestrator {
             Some(id) => self.store().load_environment(id).await.ok().flatten(),
             None => None,
         };
-        let (own, base) = match bound {
-            Some(environment) => (Some(environment.branch), environment.base),
-            None => (settings.branch(&gather::work_of(conversation).to_string()).ok(), settings.base),
+        // The default branch has the settings; without the others there is nothing to start from, whatever GitHub says.
+        let mut bases = BTreeSet::from([default]);
+        bases.extend(settings.base.clone());
+        let own = match bound {
+            Some(environment) => {
+                bases.extend(environment.base);
+                Some(environment.branch)
+            }
+            None => settings.branch(&gather::work_of(conversation).to_string()).ok(),
         };
         let Some(own) = own else { return false };
-        let base = base.unwrap_or_else(|| default.clone());
         // A branch that was in the way may be gone by now.
         if !matches!(repository.branch_in_the_way(&own).await, Ok(None)) {
             return false;
         }
         let client = self.client(codebase);
-        let unchanged = async |branch: &BranchName| {
+        let unchanged = async |branch: &BranchName, needed: bool| {
             let there = client.branch_tip(codebase.github_id, &codebase.name, branch);
             match (there.await, repository.tip(&branch.remote_ref()).await) {
-                (Ok(there), Ok(here)) => Some((there == here, here.is_some())),
-                _ => None,
+                (Ok(there), Ok(here)) => there == here && (here.is_some() || !needed),
+                _ => false,
             }
         };
-        // The default branch has the settings.
-        let also_base = async { if base == default { Some((true, true)) } else { unchanged(&base).await } };
-        let (default, base, own) = tokio::join!(unchanged(&default), also_base, unchanged(&own));
-        // Without the base there is nothing to start from, whatever GitHub says.
-        default == Some((true, true)) && base == default && own.is_some_and(|(same, _)| same)
+        let bases = join_all(bases.iter().map(|base| unchanged(base, true)));
+        let (bases, own) = tokio::join!(bases, unchanged(&own, false));
+        own && bases.into_iter().all(|same| same)
     }
 
     /// Brings the canonical repository up to date: all branches, and one pull request's head.
