@@ -233,6 +233,7 @@ impl Service {
             web_url: config.github.web_url.clone(),
             slug: slug.clone(),
             environment_limit: config.max_worktrees,
+            run_time_limit: config.run_time_limit,
             port: bound.port(),
         };
         let routes = router(WebState { inner: Arc::new(parts) });

@@ -28,7 +28,8 @@
 //!    removed has a receipt.
 //! 4. **One door for each outside world:** `git::command`, `store::db`, `github::client`, `agent::process`. Nothing else
 //!    starts a process, speaks SQL, or calls an API, and only `config` reads the environment.
-//! 5. **The service runs nothing that an agent or a repository can write:** no hooks, no filters, no shell.
+//! 5. **The service runs nothing that an agent or a repository can write:** no hooks, no filters, no shell. What a
+//!    repository asks for in [`repo_settings`] comes from its default branch only, and never exceeds the server's limits.
 //!
 //! Modules below stand in reading order; each may import those above it in the table of `tests/it/structure.rs`.
 
@@ -37,6 +38,7 @@ pub mod model;
 pub mod command;
 pub mod decide;
 pub mod reply;
+pub mod repo_settings;
 
 pub mod telemetry;
 

@@ -5,7 +5,7 @@
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
-//! (isolation), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
+//! (isolation, under the repository's own settings: [`repo_settings`]), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`workers`] (the loops).
 
 mod assign;
@@ -18,6 +18,7 @@ mod lease;
 mod outbox;
 mod prepare;
 mod recover;
+mod repo_settings;
 mod retry;
 mod runs;
 mod status;
@@ -95,6 +96,8 @@ struct Inner {
     lanes: lanes::Lanes,
     leases: lease::Leases,
     at_work: lease::AtWork,
+    /// One reading of a settings file at a time.
+    repo_settings: tokio::sync::Mutex<()>,
 }
 
 /// Bells between the loops: ringing one early only makes its loop look once more.
@@ -116,6 +119,7 @@ impl Orchestrator {
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
             at_work: lease::AtWork::default(),
+            repo_settings: tokio::sync::Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }

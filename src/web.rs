@@ -57,6 +57,7 @@ pub struct WebParts {
     /// People write `@<slug>`.
     pub slug: String,
     pub environment_limit: u32,
+    pub run_time_limit: std::time::Duration,
     /// Where this machine listens, as the sign-in page tells it.
     pub port: u16,
 }

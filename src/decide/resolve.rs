@@ -36,8 +36,12 @@ pub struct ResolveFacts {
     pub work: Work,
     /// Absent for issues.
     pub pull: Option<PullFacts>,
-    /// The repository's default branch, from which new work starts; absent for an empty repository.
-    pub base: Option<BranchName>,
+    /// The repository's default branch; absent for an empty repository.
+    pub default_branch: Option<BranchName>,
+    /// What the repository asks for, as its default branch says.
+    pub settings: RepoSettings,
+    /// The base these settings name is on the remote.
+    pub named_base_exists: bool,
     /// The environment the conversation points to.
     pub current: Option<Candidate>,
     /// The live environment of the same work.
@@ -68,6 +72,8 @@ pub enum Found {
     Conversation,
     SameWork,
     Linked(Work),
+    /// Linked work whose branch lacks the pull request's head; the settings ask to share it all the same.
+    LinkedApart(Work),
 }
 
 /// A new environment.
@@ -102,6 +108,8 @@ pub enum Lost {
     Gone,
     /// It is the repository's default branch, to which nothing is pushed past a review.
     Default,
+    /// The settings make it the base of new work, which is the same to those who review.
+    Base,
     /// Its name would end the code span it is shown in.
     Unshowable,
 }
@@ -110,6 +118,8 @@ pub enum Lost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Block {
     EmptyRepository,
+    /// The base that the repository's settings name is not on the remote.
+    NoSuchBase(BranchName),
     /// A worktree is recorded but could not be examined; making another could split the work.
     CannotVerify {
         environment: EnvironmentId,
@@ -129,8 +139,8 @@ pub enum Block {
     },
     /// The base branch's name would end the code span it is shown in.
     UnshowableBase,
-    /// Nothing is pushed to it past a review.
-    DefaultBranch(BranchName),
+    /// Work is branched off it and goes there through a review only.
+    ProtectedBranch(BranchName),
     /// A branch name from outside that we refuse.
     BadBranch(String),
 }
@@ -150,11 +160,13 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
     let mut not_shared_with = None;
     for linked in &facts.linked {
         match examine(&linked.candidate, &mut forget) {
-            Seen::Usable if shareable(linked, facts.pull.as_ref()) => {
-                let found = Found::Linked(linked.candidate.environment.work.clone());
-                return Resolution { forget, choice: use_it(&linked.candidate, found) };
+            Seen::Usable => {
+                if let Some(found) = sharing(linked, facts) {
+                    return Resolution { forget, choice: use_it(&linked.candidate, found) };
+                }
+                not_shared_with.get_or_insert_with(|| linked.candidate.environment.work.clone());
             }
-            Seen::Usable | Seen::Doubtful(_) => {
+            Seen::Doubtful(_) => {
                 not_shared_with.get_or_insert_with(|| linked.candidate.environment.work.clone());
             }
             Seen::Stale => {}
@@ -163,20 +175,20 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
     Resolution { forget, choice: create(facts, not_shared_with) }
 }
 
-/// A new environment on a branch that a person names, for whichever thread asked.
+/// A new environment on a branch that a person names, for whichever thread asked. Nothing is pushed to `protected` ones.
 pub fn on_named_branch(
     branch: BranchName,
     base: Option<BranchName>,
-    default: Option<BranchName>,
+    protected: &[Option<BranchName>],
 ) -> Result<Place, Block> {
-    if default.as_ref() == Some(&branch) {
-        return Err(Block::DefaultBranch(branch));
+    let Some(base) = base else { return Err(Block::EmptyRepository) };
+    if base == branch || protected.iter().flatten().any(|protected| *protected == branch) {
+        return Err(Block::ProtectedBranch(branch));
     }
-    let Some(base) = base.or(default) else { return Err(Block::EmptyRepository) };
-    if !showable(&base) {
+    if !base.is_showable() {
         return Err(Block::UnshowableBase);
     }
-    if !showable(&branch) {
+    if !branch.is_showable() {
         return Err(Block::BadBranch("it has a back-tick in its name, which no comment can show safely".to_owned()));
     }
     let work = Work::on_branch(&branch);
@@ -216,49 +228,37 @@ fn use_it(candidate: &Candidate, found: Found) -> Choice {
     Choice::Use { environment: candidate.environment.id, found }
 }
 
-/// Sharing must not mix two lines of work: the pull request's head has to be the environment's branch, or be contained
-/// in it. A fork's head is never shared, whatever its branch is called.
-fn shareable(linked: &LinkedCandidate, pull: Option<&PullFacts>) -> bool {
+/// How linked work's environment may be used, if at all. By default sharing must not mix two lines of work: the pull
+/// request's head has to be the environment's branch, or be contained in it. A fork's head is never shared, whatever its
+/// branch is called and whatever the settings say: it is neither trusted nor pushed to.
+fn sharing(linked: &LinkedCandidate, facts: &ResolveFacts) -> Option<Found> {
     let environment = &linked.candidate.environment;
-    match pull {
-        Some(pull) if pull.fork || environment.metadata.fork_head.is_some() => false,
-        Some(pull) => environment.branch == pull.head || linked.contains_head == Probe::Known(true),
-        // An issue joins its pull request's environment unless that is a fork's.
-        None => environment.metadata.fork_head.is_none(),
+    let pull = facts.pull.as_ref();
+    if environment.metadata.fork_head.is_some() || pull.is_some_and(|pull| pull.fork) {
+        return None;
+    }
+    // An issue joins its pull request's environment.
+    let one_line =
+        pull.is_none_or(|pull| environment.branch == pull.head || linked.contains_head == Probe::Known(true));
+    let work = environment.work.clone();
+    match facts.settings.share_linked {
+        ShareLinked::Auto | ShareLinked::Always if one_line => Some(Found::Linked(work)),
+        ShareLinked::Always if linked.contains_head == Probe::Known(false) => Some(Found::LinkedApart(work)),
+        ShareLinked::Auto | ShareLinked::Always => None,
+        // Another worktree on the same branch cannot be, and refusing would leave the pull request to nobody.
+        ShareLinked::Never => {
+            let wanted = beginning(facts).ok().map(|(branch, _)| branch);
+            (wanted.as_ref() == Some(&environment.branch)).then_some(Found::Linked(work))
+        }
     }
 }
 
 fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
-    let named = |text: String| BranchName::new(&text).map_err(|error| Block::BadBranch(error.to_string()));
-    let (branch, base, origin) = match &facts.pull {
-        Some(pull) => {
-            let sha = pull.head_sha.clone();
-            let lost = |lost| Origin::LostHead { head: pull.head.clone(), sha: sha.clone(), lost };
-            let origin = match pull {
-                _ if pull.fork => Origin::PinnedHead { number: pull.number, sha },
-                _ if pull.head_gone => lost(Lost::Gone),
-                _ if facts.base.as_ref() == Some(&pull.head) => lost(Lost::Default),
-                _ if !showable(&pull.head) => lost(Lost::Unshowable),
-                _ => Origin::PullHead,
-            };
-            let branch = match origin {
-                Origin::PullHead | Origin::Base => Ok(pull.head.clone()),
-                Origin::PinnedHead { .. } | Origin::LostHead { .. } => named(format!("pr-{}-review", pull.number)),
-            };
-            (branch, Some(pull.base.clone()), origin)
-        }
-        None => (named(format!("{}-{}", facts.work.kind, facts.work.id)), facts.base.clone(), Origin::Base),
-    };
-    let branch = match branch {
-        Ok(branch) => branch,
+    let place = beginning(facts).and_then(|(branch, origin)| Ok((branch, origin, base(facts)?)));
+    let (branch, origin, base) = match place {
+        Ok(place) => place,
         Err(block) => return Choice::Block(block),
     };
-    let Some(base) = base else {
-        return Choice::Block(Block::EmptyRepository);
-    };
-    if !showable(&base) {
-        return Choice::Block(Block::UnshowableBase);
-    }
     Choice::Create(Place {
         work: facts.work.clone(),
         branch,
@@ -269,9 +269,38 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
     })
 }
 
-/// Comments show branches in code spans, in which a back-tick is no text.
-fn showable(branch: &BranchName) -> bool {
-    !branch.as_str().contains('`')
+/// The branch of a new environment, and what it starts from.
+fn beginning(facts: &ResolveFacts) -> Result<(BranchName, Origin), Block> {
+    let named = |name: &str| facts.settings.branch(name).map_err(|error| Block::BadBranch(error.to_string()));
+    let Some(pull) = &facts.pull else {
+        return Ok((named(&facts.work.to_string())?, Origin::Base));
+    };
+    let sha = pull.head_sha.clone();
+    let lost = |lost| Origin::LostHead { head: pull.head.clone(), sha: sha.clone(), lost };
+    let origin = match pull {
+        _ if pull.fork => Origin::PinnedHead { number: pull.number, sha },
+        _ if pull.head_gone => lost(Lost::Gone),
+        _ if facts.default_branch.as_ref() == Some(&pull.head) => lost(Lost::Default),
+        _ if facts.settings.base.as_ref() == Some(&pull.head) => lost(Lost::Base),
+        _ if !pull.head.is_showable() => lost(Lost::Unshowable),
+        _ => Origin::PullHead,
+    };
+    let branch = match origin {
+        Origin::PullHead | Origin::Base => pull.head.clone(),
+        Origin::PinnedHead { .. } | Origin::LostHead { .. } => named(&format!("pr-{}-review", pull.number))?,
+    };
+    Ok((branch, origin))
+}
+
+/// What a new environment's work is to be merged into.
+fn base(facts: &ResolveFacts) -> Result<BranchName, Block> {
+    let base = match (&facts.pull, &facts.settings.base) {
+        (Some(pull), _) => &pull.base,
+        (None, Some(named)) if !facts.named_base_exists => return Err(Block::NoSuchBase(named.clone())),
+        (None, Some(named)) => named,
+        (None, None) => facts.default_branch.as_ref().ok_or(Block::EmptyRepository)?,
+    };
+    if base.is_showable() { Ok(base.clone()) } else { Err(Block::UnshowableBase) }
 }
 
 #[cfg(test)]

@@ -40,7 +40,9 @@ fn issue_facts() -> ResolveFacts {
     ResolveFacts {
         work: work(WorkKind::Issue, "1"),
         pull: None,
-        base: BranchName::new("trunk").ok(),
+        default_branch: BranchName::new("trunk").ok(),
+        settings: RepoSettings::default(),
+        named_base_exists: false,
         current: None,
         same_work: None,
         linked: vec![],
@@ -96,7 +98,7 @@ fn a_name_that_cannot_be_shown_is_not_worked_on() {
     let Choice::Create(place) = resolve(&odd).choice else { panic!() };
     assert_eq!(place.branch.as_str(), "pr-9-review");
     assert!(matches!(place.origin, Origin::LostHead { lost: Lost::Unshowable, .. }));
-    let base = ResolveFacts { base: BranchName::new("a`b").ok(), ..issue_facts() };
+    let base = ResolveFacts { default_branch: BranchName::new("a`b").ok(), ..issue_facts() };
     assert!(matches!(resolve(&base).choice, Choice::Block(Block::UnshowableBase)));
 }
 
@@ -105,13 +107,13 @@ fn the_default_branch_is_nobodys_worktree() {
     let facts = pull_facts("trunk", false);
     let Choice::Create(place) = resolve(&facts).choice else { panic!() };
     assert_eq!(place.branch.as_str(), "pr-9-review");
-    let head = facts.base.unwrap();
+    let head = facts.default_branch.unwrap();
     assert_eq!(place.origin, Origin::LostHead { head, sha: sha('b'), lost: Lost::Default });
 }
 
 #[test]
 fn an_empty_repository_blocks() {
-    let facts = ResolveFacts { base: None, ..issue_facts() };
+    let facts = ResolveFacts { default_branch: None, ..issue_facts() };
     assert_eq!(resolve(&facts).choice, Choice::Block(Block::EmptyRepository));
 }
 
@@ -142,6 +144,73 @@ fn sharing_needs_the_same_branch_or_the_head_commit() {
     }
 }
 
+fn sharing_as(share_linked: ShareLinked, head: &str, fork: bool, contains: Probe<bool>) -> Choice {
+    let settings = RepoSettings { share_linked, ..RepoSettings::default() };
+    resolve(&ResolveFacts { linked: vec![linked(contains)], settings, ..pull_facts(head, fork) }).choice
+}
+
+#[test]
+fn always_shares_what_lacks_the_head_but_never_a_forks_or_a_doubtful_one() {
+    let share = |head, fork, contains| match sharing_as(ShareLinked::Always, head, fork, contains) {
+        Choice::Use { found, .. } => Some(found),
+        Choice::Create(_) | Choice::Block(_) => None,
+    };
+    let one = work(WorkKind::Issue, "1");
+    assert_eq!(share("issue-1", false, Probe::Known(false)), Some(Found::Linked(one.clone())));
+    assert_eq!(share("other", false, Probe::Known(true)), Some(Found::Linked(one.clone())));
+    assert_eq!(share("other", false, Probe::Known(false)), Some(Found::LinkedApart(one)));
+    assert_eq!(share("other", false, Probe::Unknown("unreadable".into())), None);
+    assert_eq!(share("issue-1", true, Probe::Known(true)), None);
+    for validity in [Validity::Foreign, Validity::Broken, Validity::Missing] {
+        let candidate = candidate(3, Probe::Known(validity));
+        let linked = vec![LinkedCandidate { candidate, contains_head: Probe::Known(true) }];
+        let settings = RepoSettings { share_linked: ShareLinked::Always, ..RepoSettings::default() };
+        let facts = ResolveFacts { linked, settings, ..pull_facts("other", false) };
+        assert!(matches!(resolve(&facts).choice, Choice::Create(_)), "{validity:?}");
+    }
+}
+
+#[test]
+fn never_shares_only_the_very_branch_that_is_wanted() {
+    for contains in [Probe::Known(true), Probe::Known(false)] {
+        let choice = sharing_as(ShareLinked::Never, "issue-1", false, contains);
+        assert!(matches!(choice, Choice::Use { found: Found::Linked(_), .. }), "git has a branch in one worktree only");
+    }
+    let Choice::Create(place) = sharing_as(ShareLinked::Never, "other", false, Probe::Known(true)) else { panic!() };
+    assert_eq!((place.branch.as_str(), place.not_shared_with), ("other", Some(work(WorkKind::Issue, "1"))));
+    // An issue stays out of its pull request's worktree.
+    let mut candidate = candidate(3, Probe::Known(Validity::Valid));
+    candidate.environment.branch = BranchName::new("feature/x").unwrap();
+    let linked = vec![LinkedCandidate { candidate, contains_head: Probe::Known(false) }];
+    let settings = RepoSettings { share_linked: ShareLinked::Never, ..RepoSettings::default() };
+    let Choice::Create(place) = resolve(&ResolveFacts { linked, settings, ..issue_facts() }).choice else { panic!() };
+    assert_eq!(place.branch.as_str(), "issue-1");
+}
+
+#[test]
+fn the_settings_name_the_base_and_begin_the_branch() {
+    let settings = RepoSettings {
+        base: BranchName::new("dev").ok(),
+        branch_prefix: BranchPrefix::new("bot/").ok(),
+        ..RepoSettings::default()
+    };
+    let missing = ResolveFacts { settings: settings.clone(), ..issue_facts() };
+    let dev = BranchName::new("dev").unwrap();
+    assert_eq!(resolve(&missing).choice, Choice::Block(Block::NoSuchBase(dev.clone())));
+    let Choice::Create(place) = resolve(&ResolveFacts { named_base_exists: true, ..missing }).choice else { panic!() };
+    assert_eq!((place.branch.as_str(), place.base.as_str()), ("bot/issue-1", "dev"));
+
+    // A pull request has its own base and branch, whether or not the other base exists.
+    let with = |facts: ResolveFacts| ResolveFacts { settings: settings.clone(), ..facts };
+    let Choice::Create(place) = resolve(&with(pull_facts("feature/x", false))).choice else { panic!() };
+    assert_eq!((place.branch.as_str(), place.base.as_str()), ("feature/x", "main"));
+    let Choice::Create(place) = resolve(&with(pull_facts("feature/x", true))).choice else { panic!() };
+    assert_eq!(place.branch.as_str(), "bot/pr-9-review");
+    let Choice::Create(place) = resolve(&with(pull_facts("dev", false))).choice else { panic!() };
+    assert_eq!(place.branch.as_str(), "bot/pr-9-review");
+    assert_eq!(place.origin, Origin::LostHead { head: dev, sha: sha('b'), lost: Lost::Base });
+}
+
 fn validities() -> impl Strategy<Value = Probe<Validity>> {
     prop_oneof![
         Just(Probe::Known(Validity::Valid)),
@@ -153,6 +222,18 @@ fn validities() -> impl Strategy<Value = Probe<Validity>> {
     ]
 }
 
+fn any_settings() -> impl Strategy<Value = RepoSettings> {
+    let sharing = prop_oneof![Just(ShareLinked::Auto), Just(ShareLinked::Always), Just(ShareLinked::Never)];
+    (sharing, proptest::option::of(Just("dev")), proptest::option::of(Just("bot/"))).prop_map(
+        |(share_linked, base, prefix)| RepoSettings {
+            share_linked,
+            base: base.and_then(|name| BranchName::new(name).ok()),
+            branch_prefix: prefix.and_then(|prefix| BranchPrefix::new(prefix).ok()),
+            ..RepoSettings::default()
+        },
+    )
+}
+
 fn any_facts() -> impl Strategy<Value = ResolveFacts> {
     let candidates = |number| proptest::option::of(validities().prop_map(move |v| candidate(number, v)));
     let contains =
@@ -162,11 +243,11 @@ fn any_facts() -> impl Strategy<Value = ResolveFacts> {
             .prop_map(|(v, contains_head)| LinkedCandidate { candidate: candidate(3, v), contains_head }),
         0..3,
     );
-    (candidates(1), candidates(2), linked, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
-        |(current, same_work, linked, is_pull, fork, empty)| {
+    (candidates(1), candidates(2), linked, any::<bool>(), any::<bool>(), any::<bool>(), any_settings()).prop_map(
+        |(current, same_work, linked, is_pull, fork, empty, settings)| {
             let base = if is_pull { pull_facts("issue-1", fork) } else { issue_facts() };
-            let branch = base.base.clone().filter(|_| !empty);
-            ResolveFacts { current, same_work, linked, base: branch, ..base }
+            let default_branch = base.default_branch.clone().filter(|_| !empty);
+            ResolveFacts { current, same_work, linked, default_branch, settings, ..base }
         },
     )
 }
@@ -195,6 +276,18 @@ proptest! {
                 .filter(|c| c.environment.id == id)
                 .any(|c| c.validity == Probe::Known(Validity::Missing));
             prop_assert!(missing);
+        }
+    }
+
+    /// A fork's head works in nobody else's environment, whatever the settings say.
+    #[test]
+    fn forks_stay_alone(facts in any_facts()) {
+        if facts.pull.as_ref().is_some_and(|pull| pull.fork) {
+            let shared = matches!(
+                resolve(&facts).choice,
+                Choice::Use { found: Found::Linked(_) | Found::LinkedApart(_), .. }
+            );
+            prop_assert!(!shared);
         }
     }
 

@@ -108,6 +108,16 @@ impl BranchName {
         format!("refs/remotes/origin/{}", self.0)
     }
 
+    /// As it stands in the path of an address: each part percent-encoded.
+    pub fn in_address(&self) -> String {
+        self.0.split('/').map(percent_encoded).collect::<Vec<_>>().join("/")
+    }
+
+    /// Whether a comment can show it: branches stand in code spans there, in which a back-tick is no text.
+    pub fn is_showable(&self) -> bool {
+        !self.0.contains('`')
+    }
+
     /// The directory name for this branch: characters outside `[A-Za-z0-9._-]` become `-`; when that loses
     /// information, the result is over 64 bytes, or upper-case letters could collide with lower-case ones, `-` and the
     /// first 8 hex digits of the branch's SHA-256 are added. Injective also on case-insensitive file systems.
@@ -167,6 +177,32 @@ impl fmt::Display for CommitSha {
     }
 }
 
+/// The full id of a file's content in git, in the form of a [`CommitSha`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BlobId(String);
+
+impl BlobId {
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        match CommitSha::new(text) {
+            Ok(CommitSha(id)) => Ok(Self(id)),
+            Err(error) => Err(InvalidName { what: "blob id", ..error }),
+        }
+    }
+}
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Percent-encoded, for a part of an address's path or a value of its query.
+pub fn percent_encoded(value: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+    value.bytes().map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
 macro_rules! text_conversions {
     ($($name:ident by $make:expr),* $(,)?) => {$(
         impl TryFrom<String> for $name {
@@ -188,6 +224,7 @@ text_conversions!(
     RepoName by |text: &str| text.parse(),
     BranchName by BranchName::new,
     CommitSha by CommitSha::new,
+    BlobId by BlobId::new,
 );
 
 #[cfg(test)]

@@ -204,6 +204,8 @@ pub struct RunOutcome {
     /// The branch's commit on the remote, read back after the push.
     pub pushed: Option<CommitSha>,
     pub pull_request: Option<ThreadNumber>,
+    /// The branch is pushed, and a person is to open its pull request: into this base.
+    pub to_open_into: Option<BranchName>,
     pub files_changed: Option<u64>,
     pub commits: Option<u64>,
     /// Work that stayed local, and why (refused push, fork without write access).

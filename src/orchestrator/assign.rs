@@ -40,13 +40,17 @@ impl Orchestrator {
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(codebase)).await?;
         let repository = self.repository(&codebase);
         retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, None)).await?;
-        let place = on_named_branch(branch, base, codebase.default_branch.clone());
+        let settings = self.repo_settings(&codebase, &repository, conversation).await?;
+        let protected = [codebase.default_branch.clone(), settings.base.clone()];
+        let base = base.or(settings.base.clone()).or(codebase.default_branch.clone());
+        let place = on_named_branch(branch, base, &protected);
         let place = place.map_err(|block| StepError::Refused(answers::blocked(&block)))?;
+        let limit = settings.worktree_limit(self.settings().environment_limit);
         let mut notes = Notes::default();
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
                 Some(environment) => environment,
-                None => match self.journal_creation(&codebase, &repository, &place, &mut notes).await? {
+                None => match self.journal_creation(&codebase, &repository, &place, limit, &mut notes).await? {
                     Some(environment) => environment,
                     None => continue,
                 },

@@ -62,6 +62,10 @@ impl Orchestrator {
             run.outcome.not_pushed_because = Some(answers::default_not_pushed(branch));
             return Ok(());
         }
+        if prepared.settings.base.as_ref() == Some(branch) {
+            run.outcome.not_pushed_because = Some(answers::base_not_pushed(branch));
+            return Ok(());
+        }
         effect(run, "push");
         let pushed = retry::patiently(|| self.push(prepared)).await?;
         effect(run, "push answered");
@@ -111,7 +115,7 @@ impl Orchestrator {
         self.with_credential(codebase, false, read).await
     }
 
-    /// The pull request of this branch: the one that is open, or a new draft.
+    /// The pull request of this branch: the one that is open, or what the repository asks for.
     async fn ensure_pull_request(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
         let environment = &prepared.environment;
         let codebase = &prepared.codebase;
@@ -135,13 +139,22 @@ impl Orchestrator {
             return Ok(());
         }
         let Some(base) = environment.base.clone() else { return Ok(()) };
+        let draft = match prepared.settings.pull_request {
+            PullRequestMode::Draft => true,
+            PullRequestMode::Open => false,
+            PullRequestMode::Link => {
+                run.outcome.to_open_into = Some(base);
+                return Ok(());
+            }
+            PullRequestMode::Never => return Ok(()),
+        };
         let key = format!("pull/{}", run.id);
         let outgoing = Outgoing::PullRequest {
             head: environment.branch.clone(),
             base,
             title: delivery::pull_request_title(&prepared.conversation),
             body: delivery::pull_request_body(run, &prepared.conversation, &environment.work),
-            draft: true,
+            draft,
         };
         self.say(key.clone(), codebase.id, Some(run.conversation), outgoing).await?;
         match self.wait_until_sent(&key, PULL_REQUEST_WAIT).await? {

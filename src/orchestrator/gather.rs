@@ -63,6 +63,7 @@ impl Orchestrator {
         conversation: &Conversation,
         repository: &Repository,
         pull: Option<&PullRequest>,
+        settings: &RepoSettings,
     ) -> Result<ResolveFacts, StepError> {
         let work = work_of(conversation);
         let current = match conversation.environment {
@@ -80,17 +81,21 @@ impl Orchestrator {
             };
             linked.push(LinkedCandidate { candidate: self.candidate(repository, environment).await, contains_head });
         }
-        let base = match &codebase.default_branch {
-            Some(branch) if repository.tip(&branch.remote_ref()).await?.is_some() => Some(branch.clone()),
-            _ => None,
+        let on_remote = async |branch: Option<&BranchName>| match branch {
+            Some(branch) => Ok::<_, StepError>(repository.tip(&branch.remote_ref()).await?.is_some()),
+            None => Ok(false),
         };
+        let default_branch = codebase.default_branch.clone();
+        let has_commits = on_remote(default_branch.as_ref()).await?;
         Ok(ResolveFacts {
             work,
             pull: match pull {
                 Some(pull) => Some(pull_facts(repository, pull).await?),
                 None => None,
             },
-            base,
+            default_branch: default_branch.filter(|_| has_commits),
+            settings: settings.clone(),
+            named_base_exists: on_remote(settings.base.as_ref()).await?,
             current: match current {
                 Some(environment) => Some(self.candidate(repository, environment).await),
                 None => None,

@@ -9,6 +9,8 @@ use crate::model::*;
 use crate::reply::answers::{self, Opening};
 use crate::store::{Inserted, NewEnvironment};
 use crate::telemetry::field::EFFECT;
+use futures::future::join_all;
+use std::collections::BTreeSet;
 
 /// The world may move between gathering and applying; then it is decided again, this often at most.
 pub(super) const DECISIONS: usize = 4;
@@ -20,6 +22,8 @@ pub(super) struct Prepared {
     pub repository: Repository,
     pub environment: Environment,
     pub pull: Option<PullRequest>,
+    /// What the repository asked for when the run was prepared.
+    pub settings: RepoSettings,
 }
 
 /// The first lines of the status comment.
@@ -30,13 +34,16 @@ impl Notes {
     /// An environment that was there already.
     fn found(&mut self, environment: &Environment, found: &Found) {
         let opening = match (found, &environment.metadata.fork_head) {
-            (Found::Linked(work), _) => Opening::Reusing { work },
+            (Found::Linked(work) | Found::LinkedApart(work), _) => Opening::Reusing { work },
             (Found::Conversation | Found::SameWork, Some(sha)) => {
                 Opening::ReviewingFork { sha, branch: &environment.branch }
             }
             (Found::Conversation | Found::SameWork, None) => Opening::Same { branch: &environment.branch },
         };
         self.0.insert(0, answers::opening(&opening));
+        if let Found::LinkedApart(_) = found {
+            self.0.push(answers::shared_apart(&environment.branch));
+        }
     }
 }
 
@@ -60,10 +67,11 @@ impl Orchestrator {
             let number = pull.as_ref().map(|pull| pull.number);
             retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, number)).await?;
         }
+        let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
         let mut notes = Notes::default();
         for _ in 0..DECISIONS {
-            let facts = self.resolve_facts(&codebase, &conversation, &repository, pull.as_ref()).await?;
+            let facts = self.resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings).await?;
             let resolution = resolve(&facts);
             for id in &resolution.forget {
                 self.forget(&repository, *id, &mut notes).await?;
@@ -75,11 +83,11 @@ impl Orchestrator {
                     (environment, Some(found))
                 }
                 Choice::Create(place) => {
-                    let Some(environment) = self.journal_creation(&codebase, &repository, &place, &mut notes).await?
-                    else {
-                        continue;
-                    };
-                    notes.0.extend(place.not_shared_with.as_ref().map(answers::not_shared));
+                    let limit = settings.worktree_limit(self.settings().environment_limit);
+                    let journalled = self.journal_creation(&codebase, &repository, &place, limit, &mut notes).await?;
+                    let Some(environment) = journalled else { continue };
+                    let apart = place.not_shared_with.as_ref();
+                    notes.0.extend(apart.map(|work| answers::not_shared(work, settings.share_linked)));
                     if let Origin::LostHead { head, lost, .. } = &place.origin {
                         notes.0.push(answers::lost_head(*lost, head, &place.branch));
                     }
@@ -102,7 +110,7 @@ impl Orchestrator {
             self.store().set_conversation_environment(conversation.id, Some(environment.id), self.now()).await?;
             tracing::debug!(target: EFFECT, { run.id = %run.id, environment.id = %environment.id }, "thread tied");
             self.store().touch_environment(environment.id, self.now()).await?;
-            return Ok(Prepared { codebase, conversation, repository, environment, pull });
+            return Ok(Prepared { codebase, conversation, repository, environment, pull, settings });
         }
         Err(StepError::Refused(answers::kept_moving()))
     }
@@ -139,14 +147,23 @@ impl Orchestrator {
         conversation: &Conversation,
         repository: &Repository,
     ) -> bool {
-        let Some(base) = codebase.default_branch.clone() else { return false };
+        let Some(default) = codebase.default_branch.clone() else { return false };
+        let before = self.store().load_repo_settings(codebase.id).await.ok().flatten();
+        let Ok(known) = self.look_up_settings(codebase, repository, before.as_ref()).await else { return false };
+        let settings = known.in_force;
         let bound = match conversation.environment {
             Some(id) => self.store().load_environment(id).await.ok().flatten(),
             None => None,
         };
+        // The default branch has the settings; without the others there is nothing to start from, whatever GitHub says.
+        let mut bases = BTreeSet::from([default]);
+        bases.extend(settings.base.clone());
         let own = match bound {
-            Some(environment) => Some(environment.branch),
-            None => BranchName::new(&gather::work_of(conversation).to_string()).ok(),
+            Some(environment) => {
+                bases.extend(environment.base);
+                Some(environment.branch)
+            }
+            None => settings.branch(&gather::work_of(conversation).to_string()).ok(),
         };
         let Some(own) = own else { return false };
         // A branch that was in the way may be gone by now.
@@ -154,16 +171,16 @@ impl Orchestrator {
             return false;
         }
         let client = self.client(codebase);
-        let unchanged = async |branch: &BranchName| {
+        let unchanged = async |branch: &BranchName, needed: bool| {
             let there = client.branch_tip(codebase.github_id, &codebase.name, branch);
             match (there.await, repository.tip(&branch.remote_ref()).await) {
-                (Ok(there), Ok(here)) => Some((there == here, here.is_some())),
-                _ => None,
+                (Ok(there), Ok(here)) => there == here && (here.is_some() || !needed),
+                _ => false,
             }
         };
-        let (base, own) = tokio::join!(unchanged(&base), unchanged(&own));
-        // Without the base there is nothing to start from, whatever GitHub says.
-        base == Some((true, true)) && own.is_some_and(|(same, _)| same)
+        let bases = join_all(bases.iter().map(|base| unchanged(base, true)));
+        let (bases, own) = tokio::join!(bases, unchanged(&own, false));
+        own && bases.into_iter().all(|same| same)
     }
 
     /// Brings the canonical repository up to date: all branches, and one pull request's head.
@@ -206,6 +223,7 @@ impl Orchestrator {
         codebase: &Codebase,
         repository: &Repository,
         place: &Place,
+        limit: u32,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
         let (fork_head, lost_head) = match &place.origin {
@@ -233,7 +251,7 @@ impl Orchestrator {
                 ..Default::default()
             },
         };
-        match self.store().insert_environment(new, self.settings().environment_limit, self.now()).await? {
+        match self.store().insert_environment(new, limit, self.now()).await? {
             Inserted::Created(environment) => {
                 tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "creation journalled");
                 Ok(Some(environment))

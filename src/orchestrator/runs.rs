@@ -5,7 +5,7 @@
 
 use super::retry::outlasting;
 use super::{Orchestrator, StepError, prepare::Prepared, retry, workers::unwinding};
-use crate::agent::{AgentEvent, Outcome, TurnEnd, TurnSpec, prompt, work_env};
+use crate::agent::{AgentEvent, Limits, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::model::*;
 use crate::reply::answers;
 use crate::store::NewOutgoing;
@@ -96,10 +96,9 @@ impl Orchestrator {
                 self.deliver_and_end(run, &prepared).await
             }
             Outcome::Cancelled => Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped()) }),
-            Outcome::TimedOut => Ok(Ended {
-                state: RunState::TimedOut,
-                reason: Some(answers::timed_out(self.settings().agent_limits.wall)),
-            }),
+            Outcome::TimedOut => {
+                Ok(Ended { state: RunState::TimedOut, reason: Some(answers::timed_out(self.limits(&prepared).wall)) })
+            }
             Outcome::Failed(why) => Ok(Ended::failed(answers::agent_failed(&(self.parts().redact)(&why)))),
         }
     }
@@ -132,7 +131,9 @@ impl Orchestrator {
             }
             ThreadKind::Issue => None,
         };
-        Ok(Prepared { repository: self.repository(&codebase), codebase, conversation, environment, pull })
+        let repository = self.repository(&codebase);
+        let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
+        Ok(Prepared { codebase, conversation, repository, environment, pull, settings })
     }
 
     async fn save(&self, run: &Run) -> Result<(), StepError> {
@@ -223,7 +224,7 @@ impl Orchestrator {
             state_dir: self.agent_home(run.conversation),
             prompt: prompt::render(&facts),
             env,
-            limits: self.settings().agent_limits,
+            limits: self.limits(prepared),
             log: self.log_path(run.id),
         })
     }
@@ -231,6 +232,12 @@ impl Orchestrator {
     /// What the agent keeps between the turns of one conversation.
     pub(super) fn agent_home(&self, conversation: ConversationId) -> std::path::PathBuf {
         self.settings().home.join("agents").join(conversation.to_string())
+    }
+
+    /// What one turn may use here.
+    fn limits(&self, prepared: &Prepared) -> Limits {
+        let server = self.settings().agent_limits;
+        Limits { wall: prepared.settings.time_limit(server.wall), ..server }
     }
 
     /// Where a run's output is kept.

@@ -58,8 +58,34 @@ pub fn stale_reference(branch: &BranchName) -> String {
 }
 
 /// Told when linked work has an environment of its own that could not be shared.
-pub fn not_shared(work: &Work) -> String {
-    format!("Not sharing the worktree of {work}: it does not contain this pull request's head, so both stay apart.")
+pub fn not_shared(work: &Work, share: ShareLinked) -> String {
+    let why = match share {
+        ShareLinked::Auto | ShareLinked::Always => "it does not contain this pull request's head, so both stay apart",
+        ShareLinked::Never => "the repository's settings keep threads apart (`share_linked: never`)",
+    };
+    format!("Not sharing the worktree of {work}: {why}.")
+}
+
+/// Told when linked work's environment is shared although it lacks the pull request's head.
+pub fn shared_apart(branch: &BranchName) -> String {
+    format!(
+        "`{branch}` does not contain this pull request's head, and is shared because the repository's settings say so \
+         (`share_linked: always`)."
+    )
+}
+
+/// The comment about a settings file that cannot be followed.
+pub fn settings_broken(problem: &SettingsProblem, in_force: &RepoSettings, key: &str) -> String {
+    let meanwhile = match *in_force == RepoSettings::default() {
+        true => "the defaults apply",
+        false => "what its last good version said stays in force",
+    };
+    format!(
+        "`{REPO_SETTINGS_FILE}` on the default branch cannot be followed: {}.\n\nWork goes on; until the file is right, \
+         {meanwhile}. I say this once for each version of the file.\n\n{}",
+        agent_text::present(&problem.to_string(), FOREIGN),
+        marker(key)
+    )
 }
 
 /// Told when a pull request's own branch is not worked on.
@@ -68,6 +94,7 @@ pub fn lost_head(lost: Lost, head: &BranchName, branch: &BranchName) -> String {
         Lost::Gone => format!("The head branch `{head}` is gone"),
         Lost::Unshowable => "The head branch has a back-tick in its name, which no comment can show safely".to_owned(),
         Lost::Default => format!("The head `{head}` is the default branch, which I never push to"),
+        Lost::Base => format!("The head `{head}` is the base of all new work, which I never push to"),
     };
     format!(
         "{why}, so the work starts at its last commit; the result goes to `{branch}` and a pull request of its own."
@@ -86,6 +113,10 @@ pub fn blocked(block: &Block) -> String {
              Push a first commit, then mention me again."
                 .to_owned()
         }
+        Block::NoSuchBase(base) => format!(
+            "The base branch `{base}`, which `{REPO_SETTINGS_FILE}` names, does not exist on the remote. Nothing was \
+             created. Push it, or name another one there on the default branch; then mention me again."
+        ),
         Block::CannotVerify { why, .. } => format!(
             "The worktree of this work could not be examined ({why}). Nothing was run or changed. \
              Mention me again when the cause is gone."
@@ -112,9 +143,8 @@ pub fn blocked(block: &Block) -> String {
             "The base branch has a back-tick in its name, which no comment can show safely. Nothing was created."
                 .to_owned()
         }
-        Block::DefaultBranch(branch) => format!(
-            "`{branch}` is the default branch, which I never push to. Nothing was created. Name another branch; the work \
-             starts from `{branch}`."
+        Block::ProtectedBranch(branch) => format!(
+            "`{branch}` is a base that work branches off, and I never push to one. Nothing was created. Name another branch."
         ),
         Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created."),
     }
@@ -236,6 +266,10 @@ pub fn fork_not_pushed(branch: &BranchName) -> String {
 
 pub fn default_not_pushed(branch: &BranchName) -> String {
     format!("not pushed: `{branch}` is the default branch, which I never push to; the work is kept on it here")
+}
+
+pub fn base_not_pushed(branch: &BranchName) -> String {
+    format!("not pushed: `{branch}` is the base of all new work, which I never push to; the work is kept on it here")
 }
 
 pub fn push_rejected(branch: &BranchName, why: &str) -> String {

@@ -86,6 +86,9 @@ fn truth_line(view: &StatusView) -> Option<String> {
     if let Some(number) = outcome.pull_request {
         facts.push(format!("pull request #{number}"));
     }
+    if let Some((base, branch)) = outcome.to_open_into.as_ref().zip(view.branch) {
+        facts.push(format!("[open a pull request into `{base}`]({})", compare_address(view, base, branch)));
+    }
     if let Some(why) = &outcome.not_pushed_because {
         facts.push(why.clone());
     }
@@ -102,6 +105,11 @@ fn truth_line(view: &StatusView) -> Option<String> {
 
 fn commit_link(view: &StatusView, sha: &CommitSha) -> String {
     format!("[`{}`]({}/{}/commit/{sha})", sha.short(), view.web_url, view.repository)
+}
+
+/// GitHub's page with the form filled in. See "Using query parameters to create a pull request" in GitHub's documentation.
+fn compare_address(view: &StatusView, base: &BranchName, branch: &BranchName) -> String {
+    format!("{}/{}/compare/{}...{}?expand=1", view.web_url, view.repository, base.in_address(), branch.in_address())
 }
 
 fn links(view: &StatusView) -> String {

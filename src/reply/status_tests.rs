@@ -72,6 +72,15 @@ fn a_finished_run_ends_with_what_was_verified() {
 }
 
 #[test]
+fn a_pull_request_that_is_left_to_people_has_a_link() {
+    let mut run = run(RunState::Succeeded);
+    run.outcome.pushed = CommitSha::new(&"c".repeat(40)).ok();
+    run.outcome.to_open_into = BranchName::new("release/1#(x)").ok();
+    let link = "[open a pull request into `release/1#(x)`](https://github.example/octo/hello/compare/release/1%23%28x%29...issue-1?expand=1)";
+    assert!(shown(&run).contains(link), "{}", shown(&run));
+}
+
+#[test]
 fn what_a_run_did_not_change_is_not_claimed_for_it() {
     let mut run = run(RunState::Succeeded);
     let tip = CommitSha::new(&"c".repeat(40)).ok();

@@ -4,7 +4,8 @@ use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::sql;
 use super::{Store, StoreError};
-use crate::model::Timestamp;
+use crate::model::{CodebaseId, KnownSettings, Timestamp};
+use serde::Serialize;
 use serde_json::Value;
 
 struct Setting(Value);
@@ -22,13 +23,33 @@ impl Store {
         Ok(row.map(|row| row.0))
     }
 
-    pub async fn set_setting(&self, key: &str, value: &Value, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn set_setting(&self, key: &str, value: &impl Serialize, now: Timestamp) -> Result<(), StoreError> {
         let sql = sql!(
             "INSERT INTO settings (key, value, updated_at) VALUES ($1, $2, $3)
              ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at"
         );
         self.db.execute(sql.bind(key).bind_json(value)?.bind(now)).await.map(drop)
     }
+
+    /// What was last seen of a repository's settings. A record that another version wrote and this one cannot read counts
+    /// as none: the file will be read again.
+    pub async fn load_repo_settings(&self, codebase: CodebaseId) -> Result<Option<KnownSettings>, StoreError> {
+        let value = self.setting(&repo_settings_key(codebase)).await?;
+        Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+    }
+
+    pub async fn save_repo_settings(
+        &self,
+        codebase: CodebaseId,
+        known: &KnownSettings,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.set_setting(&repo_settings_key(codebase), known, now).await
+    }
+}
+
+fn repo_settings_key(codebase: CodebaseId) -> String {
+    format!("repo-settings/{codebase}")
 }
 
 /// From here to the end of the transaction no other one passes the gate of this name.

@@ -2,7 +2,7 @@
 
 use crate::git_lab::{Lab, branch};
 use std::{fs, path::Path};
-use treewarden::git::{FetchRequest, GitError, PushOutcome, Rejection, WorktreeStart};
+use treewarden::git::{Content, FetchRequest, GitError, PushOutcome, Rejection, WorktreeStart};
 use treewarden::model::*;
 
 fn pull(number: u32) -> FetchRequest {
@@ -399,4 +399,42 @@ async fn locks_of_a_killed_git_do_not_block_for_ever() {
     let newer = lab.people_commit("n", "2\n");
     lab.fetch(&repository).await;
     worktree.fast_forward(&branch("b"), &newer).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_is_read_from_the_branch_as_fetched_and_from_nowhere_else() {
+    let lab = Lab::new();
+    let (people, path) = (lab.path("people"), ".github/treewarden.yml");
+    let repository = lab.repository().await;
+    let main = "refs/remotes/origin/main";
+    assert_eq!(repository.file_at(main, path, 100).await.unwrap(), None);
+    assert_eq!(repository.file_at("refs/remotes/origin/none", path, 100).await.unwrap(), None);
+    assert_eq!(repository.file_at(main, "f/treewarden.yml", 100).await.unwrap(), None, "below a file");
+
+    fs::create_dir(people.join(".github")).unwrap();
+    lab.commit(&people, path, "base: dev\n");
+    lab.run(&people, &["push", "-q", "origin", "main"]);
+    assert_eq!(repository.file_at(main, path, 100).await.unwrap(), None, "not fetched yet");
+    lab.fetch(&repository).await;
+    let file = repository.file_at(main, path, 100).await.unwrap().unwrap();
+    assert_eq!(file.content, Content::Bytes(b"base: dev\n".to_vec()));
+    assert_eq!(file.id.to_string(), lab.run(&people, &["rev-parse", &format!("HEAD:{path}")]));
+    let long = repository.file_at(main, path, 5).await.unwrap().unwrap();
+    assert_eq!((long.id, long.content), (file.id, Content::TooLarge(10)));
+    // In a worktree of ours the file may say anything.
+    let (worktree, _) = lab.worktree(&repository, "issue-1").await;
+    fs::write(worktree.join(path), "base: other\n").unwrap();
+    assert_eq!(
+        repository.file_at(main, path, 100).await.unwrap().unwrap().content,
+        Content::Bytes(b"base: dev\n".into())
+    );
+
+    fs::remove_file(people.join(path)).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", people.join(path)).unwrap();
+    lab.run(&people, &["add", "."]);
+    lab.run(&people, &["commit", "-qm", "a link"]);
+    lab.run(&people, &["push", "-q", "origin", "main"]);
+    lab.fetch(&repository).await;
+    assert_eq!(repository.file_at(main, path, 100).await.unwrap().unwrap().content, Content::NoFile);
+    assert_eq!(repository.file_at(main, ".github", 100).await.unwrap().unwrap().content, Content::NoFile);
 }

@@ -8,4 +8,5 @@ mod limits;
 mod people;
 mod places;
 mod pulls;
+mod settings;
 mod trouble;

@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("command", &["model"]),
     ("decide", &["model"]),
     ("reply", &["model", "command", "decide"]),
+    ("repo_settings", &["model"]),
     ("telemetry", &[]),
     ("store", &["model", "telemetry"]),
     ("git", &["model", "telemetry"]),
@@ -27,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "command",
             "decide",
             "reply",
+            "repo_settings",
             "telemetry",
             "store",
             "git",
@@ -161,5 +163,9 @@ fn the_readme_repeats_what_the_code_says() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     for table in [treewarden::config::markdown_table(), treewarden::command::help::table()] {
         assert!(readme.contains(table.trim()), "README.md lacks this table as the code makes it:\n\n{table}");
+    }
+    for setting in serde_json::to_value(treewarden::model::RepoSettings::default()).unwrap().as_object().unwrap().keys()
+    {
+        assert!(readme.contains(&format!("| `{setting}` |")), "README.md lacks {setting}");
     }
 }

@@ -91,6 +91,7 @@ impl Stage {
             web_url: standin.web_url(),
             slug: "treewarden-demo".to_owned(),
             environment_limit: 25,
+            run_time_limit: std::time::Duration::from_secs(3600),
             port: 3000,
         };
         let routes = router(WebState { inner: Arc::new(parts) });

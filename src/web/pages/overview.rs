@@ -3,7 +3,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
-use crate::reply::cleanup::settles_itself;
+use crate::reply::{cleanup::settles_itself, status::in_words};
 use crate::store::RunFilter;
 use crate::web::view::{PAGE, Prose, When, ago};
 use crate::web::{WebState, error::WebError};
@@ -29,6 +29,15 @@ struct CodebaseRow {
     connected: bool,
     live: u32,
     limit: u32,
+    /// What its settings file says, where it has one.
+    settings: Option<SettingsView>,
+}
+
+struct SettingsView {
+    /// Why the file is not followed.
+    problem: Option<Prose>,
+    /// What is in force, by key.
+    in_force: Vec<(&'static str, String)>,
 }
 
 #[derive(Template)]
@@ -76,7 +85,7 @@ pub async fn show(
         kept,
         kept_count: needing.len(),
         failed: failed_deliveries(&state, catalog.now).await?,
-        codebases: codebases(&state, &catalog, &environments),
+        codebases: codebases(&state, &catalog, &environments).await?,
         runs: RunRow::load_all(&catalog, &runs).await?,
     }))
 }
@@ -97,13 +106,39 @@ async fn failed_deliveries(state: &WebState, now: Timestamp) -> Result<Vec<Faile
     Ok(failed.take(ROWS).collect())
 }
 
-fn codebases(state: &WebState, catalog: &Catalog, environments: &[Environment]) -> Vec<CodebaseRow> {
+async fn codebases(
+    state: &WebState,
+    catalog: &Catalog<'_>,
+    environments: &[Environment],
+) -> Result<Vec<CodebaseRow>, WebError> {
     let live_in = |id| environments.iter().filter(|environment| environment.codebase == id).count();
-    let row = |codebase: &&Codebase| CodebaseRow {
-        name: codebase.name.to_string(),
-        connected: codebase.connected,
-        live: live_in(codebase.id) as u32,
-        limit: state.inner.environment_limit,
-    };
-    catalog.codebases().iter().map(row).collect()
+    let mut rows = Vec::new();
+    for codebase in catalog.codebases() {
+        let known = state.inner.store.load_repo_settings(codebase.id).await?.unwrap_or_default();
+        rows.push(CodebaseRow {
+            name: codebase.name.to_string(),
+            connected: codebase.connected,
+            live: live_in(codebase.id) as u32,
+            limit: known.in_force.worktree_limit(state.inner.environment_limit),
+            settings: known.file.is_some().then(|| SettingsView::new(state, codebase, known)),
+        });
+    }
+    Ok(rows)
+}
+
+impl SettingsView {
+    fn new(state: &WebState, codebase: &Codebase, known: KnownSettings) -> Self {
+        let settings = known.in_force;
+        let default = codebase.default_branch.as_ref().map(BranchName::to_string).unwrap_or_default();
+        let problem = known.problem.map(|problem| Prose::from(problem.to_string().as_str()));
+        let in_force = vec![
+            ("base", settings.base.as_ref().map_or(default, BranchName::to_string)),
+            ("branch_prefix", settings.branch_prefix.as_ref().map_or("none".to_owned(), BranchPrefix::to_string)),
+            ("share_linked", settings.share_linked.to_string()),
+            ("pull_request", settings.pull_request.to_string()),
+            ("max_worktrees", settings.worktree_limit(state.inner.environment_limit).to_string()),
+            ("run_time_limit", in_words(settings.time_limit(state.inner.run_time_limit))),
+        ];
+        Self { problem, in_force }
+    }
 }

@@ -22,8 +22,7 @@ impl Links {
     }
 
     pub fn branch(&self, branch: &BranchName) -> String {
-        let parts: Vec<String> = branch.as_str().split('/').map(encoded).collect();
-        format!("{}/tree/{}", self.base, parts.join("/"))
+        format!("{}/tree/{}", self.base, branch.in_address())
     }
 
     pub fn commit(&self, sha: &CommitSha) -> String {
@@ -34,12 +33,6 @@ impl Links {
 /// An address from outside, if a browser may follow it.
 pub fn web_address(url: &str) -> Option<String> {
     (url.starts_with("https://") || url.starts_with("http://")).then(|| url.to_owned())
-}
-
-/// Percent-encoded, for a part of a path or a value of a query.
-pub(super) fn encoded(value: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
-    value.bytes().map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 #[cfg(test)]

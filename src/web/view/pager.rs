@@ -1,6 +1,6 @@
 //! Pages of a list. Where one is stands in the address, with everything else that was chosen.
 
-use super::links::encoded;
+use crate::model::percent_encoded;
 
 /// Rows on a page.
 pub const PAGE: u32 = 50;
@@ -36,7 +36,7 @@ impl Pager {
         let chosen: String = chosen
             .iter()
             .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| format!("{name}={}&", encoded(value)))
+            .map(|(name, value)| format!("{name}={}&", percent_encoded(value)))
             .collect();
         let address = |page: u32| format!("?{chosen}page={page}");
         Self { page, newer: (page > 1).then(|| address(page - 1)), older: more.then(|| address(page + 1)) }

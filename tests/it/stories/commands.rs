@@ -186,7 +186,7 @@ async fn an_existing_branch_is_continued_and_nothing_is_made_where_nothing_may_b
     let answer = answered(&world, issue, "/worktree create theirs").await;
     assert!(answer.starts_with("Continuing on existing branch `theirs`, 1 commit ahead"), "{answer}");
     for (words, why) in [
-        ("/worktree create main", "`main` is the default branch"),
+        ("/worktree create main", "`main` is a base"),
         ("/worktree create a..b", "cannot be used"),
         ("/worktree create x`y", "back-tick"),
         ("/worktree create theirs/too", "git cannot have"),

@@ -81,6 +81,9 @@ async fn assets_are_kept_for_ever_under_the_hash_of_their_content() {
     assert_eq!(answer.headers()[header::CONTENT_ENCODING], "gzip");
     let old = stage.request(Method::GET, "/assets/000000000000/treewarden.css").send().await.unwrap();
     assert_eq!((old.status().as_u16(), old.headers()[header::CACHE_CONTROL].to_str().unwrap()), (200, "no-cache"));
+    let schema = stage.request(Method::GET, "/assets/latest/repo-settings.schema.json").send().await.unwrap();
+    assert_eq!(schema.headers()[header::CONTENT_TYPE], "application/json");
+    assert!(schema.json::<serde_json::Value>().await.unwrap()["properties"]["base"].is_object());
     for path in ["/assets/000000000000/none.css", "/assets/../Cargo.toml", "/assets/x/..%2F..%2FCargo.toml"] {
         assert_eq!(stage.request(Method::GET, path).send().await.unwrap().status(), 404, "{path}");
     }

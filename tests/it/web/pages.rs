@@ -65,6 +65,30 @@ async fn an_environment_shows_its_work_its_thread_and_why_it_is_kept() {
 }
 
 #[tokio::test]
+async fn what_a_repository_asks_for_is_shown_and_why_its_file_is_broken() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    assert!(!browser.page("/").await.contains("Settings of its own"), "it has no file");
+    let mut known = KnownSettings { file: BlobId::new(&"a".repeat(40)).ok(), ..KnownSettings::default() };
+    known.in_force.max_worktrees = Some(3);
+    known.in_force.pull_request = PullRequestMode::Link;
+    stage.store.save_repo_settings(codebase.id, &known, now()).await.unwrap();
+    let page = browser.page("/").await;
+    for part in ["Settings of its own", "0 of 3 worktrees", "<code>pull_request</code> link"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    known.in_force.max_worktrees = Some(3_000);
+    known.problem = Some(SettingsProblem { at: Some((2, 1)), what: format!("there is no setting `{HOSTILE}`") });
+    stage.store.save_repo_settings(codebase.id, &known, now()).await.unwrap();
+    let page = browser.page("/").await;
+    for part in ["0 of 25 worktrees", "its settings file is broken", "line 2, column 1: there is no setting"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert!(!page.contains("<script>"), "{page}");
+}
+
+#[tokio::test]
 async fn reasons_that_settle_themselves_need_nobody() {
     let stage = Stage::new().await;
     let browser = stage.sign_in().await;
