@@ -24,6 +24,7 @@ mod counts;
 mod db;
 mod environments;
 mod error;
+mod held;
 mod inbox;
 mod outbox;
 mod receipts;
