@@ -5,7 +5,9 @@
 pub mod commands;
 mod doctor;
 mod hangup;
+mod import;
 mod lock;
+mod scratch;
 mod story;
 
 use crate::agent::{AgentRunner, CommandRunner, Limits};

@@ -1,7 +1,7 @@
 //! The command line: what `treewarden` can be told. Parsing only; what the commands do is `app`'s business.
 
 use crate::config::{Flags, plain_table};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::{ffi::OsString, io, path::PathBuf, path::absolute};
 
 /// Gives each piece of agent work its own git worktree, and never loses work.
@@ -38,6 +38,8 @@ pub enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Take over what an older database knows: conversations, repositories, environments, sessions
+    Import(Import),
     /// Look at environments
     Env {
         #[command(subcommand)]
@@ -67,6 +69,23 @@ pub struct Demo {
     pub listening: Listening,
 }
 
+#[derive(Debug, PartialEq, Eq, Args)]
+#[command(group(ArgGroup::new("what").args(["from", "backfill"]).required(true).multiple(true)))]
+pub struct Import {
+    /// The older database, which is only read: sqlite://<path> or postgres://<user>@<host>/<database>
+    #[arg(long, value_name = "URL")]
+    pub from: Option<String>,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Look again at worktrees that were to become environments, and forget those that cannot
+    #[arg(long)]
+    pub backfill: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub enum EnvCommand {
     /// Live environments with branch, state and age
@@ -90,7 +109,7 @@ impl Cli {
         let listen = match &self.command {
             Command::Serve(listening) | Command::Demo(Demo { listening, .. }) => listening.listen.clone(),
             Command::Doctor { .. } | Command::Migrate | Command::Cleanup { .. } => None,
-            Command::Env { .. } | Command::DemoAgent => None,
+            Command::Import(_) | Command::Env { .. } | Command::DemoAgent => None,
         };
         Ok(Flags {
             config: self.config.as_ref().map(absolute).transpose()?,
@@ -129,8 +148,18 @@ mod tests {
         let show = parse("treewarden env show octo/hello#issue-1").unwrap().command;
         assert_eq!(show, Command::Env { command: EnvCommand::Show { name: "octo/hello#issue-1".to_owned() } });
         assert_eq!(parse("treewarden cleanup --dry-run").unwrap().command, Command::Cleanup { dry_run: true });
+        let import = Import { from: Some("sqlite:old.db".to_owned()), dry_run: true, backfill: false, json: false };
+        assert_eq!(parse("treewarden import --from sqlite:old.db --dry-run").unwrap().command, Command::Import(import));
+        assert!(parse("treewarden import --backfill").is_ok());
         assert_eq!(parse("treewarden demo-agent").unwrap().command, Command::DemoAgent);
-        for wrong in ["treewarden", "treewarden dance", "treewarden demo --hold --exit", "treewarden env show"] {
+        for wrong in [
+            "treewarden",
+            "treewarden dance",
+            "treewarden demo --hold --exit",
+            "treewarden env show",
+            "treewarden import",
+            "treewarden import --dry-run",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -6,5 +6,6 @@
 
 pub mod admit;
 pub mod cleanup;
+pub mod import;
 pub mod reconcile;
 pub mod resolve;

@@ -7,6 +7,7 @@
 pub mod credential;
 pub mod event;
 pub mod id;
+pub mod import;
 pub mod name;
 pub mod probe;
 pub mod record;
@@ -18,6 +19,7 @@ pub mod worktree;
 pub use credential::*;
 pub use event::*;
 pub use id::*;
+pub use import::*;
 pub use name::*;
 pub use probe::*;
 pub use record::*;

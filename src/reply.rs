@@ -7,6 +7,7 @@ pub mod agent_text;
 pub mod answers;
 pub mod cleanup;
 pub mod delivery;
+pub mod import;
 pub mod status;
 
 /// The hidden line by which the service recognises a comment of its own. `key` is the outbox key.

@@ -1,6 +1,6 @@
 //! What the command line asks for. Each command answers with the process's exit code.
 
-use super::{Core, Service, StartError, doctor, hangup::hung_up, story};
+use super::{Core, Service, StartError, doctor, hangup::hung_up, import, story};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::model::*;
@@ -23,7 +23,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::DemoAgent => return Ok(crate::demo::agent::main()),
         Command::Demo(demo) => return story::play(demo, std::io::stdin().is_terminal()).await,
         Command::Doctor { json } => return doctor::examine(&flags, *json).await,
-        Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } | Command::Env { .. } => {}
+        Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } => {}
+        Command::Import(_) | Command::Env { .. } => {}
     }
     let config = Config::from_process(&flags).map_err(|problems| anyhow!("{problems}"))?;
     telemetry::start(&config.log, config.log_format, Redactor::new(config.secrets()))?;
@@ -38,6 +39,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Cleanup { dry_run } => clean_up(&config, dry_run).await,
+        Command::Import(asked) => import::import(&config, &asked).await,
         Command::Env { command } => environments(&config, &command).await,
         Command::DemoAgent | Command::Demo(_) | Command::Doctor { .. } => bail!("handled above"),
     }

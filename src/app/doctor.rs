@@ -2,6 +2,7 @@
 //! helps. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
 
 use super::commands::say;
+use super::scratch::Scratch;
 use crate::agent::FALLBACK_PATH;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
@@ -12,11 +13,10 @@ use secrecy::ExposeSecret;
 use serde::Serialize;
 use std::{
     fs,
-    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
 };
-use uuid::Uuid;
 
 /// One line of the examination.
 #[derive(Serialize)]
@@ -104,23 +104,17 @@ fn home(config: &Config) -> Finding {
     }
 }
 
-/// A directory that goes when it is dropped: git's door wants a place for its helpers, and the home is only looked at.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
+/// Git's door wants a place for its helpers, and the home is only looked at.
 async fn git() -> Finding {
     let (major, minor) = OLDEST;
-    let scratch = Scratch(std::env::temp_dir().join(format!("treewarden-doctor-{}", Uuid::new_v4().simple())));
-    if let Err(error) = fs::DirBuilder::new().mode(0o700).create(&scratch.0) {
-        let seen = format!("{} cannot be made to try git in: {error}", scratch.0.display());
-        return wrong("git", seen, "Set TMPDIR to a directory this user can write to.");
-    }
-    let version = match Git::new(GitSettings::new("git", scratch.0.join("git"))) {
+    let scratch = match Scratch::make("doctor") {
+        Ok(scratch) => scratch,
+        Err((place, error)) => {
+            let seen = format!("{} cannot be made to try git in: {error}", place.display());
+            return wrong("git", seen, "Set TMPDIR to a directory this user can write to.");
+        }
+    };
+    let version = match Git::new(GitSettings::new("git", scratch.path().join("git"))) {
         Ok(git) => git.version().await,
         Err(error) => Err(error),
     };

@@ -15,6 +15,8 @@ pub struct RemovalFacts {
     pub busy: bool,
     /// Open conversations of other threads that point to it.
     pub open_conversations: Vec<ThreadNumber>,
+    /// Platforms without an adapter whose threads point to it; such threads are never closed.
+    pub held_on: Vec<PlatformKind>,
     /// Every thread that is known to use it is closed.
     pub threads_closed: bool,
     /// A lock that is not ours, with its reason.
@@ -105,6 +107,10 @@ pub enum Because {
 pub enum Keep {
     Busy,
     StillUsedBy(ThreadNumber),
+    /// A thread of another kind than the environment was made for.
+    UsedOn(PlatformKind),
+    /// Work that began there is never over.
+    Persistent(PlatformKind),
     Pinned,
     LockedBySomeoneElse(String),
     UncommittedChanges {
@@ -198,6 +204,11 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         Probe::Known(Validity::Foreign) => keep.push(Keep::ForeignPath),
         Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
     }
+    // Nothing of a missing worktree is left to keep, so these come after the look at it.
+    match facts.occasion {
+        Occasion::Named => {}
+        Occasion::Closed | Occasion::Pass => keep.extend(platform_reasons(facts)),
+    }
     match &facts.foreign_lock {
         Probe::Known(None) => {}
         Probe::Known(Some(reason)) => keep.push(Keep::LockedBySomeoneElse(reason.clone())),
@@ -227,6 +238,25 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         Some(branch) if keep.is_empty() => Verdict::Remove(removal(branch, &facts.environment)),
         _ => Verdict::Keep(keep),
     }
+}
+
+/// A person may come back to a chat after a year and mean the same work.
+fn is_persistent(platform: PlatformKind) -> bool {
+    match platform {
+        PlatformKind::Telegram => true,
+        PlatformKind::Github | PlatformKind::Local | PlatformKind::Slack | PlatformKind::Discord => false,
+    }
+}
+
+fn platform_reasons(facts: &RemovalFacts) -> Vec<Keep> {
+    let began_on = facts.environment.metadata.created_by;
+    let persistent = began_on.iter().chain(&facts.held_on).copied().filter(|platform| is_persistent(*platform));
+    let mut reasons: Vec<Keep> = persistent.map(Keep::Persistent).collect();
+    if facts.environment.work.kind != WorkKind::Thread {
+        let guests = facts.held_on.iter().copied().filter(|platform| !is_persistent(*platform));
+        reasons.extend(guests.map(Keep::UsedOn));
+    }
+    reasons
 }
 
 fn work_reasons(work: &WorkInProgress, recorded: &BranchName) -> Vec<Keep> {

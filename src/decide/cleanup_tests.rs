@@ -36,6 +36,7 @@ fn facts() -> RemovalFacts {
         validity: Probe::Known(Validity::Valid),
         busy: false,
         open_conversations: vec![],
+        held_on: vec![],
         threads_closed: false,
         foreign_lock: Probe::Known(None),
         work: Probe::Known(WorkInProgress { on_branch: Some(branch()), ..Default::default() }),
@@ -146,6 +147,27 @@ fn a_pass_catches_up_with_a_thread_that_was_closed_before() {
     let closed = RemovalFacts { occasion: Occasion::Pass, threads_closed: true, ..with_branch(true, None) };
     let Verdict::Remove(removal) = verdict(&closed) else { panic!() };
     assert!(!removal.delete_branch);
+}
+
+#[test]
+fn work_from_telegram_is_never_stale_and_never_taken_away_by_itself() {
+    let mut old = RemovalFacts { occasion: Occasion::Pass, now: Timestamp::from_unix(2_000_000_000), ..facts() };
+    old.environment.work = Work { kind: WorkKind::Thread, id: "abc".into() };
+    assert!(matches!(verdict(&old), Verdict::Remove(_)));
+    let mut begun_there = old.clone();
+    begun_there.environment.metadata.created_by = Some(PlatformKind::Telegram);
+    let used_there = RemovalFacts { held_on: vec![PlatformKind::Telegram], ..old.clone() };
+    for facts in [begun_there, used_there] {
+        assert_eq!(verdict(&facts), Verdict::Keep(vec![Keep::Persistent(PlatformKind::Telegram)]));
+        assert_eq!(classify(&facts), Class::Active);
+        assert!(matches!(verdict(&RemovalFacts { occasion: Occasion::Named, ..facts.clone() }), Verdict::Remove(_)));
+        let gone = RemovalFacts { validity: Probe::Known(Validity::Missing), ..facts };
+        assert_eq!(verdict(&gone), Verdict::Ghost);
+    }
+    let of_slack = RemovalFacts { held_on: vec![PlatformKind::Slack], ..old };
+    assert!(matches!(verdict(&of_slack), Verdict::Remove(_)), "chats elsewhere go stale");
+    let guest = RemovalFacts { held_on: vec![PlatformKind::Slack], ..facts() };
+    assert_eq!(verdict(&guest), Verdict::Keep(vec![Keep::UsedOn(PlatformKind::Slack)]));
 }
 
 #[test]

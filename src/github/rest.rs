@@ -2,7 +2,7 @@
 //! GitHub's REST API reference, version 2022-11-28.
 
 use super::auth::{Access, Scope};
-use super::client::{Answer, InstallationClient};
+use super::client::{Answer, Github, InstallationClient};
 use super::error::GithubError;
 use crate::model::*;
 use reqwest::Method;
@@ -32,6 +32,8 @@ pub struct IssueInfo {
     /// Absent for a deleted account.
     pub author: Option<Person>,
     pub state: ThreadState,
+    /// Every pull request is an issue, too.
+    pub kind: ThreadKind,
 }
 
 #[derive(Deserialize)]
@@ -76,6 +78,7 @@ struct IssueShape {
     user: Option<UserShape>,
     #[serde(default)]
     labels: Vec<LabelShape>,
+    pull_request: Option<serde::de::IgnoredAny>,
 }
 
 fn access(repository: RepositoryId, scope: Scope) -> Access {
@@ -101,6 +104,18 @@ fn last_page(link: &str, page: usize) -> usize {
     };
     let next = link.contains("rel=\"next\"").then_some(page + 1);
     named("last").or(next).unwrap_or(page).max(page)
+}
+
+impl Github {
+    /// A repository of which only a name is known, which may be an old one, and the installation that reaches it. Source:
+    /// "Get a repository installation for the authenticated app".
+    pub async fn find_repository(&self, name: &RepoName) -> Result<(InstallationId, RepositoryInfo), GithubError> {
+        let found: IdShape = self.as_app(Method::GET, &format!("/repos/{name}/installation"), None).await?.json()?;
+        let client = self.installation(InstallationId(found.id));
+        let any = Access { repository: None, scope: Scope::Metadata };
+        let answer = client.request(any, Method::GET, &format!("/repos/{name}"), None).await?;
+        Ok((client.id, client.described(answer.json()?)?))
+    }
 }
 
 impl InstallationClient {
@@ -152,6 +167,10 @@ impl InstallationClient {
     /// By its id, which stays through renames.
     pub async fn repository(&self, id: RepositoryId) -> Result<RepositoryInfo, GithubError> {
         let shape: RepositoryShape = self.read(id, &format!("/repositories/{id}")).await?.json()?;
+        self.described(shape)
+    }
+
+    fn described(&self, shape: RepositoryShape) -> Result<RepositoryInfo, GithubError> {
         let bad = |error: InvalidName| GithubError::BadAnswer(error.to_string());
         let name: RepoName = shape.full_name.parse().map_err(bad)?;
         Ok(RepositoryInfo {
@@ -177,6 +196,7 @@ impl InstallationClient {
             labels: shape.labels.into_iter().filter_map(|label| label.name).collect(),
             author: shape.user.map(Person::from),
             state: if shape.state == "open" { ThreadState::Open } else { ThreadState::Closed },
+            kind: if shape.pull_request.is_some() { ThreadKind::PullRequest } else { ThreadKind::Issue },
         })
     }
 

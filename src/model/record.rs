@@ -38,6 +38,20 @@ pub struct Conversation {
     pub updated_at: Timestamp,
 }
 
+/// A thread of a platform that this version has no adapter for. It is kept, with what it points to, until an adapter takes
+/// it over under the same id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldConversation {
+    pub id: ConversationId,
+    pub platform: PlatformKind,
+    /// As the platform names it.
+    pub thread: String,
+    pub codebase: Option<CodebaseId>,
+    pub environment: Option<EnvironmentId>,
+    pub created_at: Timestamp,
+    pub last_activity_at: Timestamp,
+}
+
 /// The work an environment is for: a kind and an id within the codebase, shown as `issue-42`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Work {
@@ -106,6 +120,10 @@ pub struct EnvironmentMetadata {
     pub foreign_branch: bool,
     /// The branch had commits of its own when the environment was made.
     pub began_ahead: bool,
+    /// Taken over from another installation.
+    pub migrated: bool,
+    /// The platform on which the work began, where that is not GitHub.
+    pub created_by: Option<PlatformKind>,
     /// Why it was kept the last time somebody asked for its removal, in words for people.
     pub kept_because: Vec<String>,
     /// The removal that is under way (state `removing`), so that a restart can finish exactly it.

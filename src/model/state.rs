@@ -46,7 +46,7 @@ macro_rules! text_enums {
 
 text_enums! {
     /// Where people talk to the bot.
-    PlatformKind { Github = "github", Local = "local" }
+    PlatformKind { Github = "github", Local = "local", Slack = "slack", Discord = "discord", Telegram = "telegram" }
 
     /// What kind of thread a conversation is.
     ThreadKind { Issue = "issue", PullRequest = "pull_request" }

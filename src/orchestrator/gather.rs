@@ -176,6 +176,7 @@ impl Orchestrator {
         let usable = validity == Probe::Known(Validity::Valid);
         let worktree = repository.worktree(&environment.path);
         let conversations = self.store().conversations_of(environment.id).await?;
+        let held = self.store().held_conversations_of(environment.id).await?;
         // A task is the work of the thread that has used it for the longest.
         let own = match environment.work.thread() {
             Some(number) => Some(number),
@@ -189,7 +190,9 @@ impl Orchestrator {
             occasion,
             environment: environment.clone(),
             busy: self.store().environment_is_busy(environment.id).await?,
-            threads_closed: !conversations.is_empty()
+            held_on: held.iter().map(|conversation| conversation.platform).collect(),
+            threads_closed: held.is_empty()
+                && !conversations.is_empty()
                 && conversations.iter().all(|conversation| conversation.state != ThreadState::Open),
             open_conversations: others.map(|conversation| conversation.number).collect(),
             foreign_lock: if usable { worktree.foreign_lock().await } else { Probe::Known(None) },

@@ -40,6 +40,8 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         Keep::UncommittedChanges { .. } => true,
         Keep::Busy
         | Keep::StillUsedBy(_)
+        | Keep::UsedOn(_)
+        | Keep::Persistent(_)
         | Keep::Pinned
         | Keep::LockedBySomeoneElse(_)
         | Keep::OperationInProgress(_)
@@ -83,6 +85,10 @@ pub fn sentence(reason: &Keep) -> String {
     match reason {
         Keep::Busy => "a run is live or queued in it".to_owned(),
         Keep::StillUsedBy(number) => format!("still used by #{number}, which is open"),
+        Keep::UsedOn(platform) => format!("a thread on {} uses it, too", platform_name(*platform)),
+        Keep::Persistent(platform) => {
+            format!("it belongs to a chat on {}, and such work is never over", platform_name(*platform))
+        }
         Keep::Pinned => "it is pinned".to_owned(),
         Keep::LockedBySomeoneElse(why) if why.is_empty() => "somebody else locked it".to_owned(),
         Keep::LockedBySomeoneElse(why) => format!("somebody else locked it: {why}"),
@@ -115,6 +121,16 @@ pub fn sentence(reason: &Keep) -> String {
         Keep::StillActive => "work goes on: it is neither merged nor stale".to_owned(),
         Keep::InTransition => "it is being created or removed at this moment".to_owned(),
         Keep::RemovalStuck(why) => why.clone(),
+    }
+}
+
+fn platform_name(platform: PlatformKind) -> &'static str {
+    match platform {
+        PlatformKind::Github => "GitHub",
+        PlatformKind::Local => "this machine",
+        PlatformKind::Slack => "Slack",
+        PlatformKind::Discord => "Discord",
+        PlatformKind::Telegram => "Telegram",
     }
 }
 

@@ -42,38 +42,7 @@ impl Store {
             return Ok(known);
         }
         let mut tx = self.db.begin().await?;
-        tx.execute(
-            sql!(
-                "UPDATE codebases SET connected = false, updated_at = $1
-                 WHERE lower(name) = lower($2) AND github_id <> $3 AND connected"
-            )
-            .bind(now)
-            .bind(&new.name)
-            .bind(new.github_id),
-        )
-        .await?;
-        let directory = free_directory(&mut tx, &new).await?;
-        let codebase = tx
-            .fetch_one(
-                sql!(
-                    "INSERT INTO codebases (id, github_id, installation_id, name, repository_dir, default_branch, connected,
-                                            created_at, updated_at)
-                     VALUES ($1, $2, $3, $4, $5, $6, true, $7, $7)
-                     ON CONFLICT (github_id) DO UPDATE SET
-                         installation_id = excluded.installation_id, name = excluded.name, connected = true,
-                         default_branch = coalesce(excluded.default_branch, codebases.default_branch),
-                         updated_at = excluded.updated_at
-                     RETURNING *"
-                )
-                .bind(new_id::<CodebaseId>())
-                .bind(new.github_id)
-                .bind(new.installation)
-                .bind(&new.name)
-                .bind(directory)
-                .bind(&new.default_branch)
-                .bind(now),
-            )
-            .await?;
+        let codebase = upsert_in(&mut tx, &new, now).await?;
         tx.commit().await?;
         Ok(codebase)
     }
@@ -116,6 +85,41 @@ impl Store {
         );
         self.db.execute(sql.bind(id).bind(connected).bind(now)).await.map(drop)
     }
+}
+
+/// The same within a transaction, whatever is known already.
+pub(super) async fn upsert_in(tx: &mut Tx, new: &NewCodebase, now: Timestamp) -> Result<Codebase, StoreError> {
+    tx.execute(
+        sql!(
+            "UPDATE codebases SET connected = false, updated_at = $1
+             WHERE lower(name) = lower($2) AND github_id <> $3 AND connected"
+        )
+        .bind(now)
+        .bind(&new.name)
+        .bind(new.github_id),
+    )
+    .await?;
+    let directory = free_directory(tx, new).await?;
+    tx.fetch_one(
+        sql!(
+            "INSERT INTO codebases (id, github_id, installation_id, name, repository_dir, default_branch, connected,
+                                        created_at, updated_at)
+                 VALUES ($1, $2, $3, $4, $5, $6, true, $7, $7)
+                 ON CONFLICT (github_id) DO UPDATE SET
+                     installation_id = excluded.installation_id, name = excluded.name, connected = true,
+                     default_branch = coalesce(excluded.default_branch, codebases.default_branch),
+                     updated_at = excluded.updated_at
+                 RETURNING *"
+        )
+        .bind(new_id::<CodebaseId>())
+        .bind(new.github_id)
+        .bind(new.installation)
+        .bind(&new.name)
+        .bind(directory)
+        .bind(&new.default_branch)
+        .bind(now),
+    )
+    .await
 }
 
 fn says_nothing_new(known: &Codebase, new: &NewCodebase) -> bool {

@@ -6,9 +6,11 @@
 //! its condition again after it has waited for another writer's row.
 
 mod failure;
+mod foreign;
 mod open;
 mod row;
 
+pub(super) use foreign::{Foreign, ForeignError};
 pub(super) use open::{schema, sqlite_path, versions};
 pub(super) use row::{RawId, Row};
 

@@ -194,6 +194,7 @@ impl Store {
         }
         let sql = sql!("UPDATE conversations SET environment_id = NULL, updated_at = $2 WHERE environment_id = $1");
         tx.execute(sql.bind(environment.id).bind(now)).await?;
+        super::held::let_go_of(&mut tx, environment.id).await?;
         super::sessions::close_all_of(&mut tx, environment.id, now).await?;
         if let Some(outgoing) = outgoing {
             super::outbox::enqueue_in(&mut tx, &outgoing, now).await?;
@@ -212,7 +213,7 @@ impl Store {
     }
 }
 
-async fn in_the_way(tx: &mut Tx, new: &NewEnvironment, limit: u32) -> Result<Option<Inserted>, StoreError> {
+pub(super) async fn in_the_way(tx: &mut Tx, new: &NewEnvironment, limit: u32) -> Result<Option<Inserted>, StoreError> {
     let sql = sql!(
         "SELECT * FROM isolation_environments
          WHERE codebase_id = $1 AND workflow_type = $2 AND workflow_id = $3 AND state <> 'destroyed'"

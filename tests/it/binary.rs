@@ -31,14 +31,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The program with an environment of its own: what the settings of whoever runs the tests say does not count.
-fn treewarden(arguments: &[&str], home: &Path) -> Command {
+pub(crate) fn treewarden(arguments: &[&str], home: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("TREEWARDEN_HOME", home).stdin(Stdio::null()).kill_on_drop(true);
     command
 }
 
-async fn output_of(mut command: impl std::borrow::BorrowMut<Command>) -> Output {
+pub(crate) async fn output_of(mut command: impl std::borrow::BorrowMut<Command>) -> Output {
     timeout(PATIENCE, command.borrow_mut().output()).await.expect("it did not end").unwrap()
 }
 
@@ -50,18 +50,18 @@ async fn captured(mut command: Command) -> Output {
     timeout(PATIENCE, process.wait_with_output()).await.expect("it did not end").unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A home and the stand-in it is connected to.
-struct Installation {
-    dir: TempDir,
-    standin: Standin,
+pub(crate) struct Installation {
+    pub dir: TempDir,
+    pub standin: Standin,
 }
 
 impl Installation {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let standin = Standin::start(StandinOptions::new(dir.path().join("github"))).await.unwrap();
         standin.create_repository(REPO, &[("README.md", "# hello\n")]).await.unwrap();
@@ -69,7 +69,7 @@ impl Installation {
         Self { dir, standin }
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = treewarden(arguments, &self.dir.path().join("home"));
         command.env("TREEWARDEN_LISTEN", "127.0.0.1:0").env("TREEWARDEN_SANDBOX", "off").env("TREEWARDEN_LOG", "warn");
         command.env("TREEWARDEN_AGENT_COMMAND", format!("'{PROGRAM}' demo-agent"));
@@ -80,11 +80,11 @@ impl Installation {
         command
     }
 
-    async fn run(&self, arguments: &[&str]) -> Output {
+    pub async fn run(&self, arguments: &[&str]) -> Output {
         output_of(self.command(arguments)).await
     }
 
-    async fn serve(&self) -> Serving {
+    pub async fn serve(&self) -> Serving {
         self.serve_with(self.command(&["serve"])).await
     }
 
@@ -99,7 +99,7 @@ impl Installation {
         Serving { process, url }
     }
 
-    async fn store(&self) -> Store {
+    pub async fn store(&self) -> Store {
         let path = self.dir.path().join("home/treewarden.db");
         Store::open(&format!("sqlite://{}", path.display())).await.unwrap()
     }
@@ -112,7 +112,7 @@ impl Installation {
     }
 }
 
-struct Serving {
+pub(crate) struct Serving {
     process: Child,
     url: String,
 }
@@ -137,7 +137,7 @@ impl Serving {
         timeout(PATIENCE, self.process.wait()).await.expect("it does not stop").unwrap().code()
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.terminate();
         assert_eq!(self.ended().await, Some(0));
     }

@@ -12,6 +12,7 @@ mod git_repair;
 mod git_security;
 mod git_worktree;
 mod github;
+mod import;
 mod isolation;
 mod isolation_crash;
 mod standin;

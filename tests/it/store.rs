@@ -2,6 +2,7 @@
 
 mod codebases;
 mod environments;
+mod imports;
 mod inbox;
 mod outbox;
 mod plans;

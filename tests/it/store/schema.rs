@@ -12,7 +12,10 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
-use treewarden::store::{Schema, Store, StoreError, statements};
+use treewarden::{
+    model::PlatformKind,
+    store::{Schema, Store, StoreError, statements},
+};
 
 /// Runs a text on the database behind a URL, past the store.
 pub(super) async fn raw(url: &str, text: &'static str) {
@@ -155,6 +158,12 @@ const FILLED: &[(i64, &str)] = &[
     (3, "INSERT INTO settings (key, value, updated_at) VALUES ('colour', '\"green\"', '2026-11-28T00:00:00.000000Z');"),
     (4, "UPDATE inbox SET tries = tries + 1;"),
     (5, "UPDATE runs SET attempts = attempts + 1;"),
+    (
+        6,
+        "INSERT INTO held_conversations (id, platform, thread, environment_id, created_at, last_activity_at)
+         VALUES ('01900000-0000-7000-8000-000000000005', 'telegram', '-100/7', '01900000-0000-7000-8000-000000000002',
+                 '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z');",
+    ),
 ];
 
 #[tokio::test]
@@ -172,6 +181,7 @@ async fn data_survives_every_step() {
         let environment = store.live_environments(Some(codebase.id)).await.unwrap().remove(0);
         assert_eq!((environment.work.to_string().as_str(), environment.pinned), ("issue-42", true));
         assert_eq!(store.conversations_of(environment.id).await.unwrap().len(), 1);
+        assert_eq!(store.held_conversations_of(environment.id).await.unwrap()[0].platform, PlatformKind::Telegram);
         assert!(store.load_outgoing_by_key("greeting").await.unwrap().is_some());
         assert_eq!(store.setting("colour").await.unwrap(), Some("green".into()));
         assert!(store.update_environment(&environment).await.is_ok());
@@ -228,8 +238,8 @@ async fn both_engines_have_the_same_tables() {
     }
     connection.close().await.unwrap();
     assert_eq!(in_sqlite, in_postgres);
-    let expected = "audit_log cleanup_reports codebases conversations inbox isolation_environments outbox receipts runs \
-                    sessions settings web_sessions workstreams";
+    let expected = "audit_log cleanup_reports codebases conversations held_conversations inbox isolation_environments outbox \
+                    receipts runs sessions settings web_sessions workstreams";
     assert_eq!(in_sqlite.keys().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
     database.drop().await;
 }

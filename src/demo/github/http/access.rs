@@ -166,7 +166,7 @@ impl FromRequestParts<Arc<Hub>> for Scope {
 }
 
 /// GitHub's redirect from a former name to the address by id: 301 for reads, 307 for anything else.
-fn moved(world: &World, id: i64, former: &str, parts: &Parts) -> Response {
+pub(super) fn moved(world: &World, id: i64, former: &str, parts: &Parts) -> Response {
     let rest = parts.uri.path().split_once(former).map_or("", |(_, rest)| rest);
     let location = format!("{}/repositories/{id}{rest}", world.api());
     let reading = parts.method == axum::http::Method::GET || parts.method == axum::http::Method::HEAD;

@@ -1,7 +1,7 @@
 //! The App's own endpoints: itself, its installations and their tokens, the log of its deliveries.
 
 use super::{
-    access::Caller,
+    access::{Caller, moved},
     answer::{Answer, Input, Page, created, ok},
 };
 use crate::demo::github::{
@@ -12,9 +12,9 @@ use crate::demo::github::{
 };
 use axum::{
     Json, Router,
-    extract::{Path, Query, State},
+    extract::{Path, Query, Request, State},
     http::{HeaderValue, StatusCode, header},
-    response::IntoResponse,
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
 use serde::Deserialize;
@@ -30,6 +30,7 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
         .route("/app/installations", get(list_installations))
         .route("/app/installations/{id}", get(show_installation))
         .route("/app/installations/{id}/access_tokens", post(issue_token))
+        .route("/repos/{owner}/{repo}/installation", get(show_installation_of))
         .route("/app/hook/deliveries", get(list_deliveries))
         .route("/app/hook/deliveries/{id}", get(show_delivery))
         .route("/app/hook/deliveries/{id}/attempts", post(redeliver))
@@ -59,6 +60,28 @@ async fn show_installation(State(hub): State<Arc<Hub>>, caller: Caller, Path(id)
     let world = hub.world();
     let found = world.installations.get(&id).ok_or_else(|| Refusal::missing("installation"))?;
     ok(world.installation_json(found))
+}
+
+#[derive(Deserialize)]
+struct Named {
+    owner: String,
+    repo: String,
+}
+
+async fn show_installation_of(
+    State(hub): State<Arc<Hub>>,
+    caller: Caller,
+    Path(Named { owner, repo }): Path<Named>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    app_only(&caller)?;
+    let (name, world) = (format!("{owner}/{repo}"), hub.world());
+    let Some(place) = world.find_repository(&name) else {
+        let former = world.former_names.get(&name.to_ascii_lowercase()).ok_or_else(|| Refusal::missing(&name))?;
+        return Ok(moved(&world, *former, &name, &request.into_parts().0));
+    };
+    let found = world.installation_of(place.id).ok_or_else(|| Refusal::missing("installation"))?;
+    Ok(Json(world.installation_json(found)).into_response())
 }
 
 #[derive(Deserialize, Default)]

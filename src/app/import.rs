@@ -1,0 +1,146 @@
+//! `treewarden import`: reads an older database, asks GitHub and the disk about what it names, has `decide` choose, and
+//! writes what was chosen in one transaction. It can be run again and again: what is here already stays as it is.
+
+mod gather;
+mod report;
+
+use super::lock::{HomeLock, LockError};
+use super::{commands::say, scratch::Scratch, wall_clock};
+use crate::cli::Import as Asked;
+use crate::config::Config;
+use crate::decide::import::{self as choice, Choice, Waiting};
+use crate::git::{Git, GitSettings};
+use crate::github::{Github, GithubSettings};
+use crate::model::*;
+use crate::reply;
+use crate::store::{Schema, Store, StoreError, load_old_data};
+use anyhow::{anyhow, bail};
+use gather::Sources;
+use report::{Report, Waits};
+use secrecy::ExposeSecret;
+use std::process::ExitCode;
+
+pub async fn import(config: &Config, asked: &Asked) -> anyhow::Result<ExitCode> {
+    // What cannot be read is known before anything of ours is touched.
+    let old = match &asked.from {
+        Some(url) => Some(load_old_data(url).await?),
+        None => None,
+    };
+    let scratch =
+        Scratch::make("import").map_err(|(place, error)| anyhow!("{} cannot be made: {error}", place.display()))?;
+    let lock = match asked.dry_run {
+        true => None,
+        false => Some(take_home(config)?),
+    };
+    let store = open(config, asked.dry_run, &scratch).await?;
+    let report = carry_out(config, asked, old.as_ref(), &store, &scratch).await;
+    store.close().await;
+    drop(lock);
+    let report = report?;
+    match asked.json {
+        true => say(serde_json::to_string_pretty(&report)?),
+        false => report.print(),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn take_home(config: &Config) -> anyhow::Result<HomeLock> {
+    config.prepare_home()?;
+    match HomeLock::take(&config.home) {
+        Ok(lock) => Ok(lock),
+        Err(error @ LockError::Taken(_)) => bail!("{error} Beside it, only `import --dry-run` can be run."),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A dry run works on what is there, or on an empty database that nobody sees.
+async fn open(config: &Config, dry_run: bool, scratch: &Scratch) -> anyhow::Result<Store> {
+    let url = config.database_url.expose_secret();
+    if !dry_run {
+        return migrated(url).await;
+    }
+    match Store::schema(url).await? {
+        Schema::Current => Ok(Store::open(url).await?),
+        Schema::Missing => migrated(&format!("sqlite://{}", scratch.path().join("empty.db").display())).await,
+        Schema::Older { found, known } => bail!(
+            "The database was made by an older Treewarden (schema {found}; this one uses {known}). Nothing was changed. \
+             Stop the service and run `treewarden migrate`, then ask again."
+        ),
+        Schema::Newer { found, known } => Err(StoreError::NewerSchema { found, known }.into()),
+    }
+}
+
+async fn migrated(url: &str) -> anyhow::Result<Store> {
+    let store = Store::open(url).await?;
+    if let Err(error) = store.migrate().await {
+        store.close().await;
+        return Err(error.into());
+    }
+    Ok(store)
+}
+
+async fn carry_out(
+    config: &Config,
+    asked: &Asked,
+    old: Option<&OldData>,
+    store: &Store,
+    scratch: &Scratch,
+) -> anyhow::Result<Report> {
+    let sources = Sources {
+        config,
+        store,
+        git: Git::new(GitSettings::new("git", scratch.path().join("git")))?,
+        github: github(config)?,
+        codebases: store.list_codebases().await?,
+    };
+    let mut report = Report { stage: old.map(|old| old.stage), dry_run: asked.dry_run, ..Report::default() };
+    if let Some(old) = old {
+        let facts = sources.facts(old, wall_clock()()).await?;
+        let Choice { plan, notes, skipped } = choice::choose(old, &facts);
+        let imported = store.import(&plan, !asked.dry_run, facts.now).await?;
+        report.add(&plan, &notes, &skipped, &imported);
+    }
+    if asked.backfill {
+        for waits in store.legacy_paths().await? {
+            report.waiting.push(look_again(&sources, &waits, asked.dry_run).await?);
+        }
+    }
+    Ok(report)
+}
+
+fn github(config: &Config) -> anyhow::Result<Option<Github>> {
+    let Some(app) = &config.github.app else { return Ok(None) };
+    Ok(Some(Github::new(&GithubSettings {
+        app_id: app.app_id,
+        private_key_pem: app.private_key.clone(),
+        api_url: config.github.api_url.clone(),
+        web_url: config.github.web_url.clone(),
+        timeout: None,
+    })?))
+}
+
+/// Keeps a path that can still become an environment, and forgets one that cannot.
+async fn look_again(sources: &Sources<'_>, waits: &LegacyPath, dry_run: bool) -> anyhow::Result<Waits> {
+    let store = sources.store;
+    let (about, verdict) = match &waits.known {
+        None => (waits.key.clone(), Waiting::Hopeless(choice::Skip::Column("path"))),
+        Some((id, path)) => {
+            let text = path.to_string_lossy();
+            let place = sources.place(&text).await;
+            (text.clone().into_owned(), choice::waiting(sources.conversation(*id).await?, &text, &place))
+        }
+    };
+    let (outcome, note) = match verdict {
+        Waiting::Ready => ("ready", None),
+        Waiting::Doubtful(why) => ("kept", Some(reply::import::plain(&why))),
+        Waiting::Hopeless(why) => {
+            let why = reply::import::sentence(&why);
+            if !dry_run {
+                store.clear_legacy(&waits.key).await?;
+                store.append_audit("cli", "import.forgotten", &waits.key, &why, wall_clock()()).await?;
+            }
+            ("forgotten", Some(why))
+        }
+    };
+    Ok(Waits { about, outcome, note })
+}

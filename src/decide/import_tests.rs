@@ -1,0 +1,198 @@
+//! Tests of `import`: places and rows in all their forms, and what no rows may lead to.
+
+use super::*;
+use proptest::prelude::*;
+
+fn row(columns: &[(&'static str, &str)]) -> OldRow {
+    OldRow(columns.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
+}
+
+fn hello() -> RepositoryFacts {
+    RepositoryFacts {
+        github_id: RepositoryId(1),
+        installation: InstallationId(7),
+        name: "octo/hello".parse().unwrap(),
+        default_branch: BranchName::new("main").ok(),
+    }
+}
+
+fn usable_at(path: &str, branch: Option<&str>) -> Place {
+    let branch = branch.and_then(|branch| BranchName::new(branch).ok());
+    Place::Usable { repository: RepositoryId(1), path: path.into(), branch }
+}
+
+fn facts(places: &[(&str, Place)]) -> Facts {
+    Facts {
+        now: Timestamp::from_unix(1_800_000_000),
+        web_host: "github.com".to_owned(),
+        repositories: [("octo/hello".to_owned(), Ok(hello()))].into(),
+        threads: BTreeMap::new(),
+        places: places.iter().map(|(path, place)| ((*path).to_owned(), place.clone())).collect(),
+    }
+}
+
+fn old(stage: OldStage, conversations: Vec<OldRow>) -> OldData {
+    let codebases = vec![row(&[("id", "c"), ("repository_url", "https://github.com/octo/hello")])];
+    OldData { stage, codebases, conversations, environments: vec![], sessions: vec![] }
+}
+
+fn thread(id: &str, number: i64, more: &[(&'static str, &str)]) -> OldRow {
+    let name = format!("octo/hello#{number}");
+    let own = [("id", id), ("platform_type", "github"), ("platform_conversation_id", &name), ("codebase_id", "c")];
+    row(&[&own[..], more].concat())
+}
+
+#[test]
+fn threads_that_share_a_path_share_its_environment() {
+    let path = [("isolation_env_id", "/w/issue-42")];
+    let mut pull = thread("b", 99, &path);
+    pull.0.insert("updated_at", "2030-01-01 00:00:00".to_owned());
+    let old = old(OldStage::Providers, vec![thread("a", 43, &path), pull]);
+    let choice = choose(&old, &facts(&[("/w/issue-42", usable_at("/w/issue-42", Some("issue-42")))]));
+    let [environment] = &choice.plan.environments[..] else { panic!("{choice:#?}") };
+    assert_eq!(environment.work.to_string(), "issue-42", "the branch says what it was made for");
+    assert_eq!(environment.last_activity_at.to_string(), "2030-01-01T00:00:00Z");
+    let here = PlaceImport::Environment("/w/issue-42".into());
+    assert!(choice.plan.conversations.iter().all(|conversation| conversation.place == here));
+}
+
+#[test]
+fn a_place_that_cannot_be_used_is_a_note_and_the_thread_comes_without_it() {
+    let branch = BranchName::new("issue-1").ok();
+    let other = Place::Usable { repository: RepositoryId(2), path: "/w".into(), branch: branch.clone() };
+    let path = "/w".to_owned();
+    for (place, why) in [
+        (Place::Nothing, Skip::WorktreeGone(path.clone())),
+        (Place::NoWorktree, Skip::NoWorktree(path.clone())),
+        (Place::Elsewhere { branch: branch.clone() }, Skip::WorkStays { path: path.clone(), branch }),
+        (Place::Outside, Skip::Outside(path.clone())),
+        (Place::Locked("mine".into()), Skip::Locked { path: path.clone(), why: "mine".into() }),
+        (Place::Unclear("?".into()), Skip::Unclear { path: path.clone(), why: "?".into() }),
+        (usable_at("/w", None), Skip::Detached(path.clone())),
+        (other, Skip::OtherRepository(path.clone())),
+    ] {
+        for stage in [OldStage::Paths, OldStage::Providers] {
+            let column = if stage == OldStage::Paths { "worktree_path" } else { "isolation_env_id" };
+            let choice = choose(&old(stage, vec![thread("a", 1, &[(column, "/w")])]), &facts(&[("/w", place.clone())]));
+            assert_eq!(choice.plan.conversations[0].place, PlaceImport::Nothing);
+            assert_eq!(choice.notes, [Some(why.clone())]);
+            assert!(choice.plan.environments.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_path_alone_waits_and_a_container_is_none_of_ours() {
+    let facts = facts(&[("/w", usable_at("/w", Some("issue-1")))]);
+    let paths = choose(&old(OldStage::Paths, vec![thread("a", 1, &[("worktree_path", "/w")])]), &facts);
+    assert_eq!(paths.plan.conversations[0].place, PlaceImport::Legacy("/w".into()));
+    let legacy = [("isolation_env_id_legacy", "/w")];
+    let environments = choose(&old(OldStage::Environments, vec![thread("a", 1, &legacy)]), &facts);
+    assert_eq!(environments.plan.conversations[0].place, PlaceImport::Legacy("/w".into()));
+    let container = [("isolation_env_id", "/w"), ("isolation_provider", "container")];
+    let container = choose(&old(OldStage::Providers, vec![thread("a", 1, &container)]), &facts);
+    assert_eq!(container.notes, [Some(Skip::OtherProvider("container".to_owned()))]);
+}
+
+#[test]
+fn an_environment_that_is_not_in_the_database_is_said() {
+    let lost = choose(&old(OldStage::Environments, vec![thread("a", 1, &[("isolation_env_id", "e")])]), &facts(&[]));
+    assert_eq!(lost.notes, [Some(Skip::NoEnvironmentRow("e".to_owned()))]);
+}
+
+#[test]
+fn the_newest_active_session_of_a_conversation_is_taken() {
+    let mut old = old(OldStage::Providers, vec![thread("a", 1, &[("isolation_env_id", "/w")])]);
+    let session = |id: &str, at: &str| {
+        row(&[
+            ("id", id),
+            ("conversation_id", "A"),
+            ("assistant_session_id", id),
+            ("ai_assistant_type", "claude"),
+            ("active", "t"),
+            ("started_at", at),
+        ])
+    };
+    old.sessions = vec![
+        session("old", "2025-01-01"),
+        session("mid", "2025-01-01 10:00:00+00"),
+        session("new", "2025-01-02T00:00:00Z"),
+    ];
+    old.sessions[0].0.insert("started_at", "2024-01-01T00:00:00Z".to_owned());
+    let choice = choose(&old, &facts(&[("/w", usable_at("/w", Some("issue-1")))]));
+    assert_eq!(choice.plan.sessions.iter().map(|session| &*session.external_id).collect::<Vec<_>>(), ["new"]);
+    assert_eq!(choice.skipped.len(), 2, "{:?}", choice.skipped);
+}
+
+#[test]
+fn a_waiting_path_is_forgotten_only_for_sure() {
+    let here = Some((Some(RepositoryId(1)), false));
+    let good = usable_at("/w", Some("x"));
+    assert_eq!(waiting(here, "/w", &good), Waiting::Ready);
+    assert_eq!(waiting(None, "/w", &good), Waiting::Hopeless(Skip::Forgotten));
+    assert_eq!(waiting(Some((Some(RepositoryId(1)), true)), "/w", &good), Waiting::Hopeless(Skip::Settled));
+    assert_eq!(waiting(here, "/w", &Place::Unclear("?".into())), Waiting::Doubtful("?".into()));
+    assert_eq!(waiting(here, "/w", &Place::Locked("x".into())), Waiting::Doubtful("x".into()));
+    assert_eq!(waiting(here, "/w", &Place::Nothing), Waiting::Hopeless(Skip::WorktreeGone("/w".into())));
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        Just("github".into()),
+        Just("telegram".into()),
+        Just("octo/hello#1".into()),
+        Just("octo/hello#2".into()),
+        Just("/w".into()),
+        Just("c".into()),
+        Just("a".into()),
+        Just("active".into()),
+        Just("issue".into()),
+        Just("https://github.com/octo/hello".into()),
+        "\\PC{0,12}",
+    ]
+}
+
+fn any_rows() -> impl Strategy<Value = Vec<OldRow>> {
+    const COLUMNS: [&str; 16] = [
+        "id",
+        "platform_type",
+        "platform_conversation_id",
+        "codebase_id",
+        "worktree_path",
+        "isolation_env_id",
+        "isolation_env_id_legacy",
+        "isolation_provider",
+        "workflow_type",
+        "workflow_id",
+        "working_path",
+        "status",
+        "conversation_id",
+        "assistant_session_id",
+        "ai_assistant_type",
+        "repository_url",
+    ];
+    let columns = proptest::collection::btree_map(proptest::sample::select(&COLUMNS[..]), any_text(), 0..12);
+    proptest::collection::vec(columns.prop_map(OldRow), 0..6)
+}
+
+proptest! {
+    #[test]
+    fn every_row_is_taken_or_skipped_and_no_place_is_invented(
+        codebases in any_rows(), conversations in any_rows(), environments in any_rows(), sessions in any_rows(),
+        stage in proptest::sample::select(vec![OldStage::Paths, OldStage::Providers, OldStage::Environments]),
+    ) {
+        let old = OldData { stage, codebases, conversations, environments, sessions };
+        let choice = choose(&old, &facts(&[("/w", usable_at("/w", Some("issue-1")))]));
+        let skipped = |table| choice.skipped.iter().filter(|(name, _)| name.table == table).count();
+        let plan = &choice.plan;
+        let rows = plan.codebases.iter().filter(|codebase| codebase.row.is_some()).count();
+        prop_assert_eq!(rows + skipped(OldTable::Codebases), old.codebases.len());
+        prop_assert_eq!(plan.conversations.len() + skipped(OldTable::Conversations), old.conversations.len());
+        prop_assert_eq!(plan.sessions.len() + skipped(OldTable::Sessions), old.sessions.len());
+        prop_assert_eq!(plan.conversations.len(), choice.notes.len());
+        for environment in &plan.environments {
+            prop_assert_eq!(environment.path.to_str(), Some("/w"));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What people are told about an import: each row that was taken, and each that was not, with the reason and the way out.
+
+use crate::decide::import::{Skip, Unreached};
+use crate::model::*;
+
+/// Longest text of a row that is repeated.
+const LONGEST: usize = 200;
+
+/// Why a row was not taken over, or its old place not taken along.
+pub fn sentence(skip: &Skip) -> String {
+    match skip {
+        Skip::Column(column) => format!("its {column} is empty or not understood"),
+        Skip::NoAddress => "it has no address on GitHub: only repositories there can be worked on".to_owned(),
+        Skip::OtherHost(host) => {
+            format!("it is on {}, which is not the GitHub this installation works with", plain(host))
+        }
+        Skip::Unreached(Unreached::NoApp) => {
+            "this installation does not know the repository: connect the App first, then import again".to_owned()
+        }
+        Skip::Unreached(Unreached::NotInstalled) => {
+            "the App is not installed on the repository (or it is gone): install it there, then import again".to_owned()
+        }
+        Skip::Unreached(Unreached::Refused(why)) => {
+            format!("GitHub does not let the App see the repository ({}): mend that, then import again", plain(why))
+        }
+        Skip::UnknownPlatform(platform) => format!("there is no platform called {}", plain(platform)),
+        Skip::ThreadGone => "GitHub knows no such issue or pull request any more".to_owned(),
+        Skip::NoCodebase => "its codebase was not taken over".to_owned(),
+        Skip::Twin(first) => format!("it is the same thread as the row {}", plain(first)),
+        Skip::Destroyed => "it was removed there already".to_owned(),
+        Skip::OtherProvider(provider) => format!("its kind, {}, is none that this version has", plain(provider)),
+        Skip::WorktreeGone(path) => format!("there is no worktree at {} any more", plain(path)),
+        Skip::NoWorktree(path) => format!("what is at {} is no worktree; it was left alone", plain(path)),
+        Skip::WorkStays { path, branch } => {
+            let push = match branch {
+                Some(branch) => format!("push its branch {}", plain(branch.as_str())),
+                None => "commit and push it on a branch".to_owned(),
+            };
+            format!("its work stays where it is: {}; {push}, and a mention continues on it", plain(path))
+        }
+        Skip::Outside(path) => {
+            format!("the worktree at {} is not below WORKTREE_BASE; it was left alone", plain(path))
+        }
+        Skip::Locked { path, why } => {
+            format!("the worktree at {} is locked by somebody else: {}", plain(path), plain(why))
+        }
+        Skip::Unclear { path, why } => {
+            format!("{} could not be looked at ({}); mend that, then import again", plain(path), plain(why))
+        }
+        Skip::OtherRepository(path) => format!("the worktree at {} is of another repository", plain(path)),
+        Skip::Detached(path) => {
+            format!("the worktree at {} is on no branch: switch to one there, then import again", plain(path))
+        }
+        Skip::NoEnvironmentRow(id) => format!("its environment {} is not in the database", plain(id)),
+        Skip::NotActive => "it was over already".to_owned(),
+        Skip::NoConversation => "its conversation was not taken over".to_owned(),
+        Skip::NoEnvironment => {
+            "its conversation has no environment here yet, so the agent begins there with a fresh memory".to_owned()
+        }
+        Skip::NoAdapter(platform) => format!("this version cannot talk on {platform} yet"),
+        Skip::NewerSession => "its conversation has a newer one".to_owned(),
+        Skip::InTheWay(what) => format!("something else is in its place here: {}", plain(what)),
+        Skip::Forgotten => "its conversation is not here".to_owned(),
+        Skip::Settled => "its conversation has an environment by now".to_owned(),
+    }
+}
+
+/// What is special about a row that was taken.
+pub fn waits_at(path: &str) -> String {
+    format!("the worktree at {} becomes its environment when it is next used", plain(path))
+}
+
+pub fn held(platform: PlatformKind) -> String {
+    format!("kept until this version can talk on {platform}")
+}
+
+/// The heading of a report.
+pub fn stage(stage: OldStage) -> &'static str {
+    match stage {
+        OldStage::Paths => "The older database names worktrees by their paths.",
+        OldStage::Providers => "The older database names worktrees by provider and path.",
+        OldStage::Environments => "The older database has environments of its own.",
+    }
+}
+
+/// A row's name: what it is about, else its id.
+pub fn row(name: &OldName) -> String {
+    let about = if name.about.is_empty() { &name.id } else { &name.about };
+    plain(about)
+}
+
+/// The last line.
+pub fn summary(taken: usize, present: usize, skipped: usize, dry_run: bool) -> String {
+    let verb = if dry_run { "would be taken over" } else { "taken over" };
+    let end = if dry_run { " Nothing was changed." } else { "" };
+    format!("{taken} rows {verb}, {present} were here already, {skipped} skipped.{end}")
+}
+
+/// What a row holds, fit for a line of a terminal.
+pub fn plain(text: &str) -> String {
+    let harmless = |c: char| if c.is_control() { '\u{FFFD}' } else { c };
+    let mut shown: String = text.chars().take(LONGEST).map(harmless).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_stays_is_named_with_the_way_on() {
+        let skip = Skip::WorkStays { path: "/old/issue-1".to_owned(), branch: BranchName::new("issue-1").ok() };
+        insta::assert_snapshot!(sentence(&skip), @"its work stays where it is: /old/issue-1; push its branch issue-1, and a mention continues on it");
+    }
+
+    #[test]
+    fn rows_cannot_move_the_cursor() {
+        assert_eq!(plain("a\u{1b}[2Jb\n"), "a\u{FFFD}[2Jb\u{FFFD}");
+        assert_eq!(plain(&"x".repeat(201)).chars().count(), 201);
+    }
+}

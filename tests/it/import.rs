@@ -1,0 +1,529 @@
+//! Importing from the older schema, with the program as people run it: each stage, as a SQLite file and on PostgreSQL.
+
+use crate::binary::{Installation, output_of, text, treewarden};
+use crate::support::{
+    postgres::Database,
+    world::{ANN, REPO},
+};
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection, sqlite::SqliteConnectOptions};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command as Program, Output},
+};
+use treewarden::{
+    git::{FetchRequest, Git, GitSettings, WorktreeStart},
+    model::*,
+    store::{NewCodebase, Store},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Paths,
+    Providers,
+    Environments,
+}
+
+const STAGES: [Stage; 3] = [Stage::Paths, Stage::Providers, Stage::Environments];
+
+/// The older tables, as its own migrations left them at a stage.
+fn schema(stage: Stage, postgres: bool) -> String {
+    let base = "
+        CREATE TABLE remote_agent_codebases (
+            id {uuid} PRIMARY KEY, name VARCHAR(255), repository_url VARCHAR(500), default_cwd VARCHAR(500),
+            ai_assistant_type VARCHAR(20), commands {json}, created_at {time}, updated_at {time});
+        CREATE TABLE remote_agent_conversations (
+            id {uuid} PRIMARY KEY, platform_type VARCHAR(20), platform_conversation_id VARCHAR(255), codebase_id {uuid},
+            cwd VARCHAR(500), ai_assistant_type VARCHAR(20), worktree_path VARCHAR(500), created_at {time},
+            updated_at {time});
+        CREATE TABLE remote_agent_sessions (
+            id {uuid} PRIMARY KEY, conversation_id {uuid}, codebase_id {uuid}, ai_assistant_type VARCHAR(20),
+            assistant_session_id VARCHAR(255), active {bool}, metadata {json}, started_at {time}, ended_at {time});
+    ";
+    let providers = "
+        ALTER TABLE remote_agent_conversations ADD COLUMN isolation_env_id VARCHAR(255);
+        ALTER TABLE remote_agent_conversations ADD COLUMN isolation_provider VARCHAR(50) DEFAULT 'worktree';
+    ";
+    let environments = "
+        CREATE TABLE remote_agent_isolation_environments (
+            id {uuid} PRIMARY KEY, codebase_id {uuid}, workflow_type TEXT, workflow_id TEXT, provider TEXT,
+            working_path TEXT, branch_name TEXT, status TEXT, created_at {time}, created_by_platform TEXT, metadata {json});
+        ALTER TABLE remote_agent_conversations RENAME COLUMN isolation_env_id TO isolation_env_id_legacy;
+        ALTER TABLE remote_agent_conversations ADD COLUMN isolation_env_id {uuid};
+        ALTER TABLE remote_agent_conversations ADD COLUMN last_activity_at {time};
+    ";
+    let text = match stage {
+        Stage::Paths => base.to_owned(),
+        Stage::Providers => format!("{base}{providers}"),
+        Stage::Environments => format!("{base}{providers}{environments}"),
+    };
+    let kinds = match postgres {
+        true => ["UUID", "TIMESTAMP WITH TIME ZONE", "JSONB", "BOOLEAN"],
+        false => ["TEXT", "TEXT", "TEXT", "INTEGER"],
+    };
+    ["{uuid}", "{time}", "{json}", "{bool}"].iter().zip(kinds).fold(text, |text, (from, to)| text.replace(from, to))
+}
+
+fn id(number: u32) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
+}
+
+async fn execute(url: &str, text: String) {
+    match url.strip_prefix("sqlite://") {
+        Some(path) => {
+            let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
+            let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+            connection.execute(sqlx::raw_sql(AssertSqlSafe(text))).await.unwrap();
+            connection.close().await.unwrap();
+        }
+        None => {
+            let mut connection = PgConnection::connect(url).await.unwrap();
+            connection.execute(sqlx::raw_sql(AssertSqlSafe(text))).await.unwrap();
+            connection.close().await.unwrap();
+        }
+    }
+}
+
+/// An installation, a worktree of its own that no row knows, and the clone of an older installation with another.
+struct Scene {
+    installation: Installation,
+    issues: [i64; 3],
+    own: PathBuf,
+    older: PathBuf,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let installation = Installation::new().await;
+        let standin = &installation.standin;
+        let issues = ["One", "Two", "Three"].map(|title| standin.open_issue(REPO, ANN, title, "").unwrap());
+        let remote = standin.git_dir(REPO).unwrap();
+        let older = installation.dir.path().join("older");
+        git(&["clone", "--quiet", remote.to_str().unwrap(), "clone"], &made(&older));
+        git(&["worktree", "add", "--quiet", "-b", "issue-2", "../issue-2"], &older.join("clone"));
+
+        let home = installation.dir.path().join("home");
+        assert!(installation.run(&["migrate"]).await.status.success());
+        let settings =
+            GitSettings { local_remotes: true, ..GitSettings::new("git", installation.dir.path().join("g")) };
+        let repository = Git::new(settings).unwrap().repository(home.join("repos/octo/hello.git"));
+        repository.ensure(&format!("file://{}", remote.display())).await.unwrap();
+        repository.fetch(&FetchRequest { branches: true, extra: vec![] }, None).await.unwrap();
+        let tip = repository.tip("refs/remotes/origin/main").await.unwrap().unwrap();
+        let own = made(&home.join("worktrees/octo/hello")).join("issue-1");
+        let branch = BranchName::new("issue-1").unwrap();
+        repository.add_worktree(&own, &branch, &WorktreeStart::NewBranch(tip)).await.unwrap();
+        let scene = Self { own: own.canonicalize().unwrap(), older: older.join("issue-2"), installation, issues };
+        let store = scene.store().await;
+        store.upsert_codebase(scene.codebase(), Timestamp::from_unix(1_700_000_000)).await.unwrap();
+        store.close().await;
+        scene
+    }
+
+    fn codebase(&self) -> NewCodebase {
+        let standin = &self.installation.standin;
+        NewCodebase {
+            github_id: RepositoryId(standin.repository(REPO).unwrap()),
+            installation: InstallationId(standin.installation_id(REPO).unwrap()),
+            name: REPO.parse().unwrap(),
+            default_branch: BranchName::new("main").ok(),
+        }
+    }
+
+    async fn store(&self) -> Store {
+        self.installation.store().await
+    }
+
+    fn file(&self) -> String {
+        format!("sqlite://{}", self.installation.dir.path().join("older.db").display())
+    }
+
+    /// An older database with three threads on GitHub (a worktree of ours, one of the older installation, none), one on
+    /// Telegram, and two sessions.
+    async fn fill(&self, url: &str, stage: Stage) {
+        let web = self.installation.standin.web_url();
+        let (own, older) = (self.own.display(), self.older.display());
+        let [one, two, three] = self.issues;
+        let mut rows = schema(stage, !url.starts_with("sqlite"));
+        rows += &format!(
+            "INSERT INTO remote_agent_codebases (id, name, repository_url, default_cwd, created_at)
+             VALUES ('{}', 'hello', '{web}/octo/hello.git', '/workspace/hello', '2025-01-01T00:00:00Z');",
+            id(1)
+        );
+        let paths = [Some(own.to_string()), Some(older.to_string()), None, None];
+        let threads = [
+            ("github", format!("{REPO}#{one}")),
+            ("github", format!("{REPO}#{two}")),
+            ("github", format!("{REPO}#{three}")),
+            ("telegram", "-100/7".to_owned()),
+        ];
+        if stage == Stage::Environments {
+            for (at, (work, path)) in [(one, own.to_string()), (two, older.to_string())].iter().enumerate() {
+                rows += &format!(
+                    "INSERT INTO remote_agent_isolation_environments (id, codebase_id, workflow_type, workflow_id, provider,
+                         working_path, branch_name, status, created_at, created_by_platform, metadata)
+                     VALUES ('{}', '{}', 'issue', '{work}', 'worktree', '{path}', 'issue-{work}', 'active',
+                         '2025-01-02T00:00:00Z', 'github', '{{\"related_prs\": [9]}}');",
+                    id(20 + u32::try_from(at).unwrap()),
+                    id(1)
+                );
+            }
+        }
+        for (at, ((platform, thread), path)) in threads.iter().zip(&paths).enumerate() {
+            let at = u32::try_from(at).unwrap();
+            let quoted = path.as_ref().map_or("NULL".to_owned(), |path| format!("'{path}'"));
+            let (columns, values) = match stage {
+                Stage::Paths => (", worktree_path", format!(", {quoted}")),
+                Stage::Providers => (", worktree_path, isolation_env_id", format!(", {quoted}, {quoted}")),
+                Stage::Environments => (
+                    ", isolation_env_id, last_activity_at",
+                    path.as_ref()
+                        .map_or(", NULL, NULL".to_owned(), |_| format!(", '{}', '2025-02-01T00:00:00Z'", id(20 + at))),
+                ),
+            };
+            rows += &format!(
+                "INSERT INTO remote_agent_conversations (id, platform_type, platform_conversation_id, codebase_id, created_at
+                     {columns})
+                 VALUES ('{}', '{platform}', '{thread}', '{}', '2025-01-01T00:00:00Z' {values});",
+                id(10 + at),
+                id(1)
+            );
+        }
+        for (at, conversation, name) in [(30, 10, "memory-one"), (31, 12, "memory-three")] {
+            rows += &format!(
+                "INSERT INTO remote_agent_sessions (id, conversation_id, ai_assistant_type, assistant_session_id, active,
+                     started_at)
+                 VALUES ('{}', '{}', 'claude', '{name}', true, '2025-01-01T00:00:00Z');",
+                id(at),
+                id(conversation)
+            );
+        }
+        execute(url, rows).await;
+    }
+
+    async fn import(&self, url: &str, more: &[&str]) -> Output {
+        self.installation.run(&[&["import", "--from", url], more].concat()).await
+    }
+
+    async fn report(&self, url: &str, more: &[&str]) -> Value {
+        let output = self.import(url, &[more, &["--json"]].concat()).await;
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+fn made(path: &Path) -> PathBuf {
+    fs::create_dir_all(path).unwrap();
+    path.to_owned()
+}
+
+fn git(arguments: &[&str], directory: &Path) {
+    let mut git = Program::new("git");
+    git.args(arguments).current_dir(directory).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    assert!(git.status().unwrap().success(), "git {arguments:?}");
+}
+
+/// Runs a test with an older database of each stage, as a file and on a server.
+async fn with_each_source(test: impl AsyncFn(&Scene, &str, Stage)) {
+    for stage in STAGES {
+        let scene = Scene::new().await;
+        let url = scene.file();
+        scene.fill(&url, stage).await;
+        test(&scene, &url, stage).await;
+        let Some(database) = Database::create().await else { continue };
+        let scene = Scene::new().await;
+        scene.fill(&database.url, stage).await;
+        test(&scene, &database.url, stage).await;
+        database.drop().await;
+    }
+}
+
+/// Outcome and note of a row.
+fn row(report: &Value, number: u32) -> (String, String) {
+    let rows = report["rows"].as_array().unwrap();
+    let found =
+        rows.iter().find(|row| row["id"] == id(number).as_str()).unwrap_or_else(|| panic!("{number} in {report}"));
+    let said = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    (said("outcome"), said("note"))
+}
+
+/// Everything an import may write, as text.
+async fn everything(store: &Store) -> String {
+    let mut found =
+        format!("{:#?}{:#?}", store.list_codebases().await.unwrap(), store.held_conversations().await.unwrap());
+    for codebase in store.list_codebases().await.unwrap() {
+        for environment in store.live_environments(Some(codebase.id)).await.unwrap() {
+            found += &format!("{environment:#?}{:#?}", store.conversations_of(environment.id).await.unwrap());
+        }
+        for number in 0..50 {
+            found += &format!("{:?}", store.find_conversation(codebase.id, ThreadNumber(number)).await.unwrap());
+        }
+    }
+    found + &format!("{:#?}{:#?}", store.legacy_paths().await.unwrap(), store.list_audit(50).await.unwrap())
+}
+
+#[tokio::test]
+async fn every_stage_is_taken_over_once() {
+    with_each_source(async |scene, url, stage| {
+        let before = everything(&scene.store().await).await;
+        let dry = scene.report(url, &["--dry-run"]).await;
+        assert_eq!(everything(&scene.store().await).await, before, "a dry run changed something");
+        let report = scene.report(url, &[]).await;
+        assert_eq!(report["rows"], dry["rows"], "a dry run said something else");
+
+        assert_eq!(row(&report, 1).0, "present", "{stage:?}");
+        for number in [10, 11, 12, 13] {
+            assert_eq!(row(&report, number).0, "taken", "{stage:?} {number}");
+        }
+        let elsewhere = row(&report, 11).1;
+        let path = scene.older.display().to_string();
+        assert!(elsewhere.contains("its work stays where it is") && elsewhere.contains(&path), "{elsewhere}");
+        assert!(elsewhere.contains("push its branch issue-2"), "{elsewhere}");
+        assert!(row(&report, 13).1.contains("can talk on telegram"), "{report}");
+        assert_eq!(row(&report, 31).0, "skipped", "no environment, no session");
+
+        let store = scene.store().await;
+        let codebase = store.find_codebase(&REPO.parse().unwrap()).await.unwrap().unwrap();
+        let thread = async |at: usize| {
+            store.find_conversation(codebase.id, ThreadNumber(scene.issues[at])).await.unwrap().unwrap()
+        };
+        let (one, two) = (thread(0).await, thread(1).await);
+        assert_eq!((one.title.as_str(), one.kind, one.state), ("One", ThreadKind::Issue, ThreadState::Open));
+        assert_eq!(one.created_at.to_string(), "2025-01-01T00:00:00Z");
+        assert_eq!(two.environment, None);
+        let live = store.live_environments(None).await.unwrap();
+        match stage {
+            Stage::Paths => {
+                assert_eq!((live.len(), one.environment), (0, None));
+                assert_eq!(store.legacy_path(one.id).await.unwrap(), Some(scene.own.clone()));
+                assert_eq!(store.legacy_path(two.id).await.unwrap(), None);
+                assert_eq!(row(&report, 30).0, "skipped");
+            }
+            Stage::Providers | Stage::Environments => {
+                let [environment] = &live[..] else { panic!("{live:#?}") };
+                assert_eq!(one.environment, Some(environment.id));
+                assert_eq!((&environment.path, environment.state), (&scene.own, EnvironmentState::Active));
+                assert_eq!(environment.work.to_string(), format!("issue-{}", scene.issues[0]));
+                assert_eq!(environment.branch.as_str(), "issue-1");
+                assert!(environment.metadata.migrated && environment.metadata.foreign_branch);
+                let session = store.live_session(one.id, environment.id).await.unwrap().unwrap();
+                assert_eq!((session.agent.as_str(), session.external_id.as_str()), ("claude", "memory-one"));
+            }
+        }
+        if stage == Stage::Environments {
+            assert_eq!(live[0].last_activity_at.to_string(), "2025-02-01T00:00:00Z");
+            assert_eq!(live[0].metadata.links, [Work { kind: WorkKind::PullRequest, id: "9".to_owned() }]);
+        }
+        let held = store.held_conversations().await.unwrap();
+        assert_eq!((held.len(), held[0].platform, held[0].codebase), (1, PlatformKind::Telegram, Some(codebase.id)));
+
+        let after = everything(&store).await;
+        let again = scene.report(url, &[]).await;
+        assert_eq!(everything(&store).await, after, "twice is not once");
+        for number in [1, 10, 11, 12, 13] {
+            assert_eq!(row(&again, number).0, "present", "{stage:?} {number}");
+        }
+        assert!(scene.older.join("README.md").exists() && scene.own.join("README.md").exists());
+        store.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_older_file_and_an_unborn_home_are_not_touched() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Environments).await;
+    let file = scene.installation.dir.path().join("older.db");
+    let listed = || {
+        let mut names: Vec<_> =
+            fs::read_dir(scene.installation.dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    for journal in ["DELETE", "WAL"] {
+        execute(&url, format!("PRAGMA journal_mode = {journal};")).await;
+        let (bytes, names) = (fs::read(&file).unwrap(), listed());
+        let home = scene.installation.dir.path().join("unborn");
+        let output = output_of(
+            scene.installation.command(&["import", "--from", &url, "--dry-run"]).env("TREEWARDEN_HOME", &home),
+        )
+        .await;
+        assert!(output.status.success() && text(&output.stdout).contains("Nothing was changed."), "{output:?}");
+        assert!(text(&output.stdout).contains("would be taken  codebases              octo/hello"), "{output:?}");
+        assert_eq!((fs::read(&file).unwrap(), listed()), (bytes, names), "{journal}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_app_repositories_wait_and_chats_come() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Paths).await;
+    let home = scene.installation.dir.path().join("other");
+    let mut command = treewarden(&["import", "--from", &url, "--json"], &home);
+    let standin = &scene.installation.standin;
+    command.env("GITHUB_WEB_URL", standin.web_url()).env("GITHUB_API_URL", standin.api_url());
+    let output = output_of(&mut command).await;
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for number in [1, 10, 12] {
+        let (outcome, note) = row(&report, number);
+        assert!(outcome == "skipped" && note.contains("connect the App first"), "{number}: {note}");
+    }
+    assert_eq!(row(&report, 13).0, "taken");
+    // Once the App is there, the same command takes the rest.
+    let mut command = scene.installation.command(&["import", "--from", &url, "--json"]);
+    let output = output_of(command.env("TREEWARDEN_HOME", &home)).await;
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((row(&report, 1).0.as_str(), row(&report, 12).0.as_str()), ("taken", "taken"), "{report}");
+    assert_eq!(row(&report, 13).0, "taken", "it knows its repository now");
+}
+
+#[tokio::test]
+async fn odd_rows_are_named_and_keep_nobody_else_away() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Environments).await;
+    let web = scene.installation.standin.web_url();
+    let thread = scene.issues[2];
+    scene.installation.standin.rename_repository(REPO, "renamed").unwrap();
+    execute(
+        &url,
+        format!(
+            "INSERT INTO remote_agent_codebases (id, name, repository_url) VALUES
+                 ('{}', 'local', NULL), ('{}', 'lab', 'https://token:secret@gitlab.com/a/b'), ('{}', 'odd', '{web}/x'),
+                 ('{}', 'absent', '{web}/octo/absent');
+             INSERT INTO remote_agent_conversations (id, platform_type, platform_conversation_id) VALUES
+                 ('{}', 'github', 'nonsense'), ('{}', 'test', 'x'), ('{}', NULL, NULL), ('{}', 'github', 'octo/absent#1'),
+                 ('{}', 'github', '{REPO}#999'), ('{}', 'github', 'octo/renamed#{thread}'), (NULL, 'slack', 'C1');
+             INSERT INTO remote_agent_isolation_environments
+                 (id, codebase_id, workflow_type, workflow_id, provider, working_path, branch_name, status) VALUES
+                 ('{}', '{own}', 'issue', '7', 'worktree', '/nowhere', 'issue-7', 'active'),
+                 ('{}', '{own}', 'issue', '8', 'worktree', '/nowhere', 'issue-8', 'destroyed'),
+                 ('{}', '{own}', 'issue', '9', 'container', '/nowhere', 'issue-9', 'active'),
+                 ('{}', '{own}', 'dream', '9', 'worktree', '/nowhere', 'issue-9', 'active'),
+                 ('{}', '{own}', 'issue', '10', 'worktree', 'relative/path', 'x', 'active'),
+                 ('{}', 'no id', NULL, NULL, NULL, NULL, NULL, NULL);
+             INSERT INTO remote_agent_sessions (id, conversation_id, ai_assistant_type, assistant_session_id, active) VALUES
+                 ('{}', '{}', 'claude', NULL, 1), ('{}', 'nobody', 'claude', 's', 1), ('{}', '{}', 'claude', 's', 0);",
+            id(2), id(3), id(4), id(5),
+            id(40), id(41), id(42), id(43), id(44), id(45),
+            id(50), id(51), id(52), id(53), id(54), id(55),
+            id(60), id(10), id(61), id(62), id(10),
+            own = id(1),
+        ),
+    )
+    .await;
+    let report = scene.report(&url, &[]).await;
+    for (number, why) in [
+        (2, "no address on GitHub"),
+        (3, "it is on gitlab.com"),
+        (4, "its repository_url"),
+        (5, "not installed"),
+        (40, "its platform_conversation_id"),
+        (41, "no platform called test"),
+        (42, "its platform_type"),
+        (43, "not installed"),
+        (44, "no such issue"),
+        (45, "the same thread"),
+        (50, "no worktree at /nowhere"),
+        (51, "removed there already"),
+        (52, "its kind, container"),
+        (53, "its workflow_type"),
+        (54, "not an absolute path"),
+        (55, "its status"),
+        (60, "its assistant_session_id"),
+        (61, "its conversation was not"),
+        (62, "over already"),
+    ] {
+        let (outcome, note) = row(&report, number);
+        assert!(outcome == "skipped" && note.contains(why), "{number}: {note}");
+    }
+    assert!(!report.to_string().contains("secret"), "{report}");
+    let slack = report["rows"].as_array().unwrap().iter().find(|row| row["about"] == "C1").unwrap();
+    assert_eq!((&slack["outcome"], &slack["id"]), (&"taken".into(), &"(row 1)".into()), "{slack}");
+    for number in [10, 11, 12, 13, 20, 30] {
+        assert_eq!(row(&report, number).0, "taken", "{number}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_imported_from_is_said_and_nothing_is_made() {
+    let scene = Scene::new().await;
+    let dir = scene.installation.dir.path();
+    let named = |name: &str| format!("sqlite://{}", dir.join(name).display());
+    fs::write(dir.join("text"), "just a text").unwrap();
+    execute(&named("empty.db"), "CREATE TABLE other (id INTEGER);".to_owned()).await;
+    execute(&named("half.db"), "CREATE TABLE remote_agent_codebases (id TEXT, repository_url TEXT);".to_owned()).await;
+    let newer = schema(Stage::Environments, false)
+        + "ALTER TABLE remote_agent_conversations ADD COLUMN isolation_workspace_id TEXT;";
+    execute(&named("newer.db"), newer).await;
+    let ours = named("home/treewarden.db");
+    for (url, why) in [
+        (named("nothing.db"), "there is no file"),
+        (named("text"), "is not a SQLite database"),
+        (named("empty.db"), "none of the older tables"),
+        (ours, "none of the older tables"),
+        (named("half.db"), "lacks the table remote_agent_conversations, the table remote_agent_sessions"),
+        (named("newer.db"), "column isolation_workspace_id"),
+        ("mysql://root:geheim@host/db".to_owned(), "Expected sqlite://"),
+        ("postgres://root:geheim@host:port/db".to_owned(), "Expected sqlite://"),
+        ("postgres://root:geheim@127.0.0.1:1/db".to_owned(), "cannot be read"),
+    ] {
+        let home = dir.join("fresh");
+        let output =
+            output_of(scene.installation.command(&["import", "--from", &url]).env("TREEWARDEN_HOME", &home)).await;
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{url}: {said}");
+        assert!(!said.contains("geheim") && !home.exists(), "{url}: {said}");
+    }
+    assert!(!dir.join("nothing.db").exists());
+}
+
+#[tokio::test]
+async fn beside_a_running_service_only_a_dry_run_is_done() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Paths).await;
+    let serving = scene.installation.serve().await;
+    let refused = scene.import(&url, &[]).await;
+    assert!(!refused.status.success() && text(&refused.stderr).contains("Another Treewarden runs"), "{refused:?}");
+    assert!(scene.import(&url, &["--dry-run"]).await.status.success());
+    serving.stop().await;
+    assert!(scene.import(&url, &[]).await.status.success());
+}
+
+#[tokio::test]
+async fn backfill_forgets_what_can_never_become_an_environment() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Paths).await;
+    scene.report(&url, &[]).await;
+    let store = scene.store().await;
+    let now = Timestamp::from_unix(1_800_000_000);
+    store.set_setting("legacy/nonsense", &Value::Null, now).await.unwrap();
+    let nobody = format!("legacy/{}", id(99));
+    store.set_setting(&nobody, &serde_json::json!({"path": scene.own}), now).await.unwrap();
+    let only = async |more: &[&str]| -> Vec<(String, String)> {
+        let output = scene.installation.run(&[&["import", "--backfill", "--json"], more].concat()).await;
+        assert!(output.status.success(), "{output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let said = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+        report["waiting"].as_array().unwrap().iter().map(|row| (said(row, "outcome"), said(row, "note"))).collect()
+    };
+    let dry = only(&["--dry-run"]).await;
+    assert_eq!(store.legacy_paths().await.unwrap().len(), 3);
+    assert_eq!(only(&[]).await, dry);
+    let mut outcomes: Vec<&str> = dry.iter().map(|(outcome, _)| outcome.as_str()).collect();
+    outcomes.sort_unstable();
+    assert_eq!(outcomes, ["forgotten", "forgotten", "ready"], "{dry:?}");
+    assert_eq!(store.legacy_paths().await.unwrap().len(), 1);
+
+    fs::remove_dir_all(&scene.own).unwrap();
+    let gone = only(&[]).await;
+    assert!(gone[0].0 == "forgotten" && gone[0].1.contains("no worktree"), "{gone:?}");
+    assert_eq!(store.legacy_paths().await.unwrap(), []);
+    store.close().await;
+}
