@@ -84,7 +84,7 @@ async fn a_path_waits_until_it_is_cleared() {
         assert_eq!(store.import(&held_at(None), true, at(1)).await.unwrap().conversations, [Import::Present]);
         store.clear_legacy_path(held.id).await.unwrap();
         assert_eq!(store.legacy_path(held.id).await.unwrap(), None);
-        store.set_setting("colour", &"green".into(), at(2)).await.unwrap();
+        store.set_setting("colour", &"green", at(2)).await.unwrap();
         store.clear_legacy("colour").await.unwrap();
         assert!(store.setting("colour").await.unwrap().is_some(), "only what waits is cleared");
     })
