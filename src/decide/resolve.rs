@@ -1,6 +1,7 @@
 //! Which environment a message gets: the conversation's, the same work's, linked work's, or a new one.
 
 use crate::model::*;
+use std::path::PathBuf;
 
 /// An environment row with what the disk says about it.
 #[derive(Clone, Debug)]
@@ -15,6 +16,15 @@ pub struct LinkedCandidate {
     pub candidate: Candidate,
     /// The environment's branch contains the pull request's head commit.
     pub contains_head: Probe<bool>,
+}
+
+/// A worktree of the same repository that no live environment has: somebody else made it, or it was left over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stray {
+    pub path: PathBuf,
+    pub branch: BranchName,
+    /// It lies where worktrees of ours may, is whole, and nobody else has locked it.
+    pub adoptable: bool,
 }
 
 /// The pull request a message stands in.
@@ -44,8 +54,12 @@ pub struct ResolveFacts {
     pub named_base_exists: bool,
     /// The environment the conversation points to.
     pub current: Option<Candidate>,
+    /// Where the conversation worked before it was imported.
+    pub legacy: Option<Stray>,
     /// The live environment of the same work.
     pub same_work: Option<Candidate>,
+    /// Looked for only when there is neither an environment of the conversation nor of the work.
+    pub strays: Vec<Stray>,
     pub linked: Vec<LinkedCandidate>,
     /// References to other work, whether or not it has an environment.
     pub links: Vec<Work>,
@@ -61,8 +75,17 @@ pub struct Resolution {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    Use { environment: EnvironmentId, found: Found },
+    Use {
+        environment: EnvironmentId,
+        found: Found,
+    },
     Create(Place),
+    /// The place is there already: taken under management instead of making a second one.
+    Adopt {
+        place: Place,
+        path: PathBuf,
+        from: AdoptedFrom,
+    },
     Block(Block),
 }
 
@@ -143,13 +166,21 @@ pub enum Block {
     ProtectedBranch(BranchName),
     /// A branch name from outside that we refuse.
     BadBranch(String),
+    /// A worktree that is not to be touched has the branch, and git has a branch in one worktree only.
+    CheckedOut(BranchName),
 }
 
-/// First hit wins: conversation, same work, safe linked work, creation.
+/// First hit wins: conversation, its place of old, same work, safe linked work, a worktree that is there, creation.
 pub fn resolve(facts: &ResolveFacts) -> Resolution {
     let mut forget = Vec::new();
     let own = [(&facts.current, Found::Conversation), (&facts.same_work, Found::SameWork)];
-    for (candidate, found) in own.into_iter().filter_map(|(c, found)| Some((c.as_ref()?, found))) {
+    for (candidate, found) in own {
+        if found == Found::SameWork
+            && let Some(choice) = of_old(facts)
+        {
+            return Resolution { forget, choice };
+        }
+        let Some(candidate) = candidate else { continue };
         match examine(candidate, &mut forget) {
             Seen::Usable => return Resolution { forget, choice: use_it(candidate, found) },
             Seen::Stale => {}
@@ -253,20 +284,39 @@ fn sharing(linked: &LinkedCandidate, facts: &ResolveFacts) -> Option<Found> {
     }
 }
 
+/// The place of old, when it still serves: a pull request's must be on the branch its results go to.
+fn of_old(facts: &ResolveFacts) -> Option<Choice> {
+    let stray = facts.legacy.as_ref().filter(|stray| stray.adoptable && stray.branch.is_showable())?;
+    // The work has an environment of its own by now.
+    if facts.same_work.is_some() {
+        return None;
+    }
+    let place = place(facts, None).ok()?;
+    let protected = [facts.default_branch.as_ref(), facts.settings.base.as_ref(), Some(&place.base)];
+    if protected.contains(&Some(&stray.branch)) || (facts.pull.is_some() && place.branch != stray.branch) {
+        return None;
+    }
+    let place = Place { branch: stray.branch.clone(), ..place };
+    Some(Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Legacy })
+}
+
+/// A new one, unless a worktree that nobody manages has the branch.
 fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
-    let place = beginning(facts).and_then(|(branch, origin)| Ok((branch, origin, base(facts)?)));
-    let (branch, origin, base) = match place {
+    let place = match place(facts, not_shared_with) {
         Ok(place) => place,
         Err(block) => return Choice::Block(block),
     };
-    Choice::Create(Place {
-        work: facts.work.clone(),
-        branch,
-        base,
-        origin,
-        links: facts.links.clone(),
-        not_shared_with,
-    })
+    match facts.strays.iter().find(|stray| stray.branch == place.branch) {
+        None => Choice::Create(place),
+        Some(stray) if stray.adoptable => Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Branch },
+        Some(_) => Choice::Block(Block::CheckedOut(place.branch)),
+    }
+}
+
+fn place(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Result<Place, Block> {
+    let (branch, origin) = beginning(facts)?;
+    let (work, links) = (facts.work.clone(), facts.links.clone());
+    Ok(Place { work, branch, base: base(facts)?, origin, links, not_shared_with })
 }
 
 /// The branch of a new environment, and what it starts from.

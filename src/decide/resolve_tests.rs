@@ -44,7 +44,9 @@ fn issue_facts() -> ResolveFacts {
         settings: RepoSettings::default(),
         named_base_exists: false,
         current: None,
+        legacy: None,
         same_work: None,
+        strays: vec![],
         linked: vec![],
         links: vec![],
     }
@@ -67,6 +69,44 @@ fn pull_facts(head: &str, fork: bool) -> ResolveFacts {
 
 fn linked(contains_head: Probe<bool>) -> LinkedCandidate {
     LinkedCandidate { candidate: candidate(3, Probe::Known(Validity::Valid)), contains_head }
+}
+
+fn stray(branch: &str, adoptable: bool) -> Stray {
+    Stray { path: "/w/there".into(), branch: BranchName::new(branch).unwrap(), adoptable }
+}
+
+#[test]
+fn a_worktree_that_is_there_is_adopted_and_never_doubled() {
+    let adopted = |facts: ResolveFacts| match resolve(&facts).choice {
+        Choice::Adopt { place, path, from } => Some((place.branch.to_string(), path == *"/w/there", from)),
+        _ => None,
+    };
+    let issue =
+        |adoptable| ResolveFacts { strays: vec![stray("other", true), stray("issue-1", adoptable)], ..issue_facts() };
+    assert_eq!(adopted(issue(true)), Some(("issue-1".to_owned(), true, AdoptedFrom::Branch)));
+    assert!(matches!(resolve(&issue(false)).choice, Choice::Block(Block::CheckedOut(_))));
+    let pull = ResolveFacts { strays: vec![stray("feature/x", true)], ..pull_facts("feature/x", false) };
+    assert_eq!(adopted(pull.clone()), Some(("feature/x".to_owned(), true, AdoptedFrom::Branch)));
+    // Alike is not the same: results would be pushed elsewhere.
+    let alike = ResolveFacts { strays: vec![stray("feature-x", true)], ..pull };
+    assert!(matches!(resolve(&alike).choice, Choice::Create(_)));
+}
+
+#[test]
+fn the_place_of_old_comes_before_the_works_own_and_serves_only_where_it_may() {
+    let issue = |legacy| ResolveFacts { legacy: Some(legacy), ..issue_facts() };
+    let Choice::Adopt { place, from, .. } = resolve(&issue(stray("by-hand", true))).choice else { panic!() };
+    assert_eq!(
+        (place.branch.as_str(), place.work.to_string(), from),
+        ("by-hand", "issue-1".to_owned(), AdoptedFrom::Legacy)
+    );
+    let pull = ResolveFacts { legacy: Some(stray("by-hand", true)), ..pull_facts("feature/x", false) };
+    let of_the_works =
+        ResolveFacts { same_work: Some(candidate(2, Probe::Known(Validity::Valid))), ..issue(stray("by-hand", true)) };
+    for facts in [issue(stray("by-hand", false)), issue(stray("trunk", true)), issue(stray("a`b", true)), pull] {
+        assert!(matches!(resolve(&facts).choice, Choice::Create(_)), "{facts:?}");
+    }
+    assert!(matches!(resolve(&of_the_works).choice, Choice::Use { found: Found::SameWork, .. }));
 }
 
 #[test]

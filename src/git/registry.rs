@@ -214,6 +214,26 @@ impl Repository {
         Err(error)
     }
 
+    /// Makes a worktree that somebody else added one of ours: locked for our reason, so that no prune drops it. One that is
+    /// ours already stays as it is; another's lock is a refusal.
+    pub async fn claim_worktree(&self, path: &Path) -> Result<(), GitError> {
+        let (repository, path) = (self.clone(), path.to_owned());
+        self.to_the_end(async move {
+            let _turn = repository.turn().await;
+            let entry = entry_of(repository.directory(), &path)?;
+            match entry.lock()?.as_deref() {
+                Some(LOCK_REASON) => Ok(()),
+                Some(reason) => Err(GitError::refused(format!("the worktree is locked by somebody else: {reason}"))),
+                None => {
+                    repository.mark_complete(&path).await?;
+                    let call = repository.call("worktree lock").await?.args(["--reason", LOCK_REASON]);
+                    call.arg("--end-of-options").arg(&path).ok().await.map(drop)
+                }
+            }
+        })
+        .await
+    }
+
     async fn mark_complete(&self, path: &Path) -> Result<(), GitError> {
         let (repository, path) = (self.directory().to_owned(), path.to_owned());
         blocking(move || {

@@ -120,6 +120,8 @@ pub struct EnvironmentMetadata {
     pub foreign_branch: bool,
     /// The branch had commits of its own when the environment was made.
     pub began_ahead: bool,
+    /// Somebody else made the worktree.
+    pub adopted_from: Option<AdoptedFrom>,
     /// Taken over from another installation.
     pub migrated: bool,
     /// The platform on which the work began, where that is not GitHub.

@@ -54,6 +54,9 @@ text_enums! {
     /// Whether a thread is open, as GitHub last told us.
     ThreadState { Open = "open", Closed = "closed", Merged = "merged" }
 
+    /// How a worktree that somebody else made was found.
+    AdoptedFrom { Legacy = "legacy", Branch = "branch" }
+
     /// What an environment is for.
     WorkKind { Issue = "issue", PullRequest = "pr", Review = "review", Thread = "thread", Task = "task" }
 

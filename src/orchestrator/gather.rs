@@ -3,7 +3,7 @@
 use super::{Orchestrator, StepError};
 use crate::command::closing;
 use crate::decide::cleanup::{BranchFacts, MergeProof, Occasion, RemovalFacts, WorkInProgress};
-use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, ResolveFacts};
+use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, ResolveFacts, Stray};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::model::*;
@@ -96,6 +96,11 @@ impl Orchestrator {
             default_branch: default_branch.filter(|_| has_commits),
             settings: settings.clone(),
             named_base_exists: on_remote(settings.base.as_ref()).await?,
+            legacy: self.legacy(conversation, repository).await?,
+            strays: match (&current, &same_work) {
+                (None, None) => self.strays(codebase.id, repository).await?,
+                _ => Vec::new(),
+            },
             current: match current {
                 Some(environment) => Some(self.candidate(repository, environment).await),
                 None => None,
@@ -107,6 +112,27 @@ impl Orchestrator {
             linked,
             links,
         })
+    }
+
+    /// Where a conversation worked before it was imported.
+    async fn legacy(&self, conversation: &Conversation, repository: &Repository) -> Result<Option<Stray>, StepError> {
+        let Some(path) = self.store().legacy_path(conversation.id).await? else { return Ok(None) };
+        let strays = self.strays(conversation.codebase, repository).await?;
+        Ok(strays.into_iter().find(|stray| stray.path == path))
+    }
+
+    /// Worktrees of a repository, on a branch, that no live environment has.
+    async fn strays(&self, codebase: CodebaseId, repository: &Repository) -> Result<Vec<Stray>, StepError> {
+        let live = self.store().live_environments(Some(codebase)).await?;
+        let mut strays = Vec::new();
+        for entry in self.parts().provider.list(repository).await? {
+            let known = live.iter().any(|environment| entry.is_at(&environment.path));
+            let Some(branch) = entry.branch.clone().filter(|_| !known && !entry.prunable) else { continue };
+            let whole = self.parts().provider.health(repository, &entry.path).await == Probe::Known(Validity::Valid);
+            let ours = whole && repository.worktree(&entry.path).foreign_lock().await == Probe::Known(None);
+            strays.push(Stray { path: entry.path, branch, adoptable: ours });
+        }
+        Ok(strays)
     }
 
     async fn candidate(&self, repository: &Repository, environment: Environment) -> Candidate {

@@ -10,7 +10,7 @@ use crate::reply::answers::{self, Opening};
 use crate::store::{Inserted, NewEnvironment};
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf};
 
 /// The world may move between gathering and applying; then it is decided again, this often at most.
 pub(super) const DECISIONS: usize = 4;
@@ -24,6 +24,12 @@ pub(super) struct Prepared {
     pub pull: Option<PullRequest>,
     /// What the repository asked for when the run was prepared.
     pub settings: RepoSettings,
+}
+
+/// A worktree that becomes an environment as it is.
+struct Adopted {
+    path: PathBuf,
+    from: AdoptedFrom,
 }
 
 /// The first lines of the status comment.
@@ -82,6 +88,15 @@ impl Orchestrator {
                     let Some(environment) = self.store().load_environment(environment).await? else { continue };
                     (environment, Some(found))
                 }
+                Choice::Adopt { place, path, from } => {
+                    let limit = settings.worktree_limit(self.settings().environment_limit);
+                    let adopted = Adopted { path, from };
+                    let journalled =
+                        self.journal_as(&codebase, &repository, &place, Some(adopted), limit, &mut notes).await?;
+                    let Some(environment) = journalled else { continue };
+                    notes.0.push(answers::adopted(&environment.branch));
+                    (environment, None)
+                }
                 Choice::Create(place) => {
                     let limit = settings.worktree_limit(self.settings().environment_limit);
                     let journalled = self.journal_creation(&codebase, &repository, &place, limit, &mut notes).await?;
@@ -108,6 +123,8 @@ impl Orchestrator {
             notes.0.extend(obstacle);
             run.opening = Some(notes.0.join("\n\n"));
             self.store().set_conversation_environment(conversation.id, Some(environment.id), self.now()).await?;
+            // Whatever became of the place of old, it is settled now.
+            self.store().clear_legacy_path(conversation.id).await?;
             tracing::debug!(target: EFFECT, { run.id = %run.id, environment.id = %environment.id }, "thread tied");
             self.store().touch_environment(environment.id, self.now()).await?;
             return Ok(Prepared { codebase, conversation, repository, environment, pull, settings });
@@ -226,10 +243,26 @@ impl Orchestrator {
         limit: u32,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
+        self.journal_as(codebase, repository, place, None, limit, notes).await
+    }
+
+    async fn journal_as(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        place: &Place,
+        adopted: Option<Adopted>,
+        limit: u32,
+        notes: &mut Notes,
+    ) -> Result<Option<Environment>, StepError> {
         let (fork_head, lost_head) = match &place.origin {
             Origin::PinnedHead { sha, .. } => (Some(sha.clone()), None),
             Origin::LostHead { sha, .. } => (None, Some(sha.clone())),
             Origin::Base | Origin::PullHead => (None, None),
+        };
+        let (path, adopted_from) = match adopted {
+            Some(Adopted { path, from }) => (path, Some(from)),
+            None => (self.place_on_disk(codebase, &place.branch), None),
         };
         if let Some(other) = repository.branch_in_the_way(&place.branch).await? {
             let why = answers::branch_beside(&place.branch, &other);
@@ -240,14 +273,16 @@ impl Orchestrator {
             codebase: codebase.id,
             work: place.work.clone(),
             branch: place.branch.clone(),
-            path: self.place_on_disk(codebase, &place.branch),
+            path,
             base: Some(place.base.clone()),
             provider: self.parts().provider.name().to_owned(),
             metadata: EnvironmentMetadata {
                 links: place.links.clone(),
                 fork_head,
                 lost_head,
-                foreign_branch: on_remote && place.origin != Origin::Base,
+                foreign_branch: adopted_from.is_some() || (on_remote && place.origin != Origin::Base),
+                adopted_from,
+                migrated: adopted_from == Some(AdoptedFrom::Legacy),
                 ..Default::default()
             },
         };

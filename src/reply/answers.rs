@@ -57,6 +57,11 @@ pub fn stale_reference(branch: &BranchName) -> String {
     )
 }
 
+/// Told when a worktree that was there already became an environment.
+pub fn adopted(branch: &BranchName) -> String {
+    format!("Took over the worktree of `{branch}` that was there already; what it holds is part of this work now.")
+}
+
 /// Told when linked work has an environment of its own that could not be shared.
 pub fn not_shared(work: &Work, share: ShareLinked) -> String {
     let why = match share {
@@ -145,6 +150,10 @@ pub fn blocked(block: &Block) -> String {
         }
         Block::ProtectedBranch(branch) => format!(
             "`{branch}` is a base that work branches off, and I never push to one. Nothing was created. Name another branch."
+        ),
+        Block::CheckedOut(branch) => format!(
+            "The branch `{branch}` is in use in a worktree that I did not make and may not take over (`/worktree orphans` \
+             lists it). Nothing was created or changed there. Take that worktree away, then mention me again."
         ),
         Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created."),
     }
