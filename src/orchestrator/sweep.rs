@@ -95,7 +95,7 @@ impl Orchestrator {
     /// Looks at live environments one after the other. The report is stored.
     pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
-        let mut lines: Vec<_> = self.removed_before(pass.asked_in).await?.into_iter().map(as_line).collect();
+        let mut lines: Vec<_> = self.passed_before(pass).await?.into_iter().map(as_line).collect();
         for codebase in self.store().list_codebases().await? {
             if pass.codebase.is_some_and(|only| only != codebase.id) {
                 continue;
@@ -122,15 +122,30 @@ impl Orchestrator {
         Ok(report)
     }
 
-    /// `None`: of another class than the one that is looked for.
     /// What the very command that asks removed before a crash kept it from saying so.
     pub(super) async fn removed_before(&self, asked_in: Option<&Delivery>) -> Result<Vec<Receipt>, StepError> {
-        match asked_in.filter(|delivery| delivery.attempts > 1) {
-            Some(delivery) => Ok(self.store().receipts_asked_in(delivery.id).await?),
-            None => Ok(Vec::new()),
-        }
+        let Some(delivery) = asked_in.filter(|delivery| delivery.attempts > 1) else { return Ok(Vec::new()) };
+        let mut since = self.store().receipts_since(delivery.id).await?;
+        since.retain(|receipt| receipt.details.asked_in == Some(delivery.id));
+        Ok(since)
     }
 
+    /// The same for a command about all environments of a codebase: what a start after the crash removed in its stead
+    /// counts, too.
+    async fn passed_before(&self, pass: &Pass<'_>) -> Result<Vec<Receipt>, StepError> {
+        let Some(delivery) = pass.asked_in.filter(|delivery| delivery.attempts > 1) else { return Ok(Vec::new()) };
+        let mut removed = Vec::new();
+        for receipt in self.store().receipts_since(delivery.id).await? {
+            let environment = self.store().load_environment(receipt.environment).await?;
+            let here = environment.is_some_and(|environment| Some(environment.codebase) == pass.codebase);
+            if receipt.details.asked_in == Some(delivery.id) || (receipt.trigger == Trigger::Schedule && here) {
+                removed.push(receipt);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// `None`: of another class than the one that is looked for.
     async fn pass_one(
         &self,
         codebase: &Codebase,
@@ -158,7 +173,11 @@ impl Orchestrator {
         let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None, asked_in };
         Ok(Some(match self.remove_fetched(codebase, environment.id, &cause, fetched).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
-            Swept::Gone => ReportResult::Removed(cleanup::ghost()),
+            // Somebody else may have been faster; the receipt knows why.
+            Swept::Gone => match self.store().receipt_of(environment.id).await? {
+                Some(receipt) => ReportResult::Removed(receipt.details.proof),
+                None => ReportResult::Removed(cleanup::ghost()),
+            },
             Swept::Kept(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
         }))
     }

@@ -6,7 +6,7 @@
 use super::{WebState, error::WebError};
 use crate::github::{
     payload,
-    signature::{self, Claim},
+    signature::{self, BadSignature, Claim},
 };
 use crate::store::{Accepted, NewDelivery};
 use crate::telemetry::metric;
@@ -66,7 +66,12 @@ pub async fn receive(State(state): State<WebState>, request: Request) -> Result<
 /// Everything that the head alone can show to be wrong.
 fn look_at(request: &Request) -> Result<Head, WebError> {
     let headers = request.headers();
-    let claim = Claim::parse(text(headers, "x-hub-signature-256"))?;
+    // Of two signatures nobody could say which was meant.
+    let mut signatures = headers.get_all("x-hub-signature-256").iter();
+    let claim = Claim::parse(signatures.next().map(|signature| signature.to_str().unwrap_or_default()))?;
+    if signatures.next().is_some() {
+        return Err(BadSignature::Malformed.into());
+    }
     let required = |name: &'static str| {
         let value = text(headers, name).filter(|value| !value.is_empty() && value.len() <= MAX_HEADER);
         value.map(str::to_owned).ok_or(WebError::Header(name))
