@@ -65,7 +65,7 @@ impl Orchestrator {
             branch: environment.branch.to_string(),
             restore: match removed.branch_deleted {
                 true => format!("git branch {} {}", environment.branch, pending.tip),
-                false => format!("git worktree add ../{} {}", environment.branch.slug(), environment.branch),
+                false => String::new(),
             },
             tip: Some(pending.tip),
             branch_deleted: removed.branch_deleted,
