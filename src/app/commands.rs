@@ -162,7 +162,10 @@ async fn show_environments(store: &Store, command: &EnvCommand) -> anyhow::Resul
             }
             if let Some(receipt) = store.receipt_of(environment.id).await? {
                 say(format_args!("removed   {}: {}", receipt.created_at, receipt.details.proof));
-                say(format_args!("restore   {}", receipt.details.restore));
+                match receipt.details.branch_deleted {
+                    true => say(format_args!("restore   {} (in the service's repository)", receipt.details.restore)),
+                    false => say(format_args!("restore   a mention in its thread goes on on the branch")),
+                }
             }
         }
     }

@@ -7,8 +7,8 @@ pub fn text(slug: &str) -> String {
     let rows = COMMANDS.iter().map(|entry| format!("- `{}` – {}", entry.usage, entry.does));
     let list: Vec<String> = rows.collect();
     format!(
-        "Mention `@{slug}` with a request and I work on it in a worktree of its own. A message that starts with one of \
-         these is answered at once, without the agent:\n\n{}",
+        "Mention `@{slug}` with a request and I work on it in a worktree of its own. `@{slug}` followed by one of these is \
+         answered at once, without the agent:\n\n{}",
         list.join("\n")
     )
 }

@@ -40,14 +40,14 @@ macro_rules! settings {
 
 settings! {
     HOME "TREEWARDEN_HOME" = "~/.treewarden",
-        "directory of everything Treewarden keeps; always `/.treewarden` where `TREEWARDEN_CONTAINER` is on";
+        "directory of everything Treewarden keeps; where `TREEWARDEN_CONTAINER` is on, `/.treewarden` in its place";
     CONTAINER "TREEWARDEN_CONTAINER" = "off", "`on` where Treewarden runs in a container: fixes the home (there is no image of ours yet)";
     WORKTREE_BASE "WORKTREE_BASE" = "<home>/worktrees", "where worktrees are made; `~` is expanded";
     LISTEN "TREEWARDEN_LISTEN" = "127.0.0.1:3000", "`host:port` to listen on; port 0 picks one and prints it";
     PUBLIC_URL "TREEWARDEN_PUBLIC_URL" = "http://<listen>", "how browsers and GitHub reach Treewarden";
     #[secret]
     DATABASE_URL "DATABASE_URL" = "sqlite://<home>/treewarden.db", "`sqlite://<path>` or `postgres://…`";
-    GITHUB_API_URL "GITHUB_API_URL" = "https://api.github.com", "API of GitHub Enterprise Server or of a stand-in";
+    GITHUB_API_URL "GITHUB_API_URL" = "https://api.github.com", "API of GitHub Enterprise Server";
     GITHUB_WEB_URL "GITHUB_WEB_URL" = "https://github.com", "pages and git of that server; set both or none";
     GITHUB_APP_ID "GITHUB_APP_ID" = "", "number of the GitHub App";
     #[secret]

@@ -193,7 +193,7 @@ fn sharing_as(share_linked: ShareLinked, head: &str, fork: bool, contains: Probe
 fn always_shares_what_lacks_the_head_but_never_a_forks_or_a_doubtful_one() {
     let share = |head, fork, contains| match sharing_as(ShareLinked::Always, head, fork, contains) {
         Choice::Use { found, .. } => Some(found),
-        Choice::Create(_) | Choice::Block(_) => None,
+        Choice::Create(_) | Choice::Adopt { .. } | Choice::Block(_) => None,
     };
     let one = work(WorkKind::Issue, "1");
     assert_eq!(share("issue-1", false, Probe::Known(false)), Some(Found::Linked(one.clone())));
@@ -283,11 +283,15 @@ fn any_facts() -> impl Strategy<Value = ResolveFacts> {
             .prop_map(|(v, contains_head)| LinkedCandidate { candidate: candidate(3, v), contains_head }),
         0..3,
     );
-    (candidates(1), candidates(2), linked, any::<bool>(), any::<bool>(), any::<bool>(), any_settings()).prop_map(
-        |(current, same_work, linked, is_pull, fork, empty, settings)| {
+    let there = || (prop_oneof![Just("issue-1"), Just("trunk"), Just("by-hand")], any::<bool>());
+    let there = || there().prop_map(|(branch, adoptable)| stray(branch, adoptable));
+    let unmanaged = (proptest::option::of(there()), proptest::collection::vec(there(), 0..3));
+    let shape = (any::<bool>(), any::<bool>(), any::<bool>());
+    (candidates(1), candidates(2), linked, shape, any_settings(), unmanaged).prop_map(
+        |(current, same_work, linked, (is_pull, fork, empty), settings, (legacy, strays))| {
             let base = if is_pull { pull_facts("issue-1", fork) } else { issue_facts() };
             let default_branch = base.default_branch.clone().filter(|_| !empty);
-            ResolveFacts { current, same_work, linked, default_branch, settings, ..base }
+            ResolveFacts { current, same_work, linked, default_branch, settings, legacy, strays, ..base }
         },
     )
 }
@@ -304,6 +308,21 @@ proptest! {
                 .filter(|c| c.environment.id == environment)
                 .any(|c| c.validity == Probe::Known(Validity::Valid));
             prop_assert!(valid);
+        }
+    }
+
+    /// What is adopted may be, and is on no branch that work is branched off; a branch never gets a second worktree.
+    #[test]
+    fn nothing_is_adopted_that_may_not_be_and_nothing_doubled(facts in any_facts()) {
+        match resolve(&facts).choice {
+            Choice::Adopt { place, .. } => {
+                let known = facts.strays.iter().chain(&facts.legacy);
+                prop_assert!(known.clone().any(|stray| stray.branch == place.branch && stray.adoptable));
+                prop_assert!(Some(&place.branch) != facts.default_branch.as_ref());
+                prop_assert!(Some(&place.branch) != facts.settings.base.as_ref());
+            }
+            Choice::Create(place) => prop_assert!(facts.strays.iter().all(|stray| stray.branch != place.branch)),
+            Choice::Use { .. } | Choice::Block(_) => {}
         }
     }
 

@@ -173,6 +173,8 @@ fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
     Ok(match linked.as_deref() == Some(entry.directory.as_path()) && belongs(&entry, repository) {
         true if entry.head_line()?.is_none() => Validity::Broken,
         true => Validity::Valid,
+        // Somebody deleted the worktree, and made something of their own at its path.
+        false if unlinked && !index::is_of(&entry.directory.join("index"), path) => Validity::Foreign,
         false if unlinked || linked.as_deref() == Some(entry.directory.as_path()) => Validity::Broken,
         false => Validity::Foreign,
     })

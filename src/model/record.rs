@@ -315,7 +315,7 @@ pub struct ReceiptDetails {
     /// The ref that holds uncommitted work, when there was any (only after a forced removal).
     pub safety_ref: Option<String>,
     pub bytes_freed: Option<u64>,
-    /// The command that brings the branch back.
+    /// The command that brings a deleted branch back, to be run in the service's repository; empty when it was kept.
     pub restore: String,
     /// The delivery with the command that asked for the removal: handled again after a crash, it still knows its effect.
     pub asked_in: Option<InboxId>,

@@ -2,7 +2,7 @@
 
 use super::{
     Orchestrator, StepError,
-    sweep::{Pass, Swept},
+    sweep::{Asked, Pass, Swept},
 };
 use crate::agent;
 use crate::command::{grammar::Command, help};
@@ -72,7 +72,7 @@ impl Orchestrator {
                     actor: &by.login,
                     codebase: Some(codebase.id),
                     only: Some(class),
-                    asked_in: Some(delivery),
+                    asked: Some(Asked { delivery, thread: conversation.id }),
                 };
                 Ok(answers::cleanup_report(kind, &self.pass(&pass).await?))
             }
@@ -146,7 +146,7 @@ impl Orchestrator {
         name: Option<&str>,
         by: &Person,
     ) -> Result<String, StepError> {
-        if let Some(receipt) = self.removed_before(Some(delivery)).await?.pop() {
+        if let Some(receipt) = self.removed_before(delivery).await?.pop() {
             return Ok(cleanup::removed_line(&receipt.details));
         }
         let live = self.store().live_environments(Some(codebase.id)).await?;
@@ -157,7 +157,8 @@ impl Orchestrator {
         let Some(environment) = wanted else {
             return Ok(name.map_or_else(answers::no_environment, answers::nothing_called));
         };
-        Ok(match self.remove_named(environment.id, Trigger::Command, &by.login, Some(delivery)).await? {
+        let asked = Asked { delivery, thread: conversation.id };
+        Ok(match self.remove_named(environment.id, Trigger::Command, &by.login, Some(asked)).await? {
             Swept::Removed(details) => cleanup::removed_line(&details),
             Swept::Kept(reasons) => answers::kept_on_request(&environment.branch, &reasons),
             Swept::Gone => answers::removed_before(&environment.branch),

@@ -115,6 +115,14 @@ impl Orchestrator {
         self.with_credential(codebase, false, read).await
     }
 
+    /// Whether the branch's content is all in the base; a question that has no answer is a no.
+    async fn adds_nothing(&self, prepared: &Prepared, base: &BranchName) -> bool {
+        let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
+        let tips = (repository.tip(&base.remote_ref()).await, repository.tip(&branch.full_ref()).await);
+        let (Ok(Some(base)), Ok(Some(tip))) = tips else { return false };
+        repository.merge_adds_nothing(&base, &tip).await.unwrap_or(false)
+    }
+
     /// The pull request of this branch: the one that is open, or what the repository asks for.
     async fn ensure_pull_request(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
         let environment = &prepared.environment;
@@ -139,6 +147,10 @@ impl Orchestrator {
             return Ok(());
         }
         let Some(base) = environment.base.clone() else { return Ok(()) };
+        // What was merged before needs no review again.
+        if self.adds_nothing(prepared, &base).await {
+            return Ok(());
+        }
         let draft = match prepared.settings.pull_request {
             PullRequestMode::Draft => true,
             PullRequestMode::Open => false,

@@ -140,12 +140,14 @@ impl Orchestrator {
         Candidate { environment, validity }
     }
 
-    /// Whether the worktree is really there. One whose ties to the repository are broken, or whose index, is mended first.
+    /// Whether the worktree is really there. One whose ties to the repository are broken, or whose index, is mended first;
+    /// but what stands at the place of one that is being made or removed may be anybody's.
     pub(super) async fn validity(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
         let provider = &self.parts().provider;
         let seen = provider.health(repository, &environment.path).await;
         match seen {
-            Probe::Known(Validity::Valid | Validity::Broken) => {}
+            Probe::Known(Validity::Valid | Validity::Broken) if environment.state == EnvironmentState::Active => {}
+            Probe::Known(Validity::Valid | Validity::Broken) => return seen,
             Probe::Known(Validity::Missing | Validity::OwnRepository | Validity::Foreign) | Probe::Unknown(_) => {
                 return seen;
             }

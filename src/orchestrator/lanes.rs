@@ -31,13 +31,14 @@ pub(super) struct Place {
     lanes: Lanes,
     here: Option<OwnedSemaphorePermit>,
     aside: Option<OwnedSemaphorePermit>,
+    is_slow: bool,
 }
 
 impl Lanes {
     /// Waits for a place among the quick ones; `None` once the lanes are closed.
     pub async fn enter(&self) -> Option<Place> {
         let here = self.quick.clone().acquire_owned().await.ok()?;
-        Some(Place { lanes: self.clone(), here: Some(here), aside: None })
+        Some(Place { lanes: self.clone(), here: Some(here), aside: None, is_slow: false })
     }
 
     /// Lets nobody in any more. Whoever has a place keeps it.
@@ -51,11 +52,15 @@ impl Lanes {
 impl Place {
     /// Leaves the quick ones, and waits for a place among the slow ones.
     pub async fn step_aside(&mut self) -> Result<(), StepError> {
+        if self.is_slow {
+            return Ok(());
+        }
         if self.aside.is_none() {
             self.aside = Some(place(&self.lanes.aside).await?);
-            self.here = None;
-            self.here = Some(place(&self.lanes.slow).await?);
         }
+        self.here = None;
+        self.here = Some(place(&self.lanes.slow).await?);
+        self.is_slow = true;
         Ok(())
     }
 }

@@ -77,10 +77,12 @@ impl Orchestrator {
             process::end_leftover(agent);
         }
         end_processes(run.id).await;
-        run.state = RunState::Interrupted;
-        run.reason = Some(answers::interrupted());
+        (run.state, run.reason) = match run.cancel_requested {
+            true => (RunState::Cancelled, Some(answers::stopped())),
+            false => (RunState::Interrupted, Some(answers::interrupted())),
+        };
         run.ended_at = Some(self.now());
-        tracing::warn!(run.id = %run.id, "run interrupted by a restart");
+        tracing::warn!(run.id = %run.id, run.state = %run.state, "run ended by a restart");
         self.conclude(&run).await
     }
 

@@ -27,7 +27,14 @@ struct Cause<'a> {
     trigger: Trigger,
     actor: &'a str,
     tell: Option<ConversationId>,
-    asked_in: Option<&'a Delivery>,
+    asked: Option<Asked<'a>>,
+}
+
+/// The command that asked for it, and the thread that is answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub delivery: &'a Delivery,
+    pub thread: ConversationId,
 }
 
 /// A look at many environments with none in particular in mind.
@@ -41,14 +48,14 @@ pub struct Pass<'a> {
     pub codebase: Option<CodebaseId>,
     /// `None`: of every class.
     pub only: Option<Class>,
-    /// The delivery with the command that asked for it.
-    pub asked_in: Option<&'a Delivery>,
+    /// The command that asked for it.
+    pub(super) asked: Option<Asked<'a>>,
 }
 
 impl<'a> Pass<'a> {
     /// Over everything there is.
     pub fn everywhere(trigger: Trigger, dry_run: bool, actor: &'a str) -> Self {
-        Self { trigger, dry_run, actor, codebase: None, only: None, asked_in: None }
+        Self { trigger, dry_run, actor, codebase: None, only: None, asked: None }
     }
 }
 
@@ -83,19 +90,19 @@ impl Orchestrator {
         id: EnvironmentId,
         trigger: Trigger,
         actor: &str,
-        asked_in: Option<&Delivery>,
+        asked: Option<Asked<'_>>,
     ) -> Result<Swept, StepError> {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
         let fetched = self.fetched(&codebase).await;
-        let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None, asked_in };
+        let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None, asked };
         self.remove_fetched(&codebase, id, &cause, &fetched).await
     }
 
     /// Looks at live environments one after the other. The report is stored.
     pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
-        let mut lines: Vec<_> = self.removed_before(pass.asked_in).await?.into_iter().map(as_line).collect();
+        let mut lines: Vec<_> = self.passed_before(pass).await?.into_iter().map(as_line).collect();
         for codebase in self.store().list_codebases().await? {
             if pass.codebase.is_some_and(|only| only != codebase.id) {
                 continue;
@@ -122,15 +129,33 @@ impl Orchestrator {
         Ok(report)
     }
 
-    /// `None`: of another class than the one that is looked for.
     /// What the very command that asks removed before a crash kept it from saying so.
-    pub(super) async fn removed_before(&self, asked_in: Option<&Delivery>) -> Result<Vec<Receipt>, StepError> {
-        match asked_in.filter(|delivery| delivery.attempts > 1) {
-            Some(delivery) => Ok(self.store().receipts_asked_in(delivery.id).await?),
-            None => Ok(Vec::new()),
+    pub(super) async fn removed_before(&self, delivery: &Delivery) -> Result<Vec<Receipt>, StepError> {
+        if delivery.attempts <= 1 {
+            return Ok(Vec::new());
         }
+        let mut since = self.store().receipts_since(delivery.id).await?;
+        since.retain(|receipt| receipt.details.asked_in == Some(delivery.id));
+        Ok(since)
     }
 
+    /// The same for a command about all environments of a codebase: what a start after the crash removed in its stead
+    /// counts, too.
+    async fn passed_before(&self, pass: &Pass<'_>) -> Result<Vec<Receipt>, StepError> {
+        let delivery = pass.asked.map(|asked| asked.delivery).filter(|delivery| delivery.attempts > 1);
+        let Some(delivery) = delivery else { return Ok(Vec::new()) };
+        let mut removed = Vec::new();
+        for receipt in self.store().receipts_since(delivery.id).await? {
+            let environment = self.store().load_environment(receipt.environment).await?;
+            let here = environment.is_some_and(|environment| Some(environment.codebase) == pass.codebase);
+            if receipt.details.asked_in == Some(delivery.id) || (receipt.trigger == Trigger::Schedule && here) {
+                removed.push(receipt);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// `None`: of another class than the one that is looked for.
     async fn pass_one(
         &self,
         codebase: &Codebase,
@@ -154,11 +179,15 @@ impl Orchestrator {
                 }));
             }
         }
-        let Pass { trigger, actor, asked_in, .. } = *pass;
-        let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None, asked_in };
+        let Pass { trigger, actor, asked, .. } = *pass;
+        let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None, asked };
         Ok(Some(match self.remove_fetched(codebase, environment.id, &cause, fetched).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
-            Swept::Gone => ReportResult::Removed(cleanup::ghost()),
+            // Somebody else may have been faster; the receipt knows why.
+            Swept::Gone => match self.store().receipt_of(environment.id).await? {
+                Some(receipt) => ReportResult::Removed(receipt.details.proof),
+                None => ReportResult::Removed(cleanup::ghost()),
+            },
             Swept::Kept(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
         }))
     }
@@ -167,7 +196,7 @@ impl Orchestrator {
     pub(super) async fn make_room(&self, codebase: &Codebase) -> Result<Room, StepError> {
         let (repository, fetched) = (self.repository(codebase), self.fetched(codebase).await);
         let (occasion, trigger) = (Occasion::Pass, Trigger::Limit);
-        let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked_in: None };
+        let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked: None };
         let mut room = Room::default();
         for environment in self.store().live_environments(Some(codebase.id)).await? {
             let facts = self.removal_facts(codebase, &repository, &environment, Occasion::Pass, &fetched).await?;
@@ -217,7 +246,7 @@ impl Orchestrator {
         };
         let key = told_under(environment.id, id);
         let (occasion, trigger) = (Occasion::Closed, Trigger::ThreadClosed);
-        let cause = Cause { occasion, trigger, actor: "webhook", tell: Some(id), asked_in: None };
+        let cause = Cause { occasion, trigger, actor: "webhook", tell: Some(id), asked: None };
         let fetched = self.fetched(&codebase).await;
         match self.remove_fetched(&codebase, environment.id, &cause, &fetched).await? {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
@@ -283,17 +312,19 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// The thread that hears of a removal: the one that was closed, else the one the work belongs to. Whoever named
-    /// it in a command is answered by the command itself.
+    /// The thread that hears of a removal: the one that was closed, else the one the work belongs to; not the one in which a
+    /// command named it, which is answered.
     async fn to_be_told(
         &self,
         environment: &Environment,
         cause: &Cause<'_>,
     ) -> Result<Option<ConversationId>, StepError> {
-        if cause.tell.is_some() || (cause.occasion, cause.trigger) == (Occasion::Named, Trigger::Command) {
+        if cause.tell.is_some() {
             return Ok(cause.tell);
         }
-        self.own_thread(environment).await
+        let own = self.own_thread(environment).await?;
+        let answered = cause.asked.filter(|_| cause.occasion == Occasion::Named).map(|asked| asked.thread);
+        Ok(own.filter(|own| Some(*own) != answered))
     }
 
     /// The thread an environment's work belongs to, else the one that has used it for the longest.
@@ -332,7 +363,7 @@ impl Orchestrator {
             tip: removal.tip.clone(),
             delete_branch: removal.delete_branch,
             proof: cleanup::proof(&removal.because, &environment.branch),
-            asked_in: cause.asked_in.map(|delivery| delivery.id),
+            asked_in: cause.asked.map(|asked| asked.delivery.id),
             stuck: None,
         });
         Ok(self.store().update_environment(&environment).await?)

@@ -28,7 +28,10 @@ pub fn removed(details: &ReceiptDetails, key: &str) -> String {
 pub fn removed_line(details: &ReceiptDetails) -> String {
     let tip = details.tip.as_ref().map(|tip| format!(" at `{}`", tip.short())).unwrap_or_default();
     let branch = match details.branch_deleted {
-        true => format!("The local branch `{}`{tip} was deleted; `{}` brings it back", details.branch, details.restore),
+        true => format!(
+            "The local branch `{}`{tip} was deleted; `{}` in the service's repository brings it back",
+            details.branch, details.restore
+        ),
         false => format!("The branch `{}`{tip} is kept; mention me again to go on there", details.branch),
     };
     format!("🧹 The worktree was removed: {}. {branch}.", details.proof)
@@ -59,6 +62,8 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         | Keep::RemovalStuck(_) => false,
     });
     let (heading, way_out) = match dirty {
+        // Other reasons need other ways out.
+        true if reasons.len() > 1 => ("Cannot remove worktree - you have uncommitted changes.".to_owned(), ""),
         true => (
             "Cannot remove worktree - you have uncommitted changes.".to_owned(),
             "Mention me here and ask to commit the changes, or to discard them. ",

@@ -63,9 +63,10 @@ impl Store {
         self.db.fetch_optional(sql!("SELECT * FROM codebases WHERE github_id = $1").bind(id)).await
     }
 
-    /// All of them, by name.
+    /// All of them that can be read, by name.
     pub async fn list_codebases(&self) -> Result<Vec<Codebase>, StoreError> {
-        self.db.fetch_all(sql!("SELECT * FROM codebases ORDER BY lower(name), id")).await
+        let sql = sql!("SELECT * FROM codebases ORDER BY lower(name), id LIMIT $1 OFFSET $2");
+        self.db.fetch_readable(sql, u32::MAX, 0).await
     }
 
     /// Access was given or taken away. A repository whose name went to another one stays disconnected until something is

@@ -113,8 +113,9 @@ impl Store {
 
     /// Threads that are over and still point to an environment: what a crash between the two may leave. Oldest first.
     pub async fn closed_conversations_with_environment(&self) -> Result<Vec<Conversation>, StoreError> {
-        let sql = sql!("SELECT * FROM conversations WHERE environment_id IS NOT NULL AND state <> $1");
-        let mut closed: Vec<Conversation> = self.db.fetch_all(sql.bind(ThreadState::Open)).await?;
+        let sql =
+            sql!("SELECT * FROM conversations WHERE environment_id IS NOT NULL AND state <> $1 LIMIT $2 OFFSET $3");
+        let mut closed: Vec<Conversation> = self.db.fetch_readable(sql.bind(ThreadState::Open), u32::MAX, 0).await?;
         // Asked to sort, an engine walks all threads in order rather than sort these few.
         closed.sort_by_key(|conversation| conversation.id);
         Ok(closed)

@@ -100,13 +100,13 @@ impl Store {
         self.db.fetch_optional(sql.bind(codebase).bind(work.kind).bind(&work.id)).await
     }
 
-    /// Live environments, of one codebase or of all, oldest first.
+    /// Live environments, of one codebase or of all, oldest first. One that cannot be read is left out, and so left alone.
     pub async fn live_environments(&self, codebase: Option<CodebaseId>) -> Result<Vec<Environment>, StoreError> {
         let sql = sql!(
             "SELECT * FROM isolation_environments
-             WHERE state <> 'destroyed' AND ($1 OR codebase_id = $2) ORDER BY id"
+             WHERE state <> 'destroyed' AND ($1 OR codebase_id = $2) ORDER BY id LIMIT $3 OFFSET $4"
         );
-        self.db.fetch_all(sql.bind(codebase.is_none()).bind(codebase)).await
+        self.db.fetch_readable(sql.bind(codebase.is_none()).bind(codebase), u32::MAX, 0).await
     }
 
     /// One page of environments, newest first.

@@ -32,6 +32,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// A row that this program cannot make sense of.
+    pub fn is_corrupt(&self) -> bool {
+        matches!(self, StoreError::Corrupt { .. })
+    }
+
     /// The same step may succeed later without anybody changing anything.
     pub fn is_transient(&self) -> bool {
         match self {

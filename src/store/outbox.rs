@@ -66,7 +66,8 @@ impl Queued for OutboxRow {
     }
 }
 
-/// The oldest row that is due (`$1` is now) of a codebase that has none under way. A row whose sender's lease ended is due
+/// The oldest row that is due (`$1` is now) of a codebase that has none under way; reactions, which tell people that they
+/// were heard, before everything else. A row whose sender's lease ended is due
 /// again, and is what its codebase has under way.
 macro_rules! next_outgoing {
     () => {
@@ -76,7 +77,7 @@ macro_rules! next_outgoing {
            AND NOT EXISTS (SELECT 1 FROM outbox AS other
                            WHERE other.codebase_id = next.codebase_id AND other.state = 'sending'
                              AND other.id <> next.id)
-         ORDER BY id LIMIT 1"
+         ORDER BY CASE WHEN key LIKE 'react/%' THEN 0 ELSE 1 END, id LIMIT 1"
     };
 }
 

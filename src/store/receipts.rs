@@ -28,12 +28,10 @@ impl Store {
         Ok(self.db.fetch_readable(sql, 1, 0).await?.pop())
     }
 
-    /// What the command in a delivery has removed so far, oldest first.
-    pub async fn receipts_asked_in(&self, delivery: InboxId) -> Result<Vec<Receipt>, StoreError> {
-        // Ids grow with time, in whatever table.
-        let sql = sql!("SELECT * FROM receipts WHERE id > $1 ORDER BY id LIMIT $2 OFFSET $3").bind(delivery);
-        let later: Vec<Receipt> = self.db.fetch_readable(sql, AFTER_A_COMMAND, 0).await?;
-        Ok(later.into_iter().filter(|receipt| receipt.details.asked_in == Some(delivery)).collect())
+    /// What was removed since a delivery arrived, oldest first. Ids grow with time, in whatever table.
+    pub async fn receipts_since(&self, delivery: InboxId) -> Result<Vec<Receipt>, StoreError> {
+        let sql = sql!("SELECT * FROM receipts WHERE id > $1 ORDER BY id LIMIT $2 OFFSET $3");
+        self.db.fetch_readable(sql.bind(delivery), AFTER_A_COMMAND, 0).await
     }
 
     /// The newest ones first.

@@ -36,7 +36,7 @@ pub const METRICS: &[Metric] = &[
         name: WEBHOOKS,
         kind: Kind::Counter,
         label: Some("result"),
-        meaning: "Webhook requests with a valid signature by result: accepted, duplicate, refused",
+        meaning: "Webhook requests by result: accepted, duplicate, refused (could not be stored), rejected (not from GitHub, or the secret is wrong)",
     },
     Metric {
         name: DELIVERIES,

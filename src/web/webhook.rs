@@ -6,7 +6,7 @@
 use super::{WebState, error::WebError};
 use crate::github::{
     payload,
-    signature::{self, Claim},
+    signature::{self, BadSignature, Claim},
 };
 use crate::store::{Accepted, NewDelivery};
 use crate::telemetry::metric;
@@ -20,12 +20,17 @@ use axum::{
 use futures::StreamExt;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use std::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 /// GitHub's own limit for a payload. Source: "Webhook events and payloads".
 pub const MAX_BODY: usize = 25 * 1024 * 1024;
 /// GitHub's delivery ids are UUIDs, its event names short words.
 const MAX_HEADER: usize = 200;
+/// Rejections are logged once in this time at most.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// How long a body that is not wanted may go on arriving.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -41,11 +46,11 @@ pub async fn receive(State(state): State<WebState>, request: Request) -> Result<
         Ok(head) => head,
         Err(refusal) => {
             turn_away(request);
-            return Err(refusal);
+            return Err(rejected(refusal));
         }
     };
-    let body = Bytes::from_request(request, &()).await?;
-    let delivery = examine(&state, head, body)?;
+    let body = Bytes::from_request(request, &()).await.map_err(|error| rejected(error.into()))?;
+    let delivery = examine(&state, head, body).map_err(rejected)?;
     let guid = delivery.guid.clone();
     let accepted = state.inner.inbox.accept(delivery).await.map_err(|error| {
         tracing::error!({ delivery.guid = guid, error = %error }, "a delivery was not stored; GitHub was told so");
@@ -63,10 +68,28 @@ pub async fn receive(State(state): State<WebState>, request: Request) -> Result<
     Ok((StatusCode::ACCEPTED, Json(json!({"status": status}))).into_response())
 }
 
+/// Anybody may send nonsense, as often as they like; that there was some is told once in a while, since a wrong secret looks
+/// the same.
+fn rejected(refusal: WebError) -> WebError {
+    static TOLD: Mutex<Option<Instant>> = Mutex::new(None);
+    count("rejected");
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.is_none_or(|told| told.elapsed() >= TELL_AGAIN) {
+        *told = Some(Instant::now());
+        tracing::warn!(error = %refusal, "a webhook was rejected; more of that within a minute is only counted");
+    }
+    refusal
+}
+
 /// Everything that the head alone can show to be wrong.
 fn look_at(request: &Request) -> Result<Head, WebError> {
     let headers = request.headers();
-    let claim = Claim::parse(text(headers, "x-hub-signature-256"))?;
+    // Of two signatures nobody could say which was meant.
+    let mut signatures = headers.get_all("x-hub-signature-256").iter();
+    let claim = Claim::parse(signatures.next().map(|signature| signature.to_str().unwrap_or_default()))?;
+    if signatures.next().is_some() {
+        return Err(BadSignature::Malformed.into());
+    }
     let required = |name: &'static str| {
         let value = text(headers, name).filter(|value| !value.is_empty() && value.len() <= MAX_HEADER);
         value.map(str::to_owned).ok_or(WebError::Header(name))

@@ -67,6 +67,20 @@ async fn a_link_that_was_deleted_is_written_again() {
     as_before(&lab, &repository, &path, &tip).await;
 }
 
+/// A hand deleted the worktree, and a program that still ran made its own files at the path again.
+#[tokio::test]
+async fn a_directory_that_was_made_anew_is_not_taken_for_the_worktree() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = at_work(&lab, &repository).await;
+    fs::remove_dir_all(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("dev.log"), "x\n").unwrap();
+    assert_eq!(validity(&repository, &path).await, Validity::Foreign);
+    assert!(!repository.worktree(&path).repair(&branch("b")).await.unwrap());
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "nothing was put there");
+}
+
 /// What was kept of a file in the admin entry of `b`.
 fn kept(repository: &Repository, name: &str) -> Vec<Vec<u8>> {
     let entry = repository.directory().join("worktrees/b");

@@ -33,11 +33,27 @@ const GITLINK: u32 = 0o160000;
 const SYMLINK: u32 = 0o120000;
 const EXECUTABLE: u32 = 0o100755;
 
+/// Files looked for to tell whether a directory is a worktree's.
+const SAMPLE: usize = 500;
+
 /// Sizes in the index file: signature, version and number of entries; the checksum at its end; more zeroes than git ever
 /// writes before that.
 const HEADER: usize = 12;
 const CHECKSUM: usize = 20;
 const PADDING: usize = 64;
+
+/// Whether a directory holds at least half of the files an index names, as far as a good number of them tell. An index
+/// that cannot be read, or names nothing, speaks against nobody.
+pub(super) fn is_of(index: &Path, directory: &Path) -> bool {
+    let Ok(index) = git2::Index::open(index) else { return true };
+    let every = index.len().div_ceil(SAMPLE).max(1);
+    let (mut looked_at, mut there) = (0, 0);
+    for entry in index.iter().step_by(every) {
+        looked_at += 1;
+        there += usize::from(fs::symlink_metadata(directory.join(OsStr::from_bytes(&entry.path))).is_ok());
+    }
+    there * 2 >= looked_at
+}
 
 impl IndexEntry {
     pub fn is_submodule(&self) -> bool {

@@ -7,8 +7,11 @@ use crate::git::Repository;
 use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
 use crate::reply::{self, cleanup};
-use crate::store::NewOutgoing;
+use crate::store::{NewOutgoing, RunFilter};
 use crate::telemetry::{field::EFFECT, metric};
+
+/// The newest runs of an environment, whose commits are looked after.
+const RUNS: u32 = 200;
 
 /// Where the last commit of a removed environment stays reachable.
 fn archive_ref(environment: EnvironmentId) -> String {
@@ -30,6 +33,7 @@ impl Orchestrator {
         tracing::info!(target: EFFECT, { environment.id = %environment.id }, "remove worktree");
         // The commits stay reachable here whatever becomes of the branch: the receipt promises a way back.
         self.archive(repository, environment.id, &pending.tip).await?;
+        self.keep_dropped(repository, &environment, &pending.tip).await?;
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "last commit archived");
         let request = RemoveRequest {
             environment: environment.id,
@@ -61,7 +65,7 @@ impl Orchestrator {
             branch: environment.branch.to_string(),
             restore: match removed.branch_deleted {
                 true => format!("git branch {} {}", environment.branch, pending.tip),
-                false => format!("git worktree add ../{} {}", environment.branch.slug(), environment.branch),
+                false => String::new(),
             },
             tip: Some(pending.tip),
             branch_deleted: removed.branch_deleted,
@@ -113,6 +117,23 @@ impl Orchestrator {
             return Ok(());
         }
         Err(StepError::Refused(format!("The last commit could not be kept under {name}; nothing was removed.")))
+    }
+
+    /// Commits that runs made here and that somebody took off the branch since: each stays under a ref of its run.
+    async fn keep_dropped(
+        &self,
+        repository: &Repository,
+        environment: &Environment,
+        tip: &CommitSha,
+    ) -> Result<(), StepError> {
+        for run in self.store().list_runs(RunFilter::Environment(environment.id), RUNS, 0).await? {
+            let Some(head) = run.outcome.head_after else { continue };
+            // One that is not there any more cannot be kept.
+            if matches!(repository.is_ancestor(&head, tip).await, Ok(false)) {
+                repository.set_ref(&format!("refs/treewarden/run/{}", run.id), &head, None).await?;
+            }
+        }
+        Ok(())
     }
 
     /// What the closed thread is told about the removal.

@@ -146,9 +146,10 @@ pub struct RunRow {
 
 impl RunRow {
     pub async fn load(catalog: &Catalog<'_>, run: &Run) -> Result<Self, WebError> {
-        let thread = match catalog.state.inner.store.load_conversation(run.conversation).await? {
-            Some(conversation) => Thread::of_conversation(catalog, &conversation),
-            None => Thread { icon: "issue", label: String::new(), title: String::new(), url: None },
+        let thread = match catalog.state.inner.store.load_conversation(run.conversation).await {
+            Ok(Some(conversation)) => Thread::of_conversation(catalog, &conversation),
+            Err(error) if !error.is_corrupt() => return Err(error.into()),
+            Ok(None) | Err(_) => Thread { icon: "issue", label: String::new(), title: String::new(), url: None },
         };
         let end = run.ended_at.unwrap_or(catalog.now);
         Ok(Self {

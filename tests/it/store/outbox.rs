@@ -95,6 +95,22 @@ async fn a_codebase_is_served_in_order_one_at_a_time() {
     .await;
 }
 
+#[tokio::test]
+async fn people_hear_that_they_were_heard_before_anything_else_is_said() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        for key in ["status/1", "cleanup/2", "react/3/eyes"] {
+            store.enqueue(wish(&app, key, "x", 0), at(0)).await.unwrap();
+        }
+        for key in ["react/3/eyes", "status/1", "cleanup/2"] {
+            let row = claim(&store, 1).await.unwrap();
+            assert_eq!(row.key, key);
+            assert!(sent(&store, &row, 1).await);
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn racing_senders_take_each_row_once() {
     on_each_engine(async |store| {

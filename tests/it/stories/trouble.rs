@@ -155,6 +155,50 @@ async fn a_delivery_that_takes_the_service_down_each_time_is_given_up_until_it_i
     world.end().await;
 }
 
+/// A row that somebody changed by hand is left alone; it keeps nothing else from going on, not even a start.
+#[tokio::test]
+async fn an_environment_that_cannot_be_read_stops_nobody() {
+    let world = World::new().await;
+    let damaged = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
+    let mut database = file.connect().await.unwrap();
+    let damage = "UPDATE isolation_environments SET state = 'banana'";
+    assert_eq!(sqlx::query(damage).execute(&mut database).await.unwrap().rows_affected(), 1);
+    let world = world.restart(|_| ()).await;
+    let other = world.worked_issue("add a greeting").await;
+    assert!(world.status(other).starts_with('✅'), "{}", world.status(other));
+    world.ask(damaged, "go on");
+    world.settle().await;
+    let status = world.status(damaged);
+    assert!(status.starts_with("❌ **Failed**") && status.contains("unreadable in column state"), "{status}");
+    assert!(environment.path.exists());
+    assert_eq!(world.pass().await.lines.len(), 1, "the one that can be read");
+    let mend = "UPDATE isolation_environments SET state = 'active' WHERE state = 'banana'";
+    sqlx::query(mend).execute(&mut database).await.unwrap();
+    world.ask(damaged, "go on");
+    world.settle().await;
+    assert!(world.status(damaged).starts_with('✅'), "{}", world.status(damaged));
+    world.end().await;
+}
+
+/// An agent that takes its own commit back without a trace: what a run had made stays reachable after the removal.
+#[tokio::test]
+async fn commits_that_were_dropped_from_the_branch_are_kept() {
+    let world = World::new().await;
+    world.standin.protect_branch(REPO, "issue-1", true).await.unwrap();
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    let dropped = world.local_tip("issue-1").await.unwrap();
+    git(&environment.path, &["reset", "-q", "--hard", "origin/main"]);
+    world.ask(issue, "/worktree remove");
+    world.settle().await;
+    assert!(world.answer(issue).starts_with("🧹"), "{}", world.answer(issue));
+    let refs = git(&world.canonical().await, &["for-each-ref", "--format=%(objectname)", "--contains", &dropped]);
+    assert!(refs.contains(&dropped), "{refs}");
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_database_that_is_busy_for_long_ends_no_run() {
     let world = World::new().await;

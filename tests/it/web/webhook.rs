@@ -70,6 +70,8 @@ async fn what_is_not_signed_as_it_is_stores_nothing_and_blocks_nothing() {
         assert_eq!(status, 401, "{header:?}");
         assert!(error.starts_with(sentence) && error.ends_with("; nothing was stored"), "{error}");
     }
+    let two = stage.delivery("g-1", "issue_comment", COMMENT).header("X-Hub-Signature-256", foreign);
+    assert_eq!(two.send().await.unwrap().status(), 401, "which of two is meant?");
     assert!(stage.store.list_deliveries(10, 0).await.unwrap().is_empty());
     let answer = stage.delivery("g-1", "issue_comment", COMMENT).send().await.unwrap();
     assert_eq!(json(answer).await, json!({"status": "accepted"}));
