@@ -21,7 +21,7 @@ pub enum LockError {
 
 /// Held until dropped.
 pub struct HomeLock {
-    _file: File,
+    file: File,
     node: String,
 }
 
@@ -41,11 +41,18 @@ impl HomeLock {
             node = Uuid::now_v7().to_string();
             file.rewind().and_then(|()| file.write_all(node.as_bytes())).map_err(unusable)?;
         }
-        Ok(Self { node: node.trim().to_owned(), _file: file })
+        Ok(Self { node: node.trim().to_owned(), file })
     }
 
     /// Stays the same over restarts on this home.
     pub fn node(&self) -> &str {
         &self.node
+    }
+}
+
+impl Drop for HomeLock {
+    /// Closing alone would leave it with a child that was forked at this moment and has not become its program yet.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }

@@ -62,11 +62,12 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         | Keep::RemovalStuck(_) => false,
     });
     let (heading, way_out) = match dirty {
-        // Other reasons need other ways out.
-        true if reasons.len() > 1 => ("Cannot remove worktree - you have uncommitted changes.".to_owned(), ""),
         true => (
             "Cannot remove worktree - you have uncommitted changes.".to_owned(),
-            "Mention me here and ask to commit the changes, or to discard them. ",
+            match reasons.iter().any(is_for_a_person) {
+                true => "",
+                false => "Mention me here and ask to commit the changes, or to discard them. ",
+            },
         ),
         false => (format!("The worktree of `{branch}` is kept; nothing was removed."), ""),
     };
@@ -78,6 +79,11 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         list,
         marker(key)
     )
+}
+
+/// What an agent's commit cannot take in.
+fn is_for_a_person(reason: &Keep) -> bool {
+    matches!(reason, Keep::NestedRepository(_) | Keep::SubmoduleWork(_) | Keep::OwnRepository)
 }
 
 /// A row without a worktree.
@@ -183,7 +189,7 @@ mod tests {
             ..Default::default()
         };
         insta::assert_snapshot!(removed(&details, "cleanup/1"), @"
-        🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` brings it back.
+        🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` in the service's repository brings it back.
 
         <!-- treewarden:cleanup/1 -->
         ");
