@@ -3,7 +3,8 @@
 //!
 //! Printed: deliveries accepted per second, each one row synced to disk, with p50 and p99 at 16 connections; the time from
 //! a webhook to the agent's start in a ready worktree, beside plain `git worktree add` and beside a clone for each job in
-//! the same round; resident memory idle and after 10,000 deliveries.
+//! the same round; thirty mentions at once, beside thirty plain additions; the answer to a command while runs are live; the
+//! choice of an environment among 1,000; resident memory idle and after 10,000 deliveries.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
@@ -16,9 +17,13 @@ use std::{
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use treewarden::demo::github::{Standin, StandinOptions};
-use treewarden::github::signature;
-use treewarden::model::Permission;
+use treewarden::{
+    decide::resolve::{Candidate, Choice, ResolveFacts, resolve},
+    demo::github::{Standin, StandinOptions},
+    github::signature,
+    model::*,
+    store::{NewCodebase, NewEnvironment, Store},
+};
 
 const REPOSITORY: &str = "octo/hello";
 const CONNECTIONS: usize = 16;
@@ -29,6 +34,16 @@ const FILES: usize = 2_000;
 const COMMITS: usize = 500;
 const REWRITTEN: usize = 20;
 const SECRET: &str = "bench-secret";
+/// Mentions that come at once, in a repository of this many files.
+const AT_ONCE: usize = 30;
+const LARGE: &str = "octo/large";
+const LARGE_FILES: usize = 10_000;
+/// Live runs while commands are answered: as many as there may be.
+const LIVE: usize = 4;
+/// In the task: the agent is to stay.
+const STAY: &str = "stay";
+const COMMANDS: usize = 20;
+const ENVIRONMENTS: u32 = 1_000;
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -37,6 +52,10 @@ fn main() {
         let dir = PathBuf::from(args.next().expect("a directory"));
         let issue = std::env::var("TREEWARDEN_ISSUE").expect("the issue's number");
         std::fs::write(dir.join(issue), now_nanos().to_string()).expect("the stamp is written");
+        let task = std::io::read_to_string(std::io::stdin()).expect("the prompt");
+        if task.lines().any(|line| line.trim() == STAY) {
+            std::thread::sleep(Duration::from_secs(600));
+        }
         println!("stamped");
         return;
     }
@@ -128,6 +147,9 @@ async fn measure() {
     println!("memory, idle:                       {:>8.1} MB", service.memory());
 
     worktrees(&root, &stamps, &origin, &standin, &service).await;
+    many_at_once(&root, &stamps, &standin).await;
+    commands(&stamps, &standin).await;
+    choices(&root).await;
     webhooks(&service, repository, standin.installation_id(REPOSITORY).expect("an installation")).await;
     println!("memory, after {DELIVERIES} deliveries:   {:>8.1} MB", service.memory());
     standin.stop();
@@ -146,15 +168,7 @@ async fn worktrees(root: &Path, stamps: &Path, origin: &Path, standin: &Standin,
         let sent = now_nanos();
         let mention = format!("@{} go", standin.app_slug());
         standin.comment(REPOSITORY, "ann", issue, &mention).expect("a comment");
-        let stamp = stamps.join(issue.to_string());
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let started: u128 = loop {
-            if let Some(at) = std::fs::read_to_string(&stamp).ok().and_then(|text| text.parse().ok()) {
-                break at;
-            }
-            assert!(Instant::now() < deadline, "the agent was not started");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        };
+        let started = stamp_of(stamps, issue).await;
         let canonical = root.join("home/repos").join(format!("{REPOSITORY}.git"));
         let plain_time = timed(
             Command::new("git")
@@ -184,6 +198,146 @@ async fn worktrees(root: &Path, stamps: &Path, origin: &Path, standin: &Standin,
         "a clone for each job, median:       {:>8.1} ms  (same rounds, {COMMITS} commits, file://)",
         median(&mut cloned)
     );
+}
+
+/// From the first of many mentions to the start of the last one's agent, beside as many additions by git alone, one after
+/// the other.
+async fn many_at_once(root: &Path, stamps: &Path, standin: &Standin) {
+    let texts: Vec<(String, String)> =
+        (0..LARGE_FILES).map(|i| (format!("dir{}/file{i}.txt", i % 100), format!("{i}\n").repeat(50))).collect();
+    let files: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    standin.create_repository(LARGE, &files).await.expect("a repository");
+    standin.set_permission(LARGE, "ann", Permission::Write).expect("a permission");
+    let mention = format!("@{} go", standin.app_slug());
+    let _ = std::fs::remove_dir_all(stamps);
+    std::fs::create_dir_all(stamps).expect("a directory");
+    let issue = || standin.open_issue(LARGE, "ann", "Measure", "").expect("an issue");
+    // The first one clones.
+    let first = issue();
+    standin.comment(LARGE, "ann", first, &mention).expect("a comment");
+    stamp_of(stamps, first).await;
+    let issues: Vec<i64> = (0..AT_ONCE).map(|_| issue()).collect();
+    standin.settled().await;
+    let sent = now_nanos();
+    for issue in &issues {
+        standin.comment(LARGE, "ann", *issue, &mention).expect("a comment");
+    }
+    let mut last = 0;
+    for issue in &issues {
+        last = last.max(stamp_of(stamps, *issue).await);
+    }
+    let canonical = root.join("home/repos").join(format!("{LARGE}.git"));
+    let plain: f64 = (0..AT_ONCE)
+        .map(|number| {
+            let mut git = Command::new("git");
+            git.arg("-C").arg(&canonical).args(["worktree", "add", "-q", "--no-track", "-b", &format!("many{number}")]);
+            timed(git.arg(root.join(format!("many{number}"))).arg("refs/remotes/origin/main"))
+        })
+        .sum();
+    let ours = (last - sent) as f64 / 1e6;
+    println!("{AT_ONCE} mentions at once, to the last start: {ours:>5.0} ms  ({LARGE_FILES} files)");
+    println!("{AT_ONCE} times git worktree add, in turn:     {plain:>5.0} ms  ({:.2} times as long)", ours / plain);
+}
+
+/// From a command's webhook to its answer on GitHub, while as many runs are live as there may be.
+async fn commands(stamps: &Path, standin: &Standin) {
+    let say = |issue: i64, words: &str| {
+        standin.comment(LARGE, "ann", issue, &format!("@{} {words}", standin.app_slug())).expect("a comment")
+    };
+    let issues: Vec<i64> =
+        (0..LIVE).map(|_| standin.open_issue(LARGE, "ann", "Measure", "").expect("an issue")).collect();
+    for issue in &issues {
+        say(*issue, STAY);
+        stamp_of(stamps, *issue).await;
+    }
+    standin.settled().await;
+    let mut times = Vec::new();
+    for round in 0..COMMANDS {
+        let issue = issues[round % LIVE];
+        let answers = || standin.comments(LARGE, issue).expect("comments").iter().filter(|c| c.via_app).count();
+        let before = answers();
+        let begun = Instant::now();
+        say(issue, "/worktree list");
+        while answers() == before {
+            assert!(begun.elapsed() < Duration::from_secs(30), "no answer");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+        standin.settled().await;
+    }
+    for issue in &issues {
+        say(*issue, "/stop");
+    }
+    standin.settled().await;
+    println!("a command's answer, median:         {:>8.1} ms  ({LIVE} runs live)", median(&mut times));
+}
+
+/// The rows a choice rests on, and the choice, without git and GitHub.
+async fn choices(root: &Path) {
+    let url = format!("sqlite://{}", root.join("choices.db").display());
+    let store = Store::open(&url).await.expect("a database");
+    store.migrate().await.expect("a schema");
+    let now = Timestamp::from_unix(1_772_323_200);
+    let main = BranchName::new("main").expect("a name");
+    let new = NewCodebase {
+        github_id: RepositoryId(1),
+        installation: InstallationId(1),
+        name: REPOSITORY.parse().expect("a name"),
+        default_branch: Some(main.clone()),
+    };
+    let codebase = store.upsert_codebase(new, now).await.expect("a row");
+    let work = |number: u32| Work { kind: WorkKind::Issue, id: number.to_string() };
+    for number in 0..ENVIRONMENTS {
+        let new = NewEnvironment {
+            codebase: codebase.id,
+            work: work(number),
+            branch: BranchName::new(&format!("issue-{number}")).expect("a name"),
+            path: root.join(format!("choices/issue-{number}")),
+            base: Some(main.clone()),
+            provider: "worktree".to_owned(),
+            metadata: EnvironmentMetadata::default(),
+        };
+        store.insert_environment(new, ENVIRONMENTS, now).await.expect("a row");
+    }
+    let mut times = Vec::new();
+    for number in 0..ENVIRONMENTS {
+        let begun = Instant::now();
+        let environment = store.find_live_environment(codebase.id, &work(number)).await.expect("an answer");
+        let same_work =
+            environment.map(|environment| Candidate { environment, validity: Probe::Known(Validity::Valid) });
+        let choice = resolve(&ResolveFacts {
+            work: work(number),
+            pull: None,
+            default_branch: Some(main.clone()),
+            settings: RepoSettings::default(),
+            named_base_exists: false,
+            current: None,
+            legacy: None,
+            same_work,
+            strays: Vec::new(),
+            linked: Vec::new(),
+            links: Vec::new(),
+        });
+        assert!(matches!(choice.choice, Choice::Use { .. }));
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    println!(
+        "a choice among {ENVIRONMENTS} environments:   {:>8.2} ms  (median; rows and decision)",
+        median(&mut times)
+    );
+}
+
+/// When the agent of an issue was started.
+async fn stamp_of(stamps: &Path, issue: i64) -> u128 {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let stamp = std::fs::read_to_string(stamps.join(issue.to_string())).ok();
+        if let Some(at) = stamp.and_then(|text| text.parse().ok()) {
+            return at;
+        }
+        assert!(Instant::now() < deadline, "the agent was not started");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
 }
 
 /// Commits on `main` whose contents hardly compress, packed as a server keeps them.

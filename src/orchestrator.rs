@@ -9,6 +9,7 @@
 //! crash), [`workers`] (the loops).
 
 mod assign;
+mod census;
 mod commands;
 mod deliver;
 mod gather;
@@ -93,6 +94,7 @@ struct Inner {
     parts: Parts,
     wake: Wake,
     permissions: gather::PermissionCache,
+    censuses: census::Censuses,
     lanes: lanes::Lanes,
     leases: lease::Leases,
     at_work: lease::AtWork,
@@ -116,6 +118,7 @@ impl Orchestrator {
             parts,
             wake: Wake::default(),
             permissions: gather::PermissionCache::default(),
+            censuses: census::Censuses::default(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
             at_work: lease::AtWork::default(),

@@ -126,14 +126,13 @@ impl Orchestrator {
             Some(run) => Some((run.state, None)),
             None => None,
         };
-        let live = self.store().live_environments(Some(codebase.id)).await?.len();
         let asked = self.store().load_repo_settings(codebase.id).await?.unwrap_or_default().in_force;
         Ok(answers::thread_status(&answers::ThreadStatus {
             environment: environment.as_ref(),
             ahead_behind,
             dirty,
             run,
-            live,
+            census: self.census(codebase).await?,
             limit: asked.worktree_limit(self.settings().environment_limit),
         }))
     }

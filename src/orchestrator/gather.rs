@@ -7,6 +7,7 @@ use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, ResolveFacts
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::model::*;
+use crate::store::StoreError;
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 /// Permissions are asked again after this.
@@ -27,6 +28,14 @@ impl PermissionCache {
     fn remember(&self, key: (RepositoryId, UserId), permission: Permission, now: Timestamp) {
         self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(key, (permission, now));
     }
+}
+
+/// How the remote is seen.
+pub(super) enum View {
+    /// As it is just now, or why that is not known; only so may anything be removed.
+    Fetched(Probe<()>),
+    /// As the last fetch left it, with nobody asked: to tell people what there is.
+    AsItIs,
 }
 
 /// The work a thread stands for.
@@ -198,8 +207,8 @@ impl Orchestrator {
         repository: &Repository,
         environment: &Environment,
         occasion: Occasion,
-        fetched: &Probe<()>,
-    ) -> Result<RemovalFacts, StepError> {
+        view: &View,
+    ) -> Result<RemovalFacts, StoreError> {
         let validity = self.validity(repository, environment).await;
         let usable = validity == Probe::Known(Validity::Valid);
         let worktree = repository.worktree(&environment.path);
@@ -228,9 +237,14 @@ impl Orchestrator {
                 true => work_in_progress(&worktree).await,
                 false => Probe::Unknown("there is no worktree to look at".to_owned()),
             },
-            branch: match fetched {
-                Probe::Known(()) => self.branch_facts(codebase, repository, environment).await.into(),
-                Probe::Unknown(why) => Probe::Unknown(format!("the repository could not be fetched: {why}")),
+            branch: match view {
+                View::Fetched(Probe::Unknown(why)) => {
+                    Probe::Unknown(format!("the repository could not be fetched: {why}"))
+                }
+                View::Fetched(Probe::Known(())) => {
+                    self.branch_facts(codebase, repository, environment, true).await.into()
+                }
+                View::AsItIs => self.branch_facts(codebase, repository, environment, false).await.into(),
             },
             validity,
             stale_after: self.settings().stale_after,
@@ -242,6 +256,7 @@ impl Orchestrator {
         codebase: &Codebase,
         repository: &Repository,
         environment: &Environment,
+        ask_github: bool,
     ) -> Result<BranchFacts, StepError> {
         let missing = |what: String| StepError::Refused(what);
         let branch = &environment.branch;
@@ -263,10 +278,13 @@ impl Orchestrator {
         // At a commit the base itself once stood at the branch only followed it – unless its work became the base's by a
         // fast-forward, which GitHub calls a merge.
         if ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await? {
-            let merged = self.merged_by_github(codebase, branch, &tip, &base).await?;
+            let merged = match ask_github {
+                true => self.merged_by_github(codebase, branch, &tip, &base).await?,
+                false => None,
+            };
             return Ok(BranchFacts { tip, has_own_commits: merged.is_some(), merged });
         }
-        let merged = self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead).await?;
+        let merged = self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead, ask_github).await?;
         Ok(BranchFacts { tip, has_own_commits: true, merged })
     }
 
@@ -281,6 +299,7 @@ impl Orchestrator {
         base: BranchName,
         base_tip: &CommitSha,
         ahead: u64,
+        ask_github: bool,
     ) -> Result<Option<MergeProof>, StepError> {
         if ahead == 0 {
             return Ok(Some(MergeProof::Ancestor { base }));
@@ -289,7 +308,10 @@ impl Orchestrator {
         if !repository.net_diff_empty(base_tip, tip).await? && repository.merge_adds_nothing(base_tip, tip).await? {
             return Ok(Some(MergeProof::ContentInBase { base }));
         }
-        self.merged_by_github(codebase, branch, tip, &base).await
+        match ask_github {
+            true => self.merged_by_github(codebase, branch, tip, &base).await,
+            false => Ok(None),
+        }
     }
 
     async fn merged_by_github(

@@ -5,11 +5,12 @@
 
 mod finish;
 
-use super::{Orchestrator, StepError, gather, retry};
+use super::{Orchestrator, StepError, gather, gather::View, retry};
 use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, verdict};
 use crate::git::Repository;
 use crate::model::*;
 use crate::reply::{answers::Census, cleanup};
+use crate::store::StoreError;
 
 /// The outbox key under which a closed thread is told what became of an environment.
 fn told_under(environment: EnvironmentId, conversation: ConversationId) -> String {
@@ -94,9 +95,9 @@ impl Orchestrator {
     ) -> Result<Swept, StepError> {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
-        let fetched = self.fetched(&codebase).await;
+        let view = self.fetched(&codebase).await;
         let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None, asked };
-        self.remove_fetched(&codebase, id, &cause, &fetched).await
+        self.remove_fetched(&codebase, id, &cause, &view).await
     }
 
     /// Looks at live environments one after the other. The report is stored.
@@ -111,9 +112,9 @@ impl Orchestrator {
             if environments.is_empty() {
                 continue;
             }
-            let fetched = self.fetched(&codebase).await;
+            let view = self.fetched(&codebase).await;
             for environment in environments {
-                let result = match self.pass_one(&codebase, &environment, pass, &fetched).await {
+                let result = match self.pass_one(&codebase, &environment, pass, &view).await {
                     Ok(Some(result)) => result,
                     Ok(None) => continue,
                     // One failing environment never stops the pass.
@@ -161,11 +162,11 @@ impl Orchestrator {
         codebase: &Codebase,
         environment: &Environment,
         pass: &Pass<'_>,
-        fetched: &Probe<()>,
+        view: &View,
     ) -> Result<Option<ReportResult>, StepError> {
         if pass.dry_run || pass.only.is_some() {
             let repository = self.repository(codebase);
-            let facts = self.removal_facts(codebase, &repository, environment, Occasion::Pass, fetched).await?;
+            let facts = self.removal_facts(codebase, &repository, environment, Occasion::Pass, view).await?;
             if pass.only.is_some_and(|only| only != classify(&facts)) {
                 return Ok(None);
             }
@@ -181,7 +182,7 @@ impl Orchestrator {
         }
         let Pass { trigger, actor, asked, .. } = *pass;
         let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None, asked };
-        Ok(Some(match self.remove_fetched(codebase, environment.id, &cause, fetched).await? {
+        Ok(Some(match self.remove_fetched(codebase, environment.id, &cause, view).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
             // Somebody else may have been faster; the receipt knows why.
             Swept::Gone => match self.store().receipt_of(environment.id).await? {
@@ -194,15 +195,15 @@ impl Orchestrator {
 
     /// At the limit: whatever makes room goes, and what stays is counted. One that fails is one that stays.
     pub(super) async fn make_room(&self, codebase: &Codebase) -> Result<Room, StepError> {
-        let (repository, fetched) = (self.repository(codebase), self.fetched(codebase).await);
+        let (repository, view) = (self.repository(codebase), self.fetched(codebase).await);
         let (occasion, trigger) = (Occasion::Pass, Trigger::Limit);
         let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked: None };
         let mut room = Room::default();
         for environment in self.store().live_environments(Some(codebase.id)).await? {
-            let facts = self.removal_facts(codebase, &repository, &environment, Occasion::Pass, &fetched).await?;
+            let facts = self.removal_facts(codebase, &repository, &environment, Occasion::Pass, &view).await?;
             let class = classify(&facts);
             let gone = class.makes_room()
-                && match self.remove_fetched(codebase, environment.id, &cause, &fetched).await {
+                && match self.remove_fetched(codebase, environment.id, &cause, &view).await {
                     Ok(Swept::Removed(_) | Swept::Gone) => true,
                     Ok(Swept::Kept(_)) => false,
                     Err(error) => {
@@ -219,6 +220,27 @@ impl Orchestrator {
             }
         }
         Ok(room)
+    }
+
+    /// What there is of each class in a codebase, as the last fetch left it and at most half a minute old.
+    pub async fn census(&self, codebase: &Codebase) -> Result<Census, StoreError> {
+        let now = self.now();
+        let environments = self.store().live_environments(Some(codebase.id)).await?;
+        if let Some(census) = self.inner.censuses.fresh(codebase.id, environments.len(), now) {
+            return Ok(census);
+        }
+        let repository = self.repository(codebase);
+        let mut census = Census::default();
+        for environment in environments {
+            let facts = self.removal_facts(codebase, &repository, &environment, Occasion::Pass, &View::AsItIs).await?;
+            match classify(&facts) {
+                Class::Merged => census.merged += 1,
+                Class::Stale => census.stale += 1,
+                Class::Ghost | Class::Active => census.active += 1,
+            }
+        }
+        self.inner.censuses.remember(codebase.id, census, now);
+        Ok(census)
     }
 
     /// A closed thread lets go of its environment: removed when nobody else uses it and nothing would be lost. Answers
@@ -247,8 +269,8 @@ impl Orchestrator {
         let key = told_under(environment.id, id);
         let (occasion, trigger) = (Occasion::Closed, Trigger::ThreadClosed);
         let cause = Cause { occasion, trigger, actor: "webhook", tell: Some(id), asked: None };
-        let fetched = self.fetched(&codebase).await;
-        match self.remove_fetched(&codebase, environment.id, &cause, &fetched).await? {
+        let view = self.fetched(&codebase).await;
+        match self.remove_fetched(&codebase, environment.id, &cause, &view).await? {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
             Swept::Kept(reasons) if reasons.contains(&Keep::Busy) => Ok("waits for the run that is live".into()),
             Swept::Kept(reasons) => {
@@ -261,12 +283,12 @@ impl Orchestrator {
     }
 
     /// A fresh view of the remote; a failure is a doubt that keeps everything.
-    async fn fetched(&self, codebase: &Codebase) -> Probe<()> {
+    async fn fetched(&self, codebase: &Codebase) -> View {
         let fetch = retry::patiently(|| async {
             let info = self.client(codebase).repository(codebase.github_id).await?;
             self.fetch(codebase, &self.repository(codebase), &info.clone_url, None).await
         });
-        fetch.await.into()
+        View::Fetched(fetch.await.into())
     }
 
     async fn remove_fetched(
@@ -274,7 +296,7 @@ impl Orchestrator {
         codebase: &Codebase,
         id: EnvironmentId,
         cause: &Cause<'_>,
-        fetched: &Probe<()>,
+        view: &View,
     ) -> Result<Swept, StepError> {
         // From here until the row is journalled no run can bind itself to the environment.
         let _lease = self.inner.leases.take(id).await;
@@ -283,7 +305,7 @@ impl Orchestrator {
             return Ok(Swept::Gone);
         }
         let repository = self.repository(codebase);
-        let facts = self.removal_facts(codebase, &repository, &environment, cause.occasion, fetched).await?;
+        let facts = self.removal_facts(codebase, &repository, &environment, cause.occasion, view).await?;
         match verdict(&facts) {
             Verdict::Keep(reasons) => self.keep(environment, reasons).await,
             Verdict::Ghost => {

@@ -310,6 +310,12 @@ pub struct Census {
     pub active: usize,
 }
 
+impl Census {
+    pub fn all(&self) -> usize {
+        self.merged + self.stale + self.active
+    }
+}
+
 /// The limit message; `live` and the census are of live environments.
 pub fn limit_reached(codebase: &RepoName, live: u32, census: &Census, stale_days: u64) -> String {
     let Census { merged, stale, active } = census;
@@ -496,7 +502,7 @@ pub struct ThreadStatus<'a> {
     pub ahead_behind: Probe<Option<(u64, u64)>>,
     pub dirty: Probe<u64>,
     pub run: Option<(RunState, Option<u32>)>,
-    pub live: usize,
+    pub census: Census,
     pub limit: u32,
 }
 
@@ -529,7 +535,10 @@ pub fn thread_status(status: &ThreadStatus) -> String {
         Some((state, Some(place))) if place > 0 => format!("run {state}, {} ahead", count(place.into(), "run")),
         Some((state, _)) => format!("run {state}"),
     });
-    lines.push(format!("{} of {} in this repository", count(status.live as u64, "worktree"), status.limit));
+    let Census { merged, stale, active } = status.census;
+    let live = count(status.census.all() as u64, "worktree");
+    let limit = status.limit;
+    lines.push(format!("{live} of {limit} in this repository: {merged} merged, {stale} stale, {active} active"));
     let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
     agent_text::present(&list, FOREIGN)
 }

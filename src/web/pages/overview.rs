@@ -3,7 +3,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
-use crate::reply::{cleanup::settles_itself, status::in_words};
+use crate::reply::{answers::Census, cleanup::settles_itself, status::in_words};
 use crate::store::RunFilter;
 use crate::web::view::{PAGE, Prose, When, ago};
 use crate::web::{WebState, error::WebError};
@@ -27,7 +27,7 @@ struct FailedDelivery {
 struct CodebaseRow {
     name: String,
     connected: bool,
-    live: u32,
+    census: Census,
     limit: u32,
     /// What its settings file says, where it has one.
     settings: Option<SettingsView>,
@@ -85,7 +85,7 @@ pub async fn show(
         kept,
         kept_count: needing.len(),
         failed: failed_deliveries(&state, catalog.now).await?,
-        codebases: codebases(&state, &catalog, &environments).await?,
+        codebases: codebases(&state, &catalog).await?,
         runs: RunRow::load_all(&catalog, &runs).await?,
     }))
 }
@@ -106,19 +106,15 @@ async fn failed_deliveries(state: &WebState, now: Timestamp) -> Result<Vec<Faile
     Ok(failed.take(ROWS).collect())
 }
 
-async fn codebases(
-    state: &WebState,
-    catalog: &Catalog<'_>,
-    environments: &[Environment],
-) -> Result<Vec<CodebaseRow>, WebError> {
-    let live_in = |id| environments.iter().filter(|environment| environment.codebase == id).count();
+async fn codebases(state: &WebState, catalog: &Catalog<'_>) -> Result<Vec<CodebaseRow>, WebError> {
     let mut rows = Vec::new();
     for codebase in catalog.codebases() {
         let known = state.inner.store.load_repo_settings(codebase.id).await?.unwrap_or_default();
         rows.push(CodebaseRow {
             name: codebase.name.to_string(),
             connected: codebase.connected,
-            live: live_in(codebase.id) as u32,
+            // The same numbers as `/status` gives.
+            census: state.inner.orchestrator.census(codebase).await?,
             limit: known.in_force.worktree_limit(state.inner.environment_limit),
             settings: known.file.is_some().then(|| SettingsView::new(state, codebase, known)),
         });

@@ -22,7 +22,11 @@ async fn commands_are_answered_while_a_run_is_live() {
         assert!(help.contains(command), "{command} in {help}");
     }
     let status = ask("/status").await;
-    for line in ["Worktree **issue-1** on branch `issue-1`, based on `main`", "run running", "1 worktree of 25"] {
+    for line in [
+        "Worktree **issue-1** on branch `issue-1`, based on `main`",
+        "run running",
+        "1 worktree of 25 in this repository: 0 merged, 0 stale, 1 active",
+    ] {
         assert!(status.contains(line), "{line} in {status}");
     }
     assert!(ask("/worktree list").await.contains("**issue-1** `issue-1` (active) ← active"));

@@ -136,3 +136,18 @@ async fn an_answer_that_is_too_long_is_cut_and_posted_once() {
     assert_eq!(status.matches("```").count() % 2, 0, "the fence is closed");
     world.end().await;
 }
+
+#[tokio::test]
+async fn thirty_mentions_on_thirty_issues_make_thirty_environments() {
+    let world = World::with(&[("MAX_WORKTREES_PER_CODEBASE", "40"), ("MAX_CONCURRENT_RUNS", "30")]).await;
+    let issues: Vec<i64> = (0..30).map(|_| world.issue()).collect();
+    for issue in &issues {
+        world.ask(*issue, "agent:noop");
+    }
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 30]);
+    let live = world.environments().await;
+    let branches: std::collections::BTreeSet<_> = live.iter().map(|live| live.branch.as_str()).collect();
+    assert_eq!((live.len(), branches.len()), (30, 30));
+    world.end().await;
+}

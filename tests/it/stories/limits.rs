@@ -98,6 +98,10 @@ async fn cleaning_up_by_command_does_what_its_dry_run_says() {
     let answer = world.answer(second);
     assert!(answer.starts_with(&format!("- `issue-{first}` would be removed: everything")), "{answer}");
     assert_eq!(world.environments().await.len(), 2);
+    world.ask(second, "/status");
+    world.settle().await;
+    let status = world.answer(second);
+    assert!(status.contains("2 worktrees of 25 in this repository: 1 merged, 0 stale, 1 active"), "{status}");
     world.ask(second, "/worktree cleanup merged");
     world.settle().await;
     assert!(world.answer(second).starts_with(&format!("- `issue-{first}` was removed: everything")));
