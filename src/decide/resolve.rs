@@ -23,7 +23,8 @@ pub struct LinkedCandidate {
 pub struct Stray {
     pub path: PathBuf,
     pub branch: BranchName,
-    /// It lies where worktrees of ours may, is whole, and nobody else has locked it.
+    /// It lies where worktrees of ours may, is whole, nobody else has locked it, and it holds nothing uncommitted that a run
+    /// would publish as its own.
     pub adoptable: bool,
 }
 

@@ -137,9 +137,11 @@ impl Orchestrator {
         for entry in self.parts().provider.list(repository).await? {
             let known = live.iter().any(|environment| entry.is_at(&environment.path));
             let Some(branch) = entry.branch.clone().filter(|_| !known && !entry.prunable) else { continue };
+            let worktree = repository.worktree(&entry.path);
             let whole = self.parts().provider.health(repository, &entry.path).await == Probe::Known(Validity::Valid);
-            let ours = whole && repository.worktree(&entry.path).foreign_lock().await == Probe::Known(None);
-            strays.push(Stray { path: entry.path, branch, adoptable: ours });
+            let free = whole && worktree.foreign_lock().await == Probe::Known(None);
+            let clean = free && matches!(worktree.status().await, Probe::Known(status) if status.is_clean());
+            strays.push(Stray { path: entry.path, branch, adoptable: clean });
         }
         Ok(strays)
     }

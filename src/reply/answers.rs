@@ -152,8 +152,9 @@ pub fn blocked(block: &Block) -> String {
             "`{branch}` is a base that work branches off, and I never push to one. Nothing was created. Name another branch."
         ),
         Block::CheckedOut(branch) => format!(
-            "The branch `{branch}` is in use in a worktree that I did not make and may not take over (`/worktree orphans` \
-             lists it). Nothing was created or changed there. Take that worktree away, then mention me again."
+            "The branch `{branch}` is in use in a worktree that I did not make and may not take over: it lies elsewhere, is \
+             locked, or holds something uncommitted (`/worktree orphans` lists it). Nothing was created or changed there. \
+             Commit what it holds or take it away, then mention me again."
         ),
         Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created."),
     }

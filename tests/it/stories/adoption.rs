@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use treewarden::model::*;
 
 /// A world whose repository is here, an issue in it that nobody has worked on, and a worktree on that issue's branch that
-/// a person made at `place`, with a file in it.
+/// a person made at `place`, with a commit in it.
 async fn made_by_hand(place: impl Fn(&World) -> PathBuf) -> (World, i64, PathBuf) {
     let world = World::new().await;
     world.worked_issue("agent:noop").await;
@@ -15,6 +15,8 @@ async fn made_by_hand(place: impl Fn(&World) -> PathBuf) -> (World, i64, PathBuf
     let branch = format!("issue-{issue}");
     git(&canonical, &["worktree", "add", "-q", "-b", &branch, place.to_str().unwrap(), "refs/remotes/origin/main"]);
     std::fs::write(place.join("by-hand.txt"), "by hand\n").unwrap();
+    git(&place, &["add", "by-hand.txt"]);
+    git(&place, &["commit", "-q", "-m", "By hand"]);
     (world, issue, place)
 }
 
@@ -47,11 +49,13 @@ async fn a_worktree_on_the_branch_is_taken_over_with_what_it_holds() {
 }
 
 #[tokio::test]
-async fn one_that_lies_elsewhere_or_is_locked_is_left_alone_and_said() {
+async fn one_that_may_not_be_taken_over_is_left_alone_and_said() {
     let outside = made_by_hand(|world| world.dir.path().join("elsewhere")).await;
+    let dirty = made_by_hand(beside_ours).await;
+    std::fs::write(dirty.2.join("private.txt"), "not for everybody\n").unwrap();
     let locked = made_by_hand(beside_ours).await;
     git(&locked.0.canonical().await, &["worktree", "lock", "--reason", "mine", locked.2.to_str().unwrap()]);
-    for (world, issue, place) in [outside, locked] {
+    for (world, issue, place) in [outside, dirty, locked] {
         world.ask(issue, "add a note");
         world.settle().await;
         let status = world.status(issue);
