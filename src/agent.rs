@@ -106,34 +106,27 @@ pub enum AgentError {
     NoWorktree { path: PathBuf },
     #[error("{} could not be prepared for the agent: {error}", path.display())]
     NotPrepared { path: PathBuf, error: io::Error },
-    #[error("{} could not be deleted: {error}", path.display())]
+    #[error("{} could not be set aside: {error}", path.display())]
     NotForgotten { path: PathBuf, error: io::Error },
     #[error("the agent's process was lost sight of: {0}")]
     Lost(io::Error),
 }
 
-/// Deletes what an agent kept in its `HOME`; links are not followed.
+/// Takes away what an agent kept in its `HOME`: moved aside at once, so that a next turn finds nothing of it, and deleted
+/// in the background. What cannot be deleted stays aside.
 pub async fn forget(state_dir: &Path) -> Result<(), AgentError> {
-    let state_dir = state_dir.to_owned();
-    match tokio::task::spawn_blocking(move || forget_now(&state_dir)).await {
-        Ok(result) => result,
-        Err(error) => Err(AgentError::Lost(io::Error::other(error))),
+    let aside = state_dir.with_extension(format!("forgotten-{}", uuid::Uuid::now_v7()));
+    match fs::rename(state_dir, &aside) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(AgentError::NotForgotten { path: state_dir.to_owned(), error }),
     }
-}
-
-/// Moved aside first, so that a next turn finds nothing of it, however long the deletion takes.
-fn forget_now(state_dir: &Path) -> Result<(), AgentError> {
-    let aside = state_dir.with_extension("forgotten");
-    let gone = |done: io::Result<()>, path: &Path| match done {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(AgentError::NotForgotten { path: path.to_owned(), error })
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = fs::remove_dir_all(&aside) {
+            tracing::warn!(path = %aside.display(), %error, "an agent's memory was set aside and not deleted");
         }
-        Ok(()) | Err(_) => Ok(()),
-    };
-    // What an earlier try left.
-    gone(fs::remove_dir_all(&aside), &aside)?;
-    gone(fs::rename(state_dir, &aside), state_dir)?;
-    gone(fs::remove_dir_all(&aside), &aside)
+    });
+    Ok(())
 }
 
 /// The variables that tell an agent what it works on.

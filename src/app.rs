@@ -150,12 +150,13 @@ async fn orchestrator(
         Arc::new(runner) as Arc<dyn AgentRunner>
     });
     let slug = identity.slug.clone();
+    let provider = WorktreeProvider::new(&config.worktree_base, &config.home.join("trash"))?;
     let orchestrator = Orchestrator::new(Parts {
-        settings: settings(config, public_url, node),
+        settings: settings(config, &provider, public_url, node),
         store: store.clone(),
         git,
         platform: Arc::new(GithubPlatform::new(github.clone(), identity.clone())),
-        provider: Arc::new(WorktreeProvider::new(&config.worktree_base, &config.home.join("trash"))?),
+        provider: Arc::new(provider),
         github,
         identity,
         agent,
@@ -186,10 +187,11 @@ async fn who_we_are(github: &Github, store: &Store, app_id: u64) -> Result<AppId
     }
 }
 
-fn settings(config: &Config, public_url: &str, node: &str) -> Settings {
+fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node: &str) -> Settings {
     Settings {
         home: config.home.clone(),
-        worktree_base: config.worktree_base.clone(),
+        // As git spells it.
+        worktree_base: provider.base().to_owned(),
         public_url: public_url.to_owned(),
         web_url: config.github.web_url.clone(),
         environment_limit: config.max_worktrees,

@@ -89,7 +89,8 @@ async fn carry_out(
     let sources = Sources {
         config,
         store,
-        git: Git::new(GitSettings::new("git", scratch.path().join("git")))?,
+        // Nothing is fetched here: wherever a repository came from, its worktrees can be looked at.
+        git: Git::new(GitSettings { local_remotes: true, ..GitSettings::new("git", scratch.path().join("git")) })?,
         github: github(config)?,
         codebases: store.list_codebases().await?,
     };

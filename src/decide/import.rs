@@ -211,6 +211,10 @@ impl<'a> Chooser<'a> {
         let path = text(row, "working_path").ok_or(Skip::Column("working_path"))?;
         let recorded = text(row, "branch_name").and_then(|branch| BranchName::new(branch).ok());
         let (path, branch) = usable(path, &self.place(path), Some(repository), recorded.as_ref())?;
+        // It may hold a fork's commits, and nobody knows which: they must never be pushed here.
+        if matches!(work.kind, WorkKind::PullRequest | WorkKind::Review) && branch.as_str().ends_with("-review") {
+            return Err(Skip::WorkStays { path: path.display().to_string(), branch: Some(branch) });
+        }
         let created_at = time(row, "created_at").unwrap_or(self.facts.now);
         let began_on = text(row, "created_by_platform").and_then(|platform| platform.parse().ok());
         let metadata = EnvironmentMetadata { links: read::links(text(row, "metadata")), ..migrated(began_on) };

@@ -10,6 +10,12 @@ pub struct Candidate {
     pub validity: Probe<Validity>,
 }
 
+impl Candidate {
+    pub fn is_valid(&self) -> bool {
+        self.validity == Probe::Known(Validity::Valid)
+    }
+}
+
 /// Work that a closing reference connects to this thread, with its live environment.
 #[derive(Clone, Debug)]
 pub struct LinkedCandidate {
@@ -59,7 +65,7 @@ pub struct ResolveFacts {
     pub legacy: Option<Stray>,
     /// The live environment of the same work.
     pub same_work: Option<Candidate>,
-    /// Looked for only when there is neither an environment of the conversation nor of the work.
+    /// Looked for only when neither the conversation nor the work has an environment that is whole.
     pub strays: Vec<Stray>,
     pub linked: Vec<LinkedCandidate>,
     /// References to other work, whether or not it has an environment.
@@ -208,11 +214,13 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
 }
 
 /// A new environment on a branch that a person names, for whichever thread asked. Nothing is pushed to `protected` ones.
+/// Answers with the place, and with the worktree that has the branch, if there is one and it may be taken over.
 pub fn on_named_branch(
     branch: BranchName,
     base: Option<BranchName>,
     protected: &[Option<BranchName>],
-) -> Result<Place, Block> {
+    strays: &[Stray],
+) -> Result<(Place, Option<PathBuf>), Block> {
     let Some(base) = base else { return Err(Block::EmptyRepository) };
     if base == branch || protected.iter().flatten().any(|protected| *protected == branch) {
         return Err(Block::ProtectedBranch(branch));
@@ -224,7 +232,12 @@ pub fn on_named_branch(
         return Err(Block::BadBranch("it has a back-tick in its name, which no comment can show safely".to_owned()));
     }
     let work = Work::on_branch(&branch);
-    Ok(Place { work, branch, base, origin: Origin::Base, links: Vec::new(), not_shared_with: None })
+    let there = match strays.iter().find(|stray| stray.branch == branch) {
+        None => None,
+        Some(stray) if stray.adoptable => Some(stray.path.clone()),
+        Some(_) => return Err(Block::CheckedOut(branch)),
+    };
+    Ok((Place { work, branch, base, origin: Origin::Base, links: Vec::new(), not_shared_with: None }, there))
 }
 
 enum Seen {

@@ -4,7 +4,7 @@
 use super::error::GitError;
 use super::repository::Repository;
 use super::{blocking, canonical, place_of, small_file};
-use crate::model::{BranchName, CommitSha};
+use crate::model::{BranchName, CommitSha, Probe};
 use git2::Reference;
 use std::{
     ffi::OsString,
@@ -214,10 +214,10 @@ impl Repository {
         Err(error)
     }
 
-    /// Makes a worktree that somebody else added one of ours: locked for our reason, so that no prune drops it. One that is
-    /// ours already stays as it is; another's lock is a refusal.
-    pub async fn claim_worktree(&self, path: &Path) -> Result<(), GitError> {
-        let (repository, path) = (self.clone(), path.to_owned());
+    /// Makes a worktree on `branch` that somebody else added one of ours: locked for our reason, so that no prune drops it.
+    /// One that is ours already stays as it is; another's lock, another branch or anything uncommitted is a refusal.
+    pub async fn claim_worktree(&self, path: &Path, branch: &BranchName) -> Result<(), GitError> {
+        let (repository, path, branch) = (self.clone(), path.to_owned(), branch.clone());
         self.to_the_end(async move {
             let _turn = repository.turn().await;
             let entry = entry_of(repository.directory(), &path)?;
@@ -225,6 +225,11 @@ impl Repository {
                 Some(LOCK_REASON) => Ok(()),
                 Some(reason) => Err(GitError::refused(format!("the worktree is locked by somebody else: {reason}"))),
                 None => {
+                    let worktree = repository.worktree(&path);
+                    let on_branch = worktree.head().await?.branch.as_ref() == Some(&branch);
+                    if !on_branch || !matches!(worktree.status().await, Probe::Known(status) if status.is_clean()) {
+                        return Err(GitError::refused(format!("{} is in use by somebody", path.display())));
+                    }
                     repository.mark_complete(&path).await?;
                     let call = repository.call("worktree lock").await?.args(["--reason", LOCK_REASON]);
                     call.arg("--end-of-options").arg(&path).ok().await.map(drop)

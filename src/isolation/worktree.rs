@@ -162,7 +162,7 @@ impl WorktreeProvider {
                 && worktree.foreign_lock().await == Probe::Known(None)
                 && worktree.head().await?.branch.as_ref() == Some(&request.branch)
             {
-                return Ok(repository.claim_worktree(path).await?);
+                return Ok(repository.claim_worktree(path, &request.branch).await?);
             }
         }
         Ok(repository.add_worktree(path, &request.branch, &request.start).await?)

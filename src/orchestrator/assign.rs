@@ -1,6 +1,6 @@
 //! Giving a thread another worktree, on request: one on a branch that a person names, or one that is there already.
 
-use super::prepare::{DECISIONS, Notes};
+use super::prepare::{Adopted, DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
 use crate::decide::resolve::{Block, on_named_branch};
 use crate::git::Repository;
@@ -42,18 +42,33 @@ impl Orchestrator {
         retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, None)).await?;
         let settings = self.repo_settings(&codebase, &repository, conversation).await?;
         let protected = [codebase.default_branch.clone(), settings.base.clone()];
+        let named = base.clone();
         let base = base.or(settings.base.clone()).or(codebase.default_branch.clone());
-        let place = on_named_branch(branch, base, &protected);
-        let place = place.map_err(|block| StepError::Refused(answers::blocked(&block)))?;
+        let block = |block: Block| StepError::Refused(answers::blocked(&block));
+        if let Some(base) = &base
+            && repository.tip(&base.remote_ref()).await?.is_none()
+        {
+            return Err(match named {
+                Some(named) => StepError::Refused(answers::base_missing(&named)),
+                None if settings.base.is_some() => block(Block::NoSuchBase(base.clone())),
+                None => block(Block::EmptyRepository),
+            });
+        }
+        let strays = self.strays(codebase.id, &repository).await?;
+        let (place, there) = on_named_branch(branch, base, &protected, &strays).map_err(block)?;
+        let adopted = there.map(|path| Adopted { path, from: AdoptedFrom::Branch });
         let limit = settings.worktree_limit(self.settings().environment_limit);
         let mut notes = Notes::default();
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
                 Some(environment) => environment,
-                None => match self.journal_creation(&codebase, &repository, &place, limit, &mut notes).await? {
-                    Some(environment) => environment,
-                    None => continue,
-                },
+                None => {
+                    let journalled =
+                        self.journal_as(&codebase, &repository, &place, adopted.as_ref(), limit, &mut notes).await?;
+                    let Some(environment) = journalled else { continue };
+                    notes.0.extend(adopted.as_ref().map(|_| answers::adopted(&environment.branch)));
+                    environment
+                }
             };
             let Some(environment) = self.ready(&repository, environment.id, &mut notes).await? else { continue };
             self.assign(conversation, &environment, by).await?;

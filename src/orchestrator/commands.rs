@@ -16,15 +16,10 @@ pub(super) fn takes_long(command: &Command) -> bool {
         Command::Status
         | Command::Create { .. }
         | Command::Orphans
+        | Command::Reset
         | Command::Remove { .. }
         | Command::Cleanup { .. } => true,
-        Command::Help
-        | Command::Stop
-        | Command::List
-        | Command::Link { .. }
-        | Command::Pin
-        | Command::Unpin
-        | Command::Reset => false,
+        Command::Help | Command::Stop | Command::List | Command::Link { .. } | Command::Pin | Command::Unpin => false,
     }
 }
 

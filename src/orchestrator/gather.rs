@@ -90,6 +90,15 @@ impl Orchestrator {
             };
             linked.push(LinkedCandidate { candidate: self.candidate(repository, environment).await, contains_head });
         }
+        let examined = async |environment: Option<Environment>| match environment {
+            Some(environment) => Some(self.candidate(repository, environment).await),
+            None => None,
+        };
+        let (current, same_work) = (examined(current).await, examined(same_work).await);
+        let strays = match current.iter().chain(&same_work).any(Candidate::is_valid) {
+            true => Vec::new(),
+            false => self.strays(codebase.id, repository).await?,
+        };
         let on_remote = async |branch: Option<&BranchName>| match branch {
             Some(branch) => Ok::<_, StepError>(repository.tip(&branch.remote_ref()).await?.is_some()),
             None => Ok(false),
@@ -106,18 +115,9 @@ impl Orchestrator {
             settings: settings.clone(),
             named_base_exists: on_remote(settings.base.as_ref()).await?,
             legacy: self.legacy(conversation, repository).await?,
-            strays: match (&current, &same_work) {
-                (None, None) => self.strays(codebase.id, repository).await?,
-                _ => Vec::new(),
-            },
-            current: match current {
-                Some(environment) => Some(self.candidate(repository, environment).await),
-                None => None,
-            },
-            same_work: match same_work {
-                Some(environment) => Some(self.candidate(repository, environment).await),
-                None => None,
-            },
+            strays,
+            current,
+            same_work,
             linked,
             links,
         })
@@ -131,7 +131,7 @@ impl Orchestrator {
     }
 
     /// Worktrees of a repository, on a branch, that no live environment has.
-    async fn strays(&self, codebase: CodebaseId, repository: &Repository) -> Result<Vec<Stray>, StepError> {
+    pub(super) async fn strays(&self, codebase: CodebaseId, repository: &Repository) -> Result<Vec<Stray>, StepError> {
         let live = self.store().live_environments(Some(codebase)).await?;
         let mut strays = Vec::new();
         for entry in self.parts().provider.list(repository).await? {
@@ -211,7 +211,11 @@ impl Orchestrator {
         occasion: Occasion,
         view: &View,
     ) -> Result<RemovalFacts, StoreError> {
-        let validity = self.validity(repository, environment).await;
+        let validity = match view {
+            View::Fetched(_) => self.validity(repository, environment).await,
+            // Looking changes nothing.
+            View::AsItIs => self.parts().provider.health(repository, &environment.path).await,
+        };
         let usable = validity == Probe::Known(Validity::Valid);
         let worktree = repository.worktree(&environment.path);
         let conversations = self.store().conversations_of(environment.id).await?;

@@ -27,9 +27,9 @@ pub(super) struct Prepared {
 }
 
 /// A worktree that becomes an environment as it is.
-struct Adopted {
-    path: PathBuf,
-    from: AdoptedFrom,
+pub(super) struct Adopted {
+    pub path: PathBuf,
+    pub from: AdoptedFrom,
 }
 
 /// The first lines of the status comment.
@@ -92,7 +92,7 @@ impl Orchestrator {
                     let limit = settings.worktree_limit(self.settings().environment_limit);
                     let adopted = Adopted { path, from };
                     let journalled =
-                        self.journal_as(&codebase, &repository, &place, Some(adopted), limit, &mut notes).await?;
+                        self.journal_as(&codebase, &repository, &place, Some(&adopted), limit, &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     notes.0.push(answers::adopted(&environment.branch));
                     (environment, None)
@@ -121,10 +121,13 @@ impl Orchestrator {
                 notes.found(&environment, &found);
             }
             notes.0.extend(obstacle);
+            if made {
+                notes.0.extend(self.settle_place_of_old(&conversation, &environment).await?);
+            }
+            let environment = self.with_base(environment, &settings, pull.as_ref(), &codebase).await?;
             run.opening = Some(notes.0.join("\n\n"));
-            self.store().set_conversation_environment(conversation.id, Some(environment.id), self.now()).await?;
-            // Whatever became of the place of old, it is settled now.
-            self.store().clear_legacy_path(conversation.id).await?;
+            // A command may have given the thread another worktree meanwhile; that one counts from the next message on.
+            self.store().tie_conversation(&conversation, environment.id, self.now()).await?;
             tracing::debug!(target: EFFECT, { run.id = %run.id, environment.id = %environment.id }, "thread tied");
             self.store().touch_environment(environment.id, self.now()).await?;
             return Ok(Prepared { codebase, conversation, repository, environment, pull, settings });
@@ -246,12 +249,12 @@ impl Orchestrator {
         self.journal_as(codebase, repository, place, None, limit, notes).await
     }
 
-    async fn journal_as(
+    pub(super) async fn journal_as(
         &self,
         codebase: &Codebase,
         repository: &Repository,
         place: &Place,
-        adopted: Option<Adopted>,
+        adopted: Option<&Adopted>,
         limit: u32,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
@@ -261,7 +264,7 @@ impl Orchestrator {
             Origin::Base | Origin::PullHead => (None, None),
         };
         let (path, adopted_from) = match adopted {
-            Some(Adopted { path, from }) => (path, Some(from)),
+            Some(Adopted { path, from }) => (path.clone(), Some(*from)),
             None => (self.place_on_disk(codebase, &place.branch), None),
         };
         if let Some(other) = repository.branch_in_the_way(&place.branch).await? {
@@ -269,6 +272,14 @@ impl Orchestrator {
             return Err(StepError::Refused(answers::blocked(&Block::BadBranch(why))));
         }
         let on_remote = repository.tip(&place.branch.remote_ref()).await?.is_some();
+        let here = repository.tip(&place.branch.full_ref()).await?.is_some();
+        // A name that a person gave may be that of their own branch.
+        let foreign = match (place.work.kind, &place.origin) {
+            _ if adopted_from.is_some() => true,
+            (WorkKind::Task, _) => on_remote || here,
+            (_, Origin::Base) => false,
+            _ => on_remote,
+        };
         let new = NewEnvironment {
             codebase: codebase.id,
             work: place.work.clone(),
@@ -280,7 +291,7 @@ impl Orchestrator {
                 links: place.links.clone(),
                 fork_head,
                 lost_head,
-                foreign_branch: adopted_from.is_some() || (on_remote && place.origin != Origin::Base),
+                foreign_branch: foreign,
                 adopted_from,
                 migrated: adopted_from == Some(AdoptedFrom::Legacy),
                 ..Default::default()
@@ -346,6 +357,10 @@ impl Orchestrator {
             }
             Err(error) => {
                 match self.validity(repository, &environment).await {
+                    // Somebody else's, and it stays so.
+                    _ if environment.metadata.adopted_from.is_some() => {
+                        self.store().destroy_environment(&environment, None, self.now()).await?;
+                    }
                     Probe::Known(Validity::Missing | Validity::Foreign | Validity::OwnRepository) => {
                         self.store().destroy_environment(&environment, None, self.now()).await?;
                     }
@@ -428,8 +443,9 @@ impl Orchestrator {
         pull: Option<&PullRequest>,
     ) -> Result<(Environment, Option<String>), StepError> {
         let remote = match (&environment.metadata.fork_head, pull) {
-            (Some(_), Some(pull)) => Some(pull.head_sha.clone()),
-            (Some(_), None) => None,
+            // Another thread may have been linked to a fork's worktree.
+            (Some(_), Some(pull)) if environment.work.thread() == Some(pull.number) => Some(pull.head_sha.clone()),
+            (Some(_), _) => None,
             (None, _) => repository.tip(&environment.branch.remote_ref()).await?,
         };
         let local = repository.tip(&environment.branch.full_ref()).await?;
@@ -452,6 +468,37 @@ impl Orchestrator {
         };
         let note = answers::cannot_follow(&environment.branch, &obstacle);
         Ok((environment, Some(note)))
+    }
+
+    /// What is to be said about the place where an imported thread worked before, when it did not become its environment.
+    async fn settle_place_of_old(
+        &self,
+        conversation: &Conversation,
+        environment: &Environment,
+    ) -> Result<Option<String>, StepError> {
+        let Some(place) = self.store().legacy_path(conversation.id).await? else { return Ok(None) };
+        if environment.path == place || !place.exists() {
+            self.store().clear_legacy_path(conversation.id).await?;
+            return Ok(None);
+        }
+        Ok(Some(answers::place_of_old_left()))
+    }
+
+    /// An imported environment gets its base with its first use.
+    async fn with_base(
+        &self,
+        mut environment: Environment,
+        settings: &RepoSettings,
+        pull: Option<&PullRequest>,
+        codebase: &Codebase,
+    ) -> Result<Environment, StepError> {
+        let base = pull.filter(|pull| environment.work.thread() == Some(pull.number)).map(|pull| pull.base.clone());
+        let base = base.or_else(|| settings.base.clone()).or_else(|| codebase.default_branch.clone());
+        if environment.base.is_some() || base.is_none() {
+            return Ok(environment);
+        }
+        environment.base = base;
+        Ok(self.store().update_environment(&environment).await?)
     }
 
     /// A fork's pull request has moved on: this run and later ones name the commit that is looked at.

@@ -4,6 +4,8 @@
 use super::{Orchestrator, StepError};
 use crate::agent::process;
 use crate::decide::reconcile::{Repair, repair};
+use crate::git::WorktreeStart;
+use crate::isolation::CreateRequest;
 use crate::model::*;
 use crate::reply::answers;
 use crate::store::LeftBehind;
@@ -97,6 +99,19 @@ impl Orchestrator {
         let begun = self.parts().provider.removal_begun(environment.id);
         match repair(environment.state, &validity, self.will_be_continued(&environment).await?, begun) {
             Repair::Nothing => {}
+            // What somebody else made is taken over by the rules, or not at all.
+            Repair::Activate if environment.metadata.adopted_from.is_some() => {
+                let (path, branch) = (environment.path.clone(), environment.branch.clone());
+                let request = CreateRequest { path, branch, start: WorktreeStart::Existing };
+                if let Err(error) = self.parts().provider.create(&repository, &request).await {
+                    tracing::warn!(environment.id = %environment.id, %error, "not taken over");
+                    self.store().destroy_environment(&environment, None, self.now()).await?;
+                    return Ok(());
+                }
+                let start = repository.tip(&environment.branch.full_ref()).await?;
+                let active = Environment { state: EnvironmentState::Active, start, ..environment };
+                self.store().update_environment(&active).await?;
+            }
             Repair::Activate => {
                 let start = repository.tip(&environment.branch.full_ref()).await?;
                 let active = Environment { state: EnvironmentState::Active, start, ..environment };

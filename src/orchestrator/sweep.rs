@@ -251,13 +251,23 @@ impl Orchestrator {
             return Ok("the thread was opened again".into());
         }
         let own_work = gather::work_of(&conversation);
-        let environment = match conversation.environment {
+        let pointed_to = match conversation.environment {
             Some(environment) => self.store().load_environment(environment).await?,
-            None => self.store().find_live_environment(conversation.codebase, &own_work).await?,
+            None => None,
         };
-        let Some(environment) = environment.filter(|environment| environment.state == EnvironmentState::Active) else {
-            return Ok("no worktree belongs to this thread".into());
-        };
+        // A thread that was given another worktree leaves the one of its own work behind.
+        let own = self.store().find_live_environment(conversation.codebase, &own_work).await?;
+        let own = own.filter(|own| Some(own.id) != conversation.environment);
+        let active = pointed_to.into_iter().chain(own).filter(|found| found.state == EnvironmentState::Active);
+        let mut done = Vec::new();
+        for environment in active {
+            done.push(self.let_go(&conversation, &environment).await?);
+        }
+        Ok(if done.is_empty() { "no worktree belongs to this thread".to_owned() } else { done.join("; ") })
+    }
+
+    async fn let_go(&self, conversation: &Conversation, environment: &Environment) -> Result<String, StepError> {
+        let id = conversation.id;
         let users = self.store().conversations_of(environment.id).await?;
         if users.iter().any(|user| user.id != id && user.state == ThreadState::Open) {
             self.store().set_conversation_environment(id, None, self.now()).await?;
@@ -275,7 +285,7 @@ impl Orchestrator {
             Swept::Kept(reasons) if reasons.contains(&Keep::Busy) => Ok("waits for the run that is live".into()),
             Swept::Kept(reasons) => {
                 let body = cleanup::kept(&environment.branch, &reasons, &key);
-                self.comment(key, &codebase, &conversation, body).await?;
+                self.comment(key, &codebase, conversation, body).await?;
                 Ok("worktree kept, with the reasons in the thread".into())
             }
             Swept::Gone => Ok("the worktree was gone already".into()),

@@ -62,6 +62,13 @@ pub fn adopted(branch: &BranchName) -> String {
     format!("Took over the worktree of `{branch}` that was there already; what it holds is part of this work now.")
 }
 
+/// Told when the place where an imported thread worked before could not become its environment.
+pub fn place_of_old_left() -> String {
+    "The worktree in which this thread worked before it was imported is still there, but could not be taken over: it is on \
+     another branch than this work needs, is locked, or holds something uncommitted. It was left as it is."
+        .to_owned()
+}
+
 /// Told when linked work has an environment of its own that could not be shared.
 pub fn not_shared(work: &Work, share: ShareLinked) -> String {
     let why = match share {

@@ -94,6 +94,21 @@ impl Store {
         self.db.execute(sql.bind(id).bind(environment).bind(now)).await.map(drop)
     }
 
+    /// Points a thread to an environment, unless it was pointed elsewhere since it was read.
+    pub async fn tie_conversation(
+        &self,
+        read: &Conversation,
+        environment: EnvironmentId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = sql!(
+            "UPDATE conversations SET environment_id = $2, updated_at = $3
+             WHERE id = $1 AND (environment_id = $4 OR environment_id = $2 OR environment_id IS NULL)"
+        );
+        let sql = sql.bind(read.id).bind(environment).bind(now).bind(read.environment);
+        self.db.execute(sql).await.map(drop)
+    }
+
     pub async fn set_conversation_state(
         &self,
         id: ConversationId,

@@ -325,8 +325,12 @@ impl Pass<'_> {
     /// One that was known once, also if it was closed since, is not opened again.
     async fn session(&mut self, new: &SessionImport, placed: Option<Placed>) -> Result<Import, StoreError> {
         let Some((conversation, environment)) = placed else { return Ok(Import::Dangling) };
-        let sql = sql!("SELECT count(*) AS answer FROM sessions WHERE conversation_id = $1 AND external_id = $2");
-        let known: Answer = self.tx.fetch_one(sql.bind(conversation).bind(&new.external_id)).await?;
+        let sql = sql!(
+            "SELECT count(*) AS answer FROM sessions
+             WHERE environment_id = $1 AND conversation_id = $2 AND external_id = $3"
+        );
+        let sql = sql.bind(environment).bind(conversation).bind(&new.external_id);
+        let known: Answer = self.tx.fetch_one(sql).await?;
         if known.0 > 0 {
             return Ok(Import::Present);
         }

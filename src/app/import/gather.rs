@@ -147,7 +147,14 @@ impl Sources<'_> {
             Probe::Known(Some(why)) => return Place::Locked(why),
             Probe::Unknown(why) => return Place::Unclear(why),
         }
+        // What is not committed would be published with the first run.
+        match worktree.status().await {
+            Probe::Known(status) if status.is_clean() => {}
+            Probe::Known(_) => return Place::Elsewhere { branch },
+            Probe::Unknown(why) => return Place::Unclear(why),
+        }
         match worktree.head().await {
+            Ok(head) if head.branch == codebase.default_branch => Place::Elsewhere { branch },
             Ok(head) => Place::Usable { repository: codebase.github_id, path: real, branch: head.branch },
             Err(error) => Place::Unclear(error.to_string()),
         }

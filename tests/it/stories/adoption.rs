@@ -97,3 +97,37 @@ async fn a_place_of_old_becomes_an_environment_with_the_first_mention() {
     assert_eq!(world.store().legacy_path(thread.id).await.unwrap(), None, "settled");
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_worktree_asked_for_by_its_branch_follows_the_same_rules() {
+    let (world, _, place) = made_by_hand(beside_ours).await;
+    let thread = world.issue();
+    std::fs::write(place.join("private.txt"), "not for everybody\n").unwrap();
+    world.ask(thread, "/worktree create issue-2");
+    world.settle().await;
+    assert!(world.answer(thread).contains("may not take over"), "{}", world.answer(thread));
+    assert_eq!(world.environments().await.len(), 1);
+    std::fs::remove_file(place.join("private.txt")).unwrap();
+    world.ask(thread, "/worktree create issue-2");
+    world.settle().await;
+    let answer = world.answer(thread);
+    assert!(answer.contains("Took over the worktree of `issue-2`") && answer.contains("**task-issue-2**"), "{answer}");
+    let made = world.environments().await.pop().unwrap();
+    assert_eq!((made.path, made.metadata.foreign_branch), (place, true));
+    world.end().await;
+}
+
+/// As an import leaves it: nobody knew where its work is to go.
+#[tokio::test]
+async fn an_environment_without_a_base_gets_one_and_delivers() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let mut environment = world.environment().await;
+    environment.base = None;
+    world.store().update_environment(&environment).await.unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert_eq!(world.pull_of("issue-1").base_branch, "main");
+    world.end().await;
+}
