@@ -149,7 +149,7 @@ pub(super) fn is_checked_out(repository: &Path, branch: &BranchName) -> Result<b
     Ok(false)
 }
 
-fn entries(registry: &Path) -> Result<Vec<AdminEntry>, GitError> {
+pub(super) fn entries(registry: &Path) -> Result<Vec<AdminEntry>, GitError> {
     let entries = match fs::read_dir(registry) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| AdminEntry { directory: entry.path() })).collect(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -252,6 +252,9 @@ impl Repository {
         }
         // Without force: should a directory have appeared, git examines it and refuses.
         self.change_registry("worktree remove", path).await?;
+        if let Err(error) = self.write_excludes_in_turn() {
+            tracing::warn!(error = %error, "paths of files copied into worktrees not written; the next change does so");
+        }
         match self.worktrees_in_turn().await?.iter().any(|entry| entry.is_at(path)) {
             false => Ok(()),
             true => Err(GitError::refused(format!("git still lists {} after its removal", path.display()))),

@@ -1,9 +1,8 @@
 //! Giving a thread another worktree, on request: one on a branch that a person names, or one that is there already.
 
-use super::prepare::{DECISIONS, Notes};
+use super::prepare::{Creation, DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
 use crate::decide::resolve::{Block, on_named_branch};
-use crate::git::Repository;
 use crate::model::*;
 use crate::reply::answers;
 
@@ -46,6 +45,7 @@ impl Orchestrator {
         let place = on_named_branch(branch, base, &protected);
         let place = place.map_err(|block| StepError::Refused(answers::blocked(&block)))?;
         let limit = settings.worktree_limit(self.settings().environment_limit);
+        let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings };
         let mut notes = Notes::default();
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
@@ -55,7 +55,7 @@ impl Orchestrator {
                     None => continue,
                 },
             };
-            let Some(environment) = self.ready(&repository, environment.id, &mut notes).await? else { continue };
+            let Some(environment) = self.ready(&creation, environment.id, &mut notes).await? else { continue };
             self.assign(conversation, &environment, by).await?;
             return Ok(answers::works_there(&environment, &notes.0));
         }
@@ -65,15 +65,16 @@ impl Orchestrator {
     /// The environment with its worktree there; `None` when it is to be decided anew.
     async fn ready(
         &self,
-        repository: &Repository,
+        creation: &Creation<'_>,
         id: EnvironmentId,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
+        let repository = creation.repository;
         // Nobody removes it in between.
         let lease = self.inner.leases.take(id).await;
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(None) };
         match environment.state {
-            EnvironmentState::Creating => Ok(Some(self.finish_creation(repository, environment, notes).await?)),
+            EnvironmentState::Creating => Ok(Some(self.finish_creation(creation, environment, notes).await?)),
             EnvironmentState::Removing | EnvironmentState::Destroyed => Ok(None),
             EnvironmentState::Active => {
                 let doubt = match self.validity(repository, &environment).await {

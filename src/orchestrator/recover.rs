@@ -1,6 +1,7 @@
 //! After a start: everything a crash left in the middle is finished, undone or told. Nothing is ever guessed; what cannot
 //! be examined is left as it is and shown.
 
+use super::prepare::{Creation, Notes};
 use super::{Orchestrator, StepError};
 use crate::agent::process;
 use crate::decide::reconcile::{Repair, repair};
@@ -96,9 +97,11 @@ impl Orchestrator {
         match repair(environment.state, &validity, self.will_be_continued(&environment).await?, begun) {
             Repair::Nothing => {}
             Repair::Activate => {
-                let start = repository.tip(&environment.branch.full_ref()).await?;
-                let active = Environment { state: EnvironmentState::Active, start, ..environment };
-                self.store().update_environment(&active).await?;
+                // What the worktree gets beside its checkout may be missing.
+                let before = self.store().load_repo_settings(codebase.id).await?;
+                let settings = self.look_up_settings(&codebase, &repository, before.as_ref()).await?.in_force;
+                let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings };
+                self.finish_creation(&creation, environment, &mut Notes::default()).await?;
             }
             Repair::Discard => {
                 self.store().destroy_environment(&environment, None, self.now()).await?;

@@ -6,6 +6,7 @@ mod binary;
 mod crash;
 mod git;
 mod git_commit;
+mod git_copies;
 mod git_lab;
 mod git_leftovers;
 mod git_repair;

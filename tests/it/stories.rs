@@ -3,6 +3,7 @@
 mod closing;
 mod commands;
 mod faults;
+mod furnishing;
 mod issues;
 mod limits;
 mod people;

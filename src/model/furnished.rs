@@ -1,0 +1,39 @@
+//! What a new worktree got beside its checkout, and what it lacks: told to people once, in the first lines of a run.
+
+use serde::{Deserialize, Serialize};
+
+/// Patterns at the root of a checkout, as in a `.gitignore`: which of the operator's files are copied.
+pub const COPY_FILE: &str = ".worktreeinclude";
+
+/// Nothing in it: nothing to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Furnished {
+    pub copies: Copies,
+}
+
+/// What became of the files that an operator keeps for a repository. Paths are relative.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Copies {
+    pub copied: Vec<String>,
+    /// Patterns that name one file, which the operator does not keep.
+    pub missing: Vec<String>,
+    pub refused: Vec<(String, NotCopied)>,
+    /// Why nothing more was copied, in words for people.
+    pub failed: Option<String>,
+}
+
+/// Why a file that was asked for was not copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotCopied {
+    /// The checkout has something there.
+    InTheWay,
+    /// A link that leads out of the directory it is kept in.
+    LeadsOut,
+    /// A repository, a pipe, or a name that cannot be shown.
+    NotPlain,
+    /// More, or more files, than a worktree is given.
+    TooMuch,
+}
