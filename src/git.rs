@@ -27,6 +27,7 @@ mod registry;
 mod remote_url;
 mod repository;
 mod scratch;
+mod submodules;
 mod worktree;
 
 pub use crate::model::Credential;
@@ -40,6 +41,7 @@ pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};
 pub use registry::{LOCK_REASON, WorktreeStart};
 pub use repository::Repository;
+pub use submodules::SubmodulePolicy;
 pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
 use command::{Place, Program};

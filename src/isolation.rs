@@ -14,7 +14,7 @@ mod worktree;
 
 pub use worktree::WorktreeProvider;
 
-use crate::git::{GitError, Repository, Status, WorktreeEntry, WorktreeStart};
+use crate::git::{GitError, Repository, Status, SubmodulePolicy, WorktreeEntry, WorktreeStart};
 use crate::model::*;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,9 @@ pub struct Furnishing {
     pub copy_from: Option<PathBuf>,
     /// What of it is wanted, besides what the checkout itself asks for.
     pub copy: Vec<CopyPattern>,
+    pub submodules: SubmodulePolicy,
+    /// For what is fetched from the remote's own host.
+    pub credential: Option<Credential>,
 }
 
 /// A place that is to go. It was decided that nothing is lost by that; the provider makes sure that nothing changed since.

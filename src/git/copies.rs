@@ -108,7 +108,8 @@ impl Worktree {
         let selected = if source.is_dir() { self.select(&entry, source, &lines).await? } else { Vec::new() };
         let missing = lines.into_iter().filter(|line| is_missing(line, &selected)).collect();
         let (from, to) = (source.to_owned(), self.files().to_owned());
-        let plan = blocking(move || plan(&from, &to, selected)).await?;
+        let submodules = self.submodule_paths().await?;
+        let plan = blocking(move || plan(&from, &to, selected, &submodules)).await?;
         let manifest = Manifest(plan.paths.iter().map(|path| (path.clone(), None)).collect());
         if !manifest.0.is_empty() {
             manifest.save(&entry)?;
@@ -225,7 +226,7 @@ struct Plan {
     refused: Vec<(String, NotCopied)>,
 }
 
-fn plan(source: &Path, files: &Path, selected: Vec<PathBuf>) -> Result<Plan, GitError> {
+fn plan(source: &Path, files: &Path, selected: Vec<PathBuf>, submodules: &[PathBuf]) -> Result<Plan, GitError> {
     let mut plan = Plan::default();
     let mut bytes = 0;
     for path in selected {
@@ -240,6 +241,8 @@ fn plan(source: &Path, files: &Path, selected: Vec<PathBuf>) -> Result<Plan, Git
             bytes += size;
             match () {
                 () if bytes > MOST_BYTES || plan.paths.len() >= MOST_FILES => Err(NotCopied::TooMuch),
+                // In a submodule it would be untracked.
+                () if submodules.iter().any(|submodule| path.starts_with(submodule)) => Err(NotCopied::InTheWay),
                 () if fs::symlink_metadata(files.join(&path)).is_ok() => Err(NotCopied::InTheWay),
                 () => Ok(name),
             }

@@ -10,6 +10,19 @@ pub const COPY_FILE: &str = ".worktreeinclude";
 #[serde(default)]
 pub struct Furnished {
     pub copies: Copies,
+    pub submodules: Submodules,
+}
+
+/// What became of the submodules; nothing in it: all are there, or none were wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Submodules {
+    /// Paths, each with the reason in words for people.
+    pub failed: Vec<(String, String)>,
+    /// None was filled, since a fork's pull request changes where they come from.
+    pub other_addresses: bool,
+    /// Why none of them could even be tried.
+    pub not_tried: Option<String>,
 }
 
 /// What became of the files that an operator keeps for a repository. Paths are relative.

@@ -15,7 +15,7 @@ const WORKTREES: std::ops::RangeInclusive<u32> = 1..=10_000;
 const PATTERNS: usize = 50;
 
 /// The settings of a repository. The field names are the keys of the file; what is left out is as the default says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RepoSettings {
     /// The branch new work starts from, and is to be merged into; absent: the default branch.
@@ -33,6 +33,24 @@ pub struct RepoSettings {
     /// Which of the operator's files are copied into a new worktree, besides what `.worktreeinclude` asks for.
     #[serde(deserialize_with = "patterns")]
     pub copy: Vec<CopyPattern>,
+    /// Whether submodules are checked out in a new worktree.
+    #[serde(deserialize_with = "yes_unless_said")]
+    pub submodules: bool,
+}
+
+impl Default for RepoSettings {
+    fn default() -> Self {
+        Self {
+            base: None,
+            branch_prefix: None,
+            share_linked: ShareLinked::default(),
+            pull_request: PullRequestMode::default(),
+            max_worktrees: None,
+            run_time_limit: None,
+            copy: Vec::new(),
+            submodules: true,
+        }
+    }
 }
 
 impl RepoSettings {
@@ -222,6 +240,10 @@ fn worktrees<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, 
     }
 }
 
+fn yes_unless_said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(Option::<bool>::deserialize(deserializer)?.unwrap_or(true))
+}
+
 fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<CopyPattern>, D::Error> {
     let patterns = Option::<Vec<CopyPattern>>::deserialize(deserializer)?.unwrap_or_default();
     match patterns.len() > PATTERNS {
@@ -281,6 +303,7 @@ mod tests {
             max_worktrees: Some(3),
             run_time_limit: Some(Duration::from_millis(5_400_500)),
             copy: vec![CopyPattern::new(".env").unwrap()],
+            submodules: false,
         };
         let known = KnownSettings {
             file: BlobId::new(&"a".repeat(40)).ok(),

@@ -2,7 +2,7 @@
 
 use super::{Orchestrator, StepError, gather, retry};
 use crate::decide::resolve::{Block, Choice, Found, Origin, Place, resolve};
-use crate::git::{FetchRequest, GitError, Repository, WorktreeStart};
+use crate::git::{FetchRequest, GitError, Repository, SubmodulePolicy, WorktreeStart};
 use crate::github::PullRequest;
 use crate::isolation::{CreateRequest, Furnishing};
 use crate::model::*;
@@ -366,7 +366,14 @@ impl Orchestrator {
         let fresh = matches!(&start, WorktreeStart::NewBranch(sha) if Some(sha) == base_tip.as_ref());
         let kept = self.settings().home.join("copy").join(creation.codebase.name.to_string());
         let withheld = fork_head.is_some() && kept.is_dir();
+        let submodules = match (creation.settings.submodules, fork_head) {
+            (false, _) => SubmodulePolicy::Leave,
+            (true, None) => SubmodulePolicy::All,
+            (true, Some(_)) => SubmodulePolicy::AsIn(base.remote_ref()),
+        };
         let furnishing = Furnishing {
+            credential: self.furnishing_credential(creation, &tip, &submodules).await,
+            submodules,
             // Whoever opened a fork's pull request wrote code that could read them, and the list of what is wanted.
             copy_from: fork_head.is_none().then_some(kept),
             copy: creation.settings.copy.clone(),
@@ -387,6 +394,28 @@ impl Orchestrator {
         };
         notes.0.insert(0, line);
         Ok((tip, ahead > 0))
+    }
+
+    /// What the worktree's submodules are fetched with, when there are any. Without it those that need it are told as failed.
+    async fn furnishing_credential(
+        &self,
+        creation: &Creation<'_>,
+        tip: &CommitSha,
+        submodules: &SubmodulePolicy,
+    ) -> Option<Credential> {
+        let has_any = *submodules != SubmodulePolicy::Leave
+            && creation.repository.has_file(tip, ".gitmodules").await.unwrap_or(true);
+        if !has_any {
+            return None;
+        }
+        let client = self.client(creation.codebase);
+        match client.git_credential(creation.codebase.github_id, false).await {
+            Ok(credential) => Some(credential),
+            Err(error) => {
+                tracing::warn!(codebase.name = %creation.codebase.name, error = %error, "no token for submodules");
+                None
+            }
+        }
     }
 
     /// Ties the run to the environment; the database refuses a second live run in it. `None`: a removal came between

@@ -25,7 +25,10 @@ async fn place(files: &[(&str, &str)]) -> (Place, PathBuf) {
 
 async fn request(place: &Place, name: &str, kept: &Path, patterns: &[&str]) -> CreateRequest {
     let copy = patterns.iter().map(|pattern| CopyPattern::new(pattern).unwrap()).collect();
-    CreateRequest { furnishing: Furnishing { copy_from: Some(kept.to_owned()), copy }, ..place.request(name).await }
+    CreateRequest {
+        furnishing: Furnishing { copy_from: Some(kept.to_owned()), copy, ..Furnishing::default() },
+        ..place.request(name).await
+    }
 }
 
 async fn made(place: &Place, name: &str, kept: &Path, patterns: &[&str]) -> (PathBuf, Copies) {

@@ -11,6 +11,7 @@ mod git_lab;
 mod git_leftovers;
 mod git_repair;
 mod git_security;
+mod git_submodules;
 mod git_worktree;
 mod github;
 mod import;

@@ -1,6 +1,6 @@
 //! What a new worktree gets beside its checkout, and what people are told about it.
 
-use crate::support::world::{ANN, REPO, World};
+use crate::support::world::{ANN, REPO, World, git};
 use std::fs;
 use treewarden::{demo::github::MergeMethod, model::*};
 
@@ -43,5 +43,33 @@ async fn files_the_operator_keeps_are_copied_and_told_and_no_reason_to_keep_a_wo
     world.standin.merge(REPO, ANN, number, MergeMethod::Squash).await.unwrap();
     world.settle().await;
     assert!(!environment.path.exists(), "{:?}", world.environments().await);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn submodules_are_there_and_one_that_cannot_be_fetched_is_told() {
+    let world = World::new().await;
+    // Ann adds two submodules: the repository itself, which the token is for, and one that does not exist.
+    let people = world.dir.path().join("people");
+    let mut repositories = fs::read_dir(world.dir.path().join("github/repositories")).unwrap();
+    let bare = repositories.next().unwrap().unwrap().path();
+    git(world.dir.path(), &["clone", "-q", bare.to_str().unwrap(), people.to_str().unwrap()]);
+    let itself = world.standin.branch_tip(REPO, "main").await.unwrap().unwrap();
+    let addresses = "[submodule \"lib\"]\n\tpath = lib\n\turl = ../hello.git\n\
+                     [submodule \"gone\"]\n\tpath = gone\n\turl = ../gone.git\n";
+    fs::write(people.join(".gitmodules"), addresses).unwrap();
+    for path in ["lib", "gone"] {
+        git(&people, &["update-index", "--add", "--cacheinfo", &format!("160000,{itself},{path}")]);
+    }
+    git(&people, &["add", ".gitmodules"]);
+    git(&people, &["commit", "-qm", "Submodules"]);
+    git(&people, &["push", "-q", "origin", "HEAD:main"]);
+
+    let issue = world.worked_issue("add a greeting").await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅'), "{status}");
+    assert!(status.contains("Submodules that could not be fetched and are left empty: `gone` ("), "{status}");
+    let environment = world.environment().await;
+    assert_eq!(fs::read_to_string(environment.path.join("lib/README.md")).unwrap(), "# hello\n");
     world.end().await;
 }
