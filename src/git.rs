@@ -10,9 +10,11 @@
 mod askpass;
 mod command;
 mod config;
+mod copies;
 mod error;
 mod fetch;
 mod file;
+mod furnished;
 mod history;
 mod leftovers;
 mod list;
@@ -25,6 +27,7 @@ mod registry;
 mod remote_url;
 mod repository;
 mod scratch;
+mod submodules;
 mod worktree;
 
 pub use crate::model::Credential;
@@ -38,6 +41,7 @@ pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};
 pub use registry::{LOCK_REASON, WorktreeStart};
 pub use repository::Repository;
+pub use submodules::SubmodulePolicy;
 pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
 use command::{Place, Program};
@@ -171,6 +175,15 @@ fn small_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(SMALL).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Writes beside and renames: there is never half a file.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
+    let new = path.with_extension(format!("{}.new", uuid::Uuid::now_v7()));
+    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).map_err(|error| {
+        let _ = fs::remove_file(&new);
+        GitError::file("writing", path, &error)
+    })
 }
 
 /// Runs blocking work (libgit2, directory walks) off the async threads.

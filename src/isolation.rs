@@ -4,6 +4,7 @@
 //! Everything here can be repeated after a crash at any point, and nothing that may hold work is deleted: what is in the
 //! way is reported, what is removed goes to a trash first.
 
+mod furnish;
 mod in_use;
 mod mark;
 mod place;
@@ -13,16 +14,29 @@ mod worktree;
 
 pub use worktree::WorktreeProvider;
 
-use crate::git::{GitError, Repository, Status, WorktreeEntry, WorktreeStart};
+use crate::git::{GitError, Repository, Status, SubmodulePolicy, WorktreeEntry, WorktreeStart};
 use crate::model::*;
 use std::path::{Path, PathBuf};
 
 /// A place that is wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CreateRequest {
     pub path: PathBuf,
     pub branch: BranchName,
     pub start: WorktreeStart,
+    pub furnishing: Furnishing,
+}
+
+/// What a new place gets beside its checkout.
+#[derive(Clone, Debug, Default)]
+pub struct Furnishing {
+    /// Where the operator keeps files for the repository; absent: nothing is copied.
+    pub copy_from: Option<PathBuf>,
+    /// What of it is wanted, besides what the checkout itself asks for.
+    pub copy: Vec<CopyPattern>,
+    pub submodules: SubmodulePolicy,
+    /// For what is fetched from the remote's own host.
+    pub credential: Option<Credential>,
 }
 
 /// A place that is to go. It was decided that nothing is lost by that; the provider makes sure that nothing changed since.
@@ -95,8 +109,9 @@ pub trait Provider: Send + Sync {
     /// What environments of this kind are marked with.
     fn name(&self) -> &'static str;
 
-    /// Makes the place; one that an earlier try made, or began to make, for the same request will do.
-    async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<(), IsolationError>;
+    /// Makes the place; one that an earlier try made, or began to make, for the same request will do. Answers with what
+    /// there is to tell about what it got beside its checkout.
+    async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<Furnished, IsolationError>;
 
     /// Takes the place away; also goes on with a removal that was interrupted.
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError>;

@@ -6,6 +6,7 @@
 
 pub mod credential;
 pub mod event;
+pub mod furnished;
 pub mod id;
 pub mod import;
 pub mod name;
@@ -18,6 +19,7 @@ pub mod worktree;
 
 pub use credential::*;
 pub use event::*;
+pub use furnished::*;
 pub use id::*;
 pub use import::*;
 pub use name::*;

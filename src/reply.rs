@@ -7,6 +7,7 @@ pub mod agent_text;
 pub mod answers;
 pub mod cleanup;
 pub mod delivery;
+pub mod furnished;
 pub mod import;
 pub mod status;
 

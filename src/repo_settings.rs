@@ -71,6 +71,12 @@ fn in_words(error: &Error) -> String {
         Error::InvalidScalar { ty: "u32", .. } => "expected a whole number from 1 to 10000".to_owned(),
         Error::Unexpected { expected: "mapping start", .. } => "expected lines like `base: main`".to_owned(),
         Error::Unexpected { expected: "string scalar", .. } => "expected one value, no list and no group".to_owned(),
+        Error::Unexpected { expected: "sequence start", .. } => {
+            "expected a list, like `[.env, config/*.local]`".to_owned()
+        }
+        Error::InvalidScalar { ty: "boolean", .. } | Error::InvalidBooleanStrict { .. } => {
+            "expected `true` or `false`".to_owned()
+        }
         Error::MergeKeyNotAllowed { .. } => "merge keys (`<<`) are not understood here".to_owned(),
         Error::Budget { .. } => {
             "more than a settings file may hold: one document, without anchors and without deep nesting".to_owned()
@@ -124,17 +130,29 @@ mod tests {
     #[test]
     fn every_key_is_understood() {
         let text = "# ours\nbase: dev\nbranch_prefix: bot/\nshare_linked: never\npull_request: link\n\
-                    max_worktrees: 3\nrun_time_limit: 1h 30m\n";
+                    max_worktrees: 3\nrun_time_limit: 1h 30m\n\
+                    copy:\n  - .env\n  - config/*.local\nsubmodules: false\n";
         let settings = parse(text.as_bytes()).unwrap();
         assert_eq!(settings.base.unwrap().as_str(), "dev");
         assert_eq!(settings.branch_prefix.unwrap().as_str(), "bot/");
         assert_eq!((settings.share_linked, settings.pull_request), (ShareLinked::Never, PullRequestMode::Link));
         assert_eq!((settings.max_worktrees, settings.run_time_limit), (Some(3), Some(Duration::from_secs(5400))));
+        let copy: Vec<&str> = settings.copy.iter().map(|pattern| pattern.as_str()).collect();
+        assert_eq!((copy, settings.submodules), (vec![".env", "config/*.local"], false));
     }
 
     #[test]
     fn nothing_said_means_the_defaults() {
-        for text in ["", "# nothing\n", "---\n", "{}", "\u{feff}", "base:\nbranch_prefix: ~\nmax_worktrees:\n"] {
+        for text in [
+            "",
+            "# nothing\n",
+            "---\n",
+            "{}",
+            "\u{feff}",
+            "base:\nbranch_prefix: ~\nmax_worktrees:\ncopy:\nsubmodules:\n",
+            "copy: []",
+            "submodules: true",
+        ] {
             assert_eq!(parse(text.as_bytes()), Ok(RepoSettings::default()), "{text:?}");
         }
     }
@@ -149,7 +167,7 @@ mod tests {
             (
                 "setup: [make]\n",
                 "line 1, column 1: there is no setting `setup`; there are `base`, `branch_prefix`, `share_linked`, \
-                 `pull_request`, `max_worktrees`, `run_time_limit`",
+                 `pull_request`, `max_worktrees`, `run_time_limit`, `copy`, `submodules`",
             ),
             ("base: a\nbase: b\n", "line 2, column 1: `base` stands there twice"),
             ("share_linked: sometimes", "line 1, column 15: `sometimes` is none of `auto`, `always`, `never`"),
@@ -162,6 +180,9 @@ mod tests {
                 "branch_prefix: 'a b'",
                 "line 1, column 16: \"a b\" is not a valid branch prefix: contains a character git does not allow",
             ),
+            ("submodules: maybe", "line 1, column 13: expected `true` or `false`"),
+            ("copy: .env", "line 1, column 7: expected a list, like `[.env, config/*.local]`"),
+            ("copy: ['']", "line 1, column 8: \"\" is not a valid pattern: 1 to 200 bytes"),
             ("- base", "line 1, column 1: expected lines like `base: main`"),
             ("base: 'dev", "line 1, column 7: unclosed quote"),
             ("<<: {base: dev}", "line 1, column 1: merge keys (`<<`) are not understood here"),

@@ -96,6 +96,11 @@ pub(super) struct Output {
 impl Program {
     /// A call of `git <name> …` (`name` may be two words, as in `worktree add`).
     pub fn call(&self, place: &Place, name: &str) -> Call<'_> {
+        self.call_with(place, &[], name)
+    }
+
+    /// The same with settings for this one call.
+    pub fn call_with(&self, place: &Place, settings: &[&str], name: &str) -> Call<'_> {
         let mut command = Command::new(&self.program);
         command.env_clear();
         command
@@ -128,7 +133,7 @@ impl Program {
                 command.env("GIT_DIR", admin).env("GIT_COMMON_DIR", common).env("GIT_WORK_TREE", files);
             }
         }
-        for setting in NEUTRAL {
+        for setting in NEUTRAL.iter().chain(settings) {
             command.arg("-c").arg(setting);
         }
         command.args(name.split(' '));
@@ -156,6 +161,12 @@ impl Call<'_> {
     /// Bytes for standard input; without this it is empty.
     pub fn input(mut self, bytes: Vec<u8>) -> Self {
         self.input = Some(bytes);
+        self
+    }
+
+    /// No longer than this.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
         self
     }
 

@@ -1,8 +1,9 @@
 //! One file of a commit, read from the object store: no worktree is looked at, nothing is checked out.
 
 use super::error::GitError;
+use super::history::oid;
 use super::repository::Repository;
-use crate::model::BlobId;
+use crate::model::{BlobId, CommitSha};
 use git2::{ErrorCode, ObjectType};
 use std::path::Path;
 
@@ -50,6 +51,12 @@ impl Repository {
             Ok(Some(FileAt { id, content }))
         })
         .await
+    }
+
+    /// Whether a commit has anything called `name` at its root.
+    pub async fn has_file(&self, commit: &CommitSha, name: &'static str) -> Result<bool, GitError> {
+        let id = oid(commit)?;
+        self.read(move |repository| Ok(repository.find_commit(id)?.tree()?.get_name(name).is_some())).await
     }
 }
 

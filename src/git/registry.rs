@@ -4,7 +4,7 @@
 use super::error::GitError;
 use super::repository::Repository;
 use super::{blocking, canonical, place_of, small_file};
-use crate::model::{BranchName, CommitSha, Probe};
+use crate::model::{BranchName, CommitSha, Furnished, Probe};
 use git2::Reference;
 use std::{
     ffi::OsString,
@@ -149,7 +149,7 @@ pub(super) fn is_checked_out(repository: &Path, branch: &BranchName) -> Result<b
     Ok(false)
 }
 
-fn entries(registry: &Path) -> Result<Vec<AdminEntry>, GitError> {
+pub(super) fn entries(registry: &Path) -> Result<Vec<AdminEntry>, GitError> {
     let entries = match fs::read_dir(registry) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| AdminEntry { directory: entry.path() })).collect(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -230,6 +230,8 @@ impl Repository {
                     if !on_branch || !matches!(worktree.status().await, Probe::Known(status) if status.is_clean()) {
                         return Err(GitError::refused(format!("{} is in use by somebody", path.display())));
                     }
+                    // It gets nothing more: what is in it is its maker's choice.
+                    worktree.mark_furnished(&Furnished::default()).await?;
                     repository.mark_complete(&path).await?;
                     let call = repository.call("worktree lock").await?.args(["--reason", LOCK_REASON]);
                     call.arg("--end-of-options").arg(&path).ok().await.map(drop)
@@ -277,6 +279,9 @@ impl Repository {
         }
         // Without force: should a directory have appeared, git examines it and refuses.
         self.change_registry("worktree remove", path).await?;
+        if let Err(error) = self.write_excludes_in_turn() {
+            tracing::warn!(error = %error, "paths of files copied into worktrees not written; the next change does so");
+        }
         match self.worktrees_in_turn().await?.iter().any(|entry| entry.is_at(path)) {
             false => Ok(()),
             true => Err(GitError::refused(format!("git still lists {} after its removal", path.display()))),

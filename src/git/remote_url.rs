@@ -35,6 +35,11 @@ impl RemoteUrl {
         refuse("only https and http are spoken")
     }
 
+    /// Only what was configured so speaks it: a stand-in, or a server inside.
+    pub fn is_plain_http(&self) -> bool {
+        self.scheme == "http"
+    }
+
     /// How git spells this place, with a user, when it asks for a password.
     pub fn place(&self, user: &str) -> String {
         format!("{}://{user}@{}", self.scheme, self.host)

@@ -142,10 +142,36 @@ impl Repository {
 
     /// A call on one of its worktrees, with the configuration checked just before.
     pub(super) async fn call_in(&self, admin: &Path, files: &Path, name: &str) -> Result<Call<'_>, GitError> {
+        self.call_with(admin, files, &[], name).await
+    }
+
+    /// The same with settings for this one call.
+    pub(super) async fn call_with(
+        &self,
+        admin: &Path,
+        files: &Path,
+        settings: &[&str],
+        name: &str,
+    ) -> Result<Call<'_>, GitError> {
         self.restore_config().await?;
         let place =
             Place::Worktree { admin: admin.to_owned(), common: self.directory().to_owned(), files: files.to_owned() };
-        Ok(self.git.program().call(&place, name))
+        Ok(self.git.program().call_with(&place, settings, name))
+    }
+
+    /// Value of `GIT_ALLOW_PROTOCOL` for addresses that the repository itself names.
+    pub(super) fn transports_for_others(&self) -> Result<&'static str, GitError> {
+        Ok(match (self.remote()?.is_plain_http(), self.git.inner.local_remotes) {
+            (false, false) => "https",
+            (false, true) => "https:file",
+            (true, false) => "https:http",
+            (true, true) => "https:http:file",
+        })
+    }
+
+    /// An empty directory, to make repositories without sample hooks.
+    pub(super) fn no_template(&self) -> &Path {
+        &self.git.program().files.home
     }
 
     pub(super) fn scratch(&self) -> Result<super::scratch::Scratch, GitError> {

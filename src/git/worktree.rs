@@ -10,6 +10,7 @@ mod status;
 
 pub use commit::{CommitRequest, Ident};
 pub use status::Status;
+pub(super) use status::{is_cache, path_of, quiet};
 
 use super::command::Call;
 use super::error::GitError;
@@ -47,6 +48,15 @@ pub struct Head {
 impl Worktree {
     pub(super) fn new(repository: Repository, path: PathBuf) -> Self {
         Self { repository, files: path.clone(), path }
+    }
+
+    pub(super) fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    /// Where its files are.
+    pub(super) fn files(&self) -> &Path {
+        &self.files
     }
 
     /// The same worktree with its files at another place, still registered under the old one.
@@ -105,7 +115,7 @@ impl Worktree {
     }
 
     /// Its admin entry, which must be this repository's own.
-    async fn entry(&self) -> Result<AdminEntry, GitError> {
+    pub(super) async fn entry(&self) -> Result<AdminEntry, GitError> {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         blocking(move || {
             let entry = registry::entry_of(&repository, &path)?;

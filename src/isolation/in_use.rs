@@ -1,5 +1,6 @@
 //! Whether a process works below a directory: its current directory or an open file is there. Linux only; what cannot be
 //! seen (other users' processes) is not counted, and neither are the service's own git processes: they end by themselves.
+//! Nor is a process that is about to become one: between its birth and its program it has all files open that we have.
 
 use std::{fs, path::Path};
 
@@ -13,7 +14,7 @@ pub(super) fn user_of(directory: &Path) -> Option<u32> {
         let works_there = leads_below(&process.join("cwd"), directory)
             || fs::read_dir(process.join("fd"))
                 .is_ok_and(|files| files.flatten().any(|file| leads_below(&file.path(), directory)));
-        works_there && !is_git_of(&process, own)
+        works_there && !is_ours(&process, own)
     })
 }
 
@@ -22,8 +23,15 @@ fn leads_below(link: &Path, directory: &Path) -> bool {
 }
 
 /// `<id> (git) <state> <parent> …`, as proc(5) describes it. What cannot be read any more has ended.
-fn is_git_of(process: &Path, parent: u32) -> bool {
+fn is_ours(process: &Path, own: u32) -> bool {
     let Ok(stat) = fs::read_to_string(process.join("stat")) else { return true };
     let Some((head, tail)) = stat.rsplit_once(") ") else { return false };
-    head.ends_with("(git") && tail.split(' ').nth(1) == Some(parent.to_string().as_str())
+    let is_child = tail.split(' ').nth(1) == Some(own.to_string().as_str());
+    is_child && (head.ends_with("(git") || is_about_to_start(process))
+}
+
+/// It still has our own command line.
+fn is_about_to_start(process: &Path) -> bool {
+    let line = fs::read(process.join("cmdline"));
+    line.is_ok_and(|line| fs::read("/proc/self/cmdline").is_ok_and(|own| own == line))
 }

@@ -4,6 +4,7 @@
 //! take the registration out, release the trash, delete the branch. Until the registration is out, every failure puts
 //! the files back; from then on every step is repeated until it is done.
 
+use super::furnish::furnish;
 use super::mark::Mark;
 use super::trash::{Survey, Trash, survey};
 use super::turns::Turns;
@@ -152,7 +153,7 @@ impl WorktreeProvider {
         repository: &Repository,
         path: &Path,
         request: &CreateRequest,
-    ) -> Result<(), IsolationError> {
+    ) -> Result<Furnished, IsolationError> {
         let worktree = repository.worktree(path);
         if worktree.is_registered().await? {
             self.clear_half_made(repository, &worktree, path).await?;
@@ -162,10 +163,12 @@ impl WorktreeProvider {
                 && worktree.foreign_lock().await == Probe::Known(None)
                 && worktree.head().await?.branch.as_ref() == Some(&request.branch)
             {
-                return Ok(repository.claim_worktree(path, &request.branch).await?);
+                repository.claim_worktree(path, &request.branch).await?;
+                return furnish(&worktree, &request.furnishing).await;
             }
         }
-        Ok(repository.add_worktree(path, &request.branch, &request.start).await?)
+        repository.add_worktree(path, &request.branch, &request.start).await?;
+        furnish(&worktree, &request.furnishing).await
     }
 
     /// Takes away a killed checkout of ours: nobody has worked in it, and git cannot finish it.
@@ -250,7 +253,7 @@ impl Provider for WorktreeProvider {
         "worktree"
     }
 
-    async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<(), IsolationError> {
+    async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<Furnished, IsolationError> {
         let path = self.place(&request.path)?;
         let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
         self.to_the_end(path.clone(), async move { provider.create_now(&repository, &path, &request).await }).await

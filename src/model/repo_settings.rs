@@ -11,8 +11,11 @@ pub const REPO_SETTINGS_FILE: &str = ".github/treewarden.yml";
 /// As many as a server may allow.
 const WORKTREES: std::ops::RangeInclusive<u32> = 1..=10_000;
 
+/// As many patterns a file may have.
+const PATTERNS: usize = 50;
+
 /// The settings of a repository. The field names are the keys of the file; what is left out is as the default says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RepoSettings {
     /// The branch new work starts from, and is to be merged into; absent: the default branch.
@@ -27,6 +30,27 @@ pub struct RepoSettings {
     /// For one run, where the server allows more.
     #[serde(deserialize_with = "time_limit", serialize_with = "in_words")]
     pub run_time_limit: Option<Duration>,
+    /// Which of the operator's files are copied into a new worktree, besides what `.worktreeinclude` asks for.
+    #[serde(deserialize_with = "patterns")]
+    pub copy: Vec<CopyPattern>,
+    /// Whether submodules are checked out in a new worktree.
+    #[serde(deserialize_with = "yes_unless_said")]
+    pub submodules: bool,
+}
+
+impl Default for RepoSettings {
+    fn default() -> Self {
+        Self {
+            base: None,
+            branch_prefix: None,
+            share_linked: ShareLinked::default(),
+            pull_request: PullRequestMode::default(),
+            max_worktrees: None,
+            run_time_limit: None,
+            copy: Vec::new(),
+            submodules: true,
+        }
+    }
 }
 
 impl RepoSettings {
@@ -133,6 +157,42 @@ impl From<BranchPrefix> for String {
     }
 }
 
+/// One line in the syntax of gitignore(5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CopyPattern(String);
+
+impl CopyPattern {
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        let refuse = |why| {
+            let text = text.chars().take(80).collect();
+            Err(InvalidName { what: "pattern", text, why })
+        };
+        match text {
+            _ if text.trim().is_empty() || text.len() > 200 => refuse("1 to 200 bytes"),
+            _ if text.chars().any(char::is_control) => refuse("one line of visible characters"),
+            _ => Ok(Self(text.to_owned())),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for CopyPattern {
+    type Error = InvalidName;
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        Self::new(&text)
+    }
+}
+
+impl From<CopyPattern> for String {
+    fn from(pattern: CopyPattern) -> String {
+        pattern.0
+    }
+}
+
 /// Why a settings file is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingsProblem {
@@ -177,6 +237,18 @@ fn worktrees<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, 
             Err(D::Error::custom("expected a whole number from 1 to 10000"))
         }
         number => Ok(number),
+    }
+}
+
+fn yes_unless_said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(Option::<bool>::deserialize(deserializer)?.unwrap_or(true))
+}
+
+fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<CopyPattern>, D::Error> {
+    let patterns = Option::<Vec<CopyPattern>>::deserialize(deserializer)?.unwrap_or_default();
+    match patterns.len() > PATTERNS {
+        true => Err(D::Error::custom("expected at most 50 patterns")),
+        false => Ok(patterns),
     }
 }
 
@@ -230,6 +302,8 @@ mod tests {
             pull_request: PullRequestMode::Link,
             max_worktrees: Some(3),
             run_time_limit: Some(Duration::from_millis(5_400_500)),
+            copy: vec![CopyPattern::new(".env").unwrap()],
+            submodules: false,
         };
         let known = KnownSettings {
             file: BlobId::new(&"a".repeat(40)).ok(),

@@ -1,9 +1,8 @@
 //! Giving a thread another worktree, on request: one on a branch that a person names, or one that is there already.
 
-use super::prepare::{Adopted, DECISIONS, Notes};
+use super::prepare::{Adopted, Creation, DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
 use crate::decide::resolve::{Block, on_named_branch};
-use crate::git::Repository;
 use crate::model::*;
 use crate::reply::answers;
 
@@ -58,6 +57,7 @@ impl Orchestrator {
         let (place, there) = on_named_branch(branch, base, &protected, &strays).map_err(block)?;
         let adopted = there.map(|path| Adopted { path, from: AdoptedFrom::Branch });
         let limit = settings.worktree_limit(self.settings().environment_limit);
+        let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings };
         let mut notes = Notes::default();
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
@@ -70,7 +70,7 @@ impl Orchestrator {
                     environment
                 }
             };
-            let Some(environment) = self.ready(&repository, environment.id, &mut notes).await? else { continue };
+            let Some(environment) = self.ready(&creation, environment.id, &mut notes).await? else { continue };
             self.assign(conversation, &environment, by).await?;
             return Ok(answers::works_there(&environment, &notes.0));
         }
@@ -80,15 +80,16 @@ impl Orchestrator {
     /// The environment with its worktree there; `None` when it is to be decided anew.
     async fn ready(
         &self,
-        repository: &Repository,
+        creation: &Creation<'_>,
         id: EnvironmentId,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
+        let repository = creation.repository;
         // Nobody removes it in between.
         let lease = self.inner.leases.take(id).await;
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(None) };
         match environment.state {
-            EnvironmentState::Creating => Ok(Some(self.finish_creation(repository, environment, notes).await?)),
+            EnvironmentState::Creating => Ok(Some(self.finish_creation(creation, environment, notes).await?)),
             EnvironmentState::Removing | EnvironmentState::Destroyed => Ok(None),
             EnvironmentState::Active => {
                 let doubt = match self.validity(repository, &environment).await {

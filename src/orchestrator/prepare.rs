@@ -2,11 +2,14 @@
 
 use super::{Orchestrator, StepError, gather, retry};
 use crate::decide::resolve::{Block, Choice, Found, Origin, Place, resolve};
-use crate::git::{FetchRequest, GitError, Repository, WorktreeStart};
+use crate::git::{FetchRequest, GitError, Repository, SubmodulePolicy, WorktreeStart};
 use crate::github::PullRequest;
-use crate::isolation::CreateRequest;
+use crate::isolation::{CreateRequest, Furnishing};
 use crate::model::*;
-use crate::reply::answers::{self, Opening};
+use crate::reply::{
+    answers::{self, Opening},
+    furnished,
+};
 use crate::store::{Inserted, NewEnvironment};
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
@@ -30,6 +33,14 @@ pub(super) struct Prepared {
 pub(super) struct Adopted {
     pub path: PathBuf,
     pub from: AdoptedFrom,
+}
+
+/// What a creation is made from, besides its row.
+pub(super) struct Creation<'a> {
+    pub codebase: &'a Codebase,
+    pub repository: &'a Repository,
+    /// What the repository asks for.
+    pub settings: &'a RepoSettings,
 }
 
 /// The first lines of the status comment.
@@ -112,7 +123,10 @@ impl Orchestrator {
             let Some(environment) = self.bind(run, environment.id).await? else { continue };
             let made = environment.state == EnvironmentState::Creating;
             let environment = match made {
-                true => self.finish_creation(&repository, environment, &mut notes).await?,
+                true => {
+                    let work = Creation { codebase: &codebase, repository: &repository, settings: &settings };
+                    self.finish_creation(&work, environment, &mut notes).await?
+                }
                 false => environment,
             };
             // A new worktree on a branch that was kept here may be behind, too.
@@ -333,12 +347,12 @@ impl Orchestrator {
     /// Makes the worktree of a journalled row. A failure undoes what this try made, so that the next one starts clean.
     pub(super) async fn finish_creation(
         &self,
-        repository: &Repository,
+        creation: &Creation<'_>,
         environment: Environment,
         notes: &mut Notes,
     ) -> Result<Environment, StepError> {
         tracing::info!(target: EFFECT, { environment.id = %environment.id }, "create worktree");
-        match self.make_worktree(repository, &environment, notes).await {
+        match self.make_worktree(creation, &environment, notes).await {
             Ok((start, began_ahead)) => {
                 let metadata = EnvironmentMetadata { began_ahead, ..environment.metadata };
                 let active =
@@ -356,7 +370,7 @@ impl Orchestrator {
                 Ok(active)
             }
             Err(error) => {
-                match self.validity(repository, &environment).await {
+                match self.validity(creation.repository, &environment).await {
                     // Somebody else's, and it stays so.
                     _ if environment.metadata.adopted_from.is_some() => {
                         self.store().destroy_environment(&environment, None, self.now()).await?;
@@ -376,10 +390,11 @@ impl Orchestrator {
     /// of the base.
     async fn make_worktree(
         &self,
-        repository: &Repository,
+        creation: &Creation<'_>,
         environment: &Environment,
         notes: &mut Notes,
     ) -> Result<(CommitSha, bool), StepError> {
+        let repository = creation.repository;
         let branch = &environment.branch;
         let base =
             environment.base.as_ref().ok_or_else(|| StepError::Refused(answers::blocked(&Block::EmptyRepository)))?;
@@ -399,8 +414,24 @@ impl Orchestrator {
             }
         };
         let fresh = matches!(&start, WorktreeStart::NewBranch(sha) if Some(sha) == base_tip.as_ref());
-        let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start };
-        self.parts().provider.create(repository, &request).await?;
+        let kept = self.settings().home.join("copy").join(creation.codebase.name.to_string());
+        let withheld = fork_head.is_some() && kept.is_dir();
+        let submodules = match (creation.settings.submodules, fork_head) {
+            (false, _) => SubmodulePolicy::Leave,
+            (true, None) => SubmodulePolicy::All,
+            (true, Some(_)) => SubmodulePolicy::AsIn(base.remote_ref()),
+        };
+        let furnishing = Furnishing {
+            credential: self.furnishing_credential(creation, &tip, &submodules).await,
+            submodules,
+            // Whoever opened a fork's pull request wrote code that could read them, and the list of what is wanted.
+            copy_from: fork_head.is_none().then_some(kept),
+            copy: creation.settings.copy.clone(),
+        };
+        let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start, furnishing };
+        let furnished = self.parts().provider.create(repository, &request).await?;
+        notes.0.extend(furnished::notes(&furnished));
+        notes.0.extend(withheld.then(furnished::withheld));
         let pinned = fork_head.as_ref().or(lost_head.as_ref().filter(|sha| **sha == tip));
         let ahead = match &base_tip {
             Some(base) if !fresh => repository.ahead_behind(&tip, base).await?.0,
@@ -413,6 +444,28 @@ impl Orchestrator {
         };
         notes.0.insert(0, line);
         Ok((tip, ahead > 0))
+    }
+
+    /// What the worktree's submodules are fetched with, when there are any. Without it those that need it are told as failed.
+    async fn furnishing_credential(
+        &self,
+        creation: &Creation<'_>,
+        tip: &CommitSha,
+        submodules: &SubmodulePolicy,
+    ) -> Option<Credential> {
+        let has_any = *submodules != SubmodulePolicy::Leave
+            && creation.repository.has_file(tip, ".gitmodules").await.unwrap_or(true);
+        if !has_any {
+            return None;
+        }
+        let client = self.client(creation.codebase);
+        match client.git_credential(creation.codebase.github_id, false).await {
+            Ok(credential) => Some(credential),
+            Err(error) => {
+                tracing::warn!(codebase.name = %creation.codebase.name, error = %error, "no token for submodules");
+                None
+            }
+        }
     }
 
     /// Ties the run to the environment; the database refuses a second live run in it. `None`: a removal came between

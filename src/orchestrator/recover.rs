@@ -1,11 +1,10 @@
 //! After a start: everything a crash left in the middle is finished, undone or told. Nothing is ever guessed; what cannot
 //! be examined is left as it is and shown.
 
+use super::prepare::{Creation, Notes};
 use super::{Orchestrator, StepError};
 use crate::agent::process;
 use crate::decide::reconcile::{Repair, repair};
-use crate::git::WorktreeStart;
-use crate::isolation::CreateRequest;
 use crate::model::*;
 use crate::reply::answers;
 use crate::store::LeftBehind;
@@ -99,23 +98,13 @@ impl Orchestrator {
         let begun = self.parts().provider.removal_begun(environment.id);
         match repair(environment.state, &validity, self.will_be_continued(&environment).await?, begun) {
             Repair::Nothing => {}
-            // What somebody else made is taken over by the rules, or not at all.
-            Repair::Activate if environment.metadata.adopted_from.is_some() => {
-                let (path, branch) = (environment.path.clone(), environment.branch.clone());
-                let request = CreateRequest { path, branch, start: WorktreeStart::Existing };
-                if let Err(error) = self.parts().provider.create(&repository, &request).await {
-                    tracing::warn!(environment.id = %environment.id, %error, "not taken over");
-                    self.store().destroy_environment(&environment, None, self.now()).await?;
-                    return Ok(());
-                }
-                let start = repository.tip(&environment.branch.full_ref()).await?;
-                let active = Environment { state: EnvironmentState::Active, start, ..environment };
-                self.store().update_environment(&active).await?;
-            }
             Repair::Activate => {
-                let start = repository.tip(&environment.branch.full_ref()).await?;
-                let active = Environment { state: EnvironmentState::Active, start, ..environment };
-                self.store().update_environment(&active).await?;
+                // What the worktree gets beside its checkout may be missing; what somebody else made is taken over by the
+                // rules, or not at all.
+                let before = self.store().load_repo_settings(codebase.id).await?;
+                let settings = self.look_up_settings(&codebase, &repository, before.as_ref()).await?.in_force;
+                let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings };
+                self.finish_creation(&creation, environment, &mut Notes::default()).await?;
             }
             Repair::Discard => {
                 self.store().destroy_environment(&environment, None, self.now()).await?;

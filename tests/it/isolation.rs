@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use treewarden::git::{GitError, Repository, Status, WorktreeStart};
-use treewarden::isolation::{CreateRequest, IsolationError, Provider, RemoveRequest, WorktreeProvider};
+use treewarden::isolation::{CreateRequest, Furnishing, IsolationError, Provider, RemoveRequest, WorktreeProvider};
 use treewarden::model::*;
 
 pub struct Place {
@@ -30,7 +30,7 @@ impl Place {
 
     pub async fn request(&self, name: &str) -> CreateRequest {
         let start = WorktreeStart::NewBranch(self.lab.main_tip(&self.repository).await);
-        CreateRequest { path: self.path(name), branch: branch(name), start }
+        CreateRequest { path: self.path(name), branch: branch(name), start, furnishing: Furnishing::default() }
     }
 
     pub async fn create(&self, name: &str) -> PathBuf {
@@ -285,7 +285,13 @@ async fn a_base_behind_a_link_works_all_the_way() {
     assert_eq!(provider.base(), lab.path("real"));
     let start = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
     let path = lab.path("link/o/w");
-    provider.create(&repository, &CreateRequest { path: path.clone(), branch: branch("b"), start }).await.unwrap();
+    provider
+        .create(
+            &repository,
+            &CreateRequest { path: path.clone(), branch: branch("b"), start, furnishing: Furnishing::default() },
+        )
+        .await
+        .unwrap();
     assert_eq!(known(provider.health(&repository, &path).await), Validity::Valid);
     let environment = EnvironmentId(uuid::Uuid::now_v7());
     let request = RemoveRequest { environment, path, branch: branch("b"), delete_branch_at: None };

@@ -4,6 +4,7 @@ mod adoption;
 mod closing;
 mod commands;
 mod faults;
+mod furnishing;
 mod issues;
 mod limits;
 mod people;

@@ -1,7 +1,9 @@
 //! Turning files into commits, by plumbing only: no hook, editor, template or signature program has a part in it, and
 //! refs move by compare-and-swap.
 
+use super::status::{Change, Kind};
 use super::{Head, Worktree};
+use crate::git::copies::Manifest;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
@@ -141,8 +143,11 @@ impl Worktree {
     async fn stage(&self, entry: &AdminEntry, head: &Head, index: Option<&Path>) -> Result<Option<String>, GitError> {
         // By names, not by `git add --all`, which runs git inside submodules, with configuration an agent can write.
         let changes = self.changes(entry, index).await?;
-        let changed: Vec<_> =
-            changes.into_iter().map(|change| change.path).filter(|path| !is_repository(path)).collect();
+        // Copies are out of sight already, unless somebody changed what git ignores.
+        let copies = Manifest::load(entry)?;
+        let is_copy = |change: &Change| change.kind == Kind::Untracked && copies.has(&change.path);
+        let changes = changes.into_iter().filter(|change| !is_copy(change)).map(|change| change.path);
+        let changed: Vec<_> = changes.filter(|path| !is_repository(path)).collect();
         if changed.is_empty() {
             return Ok(None);
         }

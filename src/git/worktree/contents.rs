@@ -49,12 +49,16 @@ impl Worktree {
         let answer = async {
             let submodules: HashSet<PathBuf> = self.submodule_paths().await?.into_iter().collect();
             let files = self.files.clone();
-            blocking(move || nested(&files, &submodules)).await
+            blocking(move || {
+                let all = with_those_inside(&files, submodules)?;
+                nested(&files, &all)
+            })
+            .await
         };
         answer.await.into()
     }
 
-    async fn submodule_paths(&self) -> Result<Vec<PathBuf>, GitError> {
+    pub(in crate::git) async fn submodule_paths(&self) -> Result<Vec<PathBuf>, GitError> {
         let entries = self.index().await?;
         Ok(entries.into_iter().filter(|entry| entry.is_submodule()).map(|entry| entry.path).collect())
     }
@@ -73,6 +77,29 @@ fn entries(directory: &Path) -> Result<Vec<fs::DirEntry>, GitError> {
 fn is_directory(entry: &fs::DirEntry) -> Result<bool, GitError> {
     let kind = entry.file_type().map_err(|error| GitError::file("looking at", &entry.path(), &error))?;
     Ok(kind.is_dir())
+}
+
+/// Submodules together with the initialised ones inside them, by their own indexes. Relative paths.
+fn with_those_inside(root: &Path, submodules: HashSet<PathBuf>) -> Result<HashSet<PathBuf>, GitError> {
+    let mut pending: Vec<PathBuf> = submodules.into_iter().collect();
+    let mut all = HashSet::new();
+    while let Some(path) = pending.pop() {
+        if root.join(&path).join(".git").exists() {
+            pending.extend(inside(&open(&root.join(&path))?)?.into_iter().map(|inner| path.join(inner)));
+        }
+        all.insert(path);
+    }
+    Ok(all)
+}
+
+/// The submodules that a submodule's index names.
+fn inside(repository: &git2::Repository) -> Result<Vec<PathBuf>, GitError> {
+    let entries = repository.index()?;
+    let submodules = entries.iter().filter(|entry| entry.mode == u32::from(git2::FileMode::Commit));
+    let paths = submodules.map(|entry| PathBuf::from(OsString::from_vec(entry.path)));
+    // An agent may have written the index: nothing in it leads up.
+    let descends = |path: &PathBuf| path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    Ok(paths.filter(descends).filter(|path| !path.as_os_str().is_empty()).collect())
 }
 
 /// Walks all real directories; a link is never followed.
@@ -128,7 +155,17 @@ fn submodule_has_work(path: &Path) -> Result<bool, GitError> {
     let repository = open(path)?;
     // Not where its configuration may say it is.
     repository.set_workdir(path, false)?;
-    Ok(has_changes(&repository)? || has_hidden_entries(&repository)? || has_own_commits(&repository)?)
+    if has_changes(&repository)? || has_hidden_entries(&repository)? || has_own_commits(&repository)? {
+        return Ok(true);
+    }
+    for inner in inside(&repository)? {
+        // As deep as directories are; a link would lead to another's files.
+        let place = path.join(inner);
+        if fs::symlink_metadata(&place).is_ok_and(|meta| meta.is_dir()) && submodule_has_work(&place)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn has_changes(repository: &git2::Repository) -> Result<bool, GitError> {

@@ -1,6 +1,7 @@
 //! `git status`, counted. Anything git says on standard error, and anything not understood, is a doubt.
 
 use super::Worktree;
+use crate::git::copies::Manifest;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
 use crate::model::Probe;
@@ -57,14 +58,20 @@ impl Worktree {
         blocking(move || Ok(changes.into_iter().filter(|change| !is_as_committed(&files, change)).collect())).await
     }
 
-    /// Ignored files and directories that no tool rebuilds by itself. Relative paths.
+    /// Ignored files and directories that no tool rebuilds by itself, and that are no unchanged copies. Relative paths.
     pub async fn ignored_work(&self) -> Probe<Vec<PathBuf>> {
         let list = async {
             let entry = self.entry().await?;
             let call = self.call(&entry, "ls-files").await?.slow();
             let call = call.args(["--others", "--ignored", "--exclude-standard", "--directory", "-z"]);
             let output = quiet(call.run().await?)?;
-            Ok::<_, GitError>(ignored(&output).into_iter().filter(|path| !is_cache(path)).collect())
+            let files = self.files.clone();
+            blocking(move || {
+                let copies = Manifest::load(&entry)?;
+                let is_work = |path: &PathBuf| !is_cache(path) && !copies.accounts_for(&files, path);
+                Ok(ignored(&output).into_iter().filter(is_work).collect())
+            })
+            .await
         };
         list.await.into()
     }
@@ -90,7 +97,7 @@ const CACHES: &[&str] = &[
 ];
 
 /// Whether a listed path is a known cache directory (git marks directories by a final slash) or lies in one.
-pub(super) fn is_cache(path: &Path) -> bool {
+pub(in crate::git) fn is_cache(path: &Path) -> bool {
     let is_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     let parts: Vec<_> = path.components().collect();
     let directories = if is_directory { &parts[..] } else { &parts[..parts.len().saturating_sub(1)] };
@@ -98,7 +105,7 @@ pub(super) fn is_cache(path: &Path) -> bool {
 }
 
 /// Output of a call that must have had nothing to complain about: an unreadable directory is only a warning to git.
-pub(super) fn quiet(output: crate::git::command::Output) -> Result<Vec<u8>, GitError> {
+pub(in crate::git) fn quiet(output: crate::git::command::Output) -> Result<Vec<u8>, GitError> {
     if output.status != Some(0) {
         return Err(output.failure());
     }
@@ -175,7 +182,7 @@ fn doubt(record: &[u8]) -> GitError {
     GitError::Unreadable(format!("git status said something odd: {}", String::from_utf8_lossy(record)))
 }
 
-fn path_of(bytes: &[u8]) -> PathBuf {
+pub(in crate::git) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_owned()))
 }
 

@@ -1,0 +1,162 @@
+//! Filling the submodules of a new worktree. Their repositories are made inside the worktree's admin entry
+//! (`worktrees/<id>/modules`), so they come and go with it.
+//!
+//! Addresses come from the repository, so they are the least trusted thing here: only encrypted transports are spoken
+//! (and what the canonical repository's own remote speaks), redirects are not followed, the token goes to the remote's own
+//! host only, and no hook, template or update command has a part in it. Relative addresses are git's to resolve. Nothing is
+//! written to the configuration that all worktrees share.
+
+use super::command::Call;
+use super::error::GitError;
+use super::registry::AdminEntry;
+use super::worktree::Worktree;
+use super::{blocking, canonical};
+use crate::model::{Credential, Submodules};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// In the admin entry, from before the first submodule is touched.
+const BEGUN: &str = "treewarden-submodules";
+
+/// Where a repository writes down the addresses.
+const ADDRESSES: &str = ".gitmodules";
+
+/// What becomes of the submodules of a new worktree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SubmodulePolicy {
+    #[default]
+    Leave,
+    /// With those inside them.
+    All,
+    /// Only when the addresses are those of this full ref; none inside of them.
+    AsIn(String),
+}
+
+impl Worktree {
+    /// Checks all submodules out, each by itself, so that one that fails stops no other; one that failed is left as if it
+    /// had not been tried. Meant for a worktree in which nobody has worked yet: what an earlier try began is made anew.
+    pub async fn fill_submodules(
+        &self,
+        policy: &SubmodulePolicy,
+        credential: Option<&Credential>,
+        limit: Duration,
+    ) -> Result<Submodules, GitError> {
+        let mut told = Submodules::default();
+        let nested = match policy {
+            SubmodulePolicy::Leave => return Ok(told),
+            SubmodulePolicy::All => true,
+            SubmodulePolicy::AsIn(_) => false,
+        };
+        let paths = self.submodule_paths().await?;
+        if paths.is_empty() {
+            return Ok(told);
+        }
+        if let SubmodulePolicy::AsIn(full_ref) = policy
+            && !self.has_addresses_of(full_ref).await?
+        {
+            told.other_addresses = true;
+            return Ok(told);
+        }
+        self.repository().remote()?.admits(credential)?;
+        let entry = self.entry().await?;
+        let (begun, files, all) = (entry.clone(), self.files().to_owned(), paths.clone());
+        blocking(move || begin_anew(&begun, &files, &all)).await?;
+        let end = Instant::now() + limit;
+        for path in paths {
+            if self.files().join(&path).join(".git").exists() {
+                continue;
+            }
+            if let Err(error) = self.fill(&entry, &path, nested, credential, end).await {
+                let (entry, files, failed) = (entry.clone(), self.files().to_owned(), path.clone());
+                blocking(move || take_back(&entry, &files, &failed)).await?;
+                told.failed.push((path.display().to_string(), error.to_string()));
+            }
+        }
+        Ok(told)
+    }
+
+    /// Whether the branch's addresses are those of another ref, byte for byte.
+    async fn has_addresses_of(&self, full_ref: &str) -> Result<bool, GitError> {
+        let Some(branch) = self.head().await?.branch else { return Ok(false) };
+        let own = self.repository().file_at(&branch.full_ref(), ADDRESSES, 0).await?;
+        let other = self.repository().file_at(full_ref, ADDRESSES, 0).await?;
+        Ok(own.map(|file| file.id) == other.map(|file| file.id))
+    }
+
+    async fn fill(
+        &self,
+        entry: &AdminEntry,
+        path: &Path,
+        nested: bool,
+        credential: Option<&Credential>,
+        end: Instant,
+    ) -> Result<(), GitError> {
+        let update = async |more: &[&str]| {
+            let call = self.submodule_call(entry, credential, end).await?;
+            call.args(more).arg("--").arg(path).ok().await.map(drop)
+        };
+        update(&[]).await?;
+        match nested && self.files().join(path).join(ADDRESSES).exists() {
+            true => update(&["--recursive"]).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn submodule_call(
+        &self,
+        entry: &AdminEntry,
+        credential: Option<&Credential>,
+        end: Instant,
+    ) -> Result<Call<'_>, GitError> {
+        let remote = self.repository().remote()?;
+        // Active by this call alone: `submodule init` would write to the shared configuration.
+        let call =
+            self.repository().call_with(&entry.directory, self.files(), &["submodule.active=."], "submodule update");
+        let call = call.await?.credential(&remote, credential).within(end.saturating_duration_since(Instant::now()));
+        let call = call.env("GIT_ALLOW_PROTOCOL", self.repository().transports_for_others()?);
+        let call = call.env("GIT_TEMPLATE_DIR", self.repository().no_template());
+        Ok(call.args(["--quiet", "--checkout", "--force", "--no-recommend-shallow", "--no-single-branch"]))
+    }
+}
+
+/// Clears what a try of ours left that was killed, and writes down that one begins.
+fn begin_anew(entry: &AdminEntry, files: &Path, paths: &[PathBuf]) -> Result<(), GitError> {
+    let mark = entry.directory.join(BEGUN);
+    if mark.exists() {
+        gone(&entry.directory.join("modules"))?;
+        for path in paths {
+            empty(files, path)?;
+        }
+    }
+    fs::write(&mark, "").map_err(|error| GitError::file("writing", &mark, &error))
+}
+
+/// Leaves a submodule as if it had not been tried.
+fn take_back(entry: &AdminEntry, files: &Path, path: &Path) -> Result<(), GitError> {
+    let modules = canonical(&entry.directory.join("modules"));
+    if let Some(own) = super::registry::linked_from(&files.join(path)).filter(|own| own.starts_with(&modules)) {
+        gone(&own)?;
+    }
+    empty(files, path)
+}
+
+/// An empty directory, as a checkout makes it. What is not a directory is left alone.
+fn empty(files: &Path, path: &Path) -> Result<(), GitError> {
+    let place = files.join(path);
+    match fs::symlink_metadata(&place) {
+        Ok(meta) if !meta.is_dir() => return Ok(()),
+        _ => gone(&place)?,
+    }
+    fs::create_dir_all(&place).map_err(|error| GitError::file("making", &place, &error))
+}
+
+fn gone(path: &Path) -> Result<(), GitError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(GitError::file("removing", path, &error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,32 @@
+//! What a new worktree gets beside its checkout. Whatever fails here is told and ends nothing: the checkout is there.
+
+use super::{Furnishing, IsolationError};
+use crate::git::{GitError, Worktree};
+use crate::model::{Copies, Furnished, Submodules};
+use std::time::Duration;
+
+/// How long all submodules of a worktree may take together.
+const SUBMODULES: Duration = Duration::from_secs(600);
+
+/// Repeatable: what an earlier try left unfinished is made anew; what was finished is only told again.
+pub(super) async fn furnish(worktree: &Worktree, wanted: &Furnishing) -> Result<Furnished, IsolationError> {
+    if let Some(before) = worktree.furnished().await? {
+        return Ok(before);
+    }
+    // Copies come last: nothing is to be in the way of what belongs to the repository.
+    let submodules = submodules(worktree, wanted).await;
+    let furnished = Furnished { submodules, copies: copies(worktree, wanted).await };
+    worktree.mark_furnished(&furnished).await?;
+    Ok(furnished)
+}
+
+async fn submodules(worktree: &Worktree, wanted: &Furnishing) -> Submodules {
+    let failed = |error: GitError| Submodules { not_tried: Some(error.to_string()), ..Submodules::default() };
+    worktree.fill_submodules(&wanted.submodules, wanted.credential.as_ref(), SUBMODULES).await.unwrap_or_else(failed)
+}
+
+async fn copies(worktree: &Worktree, wanted: &Furnishing) -> Copies {
+    let Some(source) = &wanted.copy_from else { return Copies::default() };
+    let failed = |error: GitError| Copies { failed: Some(error.to_string()), ..Copies::default() };
+    worktree.copy_in(source, &wanted.copy).await.unwrap_or_else(failed)
+}

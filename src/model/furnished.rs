@@ -1,0 +1,52 @@
+//! What a new worktree got beside its checkout, and what it lacks: told to people once, in the first lines of a run.
+
+use serde::{Deserialize, Serialize};
+
+/// Patterns at the root of a checkout, as in a `.gitignore`: which of the operator's files are copied.
+pub const COPY_FILE: &str = ".worktreeinclude";
+
+/// Nothing in it: nothing to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Furnished {
+    pub copies: Copies,
+    pub submodules: Submodules,
+}
+
+/// What became of the submodules; nothing in it: all are there, or none were wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Submodules {
+    /// Paths, each with the reason in words for people.
+    pub failed: Vec<(String, String)>,
+    /// None was filled, since a fork's pull request changes where they come from.
+    pub other_addresses: bool,
+    /// Why none of them could even be tried.
+    pub not_tried: Option<String>,
+}
+
+/// What became of the files that an operator keeps for a repository. Paths are relative.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Copies {
+    pub copied: Vec<String>,
+    /// Patterns that name one file, which the operator does not keep.
+    pub missing: Vec<String>,
+    pub refused: Vec<(String, NotCopied)>,
+    /// Why nothing more was copied, in words for people.
+    pub failed: Option<String>,
+}
+
+/// Why a file that was asked for was not copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotCopied {
+    /// The checkout has something there.
+    InTheWay,
+    /// A link that leads out of the directory it is kept in.
+    LeadsOut,
+    /// A repository, a pipe, or a name that cannot be shown.
+    NotPlain,
+    /// More, or more files, than a worktree is given.
+    TooMuch,
+}

@@ -1,0 +1,124 @@
+//! What a new worktree got beside its checkout, as lines of the status comment.
+
+use crate::model::*;
+use std::fmt::Write;
+
+/// How many names one line shows.
+const NAMES: usize = 8;
+
+/// One line for each matter worth telling.
+pub fn notes(furnished: &Furnished) -> Vec<String> {
+    submodules(&furnished.submodules).into_iter().chain(copies(&furnished.copies)).collect()
+}
+
+/// Told when a fork's pull request is looked at and the operator keeps files for the repository.
+pub fn withheld() -> String {
+    "Files kept for this repository are not copied into the worktree of a fork's pull request: its code could read them."
+        .to_owned()
+}
+
+fn submodules(submodules: &Submodules) -> Option<String> {
+    if submodules.other_addresses {
+        return Some(
+            "The submodules are left empty: this fork's pull request changes `.gitmodules`, and I fetch from no place that \
+             only a fork names."
+                .to_owned(),
+        );
+    }
+    if let Some(why) = &submodules.not_tried {
+        return Some(format!("The submodules are left empty: {}.", plain(why)));
+    }
+    let failed: Vec<String> =
+        submodules.failed.iter().take(NAMES).map(|(path, why)| format!("{} ({})", code(path), plain(why))).collect();
+    let more = match submodules.failed.len().saturating_sub(NAMES) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    (!failed.is_empty())
+        .then(|| format!("Submodules that could not be fetched and are left empty: {}{more}.", failed.join(", ")))
+}
+
+fn copies(copies: &Copies) -> Option<String> {
+    let mut told = Vec::new();
+    if !copies.copied.is_empty() {
+        told.push(format!("Copied into the worktree: {}.", listed(&copies.copied)));
+    }
+    if !copies.missing.is_empty() {
+        told.push(format!("Asked for, but not kept on this server: {}.", listed(&copies.missing)));
+    }
+    if !copies.refused.is_empty() {
+        let reasons: Vec<String> = copies.refused.iter().take(NAMES).map(refused).collect();
+        let more = copies.refused.len().saturating_sub(NAMES);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        told.push(format!("Not copied: {}{more}.", reasons.join(", ")));
+    }
+    if let Some(why) = &copies.failed {
+        told.push(format!("Not all files could be copied: {}.", plain(why)));
+    }
+    (!told.is_empty()).then(|| told.join(" "))
+}
+
+fn refused((path, why): &(String, NotCopied)) -> String {
+    let why = match why {
+        NotCopied::InTheWay => "the checkout has something there",
+        NotCopied::LeadsOut => "a link that leads out of its directory",
+        NotCopied::NotPlain => "no plain file",
+        NotCopied::TooMuch => "more than a worktree is given",
+    };
+    format!("{} ({why})", code(path))
+}
+
+fn listed(names: &[String]) -> String {
+    let mut text = names.iter().take(NAMES).map(|name| code(name)).collect::<Vec<_>>().join(", ");
+    if let more @ 1.. = names.len().saturating_sub(NAMES) {
+        let _ = write!(text, " and {more} more");
+    }
+    text
+}
+
+/// A name from outside as a code span, which it cannot leave.
+fn code(name: &str) -> String {
+    format!("`{}`", plain(name))
+}
+
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| *c != '`' && !c.is_control()).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_submodule_that_is_empty_is_never_hidden() {
+        let told = |submodules| notes(&Furnished { submodules, ..Furnished::default() });
+        let failed = vec![("lib".to_owned(), "git submodule update failed: `x`\ny".to_owned())];
+        assert_eq!(
+            told(Submodules { failed, ..Submodules::default() }),
+            ["Submodules that could not be fetched and are left empty: `lib` (git submodule update failed: xy)."]
+        );
+        assert!(told(Submodules { other_addresses: true, ..Submodules::default() })[0].contains("fork"));
+        let not_tried = Some("no".to_owned());
+        assert_eq!(told(Submodules { not_tried, ..Submodules::default() }), ["The submodules are left empty: no."]);
+    }
+
+    #[test]
+    fn one_line_says_what_was_copied_and_what_was_not() {
+        assert!(notes(&Furnished::default()).is_empty());
+        let names = |count: usize| (0..count).map(|n| format!("f{n}")).collect::<Vec<_>>();
+        let copies = Copies {
+            copied: names(9),
+            missing: vec!["a`b".into()],
+            refused: vec![("up".into(), NotCopied::LeadsOut), ("f".into(), NotCopied::InTheWay)],
+            failed: Some("the disk is full".into()),
+        };
+        assert_eq!(
+            notes(&Furnished { copies, ..Furnished::default() }),
+            [
+                "Copied into the worktree: `f0`, `f1`, `f2`, `f3`, `f4`, `f5`, `f6`, `f7` and 1 more. Asked for, but not \
+                 kept on this server: `ab`. Not copied: `up` (a link that leads out of its directory), `f` (the checkout \
+                 has something there). Not all files could be copied: the disk is full."
+            ]
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! Files of the operator's that are copied into new worktrees: which, how, and what becomes of them.
+
+use crate::git_lab::{branch, known};
+use crate::isolation::Place;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+use treewarden::git::{CommitRequest, Ident};
+use treewarden::isolation::{CreateRequest, Furnishing, Provider};
+use treewarden::model::*;
+
+/// A place whose operator keeps files in `kept`.
+async fn place(files: &[(&str, &str)]) -> (Place, PathBuf) {
+    let place = Place::new().await;
+    let kept = place.lab.path("kept");
+    for (name, content) in files {
+        let path = kept.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    (place, kept)
+}
+
+async fn request(place: &Place, name: &str, kept: &Path, patterns: &[&str]) -> CreateRequest {
+    let copy = patterns.iter().map(|pattern| CopyPattern::new(pattern).unwrap()).collect();
+    CreateRequest {
+        furnishing: Furnishing { copy_from: Some(kept.to_owned()), copy, ..Furnishing::default() },
+        ..place.request(name).await
+    }
+}
+
+async fn made(place: &Place, name: &str, kept: &Path, patterns: &[&str]) -> (PathBuf, Copies) {
+    let request = request(place, name, kept, patterns).await;
+    let furnished = place.provider.create(&place.repository, &request).await.unwrap();
+    (request.path, furnished.copies)
+}
+
+fn commit(name: &str) -> CommitRequest {
+    let ident = Ident { name: "T".into(), email: "t@example.org".into() };
+    let (author, committer) = (ident.clone(), ident);
+    CommitRequest { message: "x".into(), author, committer, co_authors: vec![], branch: branch(name) }
+}
+
+#[tokio::test]
+async fn what_is_asked_for_is_copied_and_never_dirty() {
+    let files = [(".env", "K=1\n"), ("conf/a.local", "a\n"), ("conf/b.txt", "b\n"), ("other", "o\n"), ("f", "mine\n")];
+    let (place, kept) = place(&files).await;
+    fs::set_permissions(kept.join("conf/a.local"), fs::Permissions::from_mode(0o750)).unwrap();
+    place.lab.people_commit(".worktreeinclude", "# what the work needs\n.env\nsecrets.json\n");
+    place.lab.fetch(&place.repository).await;
+    let (path, copies) = made(&place, "b", &kept, &["conf/*", "!conf/b.txt", "f"]).await;
+    assert_eq!(copies.copied, [".env", "conf/a.local"]);
+    assert_eq!(copies.missing, ["secrets.json"]);
+    assert_eq!(copies.refused, [("f".to_owned(), NotCopied::InTheWay)]);
+    assert_eq!(copies.failed, None);
+    assert_eq!(fs::read_to_string(path.join("f")).unwrap(), "1\n");
+    assert_eq!(fs::metadata(path.join("conf/a.local")).unwrap().permissions().mode() & 0o777, 0o750);
+    assert!(!path.join("other").exists() && !path.join("conf/b.txt").exists());
+    // Not for the service, and not for anybody else's git, although nothing in the checkout ignores `conf/a.local`.
+    let worktree = place.repository.worktree(&path);
+    assert!(known(worktree.status().await).is_clean());
+    assert!(known(worktree.ignored_work().await).is_empty());
+    assert_eq!(place.lab.run(&path, &["status", "--porcelain"]), "");
+    place.lab.run(&path, &["add", "--all"]);
+    assert_eq!(place.lab.run(&path, &["diff", "--cached", "--name-only"]), "");
+    place.remove(&place.removal("b")).await.unwrap();
+    assert!(!fs::read_to_string(place.repository.directory().join("info/exclude")).unwrap().contains(".env"));
+}
+
+#[tokio::test]
+async fn a_changed_copy_is_work() {
+    let (place, kept) = place(&[(".env", "K=1\n"), ("local/a", "a\n"), ("local/sub/b", "b\n")]).await;
+    let (path, copies) = made(&place, "b", &kept, &[".env", "local/"]).await;
+    assert_eq!(copies.copied, [".env", "local/a", "local/sub/b"]);
+    let worktree = place.repository.worktree(&path);
+    assert!(known(worktree.ignored_work().await).is_empty());
+    for (file, content) in [(".env", "K=2\n"), ("local/sub/b", "changed\n"), ("local/new", "n\n")] {
+        let before = fs::read(path.join(file)).ok();
+        fs::write(path.join(file), content).unwrap();
+        let at_work = known(worktree.ignored_work().await).len() + known(worktree.status().await).untracked as usize;
+        assert_eq!(at_work, 1, "{file}");
+        assert!(place.remove(&place.removal("b")).await.is_err(), "{file}");
+        match before {
+            Some(before) => fs::write(path.join(file), before).unwrap(),
+            None => fs::remove_file(path.join(file)).unwrap(),
+        }
+    }
+    // One that is gone is no loss.
+    fs::remove_file(path.join(".env")).unwrap();
+    place.remove(&place.removal("b")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_copy_is_never_committed_even_when_nothing_ignores_it_any_more() {
+    let (place, kept) = place(&[("key", "secret\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &["key"]).await;
+    fs::remove_file(place.repository.directory().join("info/exclude")).unwrap();
+    fs::write(path.join("work"), "w\n").unwrap();
+    let worktree = place.repository.worktree(&path);
+    let sha = worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    let listed = place.lab.run(place.repository.directory(), &["ls-tree", "--name-only", sha.as_str()]);
+    assert_eq!(listed, ".gitignore\nf\nwork");
+    // The next change of the registry puts the lines back.
+    made(&place, "c", &kept, &["key"]).await;
+    assert!(known(worktree.status().await).is_clean());
+}
+
+#[tokio::test]
+async fn no_link_leads_out_on_either_side() {
+    let (place, kept) = place(&[("in/a", "a\n"), ("dir/x", "x\n"), ("up/x", "x\n")]).await;
+    let outside = place.lab.path("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "s\n").unwrap();
+    symlink("../in/a", kept.join("dir/fine")).unwrap();
+    for (name, target) in
+        [("absolute", outside.to_str().unwrap()), ("climbs", "../outside"), ("winds", "in/../../outside")]
+    {
+        symlink(target, kept.join(name)).unwrap();
+    }
+    // The checkout has links where directories are to be made.
+    let people = place.lab.path("people");
+    symlink(&outside, people.join("up")).unwrap();
+    place.lab.run(&people, &["add", "up"]);
+    place.lab.people_commit("g", "1\n");
+    place.lab.fetch(&place.repository).await;
+
+    let (path, copies) = made(&place, "b", &kept, &["*"]).await;
+    assert_eq!(copies.copied, ["dir/fine", "dir/x", "in/a"]);
+    let refused: Vec<_> = copies.refused.iter().map(|(path, why)| (path.as_str(), *why)).collect();
+    let led_out = ["absolute", "climbs", "winds"].map(|name| (name, NotCopied::LeadsOut));
+    assert_eq!(refused, [&led_out[..], &[("up/x", NotCopied::InTheWay)]].concat());
+    assert_eq!(fs::read_link(path.join("dir/fine")).unwrap(), Path::new("../in/a"));
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    assert!(known(place.repository.worktree(&path).ignored_work().await).is_empty());
+    place.remove(&place.removal("b")).await.unwrap();
+}
+
+#[tokio::test]
+async fn without_patterns_nothing_is_copied_and_without_files_all_is_missing() {
+    let (place, kept) = place(&[(".env", "K=1\n")]).await;
+    let (path, copies) = made(&place, "b", &kept, &[]).await;
+    assert_eq!(copies, Copies::default());
+    assert!(!path.join(".env").exists());
+    let (_, copies) = made(&place, "c", &place.lab.path("nowhere"), &[".env", "*.pem"]).await;
+    assert_eq!((copies.copied.len(), &copies.missing[..]), (0, &[".env".to_owned()][..]));
+    // Repositories, pipes and git's own files are none.
+    fs::create_dir_all(kept.join("repo")).unwrap();
+    place.lab.run(&kept.join("repo"), &["init", "-q"]);
+    place.lab.commit(&kept.join("repo"), "x", "1\n");
+    let (_, copies) = made(&place, "d", &kept, &["*"]).await;
+    assert_eq!(copies.copied, [".env"]);
+    assert!(copies.refused.iter().all(|(_, why)| *why == NotCopied::NotPlain), "{:?}", copies.refused);
+}
+
+#[tokio::test]
+async fn a_try_that_was_killed_is_repeated_and_a_finished_one_is_only_told_again() {
+    let (place, kept) = place(&[(".env", "K=1\n"), ("key", "k\n")]).await;
+    let (path, first) = made(&place, "b", &kept, &[".env", "key"]).await;
+    let entry = place.repository.directory().join("worktrees/b");
+    // As a kill in the middle of a file leaves it.
+    fs::remove_file(entry.join("treewarden-furnished")).unwrap();
+    fs::write(entry.join("treewarden-copies"), r#"{".env":null,"key":null}"#).unwrap();
+    fs::write(path.join(".env"), "K").unwrap();
+    fs::remove_file(path.join("key")).unwrap();
+    let (_, again) = made(&place, "b", &kept, &[".env", "key"]).await;
+    assert_eq!(again, first);
+    assert_eq!(fs::read_to_string(path.join(".env")).unwrap(), "K=1\n");
+    // Handed out: nothing is written over any more.
+    fs::write(path.join(".env"), "mine\n").unwrap();
+    let (_, told) = made(&place, "b", &kept, &["key"]).await;
+    assert_eq!(told, first);
+    assert_eq!(fs::read_to_string(path.join(".env")).unwrap(), "mine\n");
+    assert_eq!(known(place.repository.worktree(&path).ignored_work().await), [Path::new(".env")]);
+}

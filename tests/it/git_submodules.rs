@@ -1,0 +1,167 @@
+//! Submodules of new worktrees: filled, told when that fails, and no way to anywhere else.
+
+use crate::git_lab::known;
+use crate::isolation::Place;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use treewarden::git::SubmodulePolicy;
+use treewarden::isolation::{CreateRequest, Furnishing, Provider};
+use treewarden::model::*;
+
+/// `s` has a file `s` and a submodule `nested`; `main` has `s` at `sub`, by a relative address.
+async fn place() -> Place {
+    let place = Place::new().await;
+    let (lab, people) = (&place.lab, place.lab.path("people"));
+    for name in ["n", "s"] {
+        lab.run(&lab.root, &["init", "-q", name]);
+        lab.commit(&lab.path(name), name, "1\n");
+    }
+    lab.run(&lab.path("s"), &["submodule", "-q", "add", lab.path("n").to_str().unwrap(), "nested"]);
+    lab.run(&lab.path("s"), &["commit", "-qm", "nested"]);
+    lab.run(&people, &["submodule", "-q", "add", "../s", "sub"]);
+    lab.people_commit("g", "1\n");
+    lab.fetch(&place.repository).await;
+    place
+}
+
+/// People add a submodule whose address is replaced afterwards.
+async fn add(place: &Place, name: &str, address: &str) {
+    let (lab, people) = (&place.lab, place.lab.path("people"));
+    lab.run(&people, &["submodule", "-q", "add", "../s", name]);
+    lab.run(&people, &["config", "-f", ".gitmodules", &format!("submodule.{name}.url"), address]);
+    lab.run(&people, &["add", "."]);
+    lab.people_commit("h", address);
+    lab.fetch(&place.repository).await;
+}
+
+async fn request(place: &Place, name: &str, submodules: SubmodulePolicy) -> CreateRequest {
+    CreateRequest { furnishing: Furnishing { submodules, ..Furnishing::default() }, ..place.request(name).await }
+}
+
+async fn made(place: &Place, name: &str, policy: SubmodulePolicy) -> (PathBuf, Submodules) {
+    let request = request(place, name, policy).await;
+    let furnished = place.provider.create(&place.repository, &request).await.unwrap();
+    (request.path, furnished.submodules)
+}
+
+fn config(place: &Place) -> String {
+    fs::read_to_string(place.repository.directory().join("config")).unwrap()
+}
+
+#[tokio::test]
+async fn submodules_are_there_and_no_obstacle_and_work_in_them_is_one() {
+    let place = place().await;
+    let before = config(&place);
+    let (path, told) = made(&place, "b", SubmodulePolicy::All).await;
+    assert_eq!(told, Submodules::default());
+    assert!(path.join("sub/s").exists() && path.join("sub/nested/n").exists());
+    assert_eq!(config(&place), before);
+    let modules = place.repository.directory().join("worktrees/b/modules");
+    assert!(modules.join("sub/HEAD").exists() && !modules.join("sub/hooks").exists());
+    let worktree = place.repository.worktree(&path);
+    assert!(known(worktree.status().await).is_clean());
+    assert!(known(worktree.submodule_work().await).is_empty());
+    assert!(known(worktree.nested_repositories().await).is_empty());
+    for inner in ["sub", "sub/nested"] {
+        fs::write(path.join(inner).join("new"), "").unwrap();
+        assert_eq!(known(worktree.submodule_work().await), ["sub"], "{inner}");
+        fs::remove_file(path.join(inner).join("new")).unwrap();
+    }
+    place.lab.commit(&path.join("sub"), "z", "1\n");
+    place.lab.run(&path.join("sub"), &["branch", "kept"]);
+    assert_eq!(known(worktree.submodule_work().await), ["sub"]);
+    place.lab.run(&path.join("sub"), &["checkout", "-q", "HEAD~1"]);
+    place.lab.run(&path.join("sub"), &["branch", "-D", "kept"]);
+    place.remove(&place.removal("b")).await.unwrap();
+    assert!(!path.exists() && !modules.exists() && place.registered().await.is_empty());
+}
+
+#[tokio::test]
+async fn switched_off_they_stay_empty() {
+    let place = place().await;
+    let (path, told) = made(&place, "b", SubmodulePolicy::Leave).await;
+    assert_eq!((told, fs::read_dir(path.join("sub")).unwrap().count()), (Submodules::default(), 0));
+}
+
+#[tokio::test]
+async fn one_that_fails_is_told_and_stops_no_other() {
+    let place = place().await;
+    add(&place, "gone", place.lab.path("nowhere").to_str().unwrap()).await;
+    let (path, told) = made(&place, "b", SubmodulePolicy::All).await;
+    assert_eq!(told.failed.len(), 1);
+    assert_eq!(told.failed[0].0, "gone");
+    assert!(path.join("sub/s").exists());
+    let worktree = place.repository.worktree(&path);
+    assert!(known(worktree.status().await).is_clean() && known(worktree.submodule_work().await).is_empty());
+    place.remove(&place.removal("b")).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_program_and_no_other_transport_is_an_address() {
+    let place = place().await;
+    let trace = place.lab.path("pwned");
+    let touch = format!("touch {}", trace.display());
+    for (number, address) in
+        [format!("ext::sh -c '{touch}'"), "http://127.0.0.1:9/x".into(), "ssh://x@127.0.0.1:9/x".into()]
+            .iter()
+            .enumerate()
+    {
+        add(&place, &format!("bad{number}"), address).await;
+    }
+    let people = place.lab.path("people");
+    place.lab.run(&people, &["config", "-f", ".gitmodules", "submodule.sub.update", &format!("!{touch}")]);
+    place.lab.people_commit("i", "1\n");
+    place.lab.run(&people, &["commit", "-qam", "update"]);
+    place.lab.run(&people, &["push", "-q", "origin", "HEAD"]);
+    place.lab.fetch(&place.repository).await;
+    let (path, told) = made(&place, "b", SubmodulePolicy::All).await;
+    assert!(told.failed.len() >= 3, "{told:?}");
+    assert!(!trace.exists());
+    assert!(known(place.repository.worktree(&path).submodule_work().await).is_empty());
+}
+
+#[tokio::test]
+async fn a_forks_addresses_are_those_of_the_repository_or_none() {
+    let place = place().await;
+    let main = || SubmodulePolicy::AsIn("refs/remotes/origin/main".into());
+    let (path, told) = made(&place, "same", main()).await;
+    assert_eq!(told, Submodules::default());
+    assert!(path.join("sub/s").exists());
+    assert_eq!(fs::read_dir(path.join("sub/nested")).unwrap().count(), 0);
+
+    let people = place.lab.path("people");
+    place.lab.run(&people, &["switch", "-q", "-c", "other"]);
+    place.lab.run(&people, &["config", "-f", ".gitmodules", "submodule.sub.url", "../n"]);
+    place.lab.run(&people, &["commit", "-qam", "elsewhere"]);
+    place.lab.run(&people, &["push", "-q", "origin", "other"]);
+    place.lab.fetch(&place.repository).await;
+    let mut request = request(&place, "fork", main()).await;
+    let tip = place.repository.tip("refs/remotes/origin/other").await.unwrap().unwrap();
+    request.start = treewarden::git::WorktreeStart::NewBranch(tip);
+    let told = place.provider.create(&place.repository, &request).await.unwrap().submodules;
+    assert!(told.other_addresses && told.failed.is_empty());
+    assert_eq!(fs::read_dir(request.path.join("sub")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_killed_try_is_made_anew_and_what_people_made_is_left() {
+    let place = place().await;
+    let (path, _) = made(&place, "b", SubmodulePolicy::All).await;
+    let entry = place.repository.directory().join("worktrees/b");
+    fs::remove_file(entry.join("treewarden-furnished")).unwrap();
+    fs::remove_file(entry.join("modules/sub/HEAD")).unwrap();
+    fs::remove_file(path.join("sub/s")).unwrap();
+    let (_, told) = made(&place, "b", SubmodulePolicy::All).await;
+    assert_eq!(told, Submodules::default());
+    assert!(path.join("sub/s").exists());
+
+    // Without our mark, it was somebody else who filled it.
+    let (path, _) = made(&place, "c", SubmodulePolicy::Leave).await;
+    place.lab.run(&path, &["submodule", "-q", "update", "--init"]);
+    place.lab.commit(&path.join("sub"), "z", "1\n");
+    fs::remove_file(place.repository.directory().join("worktrees/c/treewarden-furnished")).unwrap();
+    made(&place, "c", SubmodulePolicy::All).await;
+    assert!(Path::new(&path.join("sub/z")).exists());
+}

@@ -1,0 +1,75 @@
+//! What a new worktree gets beside its checkout, and what people are told about it.
+
+use crate::support::world::{ANN, REPO, World, git};
+use std::fs;
+use treewarden::{demo::github::MergeMethod, model::*};
+
+async fn put(world: &World, path: &str, text: &str) {
+    world.standin.push_commit(REPO, ANN, "main", "Prepare", &[(path, Some(text))]).await.unwrap();
+}
+
+#[tokio::test]
+async fn files_the_operator_keeps_are_copied_and_told_and_no_reason_to_keep_a_worktree() {
+    let world = World::new().await;
+    let kept = world.home().join("copy").join(REPO);
+    fs::create_dir_all(&kept).unwrap();
+    fs::write(kept.join(".env"), "KEY=secret\n").unwrap();
+    fs::write(kept.join("unasked"), "x\n").unwrap();
+    put(&world, REPO_SETTINGS_FILE, "pull_request: open\ncopy: [.env, other.json]\n").await;
+    let issue = world.worked_issue("add a greeting").await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅'), "{status}");
+    let said = "Copied into the worktree: `.env`. Asked for, but not kept on this server: `other.json`.";
+    assert!(status.contains(said), "{status}");
+    let environment = world.environment().await;
+    assert_eq!(fs::read_to_string(environment.path.join(".env")).unwrap(), "KEY=secret\n");
+    assert!(!environment.path.join("unasked").exists());
+    assert_eq!(world.remote_file("issue-1", ".env").await, None);
+    // Told once.
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(!world.status(issue).contains("Copied"), "{}", world.status(issue));
+
+    // A fork's code gets to see none of it.
+    let (pull, _) = world.pull_from_fork("far").await;
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(world.status(pull).contains("not copied into the worktree of a fork's pull request"));
+    let environments = world.environments().await;
+    let fork = environments.iter().find(|live| live.metadata.fork_head.is_some()).unwrap();
+    assert!(!fork.path.join(".env").exists());
+
+    let number = world.pull_of("issue-1").number;
+    world.standin.merge(REPO, ANN, number, MergeMethod::Squash).await.unwrap();
+    world.settle().await;
+    assert!(!environment.path.exists(), "{:?}", world.environments().await);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn submodules_are_there_and_one_that_cannot_be_fetched_is_told() {
+    let world = World::new().await;
+    // Ann adds two submodules: the repository itself, which the token is for, and one that does not exist.
+    let people = world.dir.path().join("people");
+    let mut repositories = fs::read_dir(world.dir.path().join("github/repositories")).unwrap();
+    let bare = repositories.next().unwrap().unwrap().path();
+    git(world.dir.path(), &["clone", "-q", bare.to_str().unwrap(), people.to_str().unwrap()]);
+    let itself = world.standin.branch_tip(REPO, "main").await.unwrap().unwrap();
+    let addresses = "[submodule \"lib\"]\n\tpath = lib\n\turl = ../hello.git\n\
+                     [submodule \"gone\"]\n\tpath = gone\n\turl = ../gone.git\n";
+    fs::write(people.join(".gitmodules"), addresses).unwrap();
+    for path in ["lib", "gone"] {
+        git(&people, &["update-index", "--add", "--cacheinfo", &format!("160000,{itself},{path}")]);
+    }
+    git(&people, &["add", ".gitmodules"]);
+    git(&people, &["commit", "-qm", "Submodules"]);
+    git(&people, &["push", "-q", "origin", "HEAD:main"]);
+
+    let issue = world.worked_issue("add a greeting").await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅'), "{status}");
+    assert!(status.contains("Submodules that could not be fetched and are left empty: `gone` ("), "{status}");
+    let environment = world.environment().await;
+    assert_eq!(fs::read_to_string(environment.path.join("lib/README.md")).unwrap(), "# hello\n");
+    world.end().await;
+}
