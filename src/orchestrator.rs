@@ -10,6 +10,7 @@
 
 mod assign;
 mod commands;
+mod create;
 mod deliver;
 mod gather;
 mod intake;
