@@ -17,6 +17,7 @@ mod file;
 mod furnished;
 mod history;
 mod leftovers;
+mod lfs;
 mod list;
 mod merge;
 mod outside;
@@ -67,6 +68,8 @@ const SMALL: u64 = 4096;
 pub struct GitSettings {
     /// A path, or a name looked up in the usual places.
     pub program: PathBuf,
+    /// Git LFS, likewise; where it is missing, its files stay pointers.
+    pub lfs: PathBuf,
     /// A directory of the service's own for the askpass script, the empty configuration and scratch files.
     pub state: PathBuf,
     /// Local paths are allowed as remotes (tests, mirrors on the same disk).
@@ -77,7 +80,13 @@ pub struct GitSettings {
 
 impl GitSettings {
     pub fn new(program: impl Into<PathBuf>, state: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), state: state.into(), local_remotes: false, proxy: Vec::new() }
+        Self {
+            program: program.into(),
+            lfs: "git-lfs".into(),
+            state: state.into(),
+            local_remotes: false,
+            proxy: Vec::new(),
+        }
     }
 }
 
@@ -101,6 +110,7 @@ impl Git {
         scratch::clear_leftovers(&files.scratch, std::time::SystemTime::now());
         let program = Program {
             program: command::resolve(&settings.program),
+            lfs: Some(command::resolve(&settings.lfs)).filter(|program| program.is_file()),
             files,
             proxy: settings.proxy,
             transports: if settings.local_remotes { "https:http:file" } else { "https:http" },

@@ -12,6 +12,7 @@ mod trash;
 mod turns;
 mod worktree;
 
+pub use furnish::LFS as LFS_PATIENCE;
 pub use worktree::WorktreeProvider;
 
 use crate::git::{GitError, Repository, Status, SubmodulePolicy, WorktreeEntry, WorktreeStart};
@@ -35,6 +36,8 @@ pub struct Furnishing {
     /// What of it is wanted, besides what the checkout itself asks for.
     pub copy: Vec<CopyPattern>,
     pub submodules: SubmodulePolicy,
+    /// Whether files that Git LFS keeps are downloaded.
+    pub lfs: bool,
     /// For what is fetched from the remote's own host.
     pub credential: Option<Credential>,
 }

@@ -11,6 +11,7 @@
 mod assign;
 mod census;
 mod commands;
+mod create;
 mod deliver;
 mod gather;
 mod intake;

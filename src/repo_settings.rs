@@ -131,14 +131,14 @@ mod tests {
     fn every_key_is_understood() {
         let text = "# ours\nbase: dev\nbranch_prefix: bot/\nshare_linked: never\npull_request: link\n\
                     max_worktrees: 3\nrun_time_limit: 1h 30m\n\
-                    copy:\n  - .env\n  - config/*.local\nsubmodules: false\n";
+                    copy:\n  - .env\n  - config/*.local\nsubmodules: false\nlfs: false\n";
         let settings = parse(text.as_bytes()).unwrap();
         assert_eq!(settings.base.unwrap().as_str(), "dev");
         assert_eq!(settings.branch_prefix.unwrap().as_str(), "bot/");
         assert_eq!((settings.share_linked, settings.pull_request), (ShareLinked::Never, PullRequestMode::Link));
         assert_eq!((settings.max_worktrees, settings.run_time_limit), (Some(3), Some(Duration::from_secs(5400))));
         let copy: Vec<&str> = settings.copy.iter().map(|pattern| pattern.as_str()).collect();
-        assert_eq!((copy, settings.submodules), (vec![".env", "config/*.local"], false));
+        assert_eq!((copy, settings.submodules, settings.lfs), (vec![".env", "config/*.local"], false, false));
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
             "---\n",
             "{}",
             "\u{feff}",
-            "base:\nbranch_prefix: ~\nmax_worktrees:\ncopy:\nsubmodules:\n",
+            "base:\nbranch_prefix: ~\nmax_worktrees:\ncopy:\nsubmodules:\nlfs:\n",
             "copy: []",
             "submodules: true",
         ] {
@@ -167,7 +167,7 @@ mod tests {
             (
                 "setup: [make]\n",
                 "line 1, column 1: there is no setting `setup`; there are `base`, `branch_prefix`, `share_linked`, \
-                 `pull_request`, `max_worktrees`, `run_time_limit`, `copy`, `submodules`",
+                 `pull_request`, `max_worktrees`, `run_time_limit`, `copy`, `submodules`, `lfs`",
             ),
             ("base: a\nbase: b\n", "line 2, column 1: `base` stands there twice"),
             ("share_linked: sometimes", "line 1, column 15: `sometimes` is none of `auto`, `always`, `never`"),

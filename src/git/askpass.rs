@@ -18,12 +18,17 @@ pub(super) const PLACE: &str = "TREEWARDEN_GIT_PLACE";
 /// GitHub's user name for installation tokens.
 pub(super) const USER: &str = "x-access-token";
 
-const SCRIPT: &str = r#"#!/bin/sh
+const SCRIPT: &str = r##"#!/bin/sh
 # Prints the token for the one place it is meant for, and nothing for any other question.
 [ -n "$TREEWARDEN_GIT_TOKEN" ] || exit 1
-[ "$1" = "Password for '$TREEWARDEN_GIT_PLACE': " ] || exit 1
-printf '%s\n' "$TREEWARDEN_GIT_TOKEN"
-"#;
+site="${TREEWARDEN_GIT_PLACE%%//*}//${TREEWARDEN_GIT_PLACE#*@}"
+case "$1" in
+    "Password for '$TREEWARDEN_GIT_PLACE': " | "Password for \"$TREEWARDEN_GIT_PLACE\"") printf '%s\n' "$TREEWARDEN_GIT_TOKEN" ;;
+    # Git LFS asks for the name as well.
+    "Username for \"$site\"") printf '%s\n' x-access-token ;;
+    *) exit 1 ;;
+esac
+"##;
 
 /// Paths of the prepared files.
 #[derive(Debug)]

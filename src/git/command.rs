@@ -55,6 +55,8 @@ const NEUTRAL: &[&str] = &[
 #[derive(Debug)]
 pub(super) struct Program {
     pub program: PathBuf,
+    /// An absolute path.
+    pub lfs: Option<PathBuf>,
     pub files: Prepared,
     pub proxy: Vec<(String, SecretString)>,
     /// Value of `GIT_ALLOW_PROTOCOL`.
@@ -135,6 +137,11 @@ impl Program {
         }
         for setting in NEUTRAL.iter().chain(settings) {
             command.arg("-c").arg(setting);
+        }
+        if let (Place::Worktree { .. }, Some(program)) = (place, &self.lfs) {
+            for setting in super::lfs::filters(program) {
+                command.arg("-c").arg(setting);
+            }
         }
         command.args(name.split(' '));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);

@@ -15,6 +15,7 @@ pub(super) fn render(url: &str) -> String {
          [remote \"origin\"]\n\turl = \"{url}\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
          [gc]\n\tauto = 0\n\tworktreePruneExpire = never\n\
          [maintenance]\n\tauto = false\n\
+         [lfs]\n\trepositoryformatversion = 0\n\
          [push]\n\tdefault = nothing\n"
     )
 }

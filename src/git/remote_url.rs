@@ -35,6 +35,16 @@ impl RemoteUrl {
         refuse("only https and http are spoken")
     }
 
+    /// Where its LFS objects are, as git-lfs derives it.
+    pub fn lfs(&self) -> String {
+        let text = self.text.trim_end_matches('/');
+        match self.scheme {
+            "file" if text.starts_with('/') => format!("file://{text}"),
+            "file" => text.to_owned(),
+            _ => format!("{}.git/info/lfs", text.strip_suffix(".git").unwrap_or(text)),
+        }
+    }
+
     /// Only what was configured so speaks it: a stand-in, or a server inside.
     pub fn is_plain_http(&self) -> bool {
         self.scheme == "http"
@@ -79,6 +89,17 @@ mod tests {
             assert!(RemoteUrl::new(bad, false).is_err(), "{bad}");
         }
         assert!(RemoteUrl::new("/srv/r.git", true).is_ok());
+    }
+
+    #[test]
+    fn objects_of_lfs_are_beside_the_repository() {
+        let of = |text: &str| RemoteUrl::new(text, true).unwrap().lfs();
+        assert_eq!(of("https://h/a/b"), "https://h/a/b.git/info/lfs");
+        assert_eq!(of("https://h/a/b.git"), "https://h/a/b.git/info/lfs");
+        assert_eq!(
+            (of("/srv/r.git"), of("file:///srv/r.git")),
+            ("file:///srv/r.git".into(), "file:///srv/r.git".into())
+        );
     }
 
     #[test]

@@ -136,8 +136,7 @@ impl Repository {
 
     /// A call on the bare repository, with the configuration checked just before.
     pub(super) async fn call(&self, name: &str) -> Result<Call<'_>, GitError> {
-        self.restore_config().await?;
-        Ok(self.git.program().call(&Place::Bare(self.directory().to_owned()), name))
+        self.bare_call_with(&[], name).await
     }
 
     /// A call on one of its worktrees, with the configuration checked just before.
@@ -157,6 +156,16 @@ impl Repository {
         let place =
             Place::Worktree { admin: admin.to_owned(), common: self.directory().to_owned(), files: files.to_owned() };
         Ok(self.git.program().call_with(&place, settings, name))
+    }
+
+    /// A call on the bare repository with settings of its own.
+    pub(super) async fn bare_call_with(&self, settings: &[&str], name: &str) -> Result<Call<'_>, GitError> {
+        self.restore_config().await?;
+        Ok(self.git.program().call_with(&Place::Bare(self.directory().to_owned()), settings, name))
+    }
+
+    pub(super) fn lfs_program(&self) -> Option<&Path> {
+        self.git.program().lfs.as_deref()
     }
 
     /// Value of `GIT_ALLOW_PROTOCOL` for addresses that the repository itself names.

@@ -2,11 +2,14 @@
 
 use super::{Furnishing, IsolationError};
 use crate::git::{GitError, Worktree};
-use crate::model::{Copies, Furnished, Submodules};
+use crate::model::{Copies, Furnished, Lfs, Submodules};
 use std::time::Duration;
 
 /// How long all submodules of a worktree may take together.
 const SUBMODULES: Duration = Duration::from_secs(600);
+
+/// How long the objects of a checkout may take.
+pub const LFS: Duration = Duration::from_secs(600);
 
 /// Repeatable: what an earlier try left unfinished is made anew; what was finished is only told again.
 pub(super) async fn furnish(worktree: &Worktree, wanted: &Furnishing) -> Result<Furnished, IsolationError> {
@@ -15,7 +18,8 @@ pub(super) async fn furnish(worktree: &Worktree, wanted: &Furnishing) -> Result<
     }
     // Copies come last: nothing is to be in the way of what belongs to the repository.
     let submodules = submodules(worktree, wanted).await;
-    let furnished = Furnished { submodules, copies: copies(worktree, wanted).await };
+    let lfs = if wanted.lfs { lfs(worktree, wanted).await } else { Lfs::default() };
+    let furnished = Furnished { submodules, lfs, copies: copies(worktree, wanted).await };
     worktree.mark_furnished(&furnished).await?;
     Ok(furnished)
 }
@@ -23,6 +27,11 @@ pub(super) async fn furnish(worktree: &Worktree, wanted: &Furnishing) -> Result<
 async fn submodules(worktree: &Worktree, wanted: &Furnishing) -> Submodules {
     let failed = |error: GitError| Submodules { not_tried: Some(error.to_string()), ..Submodules::default() };
     worktree.fill_submodules(&wanted.submodules, wanted.credential.as_ref(), SUBMODULES).await.unwrap_or_else(failed)
+}
+
+async fn lfs(worktree: &Worktree, wanted: &Furnishing) -> Lfs {
+    let failed = |error: GitError| Lfs { failed: Some(error.to_string()), ..Lfs::default() };
+    worktree.pull_lfs(wanted.credential.as_ref(), LFS).await.unwrap_or_else(failed)
 }
 
 async fn copies(worktree: &Worktree, wanted: &Furnishing) -> Copies {

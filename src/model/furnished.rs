@@ -11,6 +11,17 @@ pub const COPY_FILE: &str = ".worktreeinclude";
 pub struct Furnished {
     pub copies: Copies,
     pub submodules: Submodules,
+    pub lfs: Lfs,
+}
+
+/// What became of the files that Git LFS keeps; nothing in it: all are there, or there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lfs {
+    /// How many are pointers since the server has no `git-lfs`.
+    pub without_program: u64,
+    /// Why some may still be pointers, in words for people.
+    pub failed: Option<String>,
 }
 
 /// What became of the submodules; nothing in it: all are there, or none were wanted.

@@ -36,6 +36,9 @@ pub struct RepoSettings {
     /// Whether submodules are checked out in a new worktree.
     #[serde(deserialize_with = "yes_unless_said")]
     pub submodules: bool,
+    /// Whether files that Git LFS keeps are downloaded into a new worktree.
+    #[serde(deserialize_with = "yes_unless_said")]
+    pub lfs: bool,
 }
 
 impl Default for RepoSettings {
@@ -49,6 +52,7 @@ impl Default for RepoSettings {
             run_time_limit: None,
             copy: Vec::new(),
             submodules: true,
+            lfs: true,
         }
     }
 }
@@ -304,6 +308,7 @@ mod tests {
             run_time_limit: Some(Duration::from_millis(5_400_500)),
             copy: vec![CopyPattern::new(".env").unwrap()],
             submodules: false,
+            lfs: false,
         };
         let known = KnownSettings {
             file: BlobId::new(&"a".repeat(40)).ok(),

@@ -1,6 +1,7 @@
 //! Giving a thread another worktree, on request: one on a branch that a person names, or one that is there already.
 
-use super::prepare::{Adopted, Creation, DECISIONS, Notes};
+use super::create::{Adopted, Creation};
+use super::prepare::{DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
 use crate::decide::resolve::{Block, on_named_branch};
 use crate::model::*;

@@ -6,7 +6,7 @@ use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
 use crate::decide::cleanup::Keep;
 use crate::git::{CommitRequest, Ident, PushOutcome, Status};
 use crate::model::*;
-use crate::reply::{answers, cleanup, delivery};
+use crate::reply::{answers, cleanup, delivery, furnished};
 use crate::telemetry::field::EFFECT;
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ impl Orchestrator {
         effect(run, "commit");
         worktree.commit_all(&self.commit_request(run, prepared)).await?;
         effect(run, "committed");
-        run.outcome.left_behind = left_behind(worktree.status().await, worktree.nested_repositories().await);
+        let kept = furnished::kept_from_lfs(&worktree.kept_from_lfs().await?);
+        run.outcome.left_behind = kept.or(left_behind(worktree.status().await, worktree.nested_repositories().await));
         let tip =
             repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
         run.outcome.head_after = Some(tip.clone());
@@ -100,11 +101,11 @@ impl Orchestrator {
     async fn push(&self, prepared: &Prepared) -> Result<PushOutcome, StepError> {
         let codebase = &prepared.codebase;
         let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
-        self.with_credential(
-            codebase,
-            true,
-            |credential| async move { repository.push(branch, Some(&credential)).await },
-        )
+        self.with_credential(codebase, true, |credential| async move {
+            // Objects first: a commit whose pointers lead nowhere is no good to anybody.
+            repository.push_lfs(branch, Some(&credential)).await?;
+            repository.push(branch, Some(&credential)).await
+        })
         .await
     }
 

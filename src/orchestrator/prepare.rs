@@ -1,19 +1,21 @@
 //! From a claimed run to a worktree it may work in: fetch, resolve, create or reuse, follow the remote.
 
-use super::{Orchestrator, StepError, gather, retry};
-use crate::decide::resolve::{Block, Choice, Found, Origin, Place, resolve};
-use crate::git::{FetchRequest, GitError, Repository, SubmodulePolicy, WorktreeStart};
+use super::{
+    Orchestrator, StepError,
+    create::{Adopted, Creation},
+    gather, retry,
+};
+use crate::decide::resolve::{Choice, Found, Origin, resolve};
+use crate::git::{FetchRequest, GitError, Repository};
 use crate::github::PullRequest;
-use crate::isolation::{CreateRequest, Furnishing};
 use crate::model::*;
 use crate::reply::{
     answers::{self, Opening},
     furnished,
 };
-use crate::store::{Inserted, NewEnvironment};
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
-use std::{collections::BTreeSet, path::PathBuf};
+use std::collections::BTreeSet;
 
 /// The world may move between gathering and applying; then it is decided again, this often at most.
 pub(super) const DECISIONS: usize = 4;
@@ -27,20 +29,6 @@ pub(super) struct Prepared {
     pub pull: Option<PullRequest>,
     /// What the repository asked for when the run was prepared.
     pub settings: RepoSettings,
-}
-
-/// A worktree that becomes an environment as it is.
-pub(super) struct Adopted {
-    pub path: PathBuf,
-    pub from: AdoptedFrom,
-}
-
-/// What a creation is made from, besides its row.
-pub(super) struct Creation<'a> {
-    pub codebase: &'a Codebase,
-    pub repository: &'a Repository,
-    /// What the repository asks for.
-    pub settings: &'a RepoSettings,
 }
 
 /// The first lines of the status comment.
@@ -130,7 +118,13 @@ impl Orchestrator {
                 false => environment,
             };
             // A new worktree on a branch that was kept here may be behind, too.
+            let before = repository.tip(&environment.branch.full_ref()).await?;
             let (environment, obstacle) = self.follow_remote(&repository, environment, pull.as_ref()).await?;
+            if settings.lfs && repository.tip(&environment.branch.full_ref()).await? != before {
+                // What came in are pointers.
+                let pulled = self.pull_lfs(&codebase, &repository, &environment).await;
+                notes.0.extend(furnished::lfs(&pulled));
+            }
             if let Some(found) = found.filter(|_| !made) {
                 notes.found(&environment, &found);
             }
@@ -249,223 +243,6 @@ impl Orchestrator {
             notes.0.push(answers::stale_reference(&environment.branch));
         }
         Ok(())
-    }
-
-    /// Writes the journal row of a new environment. `None`: somebody else was faster, decide again.
-    pub(super) async fn journal_creation(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        place: &Place,
-        limit: u32,
-        notes: &mut Notes,
-    ) -> Result<Option<Environment>, StepError> {
-        self.journal_as(codebase, repository, place, None, limit, notes).await
-    }
-
-    pub(super) async fn journal_as(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        place: &Place,
-        adopted: Option<&Adopted>,
-        limit: u32,
-        notes: &mut Notes,
-    ) -> Result<Option<Environment>, StepError> {
-        let (fork_head, lost_head) = match &place.origin {
-            Origin::PinnedHead { sha, .. } => (Some(sha.clone()), None),
-            Origin::LostHead { sha, .. } => (None, Some(sha.clone())),
-            Origin::Base | Origin::PullHead => (None, None),
-        };
-        let (path, adopted_from) = match adopted {
-            Some(Adopted { path, from }) => (path.clone(), Some(*from)),
-            None => (self.place_on_disk(codebase, &place.branch), None),
-        };
-        if let Some(other) = repository.branch_in_the_way(&place.branch).await? {
-            let why = answers::branch_beside(&place.branch, &other);
-            return Err(StepError::Refused(answers::blocked(&Block::BadBranch(why))));
-        }
-        let on_remote = repository.tip(&place.branch.remote_ref()).await?.is_some();
-        let here = repository.tip(&place.branch.full_ref()).await?.is_some();
-        // A name that a person gave may be that of their own branch.
-        let foreign = match (place.work.kind, &place.origin) {
-            _ if adopted_from.is_some() => true,
-            (WorkKind::Task, _) => on_remote || here,
-            (_, Origin::Base) => false,
-            _ => on_remote,
-        };
-        let new = NewEnvironment {
-            codebase: codebase.id,
-            work: place.work.clone(),
-            branch: place.branch.clone(),
-            path,
-            base: Some(place.base.clone()),
-            provider: self.parts().provider.name().to_owned(),
-            metadata: EnvironmentMetadata {
-                links: place.links.clone(),
-                fork_head,
-                lost_head,
-                foreign_branch: foreign,
-                adopted_from,
-                migrated: adopted_from == Some(AdoptedFrom::Legacy),
-                ..Default::default()
-            },
-        };
-        match self.store().insert_environment(new, limit, self.now()).await? {
-            Inserted::Created(environment) => {
-                tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "creation journalled");
-                Ok(Some(environment))
-            }
-            Inserted::Exists(other) => {
-                if let Some(why) = other.metadata.removal.as_ref().and_then(|removal| removal.stuck.as_deref()) {
-                    return Err(StepError::Refused(answers::removal_stuck(why)));
-                }
-                // One that is being removed is waited for; then it is decided anew.
-                drop(self.inner.leases.take(other.id).await);
-                Ok(None)
-            }
-            Inserted::BranchTaken(taken) => Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work))),
-            Inserted::LimitReached { live } => {
-                let room = self.make_room(codebase).await?;
-                if room.merged + room.ghosts == 0 {
-                    let days = self.settings().stale_after.as_secs() / 86_400;
-                    return Err(StepError::Refused(answers::limit_reached(&codebase.name, live, &room.left, days)));
-                }
-                if room.merged > 0 {
-                    notes.0.push(answers::made_room(room.merged));
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    fn place_on_disk(&self, codebase: &Codebase, branch: &BranchName) -> std::path::PathBuf {
-        let repository = codebase.repository_dir.strip_suffix(".git").unwrap_or(&codebase.repository_dir);
-        self.settings().worktree_base.join(repository).join(branch.slug())
-    }
-
-    /// Makes the worktree of a journalled row. A failure undoes what this try made, so that the next one starts clean.
-    pub(super) async fn finish_creation(
-        &self,
-        creation: &Creation<'_>,
-        environment: Environment,
-        notes: &mut Notes,
-    ) -> Result<Environment, StepError> {
-        tracing::info!(target: EFFECT, { environment.id = %environment.id }, "create worktree");
-        match self.make_worktree(creation, &environment, notes).await {
-            Ok((start, began_ahead)) => {
-                let metadata = EnvironmentMetadata { began_ahead, ..environment.metadata };
-                let active =
-                    Environment { state: EnvironmentState::Active, start: Some(start), metadata, ..environment };
-                tracing::debug!(target: EFFECT, { environment.id = %active.id }, "worktree created");
-                let active = self.store().update_environment(&active).await?;
-                tracing::debug!(target: EFFECT, { environment.id = %active.id }, "environment active");
-                self.audit(
-                    "treewarden",
-                    "environment.created",
-                    &active.branch.to_string(),
-                    &active.path.display().to_string(),
-                )
-                .await;
-                Ok(active)
-            }
-            Err(error) => {
-                match self.validity(creation.repository, &environment).await {
-                    // Somebody else's, and it stays so.
-                    _ if environment.metadata.adopted_from.is_some() => {
-                        self.store().destroy_environment(&environment, None, self.now()).await?;
-                    }
-                    Probe::Known(Validity::Missing | Validity::Foreign | Validity::OwnRepository) => {
-                        self.store().destroy_environment(&environment, None, self.now()).await?;
-                    }
-                    // Something of ours is there: the next try, or the reconciliation, goes on with it.
-                    Probe::Known(Validity::Valid | Validity::Broken) | Probe::Unknown(_) => {}
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Existing branches are continued as they are, never reset. Answers with the branch's commit, and whether it is ahead
-    /// of the base.
-    async fn make_worktree(
-        &self,
-        creation: &Creation<'_>,
-        environment: &Environment,
-        notes: &mut Notes,
-    ) -> Result<(CommitSha, bool), StepError> {
-        let repository = creation.repository;
-        let branch = &environment.branch;
-        let base =
-            environment.base.as_ref().ok_or_else(|| StepError::Refused(answers::blocked(&Block::EmptyRepository)))?;
-        let base_tip = repository.tip(&base.remote_ref()).await?;
-        let local = repository.tip(&branch.full_ref()).await?;
-        let remote = repository.tip(&branch.remote_ref()).await?;
-        let EnvironmentMetadata { fork_head, lost_head, .. } = &environment.metadata;
-        let (start, tip) = match (local, fork_head, remote, lost_head) {
-            (Some(local), ..) => (WorktreeStart::Existing, local),
-            (None, Some(sha), ..) | (None, None, None, Some(sha)) => {
-                (WorktreeStart::NewBranch(sha.clone()), sha.clone())
-            }
-            (None, None, Some(remote), _) => (WorktreeStart::NewBranch(remote.clone()), remote),
-            (None, None, None, None) => {
-                let tip = base_tip.clone().ok_or_else(|| StepError::Refused(answers::base_missing(base)))?;
-                (WorktreeStart::NewBranch(tip.clone()), tip)
-            }
-        };
-        let fresh = matches!(&start, WorktreeStart::NewBranch(sha) if Some(sha) == base_tip.as_ref());
-        let kept = self.settings().home.join("copy").join(creation.codebase.name.to_string());
-        let withheld = fork_head.is_some() && kept.is_dir();
-        let submodules = match (creation.settings.submodules, fork_head) {
-            (false, _) => SubmodulePolicy::Leave,
-            (true, None) => SubmodulePolicy::All,
-            (true, Some(_)) => SubmodulePolicy::AsIn(base.remote_ref()),
-        };
-        let furnishing = Furnishing {
-            credential: self.furnishing_credential(creation, &tip, &submodules).await,
-            submodules,
-            // Whoever opened a fork's pull request wrote code that could read them, and the list of what is wanted.
-            copy_from: fork_head.is_none().then_some(kept),
-            copy: creation.settings.copy.clone(),
-        };
-        let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start, furnishing };
-        let furnished = self.parts().provider.create(repository, &request).await?;
-        notes.0.extend(furnished::notes(&furnished));
-        notes.0.extend(withheld.then(furnished::withheld));
-        let pinned = fork_head.as_ref().or(lost_head.as_ref().filter(|sha| **sha == tip));
-        let ahead = match &base_tip {
-            Some(base) if !fresh => repository.ahead_behind(&tip, base).await?.0,
-            Some(_) | None => 0,
-        };
-        let line = match (pinned, fresh) {
-            (Some(sha), _) => answers::opening(&Opening::ReviewingFork { sha, branch }),
-            (None, true) => answers::opening(&Opening::Created { branch }),
-            (None, false) => answers::opening(&Opening::Continuing { branch, ahead }),
-        };
-        notes.0.insert(0, line);
-        Ok((tip, ahead > 0))
-    }
-
-    /// What the worktree's submodules are fetched with, when there are any. Without it those that need it are told as failed.
-    async fn furnishing_credential(
-        &self,
-        creation: &Creation<'_>,
-        tip: &CommitSha,
-        submodules: &SubmodulePolicy,
-    ) -> Option<Credential> {
-        let has_any = *submodules != SubmodulePolicy::Leave
-            && creation.repository.has_file(tip, ".gitmodules").await.unwrap_or(true);
-        if !has_any {
-            return None;
-        }
-        let client = self.client(creation.codebase);
-        match client.git_credential(creation.codebase.github_id, false).await {
-            Ok(credential) => Some(credential),
-            Err(error) => {
-                tracing::warn!(codebase.name = %creation.codebase.name, error = %error, "no token for submodules");
-                None
-            }
-        }
     }
 
     /// Ties the run to the environment; the database refuses a second live run in it. `None`: a removal came between

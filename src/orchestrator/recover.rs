@@ -1,7 +1,8 @@
 //! After a start: everything a crash left in the middle is finished, undone or told. Nothing is ever guessed; what cannot
 //! be examined is left as it is and shown.
 
-use super::prepare::{Creation, Notes};
+use super::create::Creation;
+use super::prepare::Notes;
 use super::{Orchestrator, StepError};
 use crate::agent::process;
 use crate::decide::reconcile::{Repair, repair};

@@ -1,5 +1,6 @@
 //! What a new worktree got beside its checkout, as lines of the status comment.
 
+use super::count;
 use crate::model::*;
 use std::fmt::Write;
 
@@ -8,13 +9,37 @@ const NAMES: usize = 8;
 
 /// One line for each matter worth telling.
 pub fn notes(furnished: &Furnished) -> Vec<String> {
-    submodules(&furnished.submodules).into_iter().chain(copies(&furnished.copies)).collect()
+    let before = submodules(&furnished.submodules).into_iter().chain(lfs(&furnished.lfs));
+    before.chain(copies(&furnished.copies)).collect()
 }
 
 /// Told when a fork's pull request is looked at and the operator keeps files for the repository.
 pub fn withheld() -> String {
     "Files kept for this repository are not copied into the worktree of a fork's pull request: its code could read them."
         .to_owned()
+}
+
+/// Files of Git LFS that are not what they should be.
+pub fn lfs(lfs: &Lfs) -> Option<String> {
+    if lfs.without_program > 0 {
+        return Some(format!(
+            "{} of Git LFS {} left as pointers: this server has no `git-lfs`. Changes to such files are not committed.",
+            count(lfs.without_program, "file"),
+            if lfs.without_program == 1 { "is" } else { "are" },
+        ));
+    }
+    let why = lfs.failed.as_ref()?;
+    Some(format!("Not all files of Git LFS could be downloaded, so some are pointers: {}.", plain(why)))
+}
+
+/// Why files that were changed are in no commit.
+pub fn kept_from_lfs(paths: &[std::path::PathBuf]) -> Option<String> {
+    let first = paths.first()?.display().to_string();
+    Some(format!(
+        "{} that Git LFS is to keep, such as {}, cannot be committed without `git-lfs` on this server",
+        count(paths.len() as u64, "changed file"),
+        code(&first)
+    ))
 }
 
 fn submodules(submodules: &Submodules) -> Option<String> {
@@ -100,6 +125,19 @@ mod tests {
         assert!(told(Submodules { other_addresses: true, ..Submodules::default() })[0].contains("fork"));
         let not_tried = Some("no".to_owned());
         assert_eq!(told(Submodules { not_tried, ..Submodules::default() }), ["The submodules are left empty: no."]);
+    }
+
+    #[test]
+    fn pointers_are_told() {
+        let told = |without_program, failed: Option<&str>| {
+            lfs(&Lfs { without_program, failed: failed.map(str::to_owned) }).unwrap_or_default()
+        };
+        assert_eq!(told(0, None), "");
+        assert!(told(2, None).starts_with("2 files of Git LFS are left as pointers: this server has no `git-lfs`."));
+        assert!(told(0, Some("no")).ends_with("so some are pointers: no."));
+        let said = "1 changed file that Git LFS is to keep, such as `a.bin`, cannot be committed without `git-lfs` on this \
+                    server";
+        assert_eq!((kept_from_lfs(&[]), kept_from_lfs(&["a.bin".into()]).as_deref()), (None, Some(said)));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod git_commit;
 mod git_copies;
 mod git_lab;
 mod git_leftovers;
+mod git_lfs;
 mod git_repair;
 mod git_security;
 mod git_submodules;

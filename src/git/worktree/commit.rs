@@ -147,7 +147,12 @@ impl Worktree {
         let copies = Manifest::load(entry)?;
         let is_copy = |change: &Change| change.kind == Kind::Untracked && copies.has(&change.path);
         let changes = changes.into_iter().filter(|change| !is_copy(change)).map(|change| change.path);
-        let changed: Vec<_> = changes.filter(|path| !is_repository(path)).collect();
+        let mut changed: Vec<_> = changes.filter(|path| !is_repository(path)).collect();
+        // A branch goes out, so nothing is in it as a blob that LFS is to keep. What is only to be kept here is kept whole.
+        if index.is_none() {
+            let blobs = self.not_pointers(&changed).await?;
+            changed.retain(|path| !blobs.contains(path));
+        }
         if changed.is_empty() {
             return Ok(None);
         }
@@ -163,6 +168,12 @@ impl Worktree {
         let id = oid(sha)?;
         let present = self.repository.read(move |repository| Ok(repository.find_commit(id)?.tree_id())).await?;
         Ok((present.to_string() != tree).then_some(tree))
+    }
+
+    /// Everything that differs from HEAD, repositories inside apart.
+    pub(in crate::git) async fn changed_paths(&self) -> Result<Vec<PathBuf>, GitError> {
+        let changes = self.changes(&self.entry().await?, None).await?;
+        Ok(changes.into_iter().map(|change| change.path).filter(|path| !is_repository(path)).collect())
     }
 
     async fn update_index(&self, entry: &AdminEntry, index: Option<&Path>, paths: &[PathBuf]) -> Result<(), GitError> {

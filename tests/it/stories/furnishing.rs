@@ -73,3 +73,23 @@ async fn submodules_are_there_and_one_that_cannot_be_fetched_is_told() {
     assert_eq!(fs::read_to_string(environment.path.join("lib/README.md")).unwrap(), "# hello\n");
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_pointer_that_stays_one_is_told_and_the_work_goes_on() {
+    let world = World::new().await;
+    let pointer = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 9\n", "1".repeat(64));
+    put(&world, ".gitattributes", "*.bin filter=lfs\n").await;
+    put(&world, "a.bin", &pointer).await;
+    let issue = world.worked_issue("add a greeting").await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && status.contains("Git LFS"), "{status}");
+    let environment = world.environment().await;
+    assert_eq!(fs::read_to_string(environment.path.join("a.bin")).unwrap(), pointer);
+    assert_eq!(world.pull_of("issue-1").commits.len(), 1);
+
+    // The repository may do without.
+    put(&world, REPO_SETTINGS_FILE, "lfs: false\n").await;
+    let second = world.worked_issue("add a greeting").await;
+    assert!(!world.status(second).contains("Git LFS"), "{}", world.status(second));
+    world.end().await;
+}

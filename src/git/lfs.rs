@@ -1,0 +1,131 @@
+//! Git LFS: the objects of a new worktree's files, the pointers of a commit, the objects of a push.
+//!
+//! The real `git-lfs` does the work, by an absolute path that is ours: a repository says which files are meant
+//! (`filter=lfs`), never which program. Addresses come from the canonical repository's remote, whatever a `.lfsconfig` says,
+//! and no file is downloaded but by the one call that is for it. Without the program pointers stay pointers, and changed
+//! files are not committed: as blobs they would be in the history for good.
+
+use super::command::Call;
+use super::error::GitError;
+use super::remote_url::RemoteUrl;
+use super::repository::Repository;
+use super::worktree::{Worktree, path_of, quiet};
+use crate::model::{BranchName, Credential, Lfs};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How a pointer file begins, in every version of its format.
+const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
+/// Longest of them.
+const POINTER_BYTES: u64 = 1024;
+
+/// What makes git store pointers and nothing else, in any call on a worktree.
+pub(super) fn filters(program: &Path) -> Vec<String> {
+    // Git hands these to a shell.
+    let program = format!("'{}'", program.display().to_string().replace('\'', r"'\''"));
+    vec![
+        format!("filter.lfs.clean={program} clean -- %f"),
+        format!("filter.lfs.smudge={program} smudge --skip -- %f"),
+        format!("filter.lfs.process={program} filter-process --skip"),
+        "filter.lfs.required=true".to_owned(),
+    ]
+}
+
+impl Worktree {
+    /// Downloads the objects of all files of the checkout that are pointers, within `limit`. Repeatable.
+    pub async fn pull_lfs(&self, credential: Option<&Credential>, limit: Duration) -> Result<Lfs, GitError> {
+        let mut told = Lfs::default();
+        let files = self.lfs_files().await?;
+        if files == 0 {
+            return Ok(told);
+        }
+        if self.repository().lfs_program().is_none() {
+            told.without_program = files;
+            return Ok(told);
+        }
+        let remote = self.repository().remote()?;
+        remote.admits(credential)?;
+        let entry = self.entry().await?;
+        let settings = lfs_settings(&remote);
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let call = self.repository().call_with(&entry.directory, self.files(), &settings, "lfs pull").await?;
+        let pulled = call.credential(&remote, credential).within(limit).ok().await;
+        // The program writes notes of its own into the configuration that all worktrees share.
+        self.repository().restore_config().await?;
+        told.failed = pulled.err().map(|error| error.to_string());
+        Ok(told)
+    }
+
+    /// How many tracked files are kept by LFS.
+    async fn lfs_files(&self) -> Result<u64, GitError> {
+        let call = self.call_for_lfs("ls-files").await?.slow();
+        let output = quiet(call.args(["-z", "--", ":(top,attr:filter=lfs)"]).run().await?)?;
+        Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).count() as u64)
+    }
+
+    /// Those of `paths` that would become blobs although LFS is to keep them: there is no program to make pointers.
+    pub(super) async fn not_pointers(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
+        if paths.is_empty() || self.repository().lfs_program().is_some() {
+            return Ok(Vec::new());
+        }
+        let list = paths.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\0"].concat()).collect();
+        let call = self.call_for_lfs("check-attr").await?.args(["-z", "--stdin", "filter"]).input(list);
+        let output = quiet(call.run().await?)?;
+        let fields: Vec<&[u8]> = output.split(|byte| *byte == 0).collect();
+        // <path> <attribute> <value>, as git-check-attr(1) describes.
+        let marked = fields.chunks_exact(3).filter(|record| record[2] == b"lfs").map(|record| path_of(record[0]));
+        Ok(marked.filter(|path| !is_pointer(&self.files().join(path))).collect())
+    }
+
+    /// Changed files that [`Worktree::commit_all`] leaves behind for that reason.
+    pub async fn kept_from_lfs(&self) -> Result<Vec<PathBuf>, GitError> {
+        if self.repository().lfs_program().is_some() {
+            return Ok(Vec::new());
+        }
+        let changed = self.changed_paths().await?;
+        self.not_pointers(&changed).await
+    }
+
+    async fn call_for_lfs(&self, name: &str) -> Result<Call<'_>, GitError> {
+        let entry = self.entry().await?;
+        self.repository().call_in(&entry.directory, self.files(), name).await
+    }
+}
+
+impl Repository {
+    /// Uploads the objects that the branch's commits need and the remote may lack. Nothing to do where no commit was ever
+    /// made with LFS.
+    pub async fn push_lfs(&self, branch: &BranchName, credential: Option<&Credential>) -> Result<(), GitError> {
+        if self.lfs_program().is_none() || !self.directory().join("lfs/objects").is_dir() {
+            return Ok(());
+        }
+        let remote = self.remote()?;
+        remote.admits(credential)?;
+        let settings = lfs_settings(&remote);
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let call = self.bare_call_with(&settings, "lfs push").await?.credential(&remote, credential).slow();
+        let pushed = call.args(["origin", &branch.full_ref()]).ok().await.map(drop);
+        self.restore_config().await?;
+        pushed
+    }
+}
+
+/// Where objects are, and that nobody is asked about locks.
+fn lfs_settings(remote: &RemoteUrl) -> Vec<String> {
+    let url = remote.lfs();
+    vec![format!("lfs.url={url}"), format!("lfs.pushurl={url}"), "lfs.locksverify=false".to_owned()]
+}
+
+/// Also a deleted file, and a link: there is nothing in them that would become a blob.
+fn is_pointer(path: &Path) -> bool {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_file() && meta.len() <= POINTER_BYTES => {
+            std::fs::read(path).is_ok_and(|content| content.starts_with(POINTER))
+        }
+        Ok(meta) => !meta.is_file(),
+        Err(_) => true,
+    }
+}
