@@ -45,6 +45,11 @@ impl RemoteUrl {
         }
     }
 
+    /// What all addresses of its host begin with; `None` for files.
+    pub fn root(&self) -> Option<String> {
+        (self.scheme != "file").then(|| format!("{}://{}/", self.scheme, self.host))
+    }
+
     /// Only what was configured so speaks it: a stand-in, or a server inside.
     pub fn is_plain_http(&self) -> bool {
         self.scheme == "http"

@@ -1,9 +1,9 @@
 //! Filling the submodules of a new worktree. Their repositories are made inside the worktree's admin entry
 //! (`worktrees/<id>/modules`), so they come and go with it.
 //!
-//! Addresses come from the repository, so they are the least trusted thing here: only encrypted transports are spoken
-//! (and what the canonical repository's own remote speaks), redirects are not followed, the token goes to the remote's own
-//! host only, and no hook, template or update command has a part in it. Relative addresses are git's to resolve. Nothing is
+//! Addresses come from the repository, so they are the least trusted thing here: only the remote's own host is asked, only
+//! encrypted transports are spoken (and what the canonical repository's own remote speaks), redirects are not followed, the
+//! token goes to that host only, and no hook, template or update command has a part in it. Relative addresses are git's to resolve. Nothing is
 //! written to the configuration that all worktrees share.
 
 use super::command::Call;
@@ -21,6 +21,9 @@ use tokio::time::Instant;
 
 /// In the admin entry, from before the first submodule is touched.
 const BEGUN: &str = "treewarden-submodules";
+
+/// A transport that does not exist.
+const ELSEWHERE: &str = "treewarden-elsewhere";
 
 /// Where a repository writes down the addresses.
 const ADDRESSES: &str = ".gitmodules";
@@ -97,7 +100,12 @@ impl Worktree {
     ) -> Result<(), GitError> {
         let update = async |more: &[&str]| {
             let call = self.submodule_call(entry, credential, end).await?;
-            call.args(more).arg("--").arg(path).ok().await.map(drop)
+            match call.args(more).arg("--").arg(path).ok().await {
+                Err(GitError::Failed { stderr, .. }) if stderr.contains(ELSEWHERE) => {
+                    Err(GitError::refused("its address is on another host than the repository, and no other is asked"))
+                }
+                outcome => outcome.map(drop),
+            }
         };
         update(&[]).await?;
         match nested && self.files().join(path).join(ADDRESSES).exists() {
@@ -114,8 +122,12 @@ impl Worktree {
     ) -> Result<Call<'_>, GitError> {
         let remote = self.repository().remote()?;
         // Active by this call alone: `submodule init` would write to the shared configuration.
-        let call =
-            self.repository().call_with(&entry.directory, self.files(), &["submodule.active=."], "submodule update");
+        let mut settings = vec!["submodule.active=.".to_owned()];
+        // The longest match wins: every address but those of the remote's own host becomes one that nobody speaks.
+        settings.extend(remote.root().map(|root| format!("url.{root}.insteadOf={root}")));
+        settings.extend(["https://", "http://"].map(|any| format!("url.{ELSEWHERE}::.insteadOf={any}")));
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let call = self.repository().call_with(&entry.directory, self.files(), &settings, "submodule update");
         let call = call.await?.credential(&remote, credential).within(end.saturating_duration_since(Instant::now()));
         let call = call.env("GIT_ALLOW_PROTOCOL", self.repository().transports_for_others()?);
         let call = call.env("GIT_TEMPLATE_DIR", self.repository().no_template());

@@ -122,6 +122,20 @@ async fn no_program_and_no_other_transport_is_an_address() {
     assert!(known(place.repository.worktree(&path).submodule_work().await).is_empty());
 }
 
+/// Whoever can write to the repository could otherwise have the service ask any machine it reaches.
+#[tokio::test]
+async fn no_other_host_is_asked() {
+    let place = place().await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    add(&place, "far", &format!("https://{}/x.git", listener.local_addr().unwrap())).await;
+    let (path, told) = made(&place, "b", SubmodulePolicy::All).await;
+    let [(name, why)] = &told.failed[..] else { panic!("{told:?}") };
+    assert!(name == "far" && why.contains("another host"), "{told:?}");
+    assert!(listener.accept().is_err(), "nobody came");
+    assert!(path.join("sub/s").exists());
+}
+
 #[tokio::test]
 async fn a_forks_addresses_are_those_of_the_repository_or_none() {
     let place = place().await;
