@@ -274,7 +274,8 @@ impl Provider for WorktreeProvider {
     }
 
     fn removal_begun(&self, environment: EnvironmentId) -> bool {
-        fs::symlink_metadata(self.trash.place(environment)).is_ok()
+        // What cannot be looked at may be there: going on with a removal says so, taking it back would forget the files.
+        exists(&self.trash.place(environment)).unwrap_or(true)
     }
 
     async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity> {

@@ -307,7 +307,8 @@ impl Orchestrator {
         environment: &Environment,
     ) -> Result<Option<String>, StepError> {
         let Some(place) = self.store().legacy_path(conversation.id).await? else { return Ok(None) };
-        if environment.path == place || !place.exists() {
+        // One that cannot be looked at is not known to be gone.
+        if environment.path == place || place.try_exists().is_ok_and(|there| !there) {
             self.store().clear_legacy_path(conversation.id).await?;
             return Ok(None);
         }
