@@ -40,9 +40,8 @@ pub use history::{CommitInfo, DiffStat};
 pub use list::WorktreeEntry;
 pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};
-pub use registry::{LOCK_REASON, WorktreeStart};
+pub use registry::LOCK_REASON;
 pub use repository::Repository;
-pub use submodules::SubmodulePolicy;
 pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
 use command::{Place, Program};

@@ -15,7 +15,7 @@ mod worktree;
 pub use furnish::LFS as LFS_PATIENCE;
 pub use worktree::WorktreeProvider;
 
-use crate::git::{GitError, Repository, Status, SubmodulePolicy, WorktreeEntry, WorktreeStart};
+use crate::git::{GitError, Repository, Status, WorktreeEntry};
 use crate::model::*;
 use std::path::{Path, PathBuf};
 

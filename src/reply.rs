@@ -6,6 +6,7 @@
 pub mod agent_text;
 pub mod answers;
 pub mod cleanup;
+pub mod commands;
 pub mod delivery;
 pub mod furnished;
 pub mod import;

@@ -65,6 +65,37 @@ pub struct BranchFacts {
     pub merged: Option<MergeProof>,
 }
 
+/// How a branch came to where it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Lineage {
+    /// Commits that the base lacks.
+    pub ahead: u64,
+    /// It does not stand where its environment began.
+    pub moved: bool,
+    /// It was ahead of the base when its environment began.
+    pub began_ahead: bool,
+    /// The base itself once stood at this very commit.
+    pub base_stood_there: bool,
+}
+
+/// Whether a branch has, or had, commits that did not come from the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnWork {
+    None,
+    /// It stands where the base stood: it only followed, unless its work became the base's by a fast-forward, which GitHub
+    /// calls a merge.
+    IfMerged,
+    Some,
+}
+
+pub fn own_work(lineage: Lineage) -> OwnWork {
+    match lineage {
+        Lineage { ahead: 0, moved: false, began_ahead: false, .. } => OwnWork::None,
+        Lineage { ahead: 0, moved: true, base_stood_there: true, .. } => OwnWork::IfMerged,
+        _ => OwnWork::Some,
+    }
+}
+
 /// How it is known that the branch's work is in the base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MergeProof {

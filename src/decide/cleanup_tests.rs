@@ -241,3 +241,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_branch_that_only_followed_its_base_has_no_work_of_its_own() {
+    let lineage = Lineage { ahead: 0, moved: false, began_ahead: false, base_stood_there: false };
+    assert_eq!(own_work(lineage), OwnWork::None);
+    assert_eq!(own_work(Lineage { moved: true, base_stood_there: true, ..lineage }), OwnWork::IfMerged);
+    assert_eq!(own_work(Lineage { moved: true, ..lineage }), OwnWork::Some, "merged by a merge commit");
+    assert_eq!(own_work(Lineage { began_ahead: true, ..lineage }), OwnWork::Some, "it came with work");
+    assert_eq!(own_work(Lineage { ahead: 1, ..lineage }), OwnWork::Some);
+}

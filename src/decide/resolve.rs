@@ -29,9 +29,20 @@ pub struct LinkedCandidate {
 pub struct Stray {
     pub path: PathBuf,
     pub branch: BranchName,
-    /// It lies where worktrees of ours may, is whole, nobody else has locked it, and it holds nothing uncommitted that a run
-    /// would publish as its own.
-    pub adoptable: bool,
+    pub validity: Probe<Validity>,
+    /// A lock that is not ours, with its reason.
+    pub foreign_lock: Probe<Option<String>>,
+    /// Nothing is uncommitted that a run would publish as its own.
+    pub clean: Probe<bool>,
+}
+
+impl Stray {
+    /// It may be taken over. A doubt is a no.
+    pub fn is_adoptable(&self) -> bool {
+        self.validity == Probe::Known(Validity::Valid)
+            && self.foreign_lock == Probe::Known(None)
+            && self.clean == Probe::Known(true)
+    }
 }
 
 /// The pull request a message stands in.
@@ -167,6 +178,8 @@ pub enum Block {
     ForeignPath {
         environment: EnvironmentId,
     },
+    /// The base that was asked for, or that work began on, is not on the remote.
+    BaseMissing(BranchName),
     /// The base branch's name would end the code span it is shown in.
     UnshowableBase,
     /// Work is branched off it and goes there through a review only.
@@ -213,16 +226,34 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
     Resolution { forget, choice: create(facts, not_shared_with) }
 }
 
-/// A new environment on a branch that a person names, for whichever thread asked. Nothing is pushed to `protected` ones.
+/// A branch that a person names, and what is known about it.
+#[derive(Clone, Debug)]
+pub struct NamedFacts {
+    pub branch: BranchName,
+    /// The base they named.
+    pub base: Option<BranchName>,
+    pub settings_base: Option<BranchName>,
+    pub default_branch: Option<BranchName>,
+    /// Which of the three exist on the remote.
+    pub on_remote: Vec<BranchName>,
+    pub strays: Vec<Stray>,
+}
+
+/// A new environment on a branch that a person names, for whichever thread asked. Nothing is pushed to a base.
 /// Answers with the place, and with the worktree that has the branch, if there is one and it may be taken over.
-pub fn on_named_branch(
-    branch: BranchName,
-    base: Option<BranchName>,
-    protected: &[Option<BranchName>],
-    strays: &[Stray],
-) -> Result<(Place, Option<PathBuf>), Block> {
-    let Some(base) = base else { return Err(Block::EmptyRepository) };
-    if base == branch || protected.iter().flatten().any(|protected| *protected == branch) {
+pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<PathBuf>), Block> {
+    let NamedFacts { branch, base, settings_base, default_branch, on_remote, strays } = facts;
+    let protected = [&default_branch, &settings_base].into_iter().flatten().any(|protected| *protected == branch);
+    let missing: fn(BranchName) -> Block = match (&base, &settings_base) {
+        (Some(_), _) => Block::BaseMissing,
+        (None, Some(_)) => Block::NoSuchBase,
+        (None, None) => |_| Block::EmptyRepository,
+    };
+    let base = base.or(settings_base).or(default_branch).ok_or(Block::EmptyRepository)?;
+    if !on_remote.contains(&base) {
+        return Err(missing(base));
+    }
+    if protected || base == branch {
         return Err(Block::ProtectedBranch(branch));
     }
     if !base.is_showable() {
@@ -234,7 +265,7 @@ pub fn on_named_branch(
     let work = Work::on_branch(&branch);
     let there = match strays.iter().find(|stray| stray.branch == branch) {
         None => None,
-        Some(stray) if stray.adoptable => Some(stray.path.clone()),
+        Some(stray) if stray.is_adoptable() => Some(stray.path.clone()),
         Some(_) => return Err(Block::CheckedOut(branch)),
     };
     Ok((Place { work, branch, base, origin: Origin::Base, links: Vec::new(), not_shared_with: None }, there))
@@ -300,7 +331,7 @@ fn sharing(linked: &LinkedCandidate, facts: &ResolveFacts) -> Option<Found> {
 
 /// The place of old, when it still serves: a pull request's must be on the branch its results go to.
 fn of_old(facts: &ResolveFacts) -> Option<Choice> {
-    let stray = facts.legacy.as_ref().filter(|stray| stray.adoptable && stray.branch.is_showable())?;
+    let stray = facts.legacy.as_ref().filter(|stray| stray.is_adoptable() && stray.branch.is_showable())?;
     // The work has an environment of its own by now.
     if facts.same_work.is_some() {
         return None;
@@ -322,7 +353,9 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
     };
     match facts.strays.iter().find(|stray| stray.branch == place.branch) {
         None => Choice::Create(place),
-        Some(stray) if stray.adoptable => Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Branch },
+        Some(stray) if stray.is_adoptable() => {
+            Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Branch }
+        }
         Some(_) => Choice::Block(Block::CheckedOut(place.branch)),
     }
 }

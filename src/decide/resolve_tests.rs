@@ -72,7 +72,13 @@ fn linked(contains_head: Probe<bool>) -> LinkedCandidate {
 }
 
 fn stray(branch: &str, adoptable: bool) -> Stray {
-    Stray { path: "/w/there".into(), branch: BranchName::new(branch).unwrap(), adoptable }
+    Stray {
+        path: "/w/there".into(),
+        branch: BranchName::new(branch).unwrap(),
+        validity: Probe::Known(Validity::Valid),
+        foreign_lock: Probe::Known(None),
+        clean: Probe::Known(adoptable),
+    }
 }
 
 #[test]
@@ -296,6 +302,55 @@ fn any_facts() -> impl Strategy<Value = ResolveFacts> {
     )
 }
 
+fn named_facts(branch: &str, base: Option<&str>) -> NamedFacts {
+    let name = |name: &str| BranchName::new(name).unwrap();
+    NamedFacts {
+        branch: name(branch),
+        base: base.map(name),
+        settings_base: None,
+        default_branch: Some(name("main")),
+        on_remote: vec![name("main"), name("next")],
+        strays: Vec::new(),
+    }
+}
+
+#[test]
+fn a_named_branch_starts_at_the_base_that_was_named_or_else_configured() {
+    let base_of = |facts: NamedFacts| on_named_branch(facts).map(|(place, _)| place.base.to_string());
+    let name = |name: &str| BranchName::new(name).unwrap();
+    assert_eq!(base_of(named_facts("f", None)), Ok("main".to_owned()));
+    assert_eq!(base_of(named_facts("f", Some("next"))), Ok("next".to_owned()));
+    let configured = NamedFacts { settings_base: Some(name("next")), ..named_facts("f", None) };
+    assert_eq!(base_of(configured.clone()), Ok("next".to_owned()));
+    assert_eq!(base_of(named_facts("f", Some("gone"))), Err(Block::BaseMissing(name("gone"))));
+    let absent = NamedFacts { settings_base: Some(name("gone")), ..configured.clone() };
+    assert_eq!(base_of(absent), Err(Block::NoSuchBase(name("gone"))));
+    let empty = NamedFacts { on_remote: Vec::new(), ..named_facts("f", None) };
+    assert_eq!(base_of(empty), Err(Block::EmptyRepository));
+    for protected in ["main", "next"] {
+        let facts = NamedFacts { branch: name(protected), ..configured.clone() };
+        assert_eq!(base_of(facts), Err(Block::ProtectedBranch(name(protected))));
+    }
+}
+
+#[test]
+fn a_named_branch_takes_over_a_worktree_only_without_any_doubt() {
+    let there = |stray: Stray| on_named_branch(NamedFacts { strays: vec![stray], ..named_facts("f", None) });
+    let whole = stray("f", true);
+    assert_eq!(there(whole.clone()).map(|(_, path)| path), Ok(Some(whole.path.clone())));
+    let refused = Err(Block::CheckedOut(BranchName::new("f").unwrap()));
+    for doubtful in [
+        Stray { clean: Probe::Known(false), ..whole.clone() },
+        Stray { clean: Probe::Unknown("why".into()), ..whole.clone() },
+        Stray { foreign_lock: Probe::Known(Some("mine".into())), ..whole.clone() },
+        Stray { foreign_lock: Probe::Unknown("why".into()), ..whole.clone() },
+        Stray { validity: Probe::Known(Validity::Broken), ..whole.clone() },
+        Stray { validity: Probe::Unknown("why".into()), ..whole },
+    ] {
+        assert_eq!(there(doubtful).map(|(_, path)| path), refused);
+    }
+}
+
 proptest! {
     /// Total, repeatable, and never uses a worktree that was not seen to be valid.
     #[test]
@@ -317,7 +372,7 @@ proptest! {
         match resolve(&facts).choice {
             Choice::Adopt { place, .. } => {
                 let known = facts.strays.iter().chain(&facts.legacy);
-                prop_assert!(known.clone().any(|stray| stray.branch == place.branch && stray.adoptable));
+                prop_assert!(known.clone().any(|stray| stray.branch == place.branch && stray.is_adoptable()));
                 prop_assert!(Some(&place.branch) != facts.default_branch.as_ref());
                 prop_assert!(Some(&place.branch) != facts.settings.base.as_ref());
             }

@@ -4,7 +4,7 @@
 use super::error::GitError;
 use super::repository::Repository;
 use super::{blocking, canonical, place_of, small_file};
-use crate::model::{BranchName, CommitSha, Furnished, Probe};
+use crate::model::{BranchName, CommitSha, Furnished, Probe, WorktreeStart};
 use git2::Reference;
 use std::{
     ffi::OsString,
@@ -19,15 +19,6 @@ pub const LOCK_REASON: &str = "treewarden";
 
 /// Written into the admin entry when a checkout of ours is complete (gitrepository-layout(5) reserves no such name).
 pub(super) const COMPLETE: &str = "treewarden-complete";
-
-/// What a new worktree starts from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WorktreeStart {
-    /// The branch is made at this commit. One that is there already at exactly this commit will do.
-    NewBranch(CommitSha),
-    /// The branch exists and is continued as it is.
-    Existing,
-}
 
 /// One `worktrees/<id>` directory of the canonical repository.
 #[derive(Clone, Debug, PartialEq, Eq)]

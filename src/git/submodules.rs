@@ -11,7 +11,7 @@ use super::error::GitError;
 use super::registry::AdminEntry;
 use super::worktree::Worktree;
 use super::{blocking, canonical};
-use crate::model::{Credential, Submodules};
+use crate::model::{Credential, SubmodulePolicy, Submodules};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -27,17 +27,6 @@ const ELSEWHERE: &str = "treewarden-elsewhere";
 
 /// Where a repository writes down the addresses.
 const ADDRESSES: &str = ".gitmodules";
-
-/// What becomes of the submodules of a new worktree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum SubmodulePolicy {
-    #[default]
-    Leave,
-    /// With those inside them.
-    All,
-    /// Only when the addresses are those of this full ref; none inside of them.
-    AsIn(String),
-}
 
 impl Worktree {
     /// Checks all submodules out, each by itself, so that one that fails stops no other; one that failed is left as if it

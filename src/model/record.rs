@@ -361,3 +361,17 @@ pub struct AuditEntry {
     pub detail: String,
     pub at: Timestamp,
 }
+
+/// How many environments of a codebase are of each class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    pub merged: usize,
+    pub stale: usize,
+    pub active: usize,
+}
+
+impl Census {
+    pub fn all(&self) -> usize {
+        self.merged + self.stale + self.active
+    }
+}

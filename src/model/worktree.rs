@@ -1,4 +1,6 @@
-//! What the disk says about a recorded worktree.
+//! What a worktree is made from, and what the disk says about a recorded one.
+
+use super::CommitSha;
 
 /// Whether a recorded worktree is really there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,4 +15,24 @@ pub enum Validity {
     OwnRepository,
     /// Something else stands at the path: another repository, a file, a link.
     Foreign,
+}
+
+/// What a new worktree starts from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorktreeStart {
+    /// The branch is made at this commit. One that is there already at exactly this commit will do.
+    NewBranch(CommitSha),
+    /// The branch exists and is continued as it is.
+    Existing,
+}
+
+/// What becomes of the submodules of a new worktree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SubmodulePolicy {
+    #[default]
+    Leave,
+    /// With those inside them.
+    All,
+    /// Only when the addresses are those of this full ref; none inside of them.
+    AsIn(String),
 }

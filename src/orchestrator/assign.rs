@@ -3,9 +3,9 @@
 use super::create::{Adopted, Creation};
 use super::prepare::{DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
-use crate::decide::resolve::{Block, on_named_branch};
+use crate::decide::resolve::{Block, NamedFacts, on_named_branch};
 use crate::model::*;
-use crate::reply::answers;
+use crate::reply::{answers, commands};
 
 impl Orchestrator {
     /// `/worktree create`: makes the worktree, or goes on with the one an earlier try made. The answer, as Markdown.
@@ -41,21 +41,22 @@ impl Orchestrator {
         let repository = self.repository(&codebase);
         retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, None)).await?;
         let settings = self.repo_settings(&codebase, &repository, conversation).await?;
-        let protected = [codebase.default_branch.clone(), settings.base.clone()];
-        let named = base.clone();
-        let base = base.or(settings.base.clone()).or(codebase.default_branch.clone());
-        let block = |block: Block| StepError::Refused(answers::blocked(&block));
-        if let Some(base) = &base
-            && repository.tip(&base.remote_ref()).await?.is_none()
-        {
-            return Err(match named {
-                Some(named) => StepError::Refused(answers::base_missing(&named)),
-                None if settings.base.is_some() => block(Block::NoSuchBase(base.clone())),
-                None => block(Block::EmptyRepository),
-            });
+        let mut on_remote = Vec::new();
+        for base in [&base, &settings.base, &codebase.default_branch].into_iter().flatten() {
+            if repository.tip(&base.remote_ref()).await?.is_some() {
+                on_remote.push(base.clone());
+            }
         }
-        let strays = self.strays(codebase.id, &repository).await?;
-        let (place, there) = on_named_branch(branch, base, &protected, &strays).map_err(block)?;
+        let facts = NamedFacts {
+            branch,
+            base,
+            settings_base: settings.base.clone(),
+            default_branch: codebase.default_branch.clone(),
+            on_remote,
+            strays: self.strays(codebase.id, &repository).await?,
+        };
+        let refused = |block: Block| StepError::Refused(answers::blocked(&block));
+        let (place, there) = on_named_branch(facts).map_err(refused)?;
         let adopted = there.map(|path| Adopted { path, from: AdoptedFrom::Branch });
         let limit = settings.worktree_limit(self.settings().environment_limit);
         let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings };
@@ -64,8 +65,9 @@ impl Orchestrator {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
                 Some(environment) => environment,
                 None => {
-                    let journalled =
-                        self.journal_as(&codebase, &repository, &place, adopted.as_ref(), limit, &mut notes).await?;
+                    let journalled = self
+                        .journal_creation(&codebase, &repository, &place, adopted.as_ref(), limit, &mut notes)
+                        .await?;
                     let Some(environment) = journalled else { continue };
                     notes.0.extend(adopted.as_ref().map(|_| answers::adopted(&environment.branch)));
                     environment
@@ -73,7 +75,7 @@ impl Orchestrator {
             };
             let Some(environment) = self.ready(&creation, environment.id, &mut notes).await? else { continue };
             self.assign(conversation, &environment, by).await?;
-            return Ok(answers::works_there(&environment, &notes.0));
+            return Ok(commands::works_there(&environment, &notes.0));
         }
         Err(StepError::Refused(answers::kept_moving()))
     }
@@ -122,9 +124,9 @@ impl Orchestrator {
         match now.filter(|environment| environment.state == EnvironmentState::Active) {
             Some(environment) => {
                 self.assign(conversation, &environment, by).await?;
-                Ok(answers::works_there(&environment, &[]))
+                Ok(commands::works_there(&environment, &[]))
             }
-            None => Ok(answers::in_transition(&environment.work.to_string())),
+            None => Ok(commands::in_transition(&environment.work.to_string())),
         }
     }
 

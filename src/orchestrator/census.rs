@@ -1,7 +1,6 @@
 //! Counts of environments by class, remembered for a moment: making one looks at every worktree of a codebase.
 
 use crate::model::*;
-use crate::reply::answers::Census;
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},

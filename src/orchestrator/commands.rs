@@ -8,7 +8,7 @@ use crate::agent;
 use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep};
 use crate::model::*;
-use crate::reply::{answers, cleanup};
+use crate::reply::{answers, cleanup, commands};
 
 /// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
 pub(super) fn takes_long(command: &Command) -> bool {
@@ -38,11 +38,11 @@ impl Orchestrator {
             Command::Status => self.thread_status(codebase, conversation).await,
             Command::Stop => {
                 let runs = self.stop_conversation(conversation.id, &by.login).await?;
-                Ok(answers::stopping(runs))
+                Ok(commands::stopping(runs))
             }
             Command::List => {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
-                Ok(answers::environment_list(&environments, conversation.environment))
+                Ok(commands::environment_list(&environments, conversation.environment))
             }
             Command::Create { branch, base } => {
                 self.create_on_request(codebase, conversation, branch, base.as_deref(), by).await
@@ -51,7 +51,7 @@ impl Orchestrator {
                 let live = self.store().live_environments(Some(codebase.id)).await?;
                 match called(live, name) {
                     Some(environment) => self.link(conversation, &environment, by).await,
-                    None => Ok(answers::nothing_called(name)),
+                    None => Ok(commands::nothing_called(name)),
                 }
             }
             Command::Orphans => self.known_to_git(codebase).await,
@@ -69,7 +69,7 @@ impl Orchestrator {
                     only: Some(class),
                     asked: Some(Asked { delivery, thread: conversation.id }),
                 };
-                Ok(answers::cleanup_report(kind, &self.pass(&pass).await?))
+                Ok(commands::cleanup_report(kind, &self.pass(&pass).await?))
             }
             Command::Pin => self.pin_thread(conversation, true, by).await,
             Command::Unpin => self.pin_thread(conversation, false, by).await,
@@ -84,24 +84,24 @@ impl Orchestrator {
             false => Vec::new(),
         };
         let live = self.store().live_environments(Some(codebase.id)).await?;
-        let known = entries.into_iter().map(|entry| answers::Known {
+        let known = entries.into_iter().map(|entry| commands::Known {
             work: live.iter().find(|environment| entry.is_at(&environment.path)).map(|found| found.work.clone()),
             place: entry.path.strip_prefix(&self.settings().worktree_base).ok().map(|path| path.display().to_string()),
             branch: entry.branch,
         });
-        Ok(answers::known_to_git(&known.collect::<Vec<_>>()))
+        Ok(commands::known_to_git(&known.collect::<Vec<_>>()))
     }
 
     /// What the agent keeps about this thread goes; while its agent is at work, it cannot.
     async fn forget_thread(&self, conversation: &Conversation, by: &Person) -> Result<String, StepError> {
         let live = self.store().live_run_of(conversation.id).await?;
         if live.is_some_and(|run| run.state != RunState::Queued) {
-            return Ok(answers::not_forgotten());
+            return Ok(commands::not_forgotten());
         }
         self.store().close_sessions_of(conversation.id, "reset", self.now()).await?;
         agent::forget(&self.agent_home(conversation.id)).await?;
         self.audit(&by.login, "thread.reset", &format!("#{}", conversation.number), "").await;
-        Ok(answers::forgotten())
+        Ok(commands::forgotten())
     }
 
     async fn thread_status(&self, codebase: &Codebase, conversation: &Conversation) -> Result<String, StepError> {
@@ -122,7 +122,7 @@ impl Orchestrator {
             None => None,
         };
         let asked = self.store().load_repo_settings(codebase.id).await?.unwrap_or_default().in_force;
-        Ok(answers::thread_status(&answers::ThreadStatus {
+        Ok(commands::thread_status(&commands::ThreadStatus {
             environment: environment.as_ref(),
             ahead_behind,
             dirty,
@@ -149,13 +149,13 @@ impl Orchestrator {
             None => live.into_iter().find(|environment| Some(environment.id) == conversation.environment),
         };
         let Some(environment) = wanted else {
-            return Ok(name.map_or_else(answers::no_environment, answers::nothing_called));
+            return Ok(name.map_or_else(commands::no_environment, commands::nothing_called));
         };
         let asked = Asked { delivery, thread: conversation.id };
         Ok(match self.remove_named(environment.id, Trigger::Command, &by.login, Some(asked)).await? {
             Swept::Removed(details) => cleanup::removed_line(&details),
-            Swept::Kept(reasons) => answers::kept_on_request(&environment.branch, &reasons),
-            Swept::Gone => answers::removed_before(&environment.branch),
+            Swept::Kept(reasons) => commands::kept_on_request(&environment.branch, &reasons),
+            Swept::Gone => commands::removed_before(&environment.branch),
         })
     }
 
@@ -164,7 +164,7 @@ impl Orchestrator {
             Some(id) => self.set_pinned(id, pinned, &by.login).await?,
             None => None,
         };
-        Ok(pinned.map_or_else(answers::no_environment, |environment| answers::pinned(&environment)))
+        Ok(pinned.map_or_else(commands::no_environment, |environment| commands::pinned(&environment)))
     }
 
     /// Protects an environment from cleanup, or ends that; `None` when there is no such environment.

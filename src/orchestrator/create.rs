@@ -2,8 +2,9 @@
 
 use super::prepare::Notes;
 use super::{Orchestrator, StepError};
+use crate::decide::create::{Extras, Start, StartKind, Tips, extras, is_foreign, start};
 use crate::decide::resolve::{Block, Origin, Place};
-use crate::git::{Repository, SubmodulePolicy, WorktreeStart};
+use crate::git::{GitError, Repository};
 use crate::isolation::{CreateRequest, Furnishing, LFS_PATIENCE};
 use crate::model::*;
 use crate::reply::{
@@ -29,20 +30,9 @@ pub(super) struct Creation<'a> {
 }
 
 impl Orchestrator {
-    /// Writes the journal row of a new environment. `None`: somebody else was faster, decide again.
+    /// Writes the journal row of a new environment, `adopted`: of a place that is there already. `None`: somebody else was
+    /// faster, decide again.
     pub(super) async fn journal_creation(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        place: &Place,
-        limit: u32,
-        notes: &mut Notes,
-    ) -> Result<Option<Environment>, StepError> {
-        self.journal_as(codebase, repository, place, None, limit, notes).await
-    }
-
-    /// The same for a place that is there already.
-    pub(super) async fn journal_as(
         &self,
         codebase: &Codebase,
         repository: &Repository,
@@ -64,15 +54,7 @@ impl Orchestrator {
             let why = answers::branch_beside(&place.branch, &other);
             return Err(StepError::Refused(answers::blocked(&Block::BadBranch(why))));
         }
-        let on_remote = repository.tip(&place.branch.remote_ref()).await?.is_some();
-        let here = repository.tip(&place.branch.full_ref()).await?.is_some();
-        // A name that a person gave may be that of their own branch.
-        let foreign = match (place.work.kind, &place.origin) {
-            _ if adopted_from.is_some() => true,
-            (WorkKind::Task, _) => on_remote || here,
-            (_, Origin::Base) => false,
-            _ => on_remote,
-        };
+        let tips = tips(repository, &place.branch, &place.base).await?;
         let new = NewEnvironment {
             codebase: codebase.id,
             work: place.work.clone(),
@@ -84,7 +66,7 @@ impl Orchestrator {
                 links: place.links.clone(),
                 fork_head,
                 lost_head,
-                foreign_branch: foreign,
+                foreign_branch: is_foreign(place, adopted.is_some(), &tips),
                 adopted_from,
                 migrated: adopted_from == Some(AdoptedFrom::Legacy),
                 ..Default::default()
@@ -165,8 +147,7 @@ impl Orchestrator {
         }
     }
 
-    /// Existing branches are continued as they are, never reset. Answers with the branch's commit, and whether it is ahead
-    /// of the base.
+    /// Answers with the branch's commit, and whether it is ahead of the base.
     async fn make_worktree(
         &self,
         creation: &Creation<'_>,
@@ -177,50 +158,35 @@ impl Orchestrator {
         let branch = &environment.branch;
         let base =
             environment.base.as_ref().ok_or_else(|| StepError::Refused(answers::blocked(&Block::EmptyRepository)))?;
-        let base_tip = repository.tip(&base.remote_ref()).await?;
-        let local = repository.tip(&branch.full_ref()).await?;
-        let remote = repository.tip(&branch.remote_ref()).await?;
-        let EnvironmentMetadata { fork_head, lost_head, .. } = &environment.metadata;
-        let (start, tip) = match (local, fork_head, remote, lost_head) {
-            (Some(local), ..) => (WorktreeStart::Existing, local),
-            (None, Some(sha), ..) | (None, None, None, Some(sha)) => {
-                (WorktreeStart::NewBranch(sha.clone()), sha.clone())
-            }
-            (None, None, Some(remote), _) => (WorktreeStart::NewBranch(remote.clone()), remote),
-            (None, None, None, None) => {
-                let tip = base_tip.clone().ok_or_else(|| StepError::Refused(answers::base_missing(base)))?;
-                (WorktreeStart::NewBranch(tip.clone()), tip)
-            }
-        };
-        let fresh = matches!(&start, WorktreeStart::NewBranch(sha) if Some(sha) == base_tip.as_ref());
+        let tips = tips(repository, branch, base).await?;
+        let start = start(&environment.metadata, &tips)
+            .ok_or_else(|| StepError::Refused(answers::blocked(&Block::BaseMissing(base.clone()))))?;
+        let Extras { submodules, copies } = extras(creation.settings, environment.metadata.fork_head.is_some(), base);
         let kept = self.settings().home.join("copy").join(creation.codebase.name.to_string());
-        let withheld = fork_head.is_some() && kept.is_dir();
-        let submodules = match (creation.settings.submodules, fork_head) {
-            (false, _) => SubmodulePolicy::Leave,
-            (true, None) => SubmodulePolicy::All,
-            (true, Some(_)) => SubmodulePolicy::AsIn(base.remote_ref()),
-        };
+        let withheld = !copies && kept.is_dir();
         let furnishing = Furnishing {
-            credential: self.furnishing_credential(creation, &tip, &submodules).await,
+            credential: self.furnishing_credential(creation, &start.tip, &submodules).await,
             submodules,
             lfs: creation.settings.lfs,
-            // Whoever opened a fork's pull request wrote code that could read them, and the list of what is wanted.
-            copy_from: fork_head.is_none().then_some(kept),
+            copy_from: copies.then_some(kept),
             copy: creation.settings.copy.clone(),
         };
-        let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start, furnishing };
+        let Start { from, tip, kind } = start;
+        let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start: from, furnishing };
         let furnished = self.parts().provider.create(repository, &request).await?;
         notes.0.extend(furnished::notes(&furnished));
         notes.0.extend(withheld.then(furnished::withheld));
-        let pinned = fork_head.as_ref().or(lost_head.as_ref().filter(|sha| **sha == tip));
-        let ahead = match &base_tip {
-            Some(base) if !fresh => repository.ahead_behind(&tip, base).await?.0,
+        let ahead = match &tips.base {
+            Some(base) if kind != StartKind::Fresh => repository.ahead_behind(&tip, base).await?.0,
             Some(_) | None => 0,
         };
-        let line = match (pinned, fresh) {
-            (Some(sha), _) => answers::opening(&Opening::ReviewingFork { sha, branch }),
-            (None, true) => answers::opening(&Opening::Created { branch }),
-            (None, false) => answers::opening(&Opening::Continuing { branch, ahead }),
+        let line = match kind {
+            StartKind::Pinned => {
+                let sha = environment.metadata.fork_head.as_ref().unwrap_or(&tip);
+                answers::opening(&Opening::ReviewingFork { sha, branch })
+            }
+            StartKind::Fresh => answers::opening(&Opening::Created { branch }),
+            StartKind::Continued => answers::opening(&Opening::Continuing { branch, ahead }),
         };
         notes.0.insert(0, line);
         Ok((tip, ahead > 0))
@@ -262,4 +228,12 @@ impl Orchestrator {
             }
         }
     }
+}
+
+async fn tips(repository: &Repository, branch: &BranchName, base: &BranchName) -> Result<Tips, GitError> {
+    Ok(Tips {
+        here: repository.tip(&branch.full_ref()).await?,
+        remote: repository.tip(&branch.remote_ref()).await?,
+        base: repository.tip(&base.remote_ref()).await?,
+    })
 }

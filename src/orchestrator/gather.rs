@@ -2,7 +2,9 @@
 
 use super::{Orchestrator, StepError};
 use crate::command::closing;
-use crate::decide::cleanup::{BranchFacts, MergeProof, Occasion, RemovalFacts, WorkInProgress};
+use crate::decide::cleanup::{
+    BranchFacts, Lineage, MergeProof, Occasion, OwnWork, RemovalFacts, WorkInProgress, own_work,
+};
 use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, ResolveFacts, Stray};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
@@ -138,10 +140,12 @@ impl Orchestrator {
             let known = live.iter().any(|environment| entry.is_at(&environment.path));
             let Some(branch) = entry.branch.clone().filter(|_| !known && !entry.prunable) else { continue };
             let worktree = repository.worktree(&entry.path);
-            let whole = self.parts().provider.health(repository, &entry.path).await == Probe::Known(Validity::Valid);
-            let free = whole && worktree.foreign_lock().await == Probe::Known(None);
-            let clean = free && matches!(worktree.status().await, Probe::Known(status) if status.is_clean());
-            strays.push(Stray { path: entry.path, branch, adoptable: clean });
+            let validity = self.parts().provider.health(repository, &entry.path).await;
+            let (foreign_lock, clean) = match validity == Probe::Known(Validity::Valid) {
+                true => (worktree.foreign_lock().await, worktree.status().await.map(|status| status.is_clean())),
+                false => (Probe::Known(None), Probe::Unknown("there is no worktree to look at".to_owned())),
+            };
+            strays.push(Stray { path: entry.path, branch, validity, foreign_lock, clean });
         }
         Ok(strays)
     }
@@ -278,17 +282,18 @@ impl Orchestrator {
             .ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
         let moved = environment.start.as_ref() != Some(&tip);
-        if ahead == 0 && !moved && !environment.metadata.began_ahead {
-            return Ok(BranchFacts { tip, has_own_commits: false, merged: None });
-        }
-        // At a commit the base itself once stood at the branch only followed it – unless its work became the base's by a
-        // fast-forward, which GitHub calls a merge.
-        if ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await? {
-            let merged = match ask_github {
-                true => self.merged_by_github(codebase, branch, &tip, &base).await?,
-                false => None,
-            };
-            return Ok(BranchFacts { tip, has_own_commits: merged.is_some(), merged });
+        let base_stood_there = ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await?;
+        let began_ahead = environment.metadata.began_ahead;
+        match own_work(Lineage { ahead, moved, began_ahead, base_stood_there }) {
+            OwnWork::None => return Ok(BranchFacts { tip, has_own_commits: false, merged: None }),
+            OwnWork::IfMerged => {
+                let merged = match ask_github {
+                    true => self.merged_by_github(codebase, branch, &tip, &base).await?,
+                    false => None,
+                };
+                return Ok(BranchFacts { tip, has_own_commits: merged.is_some(), merged });
+            }
+            OwnWork::Some => {}
         }
         let merged = self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead, ask_github).await?;
         Ok(BranchFacts { tip, has_own_commits: true, merged })

@@ -205,7 +205,7 @@ impl Orchestrator {
         let key = format!("answer/{}", delivery.id);
         match request {
             grammar::Request::Unknown { given, nearest } => {
-                let body = answers::unknown_command(&given, nearest, &key);
+                let body = reply::commands::unknown_command(&given, nearest, &key);
                 self.comment(key, codebase, conversation, body).await?;
                 done("answered an unknown command")
             }
@@ -214,7 +214,7 @@ impl Orchestrator {
                     place.step_aside().await?;
                 }
                 let text = self.command(delivery, &command, codebase, conversation, &message.author).await?;
-                self.comment(key.clone(), codebase, conversation, answers::answer(&text, &key)).await?;
+                self.comment(key.clone(), codebase, conversation, reply::commands::answer(&text, &key)).await?;
                 done(format!("answered {}", grammar::entry(&command).name))
             }
             grammar::Request::Agent(text) => {

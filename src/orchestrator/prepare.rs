@@ -90,15 +90,17 @@ impl Orchestrator {
                 Choice::Adopt { place, path, from } => {
                     let limit = settings.worktree_limit(self.settings().environment_limit);
                     let adopted = Adopted { path, from };
-                    let journalled =
-                        self.journal_as(&codebase, &repository, &place, Some(&adopted), limit, &mut notes).await?;
+                    let journalled = self
+                        .journal_creation(&codebase, &repository, &place, Some(&adopted), limit, &mut notes)
+                        .await?;
                     let Some(environment) = journalled else { continue };
                     notes.0.push(answers::adopted(&environment.branch));
                     (environment, None)
                 }
                 Choice::Create(place) => {
                     let limit = settings.worktree_limit(self.settings().environment_limit);
-                    let journalled = self.journal_creation(&codebase, &repository, &place, limit, &mut notes).await?;
+                    let journalled =
+                        self.journal_creation(&codebase, &repository, &place, None, limit, &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     let apart = place.not_shared_with.as_ref();
                     notes.0.extend(apart.map(|work| answers::not_shared(work, settings.share_linked)));

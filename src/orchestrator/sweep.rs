@@ -9,7 +9,7 @@ use super::{Orchestrator, StepError, gather, gather::View, retry};
 use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, verdict};
 use crate::git::Repository;
 use crate::model::*;
-use crate::reply::{answers::Census, cleanup};
+use crate::reply::cleanup;
 use crate::store::StoreError;
 
 /// The outbox key under which a closed thread is told what became of an environment.

@@ -2,7 +2,7 @@
 
 use crate::git_lab::{Lab, branch};
 use std::{fs, path::Path};
-use treewarden::git::{Content, FetchRequest, GitError, PushOutcome, Rejection, WorktreeStart};
+use treewarden::git::{Content, FetchRequest, GitError, PushOutcome, Rejection};
 use treewarden::model::*;
 
 fn pull(number: u32) -> FetchRequest {

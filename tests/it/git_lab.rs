@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
 };
-use treewarden::git::{FetchRequest, Git, GitSettings, Repository, Worktree, WorktreeStart};
+use treewarden::git::{FetchRequest, Git, GitSettings, Repository, Worktree};
 use treewarden::model::*;
 
 pub struct Lab {

@@ -7,8 +7,8 @@ use tokio::{
     net::TcpListener,
     sync::Mutex,
 };
-use treewarden::git::{CommitRequest, Credential, Git, GitError, GitSettings, Ident, Repository, WorktreeStart};
-use treewarden::model::Probe;
+use treewarden::git::{CommitRequest, Credential, Git, GitError, GitSettings, Ident, Repository};
+use treewarden::model::{Probe, WorktreeStart};
 
 fn script(path: &Path, content: &str) {
     fs::write(path, format!("#!/bin/sh\n{content}\n")).unwrap();

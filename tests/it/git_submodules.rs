@@ -6,7 +6,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
-use treewarden::git::SubmodulePolicy;
 use treewarden::isolation::{CreateRequest, Furnishing, Provider};
 use treewarden::model::*;
 
@@ -153,7 +152,7 @@ async fn a_forks_addresses_are_those_of_the_repository_or_none() {
     place.lab.fetch(&place.repository).await;
     let mut request = request(&place, "fork", main()).await;
     let tip = place.repository.tip("refs/remotes/origin/other").await.unwrap().unwrap();
-    request.start = treewarden::git::WorktreeStart::NewBranch(tip);
+    request.start = WorktreeStart::NewBranch(tip);
     let told = place.provider.create(&place.repository, &request).await.unwrap().submodules;
     assert!(told.other_addresses && told.failed.is_empty());
     assert_eq!(fs::read_dir(request.path.join("sub")).unwrap().count(), 0);

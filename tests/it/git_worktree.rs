@@ -8,7 +8,7 @@ use std::{
     os::unix::{ffi::OsStrExt, fs::symlink},
     path::{Path, PathBuf},
 };
-use treewarden::git::{GitError, LOCK_REASON, Status, WorktreeStart};
+use treewarden::git::{GitError, LOCK_REASON, Status};
 use treewarden::model::*;
 
 fn status(tracked: u64, untracked: u64, conflicted: u64) -> Status {

@@ -13,7 +13,7 @@ use std::{
     process::{Command as Program, Output},
 };
 use treewarden::{
-    git::{FetchRequest, Git, GitSettings, WorktreeStart},
+    git::{FetchRequest, Git, GitSettings},
     model::*,
     store::{NewCodebase, Store},
 };

@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
-use treewarden::git::{GitError, Repository, Status, WorktreeStart};
+use treewarden::git::{GitError, Repository, Status};
 use treewarden::isolation::{CreateRequest, Furnishing, IsolationError, Provider, RemoveRequest, WorktreeProvider};
 use treewarden::model::*;
 

@@ -3,7 +3,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
-use crate::reply::{answers::Census, cleanup::settles_itself, status::in_words};
+use crate::reply::{cleanup::settles_itself, status::in_words};
 use crate::store::RunFilter;
 use crate::web::view::{PAGE, Prose, When, ago};
 use crate::web::{WebState, error::WebError};

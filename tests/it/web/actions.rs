@@ -1,8 +1,9 @@
 //! What the buttons do, and that nobody else can press them.
 
 use super::*;
-use treewarden::git::{FetchRequest, WorktreeStart};
+use treewarden::git::FetchRequest;
 use treewarden::isolation::{CreateRequest, Provider};
+use treewarden::model::WorktreeStart;
 use treewarden::store::RunFilter;
 
 #[tokio::test]

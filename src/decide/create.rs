@@ -1,0 +1,86 @@
+//! What a new environment begins with: whose branch it is, where its worktree starts, and what is put into it.
+
+use super::resolve::{Origin, Place};
+use crate::model::*;
+
+/// Where the branches of a new environment stand. One that is absent does not exist.
+#[derive(Clone, Debug, Default)]
+pub struct Tips {
+    /// The environment's branch, in the canonical repository.
+    pub here: Option<CommitSha>,
+    /// The same branch, on the remote.
+    pub remote: Option<CommitSha>,
+    /// The base, on the remote.
+    pub base: Option<CommitSha>,
+}
+
+/// Whether the branch is, or may be, somebody's own: a removal never deletes such a one.
+pub fn is_foreign(place: &Place, adopted: bool, tips: &Tips) -> bool {
+    match (place.work.kind, &place.origin) {
+        _ if adopted => true,
+        // A name that a person gave may be that of their own branch.
+        (WorkKind::Task, _) => tips.remote.is_some() || tips.here.is_some(),
+        (_, Origin::Base) => false,
+        (_, Origin::PullHead | Origin::LostHead { .. } | Origin::PinnedHead { .. }) => tips.remote.is_some(),
+    }
+}
+
+/// Where a worktree starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    pub from: WorktreeStart,
+    /// The commit it begins at.
+    pub tip: CommitSha,
+    pub kind: StartKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartKind {
+    /// A new branch at the tip of its base.
+    Fresh,
+    /// The commit of a pull request whose own branch is not worked on.
+    Pinned,
+    /// A branch that was there.
+    Continued,
+}
+
+/// A branch that exists is continued as it is, never reset. `None`: there is nothing to start from, the base is gone.
+pub fn start(metadata: &EnvironmentMetadata, tips: &Tips) -> Option<Start> {
+    let EnvironmentMetadata { fork_head, lost_head, .. } = metadata;
+    let (tip, exists) = match (&tips.here, fork_head, &tips.remote, lost_head) {
+        (Some(here), ..) => (here, true),
+        (None, Some(sha), ..) | (None, None, Some(sha), _) | (None, None, None, Some(sha)) => (sha, false),
+        (None, None, None, None) => (tips.base.as_ref()?, false),
+    };
+    let kind = match (fork_head, lost_head) {
+        (Some(_), _) => StartKind::Pinned,
+        (None, Some(sha)) if sha == tip => StartKind::Pinned,
+        (None, _) if !exists && Some(tip) == tips.base.as_ref() => StartKind::Fresh,
+        (None, _) => StartKind::Continued,
+    };
+    let from = if exists { WorktreeStart::Existing } else { WorktreeStart::NewBranch(tip.clone()) };
+    Some(Start { from, tip: tip.clone(), kind })
+}
+
+/// What a new worktree gets beside its checkout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extras {
+    pub submodules: SubmodulePolicy,
+    /// The files that the operator keeps for the repository.
+    pub copies: bool,
+}
+
+/// Whoever opened a fork's pull request wrote code that could read the operator's files, and the list of what is wanted;
+/// and must not choose addresses that are asked from this machine.
+pub fn extras(settings: &RepoSettings, from_fork: bool, base: &BranchName) -> Extras {
+    let submodules = match (settings.submodules, from_fork) {
+        (false, _) => SubmodulePolicy::Leave,
+        (true, false) => SubmodulePolicy::All,
+        (true, true) => SubmodulePolicy::AsIn(base.remote_ref()),
+    };
+    Extras { submodules, copies: !from_fork }
+}
+
+#[cfg(test)]
+#[path = "create_tests.rs"]
+mod tests;

@@ -1,0 +1,74 @@
+//! Every combination of branches that are there and commits that are pinned.
+
+use super::*;
+use proptest::prelude::*;
+
+fn sha(digit: char) -> CommitSha {
+    CommitSha::new(&digit.to_string().repeat(40)).unwrap()
+}
+
+fn place(kind: WorkKind, origin: Origin) -> Place {
+    let (branch, base) = (BranchName::new("issue-1").unwrap(), BranchName::new("main").unwrap());
+    Place { work: Work { kind, id: "1".into() }, branch, base, origin, links: Vec::new(), not_shared_with: None }
+}
+
+#[test]
+fn a_branch_of_our_own_making_is_not_foreign_and_any_other_may_be() {
+    let (remote, here) =
+        (Tips { remote: Some(sha('a')), ..Tips::default() }, Tips { here: Some(sha('a')), ..Tips::default() });
+    let own = place(WorkKind::Issue, Origin::Base);
+    assert!(!is_foreign(&own, false, &remote));
+    assert!(is_foreign(&own, true, &remote), "an adopted one");
+    let head = place(WorkKind::PullRequest, Origin::PullHead);
+    assert!(is_foreign(&head, false, &remote));
+    assert!(!is_foreign(&head, false, &here), "nobody else has it");
+    let named = place(WorkKind::Task, Origin::Base);
+    assert!(is_foreign(&named, false, &remote) && is_foreign(&named, false, &here));
+    assert!(!is_foreign(&named, false, &Tips::default()));
+}
+
+#[test]
+fn only_the_base_or_the_branch_itself_starts_ordinary_work() {
+    let plain = EnvironmentMetadata::default();
+    let base = Tips { base: Some(sha('b')), ..Tips::default() };
+    let kind = |metadata: &EnvironmentMetadata, tips: &Tips| start(metadata, tips).map(|start| start.kind);
+    assert_eq!(kind(&plain, &base), Some(StartKind::Fresh));
+    assert_eq!(kind(&plain, &Tips::default()), None);
+    assert_eq!(kind(&plain, &Tips { remote: Some(sha('c')), ..base.clone() }), Some(StartKind::Continued));
+    assert_eq!(kind(&plain, &Tips { here: Some(sha('b')), ..base.clone() }), Some(StartKind::Continued));
+    let fork = EnvironmentMetadata { fork_head: Some(sha('d')), ..plain.clone() };
+    let begun = start(&fork, &Tips { remote: Some(sha('c')), ..base.clone() }).unwrap();
+    assert_eq!(
+        (begun.tip, begun.kind),
+        (sha('d'), StartKind::Pinned),
+        "a fork's commit, not a branch of the same name"
+    );
+    let lost = EnvironmentMetadata { lost_head: Some(sha('e')), ..plain };
+    assert_eq!(kind(&lost, &base), Some(StartKind::Pinned));
+    assert_eq!(kind(&lost, &Tips { here: Some(sha('f')), ..base }), Some(StartKind::Continued), "it went on since");
+}
+
+#[test]
+fn a_fork_gets_no_files_of_the_operator_and_no_addresses_of_its_own() {
+    let (settings, main) =
+        (RepoSettings { submodules: true, ..RepoSettings::default() }, BranchName::new("main").unwrap());
+    assert_eq!(extras(&settings, false, &main), Extras { submodules: SubmodulePolicy::All, copies: true });
+    let of_base = SubmodulePolicy::AsIn("refs/remotes/origin/main".into());
+    assert_eq!(extras(&settings, true, &main), Extras { submodules: of_base, copies: false });
+    let without = RepoSettings { submodules: false, ..settings };
+    assert_eq!(extras(&without, true, &main).submodules, SubmodulePolicy::Leave);
+}
+
+proptest! {
+    #[test]
+    fn a_branch_that_is_here_is_never_reset(remote in any::<bool>(), base in any::<bool>(), fork in any::<bool>(), lost in any::<bool>()) {
+        let metadata = EnvironmentMetadata {
+            fork_head: fork.then(|| sha('d')),
+            lost_head: lost.then(|| sha('e')),
+            ..EnvironmentMetadata::default()
+        };
+        let tips = Tips { here: Some(sha('a')), remote: remote.then(|| sha('c')), base: base.then(|| sha('b')) };
+        let start = start(&metadata, &tips).unwrap();
+        prop_assert_eq!((start.from, start.tip), (WorktreeStart::Existing, sha('a')));
+    }
+}

@@ -1,0 +1,213 @@
+//! Answers to commands.
+
+use super::{agent_text, answers::FOREIGN, cleanup, count, marker};
+use crate::decide::cleanup::Keep;
+use crate::model::*;
+
+pub fn removed_before(branch: &BranchName) -> String {
+    format!("The worktree of `{branch}` was gone already.")
+}
+
+pub fn pinned(environment: &Environment) -> String {
+    match environment.pinned {
+        true => format!("The worktree of `{}` is pinned: cleanup leaves it alone.", environment.branch),
+        false => format!("The worktree of `{}` is no longer pinned.", environment.branch),
+    }
+}
+
+/// `/worktree cleanup`: what was, or would be, removed.
+pub fn cleanup_report(kind: &str, report: &CleanupReport) -> String {
+    if report.lines.is_empty() {
+        return format!("No {kind} worktree of this repository can be removed. Nothing was changed.");
+    }
+    let line = |line: &ReportLine| match &line.result {
+        ReportResult::Removed(why) if report.dry_run => format!("- `{}` would be removed: {why}", line.branch),
+        ReportResult::Removed(why) => format!("- `{}` was removed: {why}", line.branch),
+        ReportResult::Kept(reasons) => format!("- `{}` is kept: {}", line.branch, reasons.join("; ")),
+        ReportResult::Failed(why) => format!("- `{}` is kept, the removal failed: {why}", line.branch),
+    };
+    agent_text::present(&report.lines.iter().map(line).collect::<Vec<_>>().join("\n"), FOREIGN)
+}
+
+pub fn unknown_command(given: &str, nearest: Option<&str>, key: &str) -> String {
+    let given: String = given.chars().filter(|c| *c != '`' && !c.is_control()).take(40).collect();
+    let hint = nearest.map(|name| format!(" Did you mean `{name}`?")).unwrap_or_default();
+    format!("I do not know `{given}`.{hint} `/help` lists what I understand. Nothing was run.\n\n{}", marker(key))
+}
+
+/// The answer to a command, with its marker.
+pub fn answer(text: &str, key: &str) -> String {
+    format!("{}\n\n{}", text.trim(), marker(key))
+}
+
+/// A command about this thread's worktree, when there is none.
+pub fn no_environment() -> String {
+    "This thread has no worktree, so nothing was changed. A mention makes one.".to_owned()
+}
+
+/// `/worktree create` and `/worktree link`: where this thread works from now on. `notes` tell how it was found or made.
+pub fn works_there(environment: &Environment, notes: &[String]) -> String {
+    let Environment { work, branch, .. } = environment;
+    let there =
+        format!("This thread goes on in the worktree **{work}** on branch `{branch}`: mention me with what to do.");
+    notes.iter().cloned().chain([there]).collect::<Vec<_>>().join("\n\n")
+}
+
+/// `/worktree link` to one that is just being made or removed.
+pub fn in_transition(name: &str) -> String {
+    format!(
+        "The worktree {} is being made or removed at this moment. Nothing was changed; ask again in a minute.",
+        shown(name)
+    )
+}
+
+/// `/reset`.
+pub fn forgotten() -> String {
+    "The agent has forgotten this thread: the next message starts anew. The worktree and all work in it are as they were."
+        .to_owned()
+}
+
+/// `/reset` while a run is live.
+pub fn not_forgotten() -> String {
+    "A run of this thread is live, and its agent needs its memory. Nothing was changed; `/stop` ends the run."
+        .to_owned()
+}
+
+/// A worktree that git knows: its branch, its place below the directory for worktrees (`None`: elsewhere), and the work
+/// Treewarden knows it for.
+pub struct Known {
+    pub branch: Option<BranchName>,
+    pub place: Option<String>,
+    pub work: Option<Work>,
+}
+
+/// `/worktree orphans`.
+pub fn known_to_git(worktrees: &[Known]) -> String {
+    if worktrees.is_empty() {
+        return "Git knows no worktree of this repository.".to_owned();
+    }
+    let row = |known: &Known| {
+        let branch = known.branch.as_ref().map_or("no branch".to_owned(), |branch| shown(branch.as_str()));
+        let place = known.place.as_deref().map_or("outside of my directory".to_owned(), shown);
+        let whose =
+            known.work.as_ref().map_or(" ← untracked".to_owned(), |work| format!(", {}", shown(&work.to_string())));
+        format!("- {branch} at {place}{whose}")
+    };
+    let untracked = worktrees.iter().filter(|known| known.work.is_none()).count();
+    let sum = match untracked {
+        0 => "All of them are mine.".to_owned(),
+        many => format!(
+            "{} not made by me, or left over: I never remove such a one by myself. Whoever runs this service sees its \
+             full path with `git worktree list`.",
+            if many == 1 { "1 is".to_owned() } else { format!("{many} are") }
+        ),
+    };
+    format!("{}\n\n{sum}", worktrees.iter().map(row).collect::<Vec<_>>().join("\n"))
+}
+
+/// A name from outside as a code span.
+fn shown(name: &str) -> String {
+    let name: String = name.chars().filter(|c| *c != '`' && !c.is_control()).take(80).collect();
+    format!("`{name}`")
+}
+
+/// `/worktree remove <name>` when nothing is called that.
+pub fn nothing_called(name: &str) -> String {
+    format!(
+        "No worktree of this repository is called {}, so nothing was changed. `/worktree list` shows all.",
+        shown(name)
+    )
+}
+
+/// `/stop`.
+pub fn stopping(runs: usize) -> String {
+    match runs {
+        0 => "No run is live or queued in this thread now.".to_owned(),
+        runs => format!(
+            "Stopping {} of this thread. Whatever the agent had done so far is kept in the worktree.",
+            count(runs as u64, "run")
+        ),
+    }
+}
+
+pub fn kept_on_request(branch: &BranchName, reasons: &[Keep]) -> String {
+    let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", cleanup::sentence(reason))).collect();
+    let list = agent_text::present(&list.join("\n"), FOREIGN);
+    let end = match reasons {
+        [Keep::RemovalStuck(_)] => "",
+        _ => "\n\nNothing was removed.",
+    };
+    format!("The worktree of `{branch}` is kept:\n\n{list}{end}")
+}
+
+/// Facts of `/status`.
+#[derive(Clone, Debug)]
+pub struct ThreadStatus<'a> {
+    pub environment: Option<&'a Environment>,
+    pub ahead_behind: Probe<Option<(u64, u64)>>,
+    pub dirty: Probe<u64>,
+    pub run: Option<(RunState, Option<u32>)>,
+    pub census: Census,
+    pub limit: u32,
+}
+
+pub fn thread_status(status: &ThreadStatus) -> String {
+    let mut lines = Vec::new();
+    match status.environment {
+        None => lines.push("This thread has no worktree yet; a mention makes one.".to_owned()),
+        Some(environment) => {
+            let base = environment.base.as_ref().map(|b| format!(", based on `{b}`")).unwrap_or_default();
+            lines.push(format!("Worktree **{}** on branch `{}`{base}", environment.work, environment.branch));
+            match &status.ahead_behind {
+                Probe::Known(Some((ahead, behind))) => {
+                    lines.push(format!("{} ahead, {behind} behind", count(*ahead, "commit")));
+                }
+                Probe::Known(None) => {}
+                Probe::Unknown(why) => lines.push(format!("ahead/behind unknown: {why}")),
+            }
+            match &status.dirty {
+                Probe::Known(0) => lines.push("clean".to_owned()),
+                Probe::Known(files) => lines.push(count(*files, "uncommitted file")),
+                Probe::Unknown(why) => lines.push(format!("working tree unknown: {why}")),
+            }
+            if environment.pinned {
+                lines.push("pinned".to_owned());
+            }
+        }
+    }
+    lines.push(match status.run {
+        None => "no run is live".to_owned(),
+        Some((state, Some(place))) if place > 0 => format!("run {state}, {} ahead", count(place.into(), "run")),
+        Some((state, _)) => format!("run {state}"),
+    });
+    let Census { merged, stale, active } = status.census;
+    let live = count(status.census.all() as u64, "worktree");
+    let limit = status.limit;
+    lines.push(format!("{live} of {limit} in this repository: {merged} merged, {stale} stale, {active} active"));
+    let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
+    agent_text::present(&list, FOREIGN)
+}
+
+/// `/worktree list`.
+pub fn environment_list(environments: &[Environment], current: Option<EnvironmentId>) -> String {
+    if environments.is_empty() {
+        return "This repository has no worktrees.".to_owned();
+    }
+    let row = |environment: &Environment| {
+        let mark = if Some(environment.id) == current { " ← active" } else { "" };
+        let pin = if environment.pinned { " 📌" } else { "" };
+        format!("- **{}** `{}` ({}){pin}{mark}", environment.work, environment.branch, environment.state)
+    };
+    environments.iter().map(row).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_command_cannot_break_the_comment() {
+        let text = unknown_command("/x`@everyone`\n", Some("/help"), "answer/1");
+        assert!(text.starts_with("I do not know `/x@everyone`. Did you mean `/help`?"));
+    }
+}
