@@ -7,6 +7,7 @@ use super::{
 use crate::agent;
 use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep};
+use crate::git::GitError;
 use crate::model::*;
 use crate::reply::{answers, cleanup, commands};
 
@@ -79,10 +80,10 @@ impl Orchestrator {
     /// All worktrees of the repository, whoever made them.
     async fn known_to_git(&self, codebase: &Codebase) -> Result<String, StepError> {
         let repository = self.repository(codebase);
-        let entries = match repository.directory().exists() {
-            true => self.parts().provider.list(&repository).await?,
-            false => Vec::new(),
-        };
+        let there = repository.directory().try_exists().map_err(|error| {
+            GitError::Unreadable(format!("the directory of {} could not be looked at: {error}", codebase.name))
+        })?;
+        let entries = if there { self.parts().provider.list(&repository).await? } else { Vec::new() };
         let live = self.store().live_environments(Some(codebase.id)).await?;
         let known = entries.into_iter().map(|entry| commands::Known {
             work: live.iter().find(|environment| entry.is_at(&environment.path)).map(|found| found.work.clone()),
@@ -92,10 +93,10 @@ impl Orchestrator {
         Ok(commands::known_to_git(&known.collect::<Vec<_>>()))
     }
 
-    /// What the agent keeps about this thread goes; while its agent is at work, it cannot.
+    /// What the agent keeps about this thread goes, unless a run needs it or is about to: messages of one thread are
+    /// handled in turn, so none is added meanwhile.
     async fn forget_thread(&self, conversation: &Conversation, by: &Person) -> Result<String, StepError> {
-        let live = self.store().live_run_of(conversation.id).await?;
-        if live.is_some_and(|run| run.state != RunState::Queued) {
+        if self.store().live_run_of(conversation.id).await?.is_some() {
             return Ok(commands::not_forgotten());
         }
         self.store().close_sessions_of(conversation.id, "reset", self.now()).await?;
@@ -109,9 +110,9 @@ impl Orchestrator {
             Some(id) => self.store().load_environment(id).await?,
             None => None,
         };
-        let (ahead_behind, dirty) = match &environment {
-            Some(environment) => self.look_at(codebase, environment).await,
-            None => (Probe::Known(None), Probe::Known(0)),
+        let seen = match &environment {
+            Some(environment) => Some(self.look_at(codebase, environment).await),
+            None => None,
         };
         let live = self.store().live_run_of(conversation.id).await?;
         let run = match live {
@@ -123,9 +124,7 @@ impl Orchestrator {
         };
         let asked = self.store().load_repo_settings(codebase.id).await?.unwrap_or_default().in_force;
         Ok(commands::thread_status(&commands::ThreadStatus {
-            environment: environment.as_ref(),
-            ahead_behind,
-            dirty,
+            environment: environment.as_ref().zip(seen.as_ref()),
             run,
             census: self.census(codebase).await?,
             limit: asked.worktree_limit(self.settings().environment_limit),

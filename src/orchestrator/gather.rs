@@ -9,6 +9,7 @@ use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, ResolveFacts
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::model::*;
+use crate::reply::commands::Seen;
 use crate::store::StoreError;
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
@@ -338,11 +339,7 @@ impl Orchestrator {
     }
 
     /// What `/status` shows of an environment.
-    pub(super) async fn look_at(
-        &self,
-        codebase: &Codebase,
-        environment: &Environment,
-    ) -> (Probe<Option<(u64, u64)>>, Probe<u64>) {
+    pub(super) async fn look_at(&self, codebase: &Codebase, environment: &Environment) -> Seen {
         let repository = self.repository(codebase);
         let ahead_behind = async {
             let Some(base) = &environment.base else { return Ok(None) };
@@ -353,8 +350,10 @@ impl Orchestrator {
                 _ => Ok::<_, GitError>(None),
             }
         };
-        let dirty = repository.worktree(&environment.path).status().await;
-        (ahead_behind.await.into(), dirty.map(|status| status.tracked + status.untracked + status.conflicted))
+        let worktree = repository.worktree(&environment.path);
+        let dirty = worktree.status().await.map(|status| status.tracked + status.untracked + status.conflicted);
+        let on_branch = Probe::from(worktree.head().await).map(|head| head.branch);
+        Seen { ahead_behind: ahead_behind.await.into(), dirty, on_branch }
     }
 }
 

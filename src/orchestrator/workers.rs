@@ -49,52 +49,21 @@ impl Workers {
             healthy,
             failing: Arc::default(),
         };
-        let (this, wake, work) = (orchestrator.clone(), orchestrator.clone(), workers.work.clone());
-        workers.keep_stepping(
-            &workers.loops,
-            &workers.stop_claiming,
-            false,
-            move || wake.clone(),
+        workers.start_claiming(
             |o| &o.inner.wake.deliveries,
-            move || {
-                let (this, work) = (this.clone(), work.clone());
-                async move {
-                    let Some((delivery, place)) = this.claim_next_delivery().await? else { return Ok(false) };
-                    work.spawn(async move { this.take_in(delivery, place).await });
-                    Ok(true)
-                }
-            },
+            |o| async move { o.claim_next_delivery().await },
+            |o, (delivery, place)| async move { o.take_in(delivery, place).await },
         );
-        for _ in 0..OUTBOX_WORKERS {
-            let (this, wake) = (orchestrator.clone(), orchestrator.clone());
-            workers.keep_stepping(
-                &workers.senders,
-                &workers.stop_sending,
-                true,
-                move || wake.clone(),
-                |o| &o.inner.wake.outgoing,
-                move || {
-                    let this = this.clone();
-                    async move { this.outbox_step().await }
-                },
-            );
-        }
-        let (this, wake, work) = (orchestrator.clone(), orchestrator.clone(), workers.work.clone());
-        workers.keep_stepping(
-            &workers.loops,
-            &workers.stop_claiming,
-            false,
-            move || wake.clone(),
+        workers.start_claiming(
             |o| &o.inner.wake.runs,
-            move || {
-                let (this, work) = (this.clone(), work.clone());
-                async move {
-                    let Some(run) = this.claim_next_run().await? else { return Ok(false) };
-                    work.spawn(async move { this.drive(run).await });
-                    Ok(true)
-                }
-            },
+            |o| async move { o.claim_next_run().await },
+            |o, run| async move { o.drive(run).await },
         );
+        let (senders, stop) = (&workers.senders, &workers.stop_sending);
+        for _ in 0..OUTBOX_WORKERS {
+            let step = |o: Orchestrator| async move { o.outbox_step().await };
+            workers.keep_stepping(senders, stop, true, |o| &o.inner.wake.outgoing, step);
+        }
         workers.start_timer(orchestrator);
         workers
     }
@@ -118,22 +87,43 @@ impl Workers {
         all && sent
     }
 
+    /// A loop that claims work and leaves it to a task of its own.
+    fn start_claiming<T, C, W>(
+        &self,
+        bell: impl for<'a> Fn(&'a Orchestrator) -> &'a Notify + Send + 'static,
+        claim: impl Fn(Orchestrator) -> C + Send + 'static,
+        work_on: impl Fn(Orchestrator, T) -> W + Copy + Send + 'static,
+    ) where
+        T: Send + 'static,
+        C: Future<Output = Result<Option<T>, StepError>> + Send,
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let work = self.work.clone();
+        self.keep_stepping(&self.loops, &self.stop_claiming, false, bell, move |orchestrator| {
+            let (claimed, work) = (claim(orchestrator.clone()), work.clone());
+            async move {
+                let Some(claimed) = claimed.await? else { return Ok(false) };
+                work.spawn(work_on(orchestrator, claimed));
+                Ok(true)
+            }
+        });
+    }
+
     /// `drain`: after the stop, what is due is still done.
     fn keep_stepping<S, F>(
         &self,
         tracker: &TaskTracker,
         stop: &CancellationToken,
         drain: bool,
-        handle: impl Fn() -> Orchestrator + Send + 'static,
         bell: impl for<'a> Fn(&'a Orchestrator) -> &'a Notify + Send + 'static,
         step: S,
     ) where
-        S: Fn() -> F + Send + 'static,
+        S: Fn(Orchestrator) -> F + Send + 'static,
         F: Future<Output = Result<bool, StepError>> + Send,
     {
         let (stop, healthy, failing) = (stop.clone(), self.healthy.clone(), self.failing.clone());
+        let orchestrator = self.orchestrator.clone();
         tracker.spawn(async move {
-            let orchestrator = handle();
             let mut failed = false;
             let mut tell = move |now: bool| {
                 match (failed, now) {
@@ -148,7 +138,7 @@ impl Workers {
                 if stop.is_cancelled() && !drain {
                     break;
                 }
-                let pause = match unwinding(step()).await {
+                let pause = match unwinding(step(orchestrator.clone())).await {
                     Ok(true) => continue,
                     Ok(false) | Err(_) if stop.is_cancelled() => break,
                     Ok(false) => {

@@ -67,9 +67,10 @@ pub fn forgotten() -> String {
         .to_owned()
 }
 
-/// `/reset` while a run is live.
+/// `/reset` while a run is live or queued.
 pub fn not_forgotten() -> String {
-    "A run of this thread is live, and its agent needs its memory. Nothing was changed; `/stop` ends the run."
+    "A run of this thread is at work or waiting, and its agent needs its memory. Nothing was changed. Ask again when it \
+     is over; `/stop` ends it."
         .to_owned()
 }
 
@@ -140,12 +141,21 @@ pub fn kept_on_request(branch: &BranchName, reasons: &[Keep]) -> String {
     format!("The worktree of `{branch}` is kept:\n\n{list}{end}")
 }
 
+/// What git says of a worktree at this moment.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Commits that the base lacks, and that it has beyond the branch; absent when one of them does not exist.
+    pub ahead_behind: Probe<Option<(u64, u64)>>,
+    /// Files that are not committed.
+    pub dirty: Probe<u64>,
+    /// Branch that HEAD is on; absent when detached.
+    pub on_branch: Probe<Option<BranchName>>,
+}
+
 /// Facts of `/status`.
 #[derive(Clone, Debug)]
 pub struct ThreadStatus<'a> {
-    pub environment: Option<&'a Environment>,
-    pub ahead_behind: Probe<Option<(u64, u64)>>,
-    pub dirty: Probe<u64>,
+    pub environment: Option<(&'a Environment, &'a Seen)>,
     pub run: Option<(RunState, Option<u32>)>,
     pub census: Census,
     pub limit: u32,
@@ -155,20 +165,26 @@ pub fn thread_status(status: &ThreadStatus) -> String {
     let mut lines = Vec::new();
     match status.environment {
         None => lines.push("This thread has no worktree yet; a mention makes one.".to_owned()),
-        Some(environment) => {
+        Some((environment, seen)) => {
             let base = environment.base.as_ref().map(|b| format!(", based on `{b}`")).unwrap_or_default();
             lines.push(format!("Worktree **{}** on branch `{}`{base}", environment.work, environment.branch));
-            match &status.ahead_behind {
+            match &seen.ahead_behind {
                 Probe::Known(Some((ahead, behind))) => {
                     lines.push(format!("{} ahead, {behind} behind", count(*ahead, "commit")));
                 }
                 Probe::Known(None) => {}
                 Probe::Unknown(why) => lines.push(format!("ahead/behind unknown: {why}")),
             }
-            match &status.dirty {
+            match &seen.dirty {
                 Probe::Known(0) => lines.push("clean".to_owned()),
                 Probe::Known(files) => lines.push(count(*files, "uncommitted file")),
                 Probe::Unknown(why) => lines.push(format!("working tree unknown: {why}")),
+            }
+            match &seen.on_branch {
+                Probe::Known(Some(branch)) if *branch == environment.branch => {}
+                Probe::Known(Some(other)) => lines.push(format!("HEAD is on {} instead", shown(other.as_str()))),
+                Probe::Known(None) => lines.push("HEAD is detached, on no branch".to_owned()),
+                Probe::Unknown(why) => lines.push(format!("HEAD unknown: {why}")),
             }
             if environment.pinned {
                 lines.push("pinned".to_owned());

@@ -3,7 +3,7 @@
 use super::super::{Orchestrator, StepError};
 use super::{Swept, told_under};
 use crate::decide::cleanup::Keep;
-use crate::git::Repository;
+use crate::git::{GitError, Repository};
 use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
 use crate::reply::{self, cleanup};
@@ -128,9 +128,14 @@ impl Orchestrator {
     ) -> Result<(), StepError> {
         for run in self.store().list_runs(RunFilter::Environment(environment.id), RUNS, 0).await? {
             let Some(head) = run.outcome.head_after else { continue };
-            // One that is not there any more cannot be kept.
-            if matches!(repository.is_ancestor(&head, tip).await, Ok(false)) {
-                repository.set_ref(&format!("refs/treewarden/run/{}", run.id), &head, None).await?;
+            match repository.is_ancestor(&head, tip).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    repository.set_ref(&format!("refs/treewarden/run/{}", run.id), &head, None).await?;
+                }
+                // One that is not there any more cannot be kept.
+                Err(GitError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())

@@ -249,6 +249,22 @@ async fn worktrees_that_only_git_knows_are_listed() {
 }
 
 #[tokio::test]
+async fn status_says_when_head_left_the_branch() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let path = world.environment().await.path;
+    git(&path, &["checkout", "-q", "--detach"]);
+    let status = answered(&world, issue, "/status").await;
+    assert!(status.contains("HEAD is detached, on no branch"), "{status}");
+    git(&path, &["checkout", "-q", "-b", "aside"]);
+    let status = answered(&world, issue, "/status").await;
+    assert!(status.contains("HEAD is on `aside` instead"), "{status}");
+    git(&path, &["checkout", "-q", "issue-1"]);
+    assert!(!answered(&world, issue, "/status").await.contains("HEAD"));
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_thread_is_forgotten_on_request() {
     let agent = "sh -c 'cat \"$HOME/memory\" 2>/dev/null || echo fresh; echo remembered > \"$HOME/memory\"'";
     let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
