@@ -1,7 +1,7 @@
 //! The command line: what `treewarden` can be told. Parsing only; what the commands do is `app`'s business.
 
 use crate::config::{Flags, plain_table};
-use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 use std::{ffi::OsString, io, path::PathBuf, path::absolute};
 
 /// Gives each piece of agent work its own git worktree, and never loses work.
@@ -101,7 +101,12 @@ impl Cli {
     /// Parses; on wrong use or `--help`, the error carries the text to print and the exit code.
     pub fn parse_from(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, clap::Error> {
         let command = Self::command().after_long_help(plain_table());
-        Self::from_arg_matches(&command.try_get_matches_from(args)?)
+        let cli = Self::from_arg_matches(&command.try_get_matches_from(args)?)?;
+        if matches!(cli.command, Command::Demo(_)) && (cli.home.is_some() || cli.config.is_some()) {
+            let why = "the demo brings settings and a home of its own: --home and --config do not go with it";
+            return Err(Self::command().error(ErrorKind::ArgumentConflict, why));
+        }
+        Ok(cli)
     }
 
     /// What of it are settings. Relative paths are taken from the current directory.
@@ -156,6 +161,8 @@ mod tests {
             "treewarden",
             "treewarden dance",
             "treewarden demo --hold --exit",
+            "treewarden demo --home /srv/tw",
+            "treewarden --config tw.toml demo",
             "treewarden env show",
             "treewarden import",
             "treewarden import --dry-run",

@@ -7,6 +7,7 @@
 //! people see), [`verbs`] (what they may do), [`view`] (rows as people read them).
 
 mod assets;
+mod body;
 mod error;
 mod flash;
 mod guard;

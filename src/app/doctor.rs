@@ -12,7 +12,8 @@ use rustix::fs::{Access, access};
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use std::{
-    fs,
+    fs, io,
+    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -67,6 +68,7 @@ async fn everything(config: &Config) -> Vec<Finding> {
     findings.extend(github(config).await);
     findings.extend(agent(config));
     findings.push(sandbox(config));
+    findings.push(address(config));
     findings
 }
 
@@ -362,6 +364,23 @@ fn sandbox(config: &Config) -> Finding {
             let seen = "this version cannot confine agents; the service will not start with one";
             let mend = "Where agents may do all that the user of this service may: export TREEWARDEN_SANDBOX=off";
             wrong("sandbox", seen, mend)
+        }
+    }
+}
+
+/// Whether the service could listen where it is to.
+fn address(config: &Config) -> Finding {
+    let wanted = config.listen.to_string();
+    match TcpListener::bind(&wanted) {
+        Ok(_) => fine("address", format!("{wanted} can be listened on")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let seen =
+                format!("{wanted} is in use: by the service, if it runs; else choose another in TREEWARDEN_LISTEN");
+            fine("address", seen)
+        }
+        Err(error) => {
+            let mend = "Choose another address with --listen or TREEWARDEN_LISTEN.";
+            wrong("address", format!("{wanted} cannot be listened on: {error}"), mend)
         }
     }
 }

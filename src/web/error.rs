@@ -5,7 +5,7 @@ use crate::github::{payload::BadPayload, signature::BadSignature};
 use askama::Template;
 use axum::{
     Json,
-    extract::{Request, rejection::BytesRejection},
+    extract::Request,
     http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -27,6 +27,8 @@ pub enum WebError {
     TooLarge,
     #[error("the body did not arrive whole; nothing was stored, deliver it again")]
     Incomplete,
+    #[error("too many large bodies arrive at once; nothing was stored, deliver it again in a minute")]
+    TooManyBodies,
     #[error("the delivery could not be stored just now; deliver it again in a minute")]
     NotStored,
     // What people are told.
@@ -44,15 +46,6 @@ pub enum WebError {
     NotFound,
     #[error("Something went wrong here. Nothing was changed by this page; the log of the service has the details.")]
     Internal(#[source] anyhow::Error),
-}
-
-impl From<BytesRejection> for WebError {
-    fn from(rejection: BytesRejection) -> Self {
-        match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => WebError::TooLarge,
-            _ => WebError::Incomplete,
-        }
-    }
 }
 
 macro_rules! internal {
@@ -74,7 +67,7 @@ impl WebError {
             WebError::Payload(_) | WebError::Header(_) | WebError::Incomplete => StatusCode::BAD_REQUEST,
             WebError::FormEncoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             WebError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            WebError::NotStored => StatusCode::SERVICE_UNAVAILABLE,
+            WebError::NotStored | WebError::TooManyBodies => StatusCode::SERVICE_UNAVAILABLE,
             WebError::Elsewhere | WebError::ForeignHost | WebError::CrossSite | WebError::UsedLink => {
                 StatusCode::FORBIDDEN
             }
@@ -94,7 +87,7 @@ impl IntoResponse for WebError {
             tracing::error!(error = %format!("{error:#}"), "a request failed");
         }
         let mut response = self.status().into_response();
-        if let WebError::NotStored = self {
+        if let WebError::NotStored | WebError::TooManyBodies = self {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("30"));
         }
         response.extensions_mut().insert(Explanation(self.to_string()));

@@ -50,7 +50,7 @@ pub fn router(state: WebState) -> Router {
         );
 
     let machines = Router::new()
-        .route("/webhooks/github", post(webhook::receive).layer(DefaultBodyLimit::max(webhook::MAX_BODY)))
+        .route("/webhooks/github", post(webhook::receive))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready).layer(Extension(health::Check::default())))
         .route("/metrics", get(health::metrics).route_layer(from_fn_with_state(state.clone(), guard::direct_and_local)))

@@ -3,7 +3,7 @@
 //! What can be refused by its head is refused before the body is read, so that a stranger has to make up a whole head to
 //! be listened to.
 
-use super::{WebState, error::WebError};
+use super::{WebState, body, error::WebError};
 use crate::github::{
     payload,
     signature::{self, BadSignature, Claim},
@@ -13,7 +13,7 @@ use crate::telemetry::metric;
 use axum::{
     Json,
     body::{Body, Bytes, HttpBody},
-    extract::{FromRequest, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -49,8 +49,8 @@ pub async fn receive(State(state): State<WebState>, request: Request) -> Result<
             return Err(rejected(refusal));
         }
     };
-    let body = Bytes::from_request(request, &()).await.map_err(|error| rejected(error.into()))?;
-    let delivery = examine(&state, head, body).map_err(rejected)?;
+    let body = body::whole(request.into_body(), MAX_BODY).await.map_err(rejected)?;
+    let delivery = examine(&state, head, body.bytes.clone()).map_err(rejected)?;
     let guid = delivery.guid.clone();
     let accepted = state.inner.inbox.accept(delivery).await.map_err(|error| {
         tracing::error!({ delivery.guid = guid, error = %error }, "a delivery was not stored; GitHub was told so");
