@@ -78,7 +78,7 @@ impl Store {
         tx.execute(sql!("UPDATE codebases SET connected = connected WHERE id = $1").bind(new.codebase)).await?;
         let outcome = match in_the_way(&mut tx, &new, limit).await? {
             Some(outcome) => outcome,
-            None => Inserted::Created(insert(&mut tx, &new, now).await?),
+            None => Inserted::Created(insert(&mut tx, &new, EnvironmentState::Creating, (now, now)).await?),
         };
         tx.commit().await?;
         Ok(outcome)
@@ -234,12 +234,18 @@ pub(super) async fn in_the_way(tx: &mut Tx, new: &NewEnvironment, limit: u32) ->
     Ok((live.0 >= i64::from(limit)).then(|| Inserted::LimitReached { live: live.0.try_into().unwrap_or(u32::MAX) }))
 }
 
-async fn insert(tx: &mut Tx, new: &NewEnvironment, now: Timestamp) -> Result<Environment, StoreError> {
+/// `life` is when it was made, and when it was last used.
+pub(super) async fn insert(
+    tx: &mut Tx,
+    new: &NewEnvironment,
+    state: EnvironmentState,
+    life: (Timestamp, Timestamp),
+) -> Result<Environment, StoreError> {
     let sql = sql!(
         "INSERT INTO isolation_environments
              (id, codebase_id, workflow_type, workflow_id, branch, path, state, base_branch, pinned, provider, metadata,
               version, created_at, last_activity_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $12)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13)
          RETURNING *"
     );
     let sql = sql
@@ -249,12 +255,13 @@ async fn insert(tx: &mut Tx, new: &NewEnvironment, now: Timestamp) -> Result<Env
         .bind(&new.work.id)
         .bind(&new.branch)
         .bind(&new.path)
-        .bind(EnvironmentState::Creating)
+        .bind(state)
         .bind(&new.base)
         .bind(false)
         .bind(&new.provider)
         .bind_json(&new.metadata)?
-        .bind(now);
+        .bind(life.0)
+        .bind(life.1);
     tx.fetch_one(sql).await
 }
 

@@ -6,7 +6,7 @@
 use super::codebases::upsert_in;
 use super::codec::FromRow;
 use super::db::{Row, Tx};
-use super::environments::in_the_way;
+use super::environments;
 use super::sql::{new_id, sql};
 use super::{Answer, Inserted, NewCodebase, NewEnvironment, Store, StoreError};
 use crate::model::*;
@@ -131,9 +131,10 @@ impl Pass<'_> {
         };
         self.tx.execute(sql!("UPDATE codebases SET connected = connected WHERE id = $1").bind(codebase.id)).await?;
         // The worktree is there, whatever the limit says.
-        let (other, same_work) = match in_the_way(self.tx, &wanted, u32::MAX).await? {
+        let (other, same_work) = match environments::in_the_way(self.tx, &wanted, u32::MAX).await? {
             None | Some(Inserted::LimitReached { .. } | Inserted::Created(_)) => {
-                let made = self.insert_environment(&wanted, new).await?;
+                let life = (new.created_at, new.last_activity_at);
+                let made = environments::insert(self.tx, &wanted, EnvironmentState::Active, life).await?;
                 self.environments.insert(new.path.clone(), made);
                 return Ok(Import::Taken);
             }
@@ -149,35 +150,6 @@ impl Pass<'_> {
         };
         self.environments.insert(new.path.clone(), other);
         Ok(outcome)
-    }
-
-    async fn insert_environment(
-        &mut self,
-        wanted: &NewEnvironment,
-        new: &EnvironmentImport,
-    ) -> Result<Environment, StoreError> {
-        let sql = sql!(
-            "INSERT INTO isolation_environments
-                 (id, codebase_id, workflow_type, workflow_id, branch, path, state, base_branch, pinned, provider, metadata,
-                  version, created_at, last_activity_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13)
-             RETURNING *"
-        );
-        let sql = sql
-            .bind(new_id::<EnvironmentId>())
-            .bind(wanted.codebase)
-            .bind(wanted.work.kind)
-            .bind(&wanted.work.id)
-            .bind(&wanted.branch)
-            .bind(&wanted.path)
-            .bind(EnvironmentState::Active)
-            .bind(&wanted.base)
-            .bind(false)
-            .bind(&wanted.provider)
-            .bind_json(&wanted.metadata)?
-            .bind(new.created_at)
-            .bind(new.last_activity_at);
-        self.tx.fetch_one(sql).await
     }
 
     async fn conversation(&mut self, new: &ConversationImport) -> Result<(Import, Option<Placed>), StoreError> {

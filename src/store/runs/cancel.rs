@@ -15,6 +15,22 @@ impl FromRow for Asked {
     }
 }
 
+/// Those of the runs whose column `$of` is `$1` that are not over: `$2` is now, `$3` the reason.
+macro_rules! cancel {
+    ($of:literal) => {
+        concat!(
+            "UPDATE runs SET cancel_requested = true,
+                 reason = CASE WHEN state = 'queued' THEN $3 ELSE reason END,
+                 ended_at = CASE WHEN state = 'queued' THEN $2 ELSE ended_at END,
+                 state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END
+             WHERE ",
+            $of,
+            " = $1 AND state IN ('queued', 'preparing', 'running', 'delivering')
+             RETURNING id"
+        )
+    };
+}
+
 impl Store {
     /// Answers with the runs of a conversation that were not over.
     pub async fn request_cancel_of_conversation(
@@ -23,14 +39,7 @@ impl Store {
         because: &str,
         now: Timestamp,
     ) -> Result<Vec<RunId>, StoreError> {
-        let sql = sql!(
-            "UPDATE runs SET cancel_requested = true,
-                 reason = CASE WHEN state = 'queued' THEN $3 ELSE reason END,
-                 ended_at = CASE WHEN state = 'queued' THEN $2 ELSE ended_at END,
-                 state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END
-             WHERE conversation_id = $1 AND state IN ('queued', 'preparing', 'running', 'delivering')
-             RETURNING id"
-        );
+        let sql = sql!(cancel!("conversation_id"));
         Ok(asked(self.db.fetch_all(sql.bind(conversation).bind(now).bind(because)).await?))
     }
 
@@ -41,14 +50,7 @@ impl Store {
         because: &str,
         now: Timestamp,
     ) -> Result<Vec<RunId>, StoreError> {
-        let sql = sql!(
-            "UPDATE runs SET cancel_requested = true,
-                 reason = CASE WHEN state = 'queued' THEN $3 ELSE reason END,
-                 ended_at = CASE WHEN state = 'queued' THEN $2 ELSE ended_at END,
-                 state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END
-             WHERE id = $1 AND state IN ('queued', 'preparing', 'running', 'delivering')
-             RETURNING id"
-        );
+        let sql = sql!(cancel!("id"));
         Ok(asked(self.db.fetch_all(sql.bind(run).bind(now).bind(because)).await?))
     }
 
