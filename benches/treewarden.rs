@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use treewarden::{
-    decide::resolve::{Candidate, Choice, ResolveFacts, resolve},
+    decide::resolve::{Candidate, Choice, Remote, ResolveFacts, resolve},
     demo::github::{Standin, StandinOptions},
     github::signature,
     model::*,
@@ -309,6 +309,7 @@ async fn choices(root: &Path) {
             work: work(number),
             pull: None,
             default_branch: Some(main.clone()),
+            remote: Remote::WithDefault,
             settings: RepoSettings::default(),
             named_base_exists: false,
             current: None,

@@ -68,9 +68,9 @@ pub enum StartError {
     Git(#[from] GitError),
     #[error(transparent)]
     Isolation(#[from] IsolationError),
-    #[error("GitHub did not say which App this is: {0}. Without that the bot could not recognise its own comments.")]
+    #[error("GitHub did not say which App this is, and without that the bot could not recognise its own comments")]
     Github(#[from] GithubError),
-    #[error("The state of the last run could not be recovered: {0}")]
+    #[error("The state of the last run could not be recovered")]
     Recover(#[from] StepError),
     #[error("{address} cannot be listened on: {error}. Choose another with --listen or TREEWARDEN_LISTEN.")]
     Listen { address: String, error: std::io::Error },
@@ -213,7 +213,7 @@ impl Service {
         let webhook_secret = app.webhook_secret.clone();
         let address = config.listen.to_string();
         let listener = TcpListener::bind(&address).await;
-        let listener = listener.map_err(|error| StartError::Listen { address: address.clone(), error })?;
+        let listener = listener.map_err(|error| not_listening(config, address.clone(), error))?;
         let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
         let public_url = config.public_url(bound);
         let Core { orchestrator, slug, lock } = Core::build(config, &public_url).await?;
@@ -293,6 +293,14 @@ impl Service {
         close_store(self.server, self.orchestrator.store()).await;
         tracing::info!(everything_ended = all, "stopped");
         all
+    }
+}
+
+/// An address that is in use may be so by this very home's service, which is the better thing to know.
+fn not_listening(config: &Config, address: String, error: std::io::Error) -> StartError {
+    match HomeLock::take(&config.home) {
+        Err(taken @ LockError::Taken(_)) => taken.into(),
+        Ok(_) | Err(LockError::Unusable { .. }) => StartError::Listen { address, error },
     }
 }
 

@@ -252,3 +252,18 @@ pub enum StepError {
     #[error("the lease on this run was lost")]
     LeaseLost,
 }
+
+impl StepError {
+    /// An error that is only a cause becomes a message for people.
+    fn worded(self, words: fn(&str) -> String) -> Self {
+        match self {
+            StepError::Store(_)
+            | StepError::Github(_)
+            | StepError::Git(_)
+            | StepError::Isolation(_)
+            | StepError::Agent(_)
+            | StepError::Panicked => StepError::Refused(words(self.to_string().trim_end_matches('.'))),
+            StepError::Refused(_) | StepError::Occupied(_) | StepError::Stopping | StepError::LeaseLost => self,
+        }
+    }
+}

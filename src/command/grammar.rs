@@ -8,11 +8,21 @@ pub enum Request {
     /// Work for the agent, in the person's words.
     Agent(String),
     Command(Command),
-    /// Starts with `/` but is no command. `nearest` is the most similar one, when any is similar.
+    /// Starts with `/` but is no command, or not one that is used like this.
     Unknown {
         given: String,
-        nearest: Option<&'static str>,
+        hint: Hint,
     },
+}
+
+/// What somebody may have meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    None,
+    /// The name of the most similar command.
+    Nearest(&'static str),
+    /// How the commands are used whose name was given, or begun.
+    Usage(Vec<&'static str>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +89,7 @@ pub const COMMANDS: &[Entry] = &[
     Entry {
         name: "/worktree create",
         usage: "/worktree create <branch> [--base <branch>]",
-        does: "makes a worktree on that branch, in which this thread goes on; an existing branch is continued",
+        does: "makes a worktree on that branch, called `task-<branch>`, in which this thread goes on; an existing branch is continued",
         needs: Permission::Write,
     },
     Entry {
@@ -158,7 +168,7 @@ pub fn parse(text: &str) -> Request {
         }
         ["/worktree", "pin"] => Command::Pin,
         ["/worktree", "unpin"] => Command::Unpin,
-        _ => return Request::Unknown { given: line.to_owned(), nearest: nearest(&words) },
+        _ => return Request::Unknown { given: line.to_owned(), hint: hint(&words) },
     };
     Request::Command(command)
 }
@@ -191,6 +201,19 @@ pub fn entry(command: &Command) -> &'static Entry {
         Command::Unpin => "/worktree unpin",
     };
     COMMANDS.iter().find(|entry| entry.name == name).unwrap_or(&COMMANDS[0])
+}
+
+fn hint(words: &[&str]) -> Hint {
+    let known = |entry: &&Entry| {
+        let name: Vec<&str> = entry.name.split(' ').collect();
+        words.starts_with(&name) || name.starts_with(words)
+    };
+    let known: Vec<&str> = COMMANDS.iter().filter(known).map(|entry| entry.usage).collect();
+    match nearest(words) {
+        _ if !known.is_empty() => Hint::Usage(known),
+        Some(name) => Hint::Nearest(name),
+        None => Hint::None,
+    }
 }
 
 /// The most similar command, when at most a third of its letters differ or it begins alike.
@@ -228,13 +251,13 @@ mod tests {
     #[test]
     fn a_slip_gets_a_hint_and_nonsense_none() {
         let nearest = |text| match parse(text) {
-            Request::Unknown { nearest, .. } => nearest,
+            Request::Unknown { hint: Hint::Nearest(name), .. } => Some(name),
+            Request::Unknown { hint: Hint::None, .. } => None,
             other => panic!("{other:?}"),
         };
         assert_eq!(nearest("/stauts"), Some("/status"));
         assert_eq!(nearest("/hlep"), Some("/help"));
         assert_eq!(nearest("/worktree lst"), Some("/worktree list"));
-        assert_eq!(nearest("/worktree remove --all"), Some("/worktree remove"));
         assert_eq!(nearest("/deploy production"), None);
         assert_eq!(nearest("/"), None);
     }
@@ -250,9 +273,18 @@ mod tests {
             Request::Command(Command::Create { branch: "Fix/A".into(), base: Some("Release-2".into()) })
         );
         for unfinished in
-            ["/worktree create", "/worktree create --base main", "/worktree create x --base", "/worktree link"]
+            ["/worktree create", "/worktree create --base main", "/worktree create x --base", "/worktree create -x"]
         {
-            assert!(matches!(parse(unfinished), Request::Unknown { nearest: Some(_), .. }), "{unfinished}");
+            let usage = Hint::Usage(vec!["/worktree create <branch> [--base <branch>]"]);
+            assert_eq!(parse(unfinished), Request::Unknown { given: unfinished.into(), hint: usage });
         }
+        let usages = |text: &str| match parse(text) {
+            Request::Unknown { hint: Hint::Usage(usages), .. } => usages,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(usages("/help me please"), ["/help"]);
+        assert_eq!(usages("/worktree remove --all"), ["/worktree remove [<name>]"]);
+        assert_eq!(usages("/worktree cleanup").len(), 2);
+        assert_eq!(usages("/worktree").len(), COMMANDS.iter().filter(|e| e.name.starts_with("/worktree ")).count());
     }
 }

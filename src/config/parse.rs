@@ -94,6 +94,10 @@ pub(super) fn database_url(text: &str) -> Result<String, Expected> {
     let known = ["sqlite://", "postgres://", "postgresql://"];
     let rest = known.iter().find_map(|scheme| text.strip_prefix(scheme));
     match rest {
+        // What is relative would be another database wherever the service is started from.
+        Some(path) if text.starts_with("sqlite://") && !path.starts_with('/') => {
+            Err("expected the whole path of the file, like sqlite:///srv/treewarden/treewarden.db".to_owned())
+        }
         Some(rest) if !rest.is_empty() => Ok(text.to_owned()),
         _ => Err("expected sqlite://<path> or postgres://<user>@<host>/<database>".to_owned()),
     }

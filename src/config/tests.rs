@@ -126,6 +126,21 @@ fn an_app_is_connected_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_slip_in_a_level_or_a_path_stops_the_start() {
+    let fine = |variable: &str, value: &str| from_env(&[(variable, value)]).is_ok();
+    for log in ["debug", "warn,treewarden=trace,hyper=off", "info,[run{run.id=1}]=trace"] {
+        assert!(fine("TREEWARDEN_LOG", log), "{log}");
+    }
+    for slip in ["loud", "treewarden=debug,inof"] {
+        assert!(!fine("TREEWARDEN_LOG", slip), "{slip}");
+    }
+    assert!(fine("DATABASE_URL", "sqlite:///srv/tw.db"));
+    for relative in ["sqlite://tw.db", "sqlite://./tw.db", "sqlite://"] {
+        assert!(!fine("DATABASE_URL", relative), "{relative}");
+    }
+}
+
+#[test]
 fn what_is_not_utf_8_is_a_problem_and_never_another_value() {
     let load = |given: &[(&str, &[u8])]| {
         let env = |name: &str| {

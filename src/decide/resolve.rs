@@ -58,14 +58,36 @@ pub struct PullFacts {
     pub base: BranchName,
 }
 
+/// What the remote has, as fetched just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remote {
+    /// No branch at all.
+    Empty,
+    /// Branches, but not the one that GitHub names as the default.
+    WithoutDefault,
+    WithDefault,
+}
+
+impl Remote {
+    /// The default branch to start from.
+    fn base(self, default: Option<&BranchName>) -> Result<&BranchName, Block> {
+        match (self, default) {
+            (Remote::WithDefault, Some(default)) => Ok(default),
+            (Remote::WithoutDefault, Some(default)) => Err(Block::NoDefaultBranch(default.clone())),
+            (Remote::Empty, _) | (_, None) => Err(Block::EmptyRepository),
+        }
+    }
+}
+
 /// Everything the choice depends on.
 #[derive(Clone, Debug)]
 pub struct ResolveFacts {
     pub work: Work,
     /// Absent for issues.
     pub pull: Option<PullFacts>,
-    /// The repository's default branch; absent for an empty repository.
+    /// The repository's default branch, as GitHub names it, whether or not it exists.
     pub default_branch: Option<BranchName>,
+    pub remote: Remote,
     /// What the repository asks for, as its default branch says.
     pub settings: RepoSettings,
     /// The base these settings name is on the remote.
@@ -159,6 +181,8 @@ pub enum Lost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Block {
     EmptyRepository,
+    /// The repository has branches, but not the one that GitHub calls the default.
+    NoDefaultBranch(BranchName),
     /// The base that the repository's settings name is not on the remote.
     NoSuchBase(BranchName),
     /// A worktree is recorded but could not be examined; making another could split the work.
@@ -234,7 +258,8 @@ pub struct NamedFacts {
     pub base: Option<BranchName>,
     pub settings_base: Option<BranchName>,
     pub default_branch: Option<BranchName>,
-    /// Which of the three exist on the remote.
+    pub remote: Remote,
+    /// Which of the first two exist on the remote.
     pub on_remote: Vec<BranchName>,
     pub strays: Vec<Stray>,
 }
@@ -242,17 +267,14 @@ pub struct NamedFacts {
 /// A new environment on a branch that a person names, for whichever thread asked. Nothing is pushed to a base.
 /// Answers with the place, and with the worktree that has the branch, if there is one and it may be taken over.
 pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<PathBuf>), Block> {
-    let NamedFacts { branch, base, settings_base, default_branch, on_remote, strays } = facts;
+    let NamedFacts { branch, base, settings_base, default_branch, remote, on_remote, strays } = facts;
     let protected = [&default_branch, &settings_base].into_iter().flatten().any(|protected| *protected == branch);
-    let missing: fn(BranchName) -> Block = match (&base, &settings_base) {
-        (Some(_), _) => Block::BaseMissing,
-        (None, Some(_)) => Block::NoSuchBase,
-        (None, None) => |_| Block::EmptyRepository,
+    let base = match (base, settings_base) {
+        (Some(named), _) if !on_remote.contains(&named) => return Err(Block::BaseMissing(named)),
+        (None, Some(configured)) if !on_remote.contains(&configured) => return Err(Block::NoSuchBase(configured)),
+        (Some(base), _) | (None, Some(base)) => base,
+        (None, None) => remote.base(default_branch.as_ref())?.clone(),
     };
-    let base = base.or(settings_base).or(default_branch).ok_or(Block::EmptyRepository)?;
-    if !on_remote.contains(&base) {
-        return Err(missing(base));
-    }
     if protected || base == branch {
         return Err(Block::ProtectedBranch(branch));
     }
@@ -395,7 +417,7 @@ fn base(facts: &ResolveFacts) -> Result<BranchName, Block> {
         (Some(pull), _) => &pull.base,
         (None, Some(named)) if !facts.named_base_exists => return Err(Block::NoSuchBase(named.clone())),
         (None, Some(named)) => named,
-        (None, None) => facts.default_branch.as_ref().ok_or(Block::EmptyRepository)?,
+        (None, None) => facts.remote.base(facts.default_branch.as_ref())?,
     };
     if base.is_showable() { Ok(base.clone()) } else { Err(Block::UnshowableBase) }
 }

@@ -41,6 +41,7 @@ fn issue_facts() -> ResolveFacts {
         work: work(WorkKind::Issue, "1"),
         pull: None,
         default_branch: BranchName::new("trunk").ok(),
+        remote: Remote::WithDefault,
         settings: RepoSettings::default(),
         named_base_exists: false,
         current: None,
@@ -159,8 +160,13 @@ fn the_default_branch_is_nobodys_worktree() {
 
 #[test]
 fn an_empty_repository_blocks() {
-    let facts = ResolveFacts { default_branch: None, ..issue_facts() };
+    let facts = ResolveFacts { remote: Remote::Empty, ..issue_facts() };
     assert_eq!(resolve(&facts).choice, Choice::Block(Block::EmptyRepository));
+    let unnamed = ResolveFacts { default_branch: None, ..issue_facts() };
+    assert_eq!(resolve(&unnamed).choice, Choice::Block(Block::EmptyRepository));
+    let without = ResolveFacts { remote: Remote::WithoutDefault, ..issue_facts() };
+    let trunk = BranchName::new("trunk").unwrap();
+    assert_eq!(resolve(&without).choice, Choice::Block(Block::NoDefaultBranch(trunk)));
 }
 
 #[test]
@@ -296,8 +302,8 @@ fn any_facts() -> impl Strategy<Value = ResolveFacts> {
     (candidates(1), candidates(2), linked, shape, any_settings(), unmanaged).prop_map(
         |(current, same_work, linked, (is_pull, fork, empty), settings, (legacy, strays))| {
             let base = if is_pull { pull_facts("issue-1", fork) } else { issue_facts() };
-            let default_branch = base.default_branch.clone().filter(|_| !empty);
-            ResolveFacts { current, same_work, linked, default_branch, settings, legacy, strays, ..base }
+            let remote = if empty { Remote::Empty } else { Remote::WithDefault };
+            ResolveFacts { current, same_work, linked, remote, settings, legacy, strays, ..base }
         },
     )
 }
@@ -309,6 +315,7 @@ fn named_facts(branch: &str, base: Option<&str>) -> NamedFacts {
         base: base.map(name),
         settings_base: None,
         default_branch: Some(name("main")),
+        remote: Remote::WithDefault,
         on_remote: vec![name("main"), name("next")],
         strays: Vec::new(),
     }
@@ -325,8 +332,9 @@ fn a_named_branch_starts_at_the_base_that_was_named_or_else_configured() {
     assert_eq!(base_of(named_facts("f", Some("gone"))), Err(Block::BaseMissing(name("gone"))));
     let absent = NamedFacts { settings_base: Some(name("gone")), ..configured.clone() };
     assert_eq!(base_of(absent), Err(Block::NoSuchBase(name("gone"))));
-    let empty = NamedFacts { on_remote: Vec::new(), ..named_facts("f", None) };
-    assert_eq!(base_of(empty), Err(Block::EmptyRepository));
+    let without = |remote| NamedFacts { remote, ..named_facts("f", None) };
+    assert_eq!(base_of(without(Remote::Empty)), Err(Block::EmptyRepository));
+    assert_eq!(base_of(without(Remote::WithoutDefault)), Err(Block::NoDefaultBranch(name("main"))));
     for protected in ["main", "next"] {
         let facts = NamedFacts { branch: name(protected), ..configured.clone() };
         assert_eq!(base_of(facts), Err(Block::ProtectedBranch(name(protected))));

@@ -39,6 +39,15 @@ impl Repository {
         .await
     }
 
+    /// Whether the last fetch brought any branch.
+    pub async fn has_remote_branches(&self) -> Result<bool, GitError> {
+        self.read(|repository| match repository.references_glob("refs/remotes/origin/*")?.names().next() {
+            Some(name) => Ok(name.map(|_| true)?),
+            None => Ok(false),
+        })
+        .await
+    }
+
     /// Deletes a branch if it stands at `expected` and no worktree has it checked out. True when it is gone, now or
     /// before; false when it stays.
     pub async fn delete_branch(&self, branch: &BranchName, expected: &CommitSha) -> Result<bool, GitError> {

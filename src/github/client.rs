@@ -314,8 +314,17 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &str, path: &str) -> G
     }
 }
 
+/// Says what people call the thing that is not there.
 fn gone(path: &str) -> GithubError {
-    GithubError::NotFound(path.split('?').next().unwrap_or_default().to_owned())
+    let path = path.split('?').next().unwrap_or_default();
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    GithubError::NotFound(match parts.as_slice() {
+        ["repositories", _] => "this repository".to_owned(),
+        ["repos", owner, name] | ["repos", owner, name, "installation"] => format!("the repository {owner}/{name}"),
+        ["repos", owner, name, "issues", "comments", ..] => format!("that comment in {owner}/{name}"),
+        ["repos", owner, name, "issues" | "pulls", number, ..] => format!("{owner}/{name}#{number}"),
+        _ => path.to_owned(),
+    })
 }
 
 fn wait_asked_for(headers: &HeaderMap, body: &str) -> Option<Duration> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GithubError {
-    #[error("GitHub does not know {0} (or this App may not see it)")]
+    #[error("GitHub does not know {0}: it is gone, or this App may not see it")]
     NotFound(String),
     #[error("GitHub does not accept the App's credentials")]
     Unauthorized,

@@ -116,6 +116,9 @@ pub struct EnvironmentMetadata {
     pub fork_head: Option<CommitSha>,
     /// Last commit of a pull request whose head branch is gone: the environment's own branch starts there.
     pub lost_head: Option<CommitSha>,
+    /// Where the branch and its remote were last seen to agree.
+    #[serde(default)]
+    pub agreed: Option<CommitSha>,
     /// The branch existed before the environment did (a person's branch): never deleted by us.
     pub foreign_branch: bool,
     /// The branch had commits of its own when the environment was made.

@@ -42,7 +42,7 @@ impl Orchestrator {
         retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, None)).await?;
         let settings = self.repo_settings(&codebase, &repository, conversation).await?;
         let mut on_remote = Vec::new();
-        for base in [&base, &settings.base, &codebase.default_branch].into_iter().flatten() {
+        for base in [&base, &settings.base].into_iter().flatten() {
             if repository.tip(&base.remote_ref()).await?.is_some() {
                 on_remote.push(base.clone());
             }
@@ -52,6 +52,7 @@ impl Orchestrator {
             base,
             settings_base: settings.base.clone(),
             default_branch: codebase.default_branch.clone(),
+            remote: self.remote(&codebase, &repository).await?,
             on_remote,
             strays: self.strays(codebase.id, &repository).await?,
         };

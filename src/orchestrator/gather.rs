@@ -5,7 +5,7 @@ use crate::command::closing;
 use crate::decide::cleanup::{
     BranchFacts, Lineage, MergeProof, Occasion, OwnWork, RemovalFacts, WorkInProgress, own_work,
 };
-use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, ResolveFacts, Stray};
+use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::model::*;
@@ -106,15 +106,14 @@ impl Orchestrator {
             Some(branch) => Ok::<_, StepError>(repository.tip(&branch.remote_ref()).await?.is_some()),
             None => Ok(false),
         };
-        let default_branch = codebase.default_branch.clone();
-        let has_commits = on_remote(default_branch.as_ref()).await?;
         Ok(ResolveFacts {
             work,
             pull: match pull {
                 Some(pull) => Some(pull_facts(repository, pull).await?),
                 None => None,
             },
-            default_branch: default_branch.filter(|_| has_commits),
+            default_branch: codebase.default_branch.clone(),
+            remote: self.remote(codebase, repository).await?,
             settings: settings.clone(),
             named_base_exists: on_remote(settings.base.as_ref()).await?,
             legacy: self.legacy(conversation, repository).await?,
@@ -123,6 +122,19 @@ impl Orchestrator {
             same_work,
             linked,
             links,
+        })
+    }
+
+    /// What the last fetch brought.
+    pub(super) async fn remote(&self, codebase: &Codebase, repository: &Repository) -> Result<Remote, GitError> {
+        let has_default = match &codebase.default_branch {
+            Some(default) => repository.tip(&default.remote_ref()).await?.is_some(),
+            None => false,
+        };
+        Ok(match has_default {
+            true => Remote::WithDefault,
+            false if repository.has_remote_branches().await? => Remote::WithoutDefault,
+            false => Remote::Empty,
         })
     }
 

@@ -204,8 +204,8 @@ impl Orchestrator {
         self.react(delivery, codebase, &message, "eyes").await?;
         let key = format!("answer/{}", delivery.id);
         match request {
-            grammar::Request::Unknown { given, nearest } => {
-                let body = reply::commands::unknown_command(&given, nearest, &key);
+            grammar::Request::Unknown { given, hint } => {
+                let body = reply::commands::unknown_command(&given, &hint, &key);
                 self.comment(key, codebase, conversation, body).await?;
                 done("answered an unknown command")
             }

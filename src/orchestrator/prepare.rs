@@ -5,6 +5,7 @@ use super::{
     create::{Adopted, Creation},
     gather, retry,
 };
+use crate::decide::follow::{Follow, FollowFacts, follow};
 use crate::decide::resolve::{Choice, Found, Origin, resolve};
 use crate::git::{FetchRequest, GitError, Repository};
 use crate::github::PullRequest;
@@ -13,12 +14,16 @@ use crate::reply::{
     answers::{self, Opening},
     furnished,
 };
+use crate::store::RunFilter;
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
 use std::collections::BTreeSet;
 
 /// The world may move between gathering and applying; then it is decided again, this often at most.
 pub(super) const DECISIONS: usize = 4;
+
+/// How many runs of an environment are asked for what they pushed.
+const LAST_RUNS: u32 = 20;
 
 /// Where a run works.
 pub(super) struct Prepared {
@@ -121,7 +126,7 @@ impl Orchestrator {
             };
             // A new worktree on a branch that was kept here may be behind, too.
             let before = repository.tip(&environment.branch.full_ref()).await?;
-            let (environment, obstacle) = self.follow_remote(&repository, environment, pull.as_ref()).await?;
+            let (environment, followed) = self.follow_remote(&repository, environment, pull.as_ref()).await?;
             if settings.lfs && repository.tip(&environment.branch.full_ref()).await? != before {
                 // What came in are pointers.
                 let pulled = self.pull_lfs(&codebase, &repository, &environment).await;
@@ -130,7 +135,7 @@ impl Orchestrator {
             if let Some(found) = found.filter(|_| !made) {
                 notes.found(&environment, &found);
             }
-            notes.0.extend(obstacle);
+            notes.0.extend(followed);
             if made {
                 notes.0.extend(self.settle_place_of_old(&conversation, &environment).await?);
             }
@@ -280,26 +285,45 @@ impl Orchestrator {
             (Some(_), _) => None,
             (None, _) => repository.tip(&environment.branch.remote_ref()).await?,
         };
-        let local = repository.tip(&environment.branch.full_ref()).await?;
+        let branch = environment.branch.clone();
+        let local = repository.tip(&branch.full_ref()).await?;
         let (Some(remote), Some(local)) = (remote, local) else { return Ok((environment, None)) };
         if remote == local {
-            return Ok((self.note_fork_head(environment, remote).await?, None));
+            return Ok((self.note_agreement(environment, remote).await?, None));
         }
-        if repository.is_ancestor(&remote, &local).await? {
-            return Ok((environment, None));
-        }
-        let obstacle = if !repository.is_ancestor(&local, &remote).await? {
-            let (ours, theirs) = repository.ahead_behind(&local, &remote).await?;
-            answers::diverged(ours, theirs)
-        } else {
-            match repository.worktree(&environment.path).fast_forward(&environment.branch, &remote).await {
-                Ok(()) => return Ok((self.note_fork_head(environment, remote).await?, None)),
-                Err(GitError::Refused { reason }) => reason,
-                Err(error) => return Err(error.into()),
+        let facts = FollowFacts {
+            remote_is_in: repository.is_ancestor(&remote, &local).await?,
+            is_in_remote: repository.is_ancestor(&local, &remote).await?,
+            was_on_remote: self.was_on_remote(&environment, &local).await?,
+        };
+        let worktree = repository.worktree(&environment.path);
+        let (moved, note) = match follow(facts) {
+            Follow::Stay => return Ok((environment, None)),
+            Follow::FastForward => (worktree.fast_forward(&branch, &remote).await, None),
+            Follow::Move => {
+                let keep = format!("refs/treewarden/before/{}/{local}", environment.id);
+                let note = answers::moved_along(&branch, &local, &remote);
+                (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
+            }
+            Follow::Diverged => {
+                let (ours, theirs) = repository.ahead_behind(&local, &remote).await?;
+                (Err(GitError::Refused { reason: answers::diverged(ours, theirs) }), None)
             }
         };
-        let note = answers::cannot_follow(&environment.branch, &obstacle);
-        Ok((environment, Some(note)))
+        match moved {
+            Ok(()) => Ok((self.note_agreement(environment, remote).await?, note)),
+            Err(GitError::Refused { reason }) => Ok((environment, Some(answers::cannot_follow(&branch, &reason)))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the remote has been seen at exactly this commit.
+    async fn was_on_remote(&self, environment: &Environment, commit: &CommitSha) -> Result<bool, StepError> {
+        if environment.metadata.agreed.as_ref() == Some(commit) {
+            return Ok(true);
+        }
+        let last = self.store().list_runs(RunFilter::Environment(environment.id), LAST_RUNS, 0).await?;
+        Ok(last.iter().any(|run| run.outcome.pushed.as_ref() == Some(commit)))
     }
 
     /// What is to be said about the place where an imported thread worked before, when it did not become its environment.
@@ -334,10 +358,11 @@ impl Orchestrator {
         Ok(self.store().update_environment(&environment).await?)
     }
 
-    /// A fork's pull request has moved on: this run and later ones name the commit that is looked at.
-    async fn note_fork_head(&self, mut environment: Environment, head: CommitSha) -> Result<Environment, StepError> {
-        while environment.metadata.fork_head.as_ref().is_some_and(|noted| *noted != head) {
-            environment.metadata.fork_head = Some(head.clone());
+    /// The branch is where its remote is; of a fork's, this run and later ones name the commit that is looked at.
+    async fn note_agreement(&self, mut environment: Environment, head: CommitSha) -> Result<Environment, StepError> {
+        while environment.metadata.agreed.as_ref() != Some(&head) {
+            environment.metadata.agreed = Some(head.clone());
+            environment.metadata.fork_head = environment.metadata.fork_head.map(|_| head.clone());
             match self.store().update_environment(&environment).await {
                 Ok(noted) => return Ok(noted),
                 // A pass wrote why it kept it.

@@ -66,7 +66,7 @@ impl Orchestrator {
                 self.show(&run, None).await;
                 return Ok(());
             }
-            Err(error) => Ended::failed(error.to_string()),
+            Err(error) => Ended::failed(error.worded(answers::broken_off).to_string()),
         };
         self.finish(&mut run, ended).await
     }
@@ -80,7 +80,7 @@ impl Orchestrator {
         run.started_at.get_or_insert(self.now());
         self.save(run).await?;
         self.show(run, None).await;
-        let prepared = outlasting!(self.prepare(run))?;
+        let prepared = outlasting!(self.prepare(run)).map_err(|error| error.worded(answers::not_begun))?;
         if cancel.is_cancelled() {
             return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
         }

@@ -112,6 +112,16 @@ pub fn lost_head(lost: Lost, head: &BranchName, branch: &BranchName) -> String {
     )
 }
 
+/// Told when somebody rewrote the branch on the remote and the worktree moved along.
+pub fn moved_along(branch: &BranchName, from: &CommitSha, to: &CommitSha) -> String {
+    format!(
+        "`{branch}` was rewritten on the remote (a forced push), so the worktree moved from `{}` to its new head `{}`. \
+         The commit before is kept in the service's repository.",
+        from.short(),
+        to.short()
+    )
+}
+
 /// Told when the remote branch moved on in a way the worktree cannot follow.
 pub fn cannot_follow(branch: &BranchName, why: &str) -> String {
     format!("`{branch}` on the remote has newer commits that were not taken in: {why}.")
@@ -124,6 +134,10 @@ pub fn blocked(block: &Block) -> String {
              Push a first commit, then mention me again."
                 .to_owned()
         }
+        Block::NoDefaultBranch(default) => format!(
+            "The repository has branches, but not `{default}`, which GitHub calls its default. Nothing was created. Push it, \
+             or choose another default branch in the repository's settings on GitHub; then mention me again."
+        ),
         Block::NoSuchBase(base) => format!(
             "The base branch `{base}`, which `{REPO_SETTINGS_FILE}` names, does not exist on the remote. Nothing was \
              created. Push it, or name another one there on the default branch; then mention me again."
@@ -167,6 +181,21 @@ pub fn blocked(block: &Block) -> String {
         ),
         Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created."),
     }
+}
+
+/// A run that could not begin, for a reason nobody worded.
+pub fn not_begun(why: &str) -> String {
+    format!(
+        "The work could not begin: {why}.\n\nNothing was run, and what was done before is kept. Mention me again when the \
+         cause is gone."
+    )
+}
+
+/// A run whose agent could not be looked after, for a reason nobody worded.
+pub fn broken_off(why: &str) -> String {
+    format!(
+        "The work broke off: {why}.\n\nWhatever the agent had done so far is kept in the worktree; mention me again to go on."
+    )
 }
 
 /// The world changed under every decision; nothing was done.

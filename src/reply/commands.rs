@@ -1,6 +1,7 @@
 //! Answers to commands.
 
 use super::{agent_text, answers::FOREIGN, cleanup, count, marker};
+use crate::command::grammar::Hint;
 use crate::decide::cleanup::Keep;
 use crate::model::*;
 
@@ -29,10 +30,18 @@ pub fn cleanup_report(kind: &str, report: &CleanupReport) -> String {
     agent_text::present(&report.lines.iter().map(line).collect::<Vec<_>>().join("\n"), FOREIGN)
 }
 
-pub fn unknown_command(given: &str, nearest: Option<&str>, key: &str) -> String {
+pub fn unknown_command(given: &str, hint: &Hint, key: &str) -> String {
     let given: String = given.chars().filter(|c| *c != '`' && !c.is_control()).take(40).collect();
-    let hint = nearest.map(|name| format!(" Did you mean `{name}`?")).unwrap_or_default();
-    format!("I do not know `{given}`.{hint} `/help` lists what I understand. Nothing was run.\n\n{}", marker(key))
+    let said = match hint {
+        Hint::None => format!("I do not know `{given}`."),
+        Hint::Nearest(name) => format!("I do not know `{given}`. Did you mean `{name}`?"),
+        Hint::Usage(usages) => {
+            let usages: Vec<String> = usages.iter().map(|usage| format!("- `{usage}`")).collect();
+            format!("`{given}` is not how that is used:\n\n{}\n\n", usages.join("\n"))
+        }
+    };
+    let said = if said.ends_with('\n') { said } else { format!("{said} ") };
+    format!("{said}`/help` lists what I understand. Nothing was run.\n\n{}", marker(key))
 }
 
 /// The answer to a command, with its marker.
@@ -223,7 +232,7 @@ mod tests {
 
     #[test]
     fn an_unknown_command_cannot_break_the_comment() {
-        let text = unknown_command("/x`@everyone`\n", Some("/help"), "answer/1");
+        let text = unknown_command("/x`@everyone`\n", &Hint::Nearest("/help"), "answer/1");
         assert!(text.starts_with("I do not know `/x@everyone`. Did you mean `/help`?"));
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Redactor;
 use std::{fmt, io, str::FromStr};
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt};
 
 /// How log lines are written.
@@ -34,6 +35,12 @@ pub enum TelemetryError {
 
 /// Whether `filter` is something like `info` or `treewarden=debug,warn`.
 pub fn check_filter(filter: &str) -> Result<(), TelemetryError> {
+    // A word that is no level would be taken for the name of a part of the program, and silence all others.
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let slip = filter.split(',').map(str::trim).find(|word| !word.contains(['=', '[', ']']) && !is_level(word));
+    if let Some(word) = slip {
+        return Err(TelemetryError::Filter(format!("{word} is no level")));
+    }
     EnvFilter::try_new(filter).map(drop).map_err(|error| TelemetryError::Filter(error.to_string()))
 }
 

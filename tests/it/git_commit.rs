@@ -122,6 +122,38 @@ async fn fast_forwarding_never_costs_work() {
 }
 
 #[tokio::test]
+async fn moving_aside_never_costs_work_and_keeps_what_was_there() {
+    let lab = Lab::new();
+    lab.people_commit(".gitignore", "*.log\n");
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let old = lab.commit(&path, "old", "1\n");
+    let people = lab.path("people");
+    fs::write(people.join("kept.log"), "theirs\n").unwrap();
+    lab.run(&people, &["add", "-f", "kept.log"]);
+    let new = lab.people_commit("new", "1\n");
+    lab.fetch(&repository).await;
+    let (b, keep) = (branch("b"), "refs/treewarden/before/e/c");
+    let refused = |result: Result<(), GitError>| assert!(result.is_err(), "{result:?}");
+
+    refused(worktree.move_aside(&b, &new, &new, keep).await);
+    fs::write(path.join("old"), "edited\n").unwrap();
+    refused(worktree.move_aside(&b, &old, &new, keep).await);
+    lab.run(&path, &["checkout", "-q", "old"]);
+    fs::write(path.join("kept.log"), "mine, ignored\n").unwrap();
+    refused(worktree.move_aside(&b, &old, &new, keep).await);
+    assert_eq!(fs::read_to_string(path.join("kept.log")).unwrap(), "mine, ignored\n");
+    assert_eq!(worktree.head().await.unwrap().sha, Some(old.clone()));
+    fs::remove_file(path.join("kept.log")).unwrap();
+
+    worktree.move_aside(&b, &old, &new, keep).await.unwrap();
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(new));
+    assert_eq!(repository.tip(keep).await.unwrap(), Some(old));
+    assert!(!path.join("old").exists() && path.join("new").exists());
+    assert!(known(worktree.status().await).is_clean());
+}
+
+#[tokio::test]
 async fn files_that_became_directories_and_back_are_committed() {
     let lab = Lab::new();
     fs::create_dir(lab.path("people/d")).unwrap();

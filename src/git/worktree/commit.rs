@@ -113,15 +113,8 @@ impl Worktree {
     }
 
     async fn move_forward(&self, branch: &BranchName, to: &CommitSha) -> Result<(), GitError> {
-        let entry = self.entry().await?;
-        let (head, status) = (self.head().await?, self.known_status().await?);
-        let Some(from) = head.sha.as_ref().filter(|_| head.branch.as_ref() == Some(branch)) else {
-            return Err(GitError::refused(format!("the worktree is not on the branch {branch}")));
-        };
-        if !status.is_clean() || self.known_operation().await?.is_some() {
-            return Err(GitError::refused("the worktree has uncommitted changes"));
-        }
-        if !self.repository.is_ancestor(from, to).await? {
+        let (entry, from) = self.movable(branch).await?;
+        if !self.repository.is_ancestor(&from, to).await? {
             return Err(GitError::refused("the branch has commits of its own"));
         }
         let _turn = self.repository.turn().await;
@@ -137,6 +130,65 @@ impl Worktree {
         let call = self.call(entry, "merge").await?.slow();
         let call = call.args(["--ff-only", "--quiet", "--no-stat", "--no-autostash", "--no-overwrite-ignore"]);
         call.args(["--end-of-options", to.as_str()]).ok().await.map(drop)
+    }
+
+    /// Moves `branch` and the files from `from` to any other commit, and keeps `from` under `keep`. Refuses when the
+    /// worktree is on another branch or commit, anything is uncommitted or in the way, or an operation is in progress.
+    pub async fn move_aside(
+        &self,
+        branch: &BranchName,
+        from: &CommitSha,
+        to: &CommitSha,
+        keep: &str,
+    ) -> Result<(), GitError> {
+        let (worktree, branch, from, to, keep) =
+            (self.clone(), branch.clone(), from.clone(), to.clone(), keep.to_owned());
+        let moved = async move { worktree.move_over(&branch, &from, &to, &keep).await };
+        self.repository.to_the_end(moved).await
+    }
+
+    async fn move_over(
+        &self,
+        branch: &BranchName,
+        from: &CommitSha,
+        to: &CommitSha,
+        keep: &str,
+    ) -> Result<(), GitError> {
+        let (entry, at) = self.movable(branch).await?;
+        if at != *from {
+            return Err(GitError::refused(format!("the branch {branch} moved meanwhile")));
+        }
+        self.repository.set_ref(keep, from, None).await?;
+        if self.repository.tip(keep).await?.as_ref() != Some(from) {
+            return Err(GitError::refused(format!("{keep} holds something else")));
+        }
+        let _turn = self.repository.turn().await;
+        match self.check_out(&entry, branch, to).await {
+            Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
+                self.check_out(&entry, branch, to).await
+            }
+            result => result,
+        }
+    }
+
+    async fn check_out(&self, entry: &AdminEntry, branch: &BranchName, to: &CommitSha) -> Result<(), GitError> {
+        let call = self.call(entry, "checkout").await?.slow();
+        let call =
+            call.args(["--quiet", "--no-track", "--no-overwrite-ignore", "-B", branch.as_str(), to.as_str(), "--"]);
+        call.ok().await.map(drop)
+    }
+
+    /// The commit of a worktree on `branch` in which nothing is unfinished.
+    async fn movable(&self, branch: &BranchName) -> Result<(AdminEntry, CommitSha), GitError> {
+        let entry = self.entry().await?;
+        let (head, status) = (self.head().await?, self.known_status().await?);
+        let Some(at) = head.sha.filter(|_| head.branch.as_ref() == Some(branch)) else {
+            return Err(GitError::refused(format!("the worktree is not on the branch {branch}")));
+        };
+        if !status.is_clean() || self.known_operation().await?.is_some() {
+            return Err(GitError::refused("the worktree has uncommitted changes"));
+        }
+        Ok((entry, at))
     }
 
     /// Stages everything and answers with the tree; `None` when it is HEAD's.

@@ -38,6 +38,61 @@ async fn a_default_branch_of_another_name_is_the_base() {
 }
 
 #[tokio::test]
+async fn a_default_branch_that_does_not_exist_is_named() {
+    let world = World::new().await;
+    let odd = "octo/odd";
+    world.standin.create_repository(odd, &[]).await.unwrap();
+    world.standin.set_permission(odd, ANN, Permission::Write).unwrap();
+    world.standin.push_commit(odd, ANN, "dev", "First", &[("README.md", Some("# first\n"))]).await.unwrap();
+    let issue = world.standin.open_issue(odd, ANN, "Start", "From dev.").unwrap();
+    let ask = || world.standin.comment(odd, ANN, issue, &world.mention("add a greeting")).unwrap();
+    let last = || world.standin.comments(odd, issue).unwrap().pop().unwrap().body;
+    ask();
+    world.settle().await;
+    assert!(last().contains("has branches, but not `main`, which GitHub calls its default"), "{}", last());
+    assert!(world.all_environments().await.is_empty());
+
+    world.standin.set_default_branch(odd, "dev").await.unwrap();
+    ask();
+    world.settle().await;
+    assert!(last().starts_with('✅'), "{}", last());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_repository_that_is_deleted_takes_no_work_along() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let before = world.environment().await;
+    world.ask(issue, "note this agent:sleep=5");
+    let first = world.until_agent_works().await;
+    world.ask(issue, "note that");
+    world.until("the second run", || async { (world.runs().await.len() == 3).then_some(()) }).await;
+    world.standin.delete_repository(REPO).await.unwrap();
+    let over = || async { world.runs().await.iter().all(|run| run.state.is_final()).then_some(()) };
+    world.until("the end of both", over).await;
+
+    let runs = world.runs().await;
+    let reason = |id: RunId| runs.iter().find(|run| run.id == id).and_then(|run| run.reason.clone()).unwrap();
+    let worked = reason(first.id);
+    assert!(
+        worked.contains("Nothing is lost: it is kept here") || worked.contains("is kept in the worktree"),
+        "{worked}"
+    );
+    let last = runs.iter().max_by_key(|run| run.id).unwrap();
+    let refused = reason(last.id);
+    assert!(refused.starts_with("The work could not begin: ") && refused.contains("Nothing was run"), "{refused}");
+    assert!(!refused.contains("/repositories/"), "no address of an API: {refused}");
+    world.pass().await;
+    let environment = world.environment().await;
+    assert_eq!((environment.id, environment.path.exists()), (before.id, true), "{environment:?}");
+    let notes = std::fs::read_to_string(environment.path.join("NOTES.md")).unwrap();
+    assert!(notes.contains("note this"), "{notes}");
+    // There is no thread left to say it in.
+    assert!(world.service.stop().await);
+}
+
+#[tokio::test]
 async fn a_renamed_repository_keeps_its_environment_and_clone() {
     let world = World::new().await;
     let issue = world.worked_issue("add a greeting").await;

@@ -226,3 +226,45 @@ async fn a_review_comment_on_a_line_is_a_message_too() {
     assert!(world.status(pull).starts_with('✅'));
     world.end().await;
 }
+
+/// BR-107, BR-108
+#[tokio::test]
+async fn a_rewritten_pull_request_is_followed_unless_work_is_only_here() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature", "").await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    let old = world.remote_tip("feature").await.unwrap();
+    let environment = world.environment().await;
+    let rewritten = async |file: &str| {
+        let main = world.remote_tip("main").await.unwrap();
+        world.standin.force_branch(REPO, ANN, "feature", &main).await.unwrap();
+        world.standin.push_commit(REPO, ANN, "feature", "Anew", &[(file, Some("anew\n"))]).await.unwrap()
+    };
+    let new = rewritten("anew.txt").await;
+    world.ask(pull, "note this");
+    world.settle().await;
+
+    let status = world.status(pull);
+    assert!(status.starts_with('✅') && status.contains("was rewritten on the remote"), "{status}");
+    assert!(environment.path.join("anew.txt").exists() && !environment.path.join("start.txt").exists());
+    assert!(world.remote_file("feature", "NOTES.md").await.is_some(), "the work went on top of the new head");
+    let canonical = world.canonical().await;
+    assert_eq!(git(&canonical, &["merge-base", &new, "refs/heads/feature"]), new);
+    let kept = format!("refs/treewarden/before/{}/{old}", environment.id);
+    assert_eq!(git(&canonical, &["rev-parse", &kept]), old);
+
+    // A commit that only this worktree has stays, and it is said.
+    git(
+        &environment.path,
+        &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "own"],
+    );
+    let own = world.local_tip("feature").await;
+    rewritten("again.txt").await;
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains("the histories diverged") && !status.contains("was rewritten"), "{status}");
+    assert_eq!(world.local_tip("feature").await, own);
+    world.end().await;
+}
