@@ -54,10 +54,14 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
 };
 
 /// The oldest git whose `merge-tree --write-tree` and `worktree add --lock --reason` do what is relied on.
 pub const OLDEST: (u32, u32) = (2, 39);
+
+/// Counting the commits of the largest histories takes seconds.
+const READ_LIMIT: Duration = Duration::from_secs(60);
 
 /// Longest of git's own one-line files.
 const SMALL: u64 = 4096;
@@ -75,6 +79,8 @@ pub struct GitSettings {
     pub local_remotes: bool,
     /// The environment's variables about proxies. Nothing else of it reaches git.
     pub proxy: Vec<(String, SecretString)>,
+    /// How long one question to a repository may take that is answered in this process.
+    pub read_limit: Duration,
 }
 
 impl GitSettings {
@@ -85,6 +91,7 @@ impl GitSettings {
             state: state.into(),
             local_remotes: false,
             proxy: Vec::new(),
+            read_limit: READ_LIMIT,
         }
     }
 }
@@ -97,6 +104,7 @@ pub struct Git {
 
 struct Inner {
     program: Program,
+    read_limit: Duration,
     local_remotes: bool,
     /// By canonical path, so that two spellings of one place share one queue.
     repositories: Mutex<HashMap<PathBuf, Weak<Shared>>>,
@@ -114,7 +122,8 @@ impl Git {
             proxy: settings.proxy,
             transports: if settings.local_remotes { "https:http:file" } else { "https:http" },
         };
-        let inner = Inner { program, local_remotes: settings.local_remotes, repositories: Mutex::default() };
+        let (local_remotes, read_limit) = (settings.local_remotes, settings.read_limit);
+        let inner = Inner { program, read_limit, local_remotes, repositories: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 

@@ -1,7 +1,10 @@
 //! Parses the command line and hands over to `app`.
 
-use std::{fmt::Arguments, io::Write, process::ExitCode};
+use std::{fmt::Arguments, io::Write, process::ExitCode, time::Duration};
 use treewarden::{app::commands, cli::Cli};
+
+/// For threads at blocking work, once everything has been written.
+const LAST_THREADS: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let cli = match Cli::parse_from(std::env::args_os()) {
@@ -15,7 +18,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(commands::run(cli)) {
+    let ended = runtime.block_on(commands::run(cli));
+    // A thread that cannot be ended (a read of a damaged file) does not hold up the end of the process.
+    runtime.shutdown_timeout(LAST_THREADS);
+    match ended {
         Ok(code) => code,
         Err(error) => {
             complain(format_args!("{error:#}"));

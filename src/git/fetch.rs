@@ -116,10 +116,25 @@ impl Repository {
 
     async fn fetch_now(&self, request: &FetchRequest, credential: Option<&Credential>) -> Result<(), GitError> {
         let remote = self.remote()?;
+        let before = if request.branches { self.remote_branches().await? } else { Vec::new() };
         let call = self.call("fetch").await?.credential(&remote, credential).slow();
         let call = call.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
         let call = call.args(["--no-recurse-submodules", "--prune", "--end-of-options", &remote.text]);
-        call.args(request.refspecs()?).ok().await.map(drop)
+        call.args(request.refspecs()?).ok().await?;
+        match before.is_empty() || self.has_remote_branches().await? {
+            true => Ok(()),
+            false => self.put_back(&before).await,
+        }
+    }
+
+    /// A login page, or nothing at all, with status 200 looks to git like a repository without a branch. What was known is
+    /// put back: of all branches at once only the whole repository can be rid, and that says so.
+    async fn put_back(&self, branches: &[(String, CommitSha)]) -> Result<(), GitError> {
+        let lines: String = branches.iter().map(|(name, sha)| format!("create {name} {sha}\n")).collect();
+        self.call("update-ref").await?.arg("--stdin").input(lines.into_bytes()).ok().await?;
+        Err(GitError::Unreachable(
+            "its answer names no branch at all, although there were some; what was known of them is kept".to_owned(),
+        ))
     }
 
     /// The branch the remote calls its default; `None` when it has no commit yet.

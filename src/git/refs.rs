@@ -1,6 +1,7 @@
 //! Moving and deleting refs, always by compare-and-swap: a ref that somebody else moved stays as it is.
 
 use super::error::GitError;
+use super::history::sha;
 use super::repository::Repository;
 use crate::model::{BranchName, CommitSha};
 use git2::ErrorCode;
@@ -44,6 +45,21 @@ impl Repository {
         self.read(|repository| match repository.references_glob("refs/remotes/origin/*")?.names().next() {
             Some(name) => Ok(name.map(|_| true)?),
             None => Ok(false),
+        })
+        .await
+    }
+
+    /// Full names and commits of the branches that the last fetch brought.
+    pub(super) async fn remote_branches(&self) -> Result<Vec<(String, CommitSha)>, GitError> {
+        self.read(|repository| {
+            let mut found = Vec::new();
+            for reference in repository.references_glob("refs/remotes/origin/*")? {
+                let reference = reference?;
+                if let (Ok(name), Some(id)) = (reference.name(), reference.target()) {
+                    found.push((name.to_owned(), sha(id)?));
+                }
+            }
+            Ok(found)
         })
         .await
     }

@@ -9,7 +9,10 @@ use super::{Git, blocking, config};
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
@@ -28,11 +31,19 @@ pub(super) struct Shared {
     /// The remote as `ensure` was last told; before that, what the configuration file says.
     remote: Mutex<Option<RemoteUrl>>,
     pub waiting: Waiting,
+    /// Reads that took too long and have not ended yet.
+    overdue: AtomicUsize,
 }
 
 impl Shared {
     pub fn new(directory: PathBuf) -> Self {
-        Self { directory, queue: AsyncMutex::default(), remote: Mutex::default(), waiting: Waiting::default() }
+        Self {
+            directory,
+            queue: AsyncMutex::default(),
+            remote: Mutex::default(),
+            waiting: Waiting::default(),
+            overdue: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -187,12 +198,67 @@ impl Repository {
         super::scratch::Scratch::new(&self.git.program().files.scratch)
     }
 
-    /// Reads with libgit2, off the async threads.
+    /// Reads with libgit2, off the async threads. A read that does not end (libgit2 never comes back from an object that
+    /// was cut off) is an error, and until it has ended, so is every other of this repository: threads do not pile up.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         question: impl FnOnce(&git2::Repository) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T, GitError> {
         let directory = self.directory().to_owned();
-        blocking(move || question(&git2::Repository::open_bare(directory)?)).await
+        if self.shared.overdue.load(Ordering::Relaxed) > 0 {
+            return Err(self.overdue());
+        }
+        let mut reading = tokio::spawn(blocking(move || question(&git2::Repository::open_bare(directory)?)));
+        match tokio::time::timeout(self.git.inner.read_limit, &mut reading).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Ok(Err(error)) => Err(GitError::Unreadable(error.to_string())),
+            Err(_) => {
+                let shared = self.shared.clone();
+                shared.overdue.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(git.directory = %shared.directory.display(), "a read does not end; is an object damaged?");
+                tokio::spawn(async move {
+                    let _ = reading.await;
+                    shared.overdue.fetch_sub(1, Ordering::Relaxed);
+                });
+                Err(self.overdue())
+            }
+        }
+    }
+
+    fn overdue(&self) -> GitError {
+        GitError::Unreadable(
+            "reading it does not come to an end, so one of its objects may be damaged; `git fsck` in the service's \
+             repository says which"
+                .to_owned(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::GitSettings;
+    use std::{sync::mpsc, time::Duration};
+
+    #[tokio::test]
+    async fn a_read_that_does_not_end_holds_up_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = GitSettings {
+            local_remotes: true,
+            read_limit: Duration::from_millis(50),
+            ..GitSettings::new("git", dir.path().join("state"))
+        };
+        let repository = Git::new(settings).unwrap().repository(dir.path().join("r.git"));
+        repository.ensure(dir.path().to_str().unwrap()).await.unwrap();
+        let (go_on, wait) = mpsc::channel::<()>();
+        let stuck = repository.read(move |_| Ok(wait.recv().is_err())).await;
+        assert!(matches!(&stuck, Err(GitError::Unreadable(why)) if why.contains("git fsck")), "{stuck:?}");
+        assert!(repository.has_remote_branches().await.is_err());
+        drop(go_on);
+        while repository.shared.overdue.load(Ordering::Relaxed) > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(repository.has_remote_branches().await, Ok(false));
     }
 }

@@ -1,7 +1,11 @@
 //! After the agent: the service commits what is left, pushes without force, opens the pull request, and reads back what
 //! is true. Each step looks first whether it was done already, so a restart repeats all of them safely.
 
-use super::{Orchestrator, StepError, gather, prepare::Prepared, retry};
+use super::{
+    Orchestrator, StepError, gather,
+    prepare::{Prepared, dropped},
+    retry,
+};
 use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
 use crate::decide::cleanup::Keep;
 use crate::git::{CommitRequest, Ident, PushOutcome, Status};
@@ -67,6 +71,10 @@ impl Orchestrator {
             run.outcome.not_pushed_because = Some(answers::base_not_pushed(branch));
             return Ok(());
         }
+        if let Some(why) = self.taken_back(prepared, &tip).await? {
+            run.outcome.not_pushed_because = Some(why);
+            return Ok(());
+        }
         effect(run, "push");
         let pushed = retry::patiently(|| self.push(prepared)).await?;
         effect(run, "push answered");
@@ -78,6 +86,9 @@ impl Orchestrator {
             }
         }
         run.outcome.pushed = retry::patiently(|| self.read_back(prepared)).await?;
+        if let Some(pushed) = &run.outcome.pushed {
+            self.note_agreement(environment.clone(), pushed.clone()).await?;
+        }
         effect(run, "pull request");
         self.ensure_pull_request(run, prepared).await
     }
@@ -97,9 +108,22 @@ impl Orchestrator {
         }
     }
 
-    /// Each push gets a token of its own, so that a long run never pushes with one that has expired.
+    /// Commits that people took off the branch on the remote would come back with a push; why not to, if so.
+    async fn taken_back(&self, prepared: &Prepared, tip: &CommitSha) -> Result<Option<String>, StepError> {
+        let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
+        let Some(remote) = repository.tip(&branch.remote_ref()).await? else { return Ok(None) };
+        Ok(match dropped(repository, &prepared.environment, &remote).await? {
+            Some(seen) if repository.is_ancestor(&seen, tip).await? => {
+                Some(answers::push_rejected(branch, &answers::taken_back(branch)))
+            }
+            Some(_) | None => None,
+        })
+    }
+
+    /// To where the repository is now: it may have been renamed while the agent was at work.
     async fn push(&self, prepared: &Prepared) -> Result<PushOutcome, StepError> {
-        let codebase = &prepared.codebase;
+        let (codebase, clone_url) = &self.refreshed(&prepared.codebase).await?;
+        prepared.repository.ensure(clone_url).await?;
         let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
         self.with_credential(codebase, true, |credential| async move {
             // Objects first: a commit whose pointers lead nowhere is no good to anybody.

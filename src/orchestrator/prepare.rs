@@ -14,16 +14,12 @@ use crate::reply::{
     answers::{self, Opening},
     furnished,
 };
-use crate::store::RunFilter;
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
 use std::collections::BTreeSet;
 
 /// The world may move between gathering and applying; then it is decided again, this often at most.
 pub(super) const DECISIONS: usize = 4;
-
-/// How many runs of an environment are asked for what they pushed.
-const LAST_RUNS: u32 = 20;
 
 /// Where a run works.
 pub(super) struct Prepared {
@@ -76,6 +72,9 @@ impl Orchestrator {
         if pull.is_some() || !self.nothing_to_fetch(&codebase, &conversation, &repository).await {
             let number = pull.as_ref().map(|pull| pull.number);
             retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, number)).await?;
+        } else {
+            // It may have been renamed since the last fetch.
+            repository.ensure(&clone_url).await?;
         }
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
@@ -294,7 +293,8 @@ impl Orchestrator {
         let facts = FollowFacts {
             remote_is_in: repository.is_ancestor(&remote, &local).await?,
             is_in_remote: repository.is_ancestor(&local, &remote).await?,
-            was_on_remote: self.was_on_remote(&environment, &local).await?,
+            is_where_seen: environment.metadata.agreed.as_ref() == Some(&local),
+            dropped: dropped(repository, &environment, &remote).await?.is_some(),
         };
         let worktree = repository.worktree(&environment.path);
         let (moved, note) = match follow(facts) {
@@ -305,6 +305,7 @@ impl Orchestrator {
                 let note = answers::moved_along(&branch, &local, &remote);
                 (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
             }
+            Follow::TakenBack => (Err(GitError::Refused { reason: answers::taken_back(&branch) }), None),
             Follow::Diverged => {
                 let (ours, theirs) = repository.ahead_behind(&local, &remote).await?;
                 (Err(GitError::Refused { reason: answers::diverged(ours, theirs) }), None)
@@ -315,15 +316,6 @@ impl Orchestrator {
             Err(GitError::Refused { reason }) => Ok((environment, Some(answers::cannot_follow(&branch, &reason)))),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Whether the remote has been seen at exactly this commit.
-    async fn was_on_remote(&self, environment: &Environment, commit: &CommitSha) -> Result<bool, StepError> {
-        if environment.metadata.agreed.as_ref() == Some(commit) {
-            return Ok(true);
-        }
-        let last = self.store().list_runs(RunFilter::Environment(environment.id), LAST_RUNS, 0).await?;
-        Ok(last.iter().any(|run| run.outcome.pushed.as_ref() == Some(commit)))
     }
 
     /// What is to be said about the place where an imported thread worked before, when it did not become its environment.
@@ -359,7 +351,11 @@ impl Orchestrator {
     }
 
     /// The branch is where its remote is; of a fork's, this run and later ones name the commit that is looked at.
-    async fn note_agreement(&self, mut environment: Environment, head: CommitSha) -> Result<Environment, StepError> {
+    pub(super) async fn note_agreement(
+        &self,
+        mut environment: Environment,
+        head: CommitSha,
+    ) -> Result<Environment, StepError> {
         while environment.metadata.agreed.as_ref() != Some(&head) {
             environment.metadata.agreed = Some(head.clone());
             environment.metadata.fork_head = environment.metadata.fork_head.map(|_| head.clone());
@@ -374,5 +370,21 @@ impl Orchestrator {
             }
         }
         Ok(environment)
+    }
+}
+
+/// The commit at which the remote's branch was last seen, when that is not part of it any more.
+pub(super) async fn dropped(
+    repository: &Repository,
+    environment: &Environment,
+    remote: &CommitSha,
+) -> Result<Option<CommitSha>, GitError> {
+    let Some(seen) = &environment.metadata.agreed else { return Ok(None) };
+    match repository.is_ancestor(seen, remote).await {
+        Ok(true) => Ok(None),
+        Ok(false) => Ok(Some(seen.clone())),
+        // Gone altogether: nothing here can bring it back.
+        Err(GitError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -232,6 +232,14 @@ pub fn branch_beside(branch: &BranchName, other: &str) -> String {
     )
 }
 
+/// Commits are gone from the remote, and work that is only here rests on them.
+pub fn taken_back(branch: &BranchName) -> String {
+    format!(
+        "somebody took commits off `{branch}` on the remote, and work that is only here rests on them; a push would bring \
+         them back"
+    )
+}
+
 /// Both sides have commits the other lacks.
 pub fn diverged(local: u64, remote: u64) -> String {
     format!("the histories diverged ({local} local, {remote} remote)")

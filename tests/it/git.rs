@@ -83,6 +83,26 @@ async fn a_default_branch_of_any_name_is_found() {
     assert_eq!(repository.tip("refs/remotes/origin/main").await.unwrap(), None);
 }
 
+/// What a login page with status 200, or an empty body, looks like to git.
+#[tokio::test]
+async fn a_remote_that_suddenly_names_no_branch_is_not_believed() {
+    let lab = Lab::new();
+    lab.run(&lab.path("people"), &["push", "-q", "origin", "main:other"]);
+    let repository = lab.repository().await;
+    let before = lab.main_tip(&repository).await;
+    fs::rename(lab.path("r.git"), lab.path("real.git")).unwrap();
+    lab.run(&lab.path(""), &["init", "-q", "--bare", "r.git"]);
+    let all = FetchRequest { branches: true, extra: vec![] };
+    let answer = repository.fetch(&all, None).await;
+    assert!(matches!(&answer, Err(GitError::Unreachable(why)) if why.contains("no branch at all")), "{answer:?}");
+    assert_eq!(lab.main_tip(&repository).await, before);
+    assert!(repository.tip("refs/remotes/origin/other").await.unwrap().is_some());
+
+    fs::remove_dir_all(lab.path("r.git")).unwrap();
+    fs::rename(lab.path("real.git"), lab.path("r.git")).unwrap();
+    repository.fetch(&all, None).await.unwrap();
+}
+
 #[tokio::test]
 async fn fetching_prunes_the_remote_s_branches_and_never_ours() {
     let lab = Lab::new();

@@ -113,6 +113,24 @@ async fn a_renamed_repository_keeps_its_environment_and_clone() {
     world.end().await;
 }
 
+/// BR-183: nothing to fetch is no reason to stay at the old address.
+#[tokio::test]
+async fn work_goes_to_where_a_repository_was_renamed_to() {
+    let world = World::new().await;
+    world.worked_issue("agent:noop").await;
+    world.standin.rename_repository(REPO, "hello2").unwrap();
+    let renamed = "octo/hello2";
+    let issue = world.standin.open_issue(renamed, ANN, "Another", "In the same repository.").unwrap();
+    world.standin.comment(renamed, ANN, issue, &world.mention("add a greeting agent:sleep=2")).unwrap();
+    world.until_agent_works().await;
+    world.standin.rename_repository(renamed, "hello3").unwrap();
+    world.settle().await;
+    let status = world.standin.comments("octo/hello3", issue).unwrap().pop().unwrap().body;
+    assert!(status.starts_with('✅'), "{status}");
+    assert!(world.standin.file("octo/hello3", "issue-2", "hello.sh").await.unwrap().is_some(), "{status}");
+    world.end().await;
+}
+
 #[tokio::test]
 async fn an_archived_repository_is_refused_and_work_done_before_is_kept() {
     let world = World::new().await;

@@ -268,3 +268,37 @@ async fn a_rewritten_pull_request_is_followed_unless_work_is_only_here() {
     assert_eq!(world.local_tip("feature").await, own);
     world.end().await;
 }
+
+/// What somebody took off the branch of a pull request does not come back.
+#[tokio::test]
+async fn commits_that_were_taken_back_are_not_pushed_again() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature", "").await;
+    let first = world.remote_tip("feature").await.unwrap();
+    let secret = [("secret.txt", Some("hunter2\n"))];
+    world.standin.push_commit(REPO, ANN, "feature", "Oops", &secret).await.unwrap();
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(world.environment().await.path.join("secret.txt").exists());
+
+    world.standin.force_branch(REPO, ANN, "feature", &first).await.unwrap();
+    world.ask(pull, "note this");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.starts_with('✅') && status.contains("was rewritten on the remote"), "{status}");
+    assert_eq!(world.remote_file("feature", "secret.txt").await, None);
+    assert!(world.remote_file("feature", "NOTES.md").await.is_some());
+
+    // Below work that is only here: nothing is moved and nothing is pushed.
+    let path = world.environment().await.path;
+    let pushed = world.remote_tip("feature").await.unwrap();
+    git(&path, &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "own"]);
+    world.standin.force_branch(REPO, ANN, "feature", &first).await.unwrap();
+    world.ask(pull, "note that");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains("somebody took commits off `feature`") && status.contains("not pushed"), "{status}");
+    assert_eq!(world.remote_tip("feature").await, Some(first));
+    assert!(git(&path, &["rev-list", "HEAD"]).contains(&pushed));
+    world.end().await;
+}
