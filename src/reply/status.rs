@@ -37,10 +37,11 @@ pub fn render(view: &StatusView) -> String {
     if let Some(answer) = view.run.answer.as_deref().filter(|a| !a.trim().is_empty()) {
         parts.push(agent_text::present(answer.trim(), agent_text::MAX_ANSWER_CHARS / 4 * 3));
     }
+    parts.push(links(view));
+    // Last of what people see, so that nothing an agent wrote can look like it.
     if view.run.state.is_final() {
         parts.extend(truth_line(view));
     }
-    parts.push(links(view));
     parts.push(marker(&key(view.run.id)));
     parts.join("\n\n")
 }
@@ -99,8 +100,8 @@ fn truth_line(view: &StatusView) -> Option<String> {
         facts.push("no file changed, nothing to push".to_owned());
     }
     let left = outcome.left_behind.as_ref();
-    let left = left.map(|what| format!("\n\n⚠️ Not committed, and kept in the worktree only: {what}."));
-    Some(format!("---\n**Verified by Treewarden:** {}.{}", facts.join(" · "), left.unwrap_or_default()))
+    let left = left.map(|what| format!("⚠️ Not committed, and kept in the worktree only: {what}.\n\n"));
+    Some(format!("---\n{}**Verified by Treewarden:** {}.", left.unwrap_or_default(), facts.join(" · ")))
 }
 
 fn commit_link(view: &StatusView, sha: &CommitSha) -> String {
