@@ -78,6 +78,10 @@ impl Orchestrator {
             }
         }
         run.outcome.pushed = retry::patiently(|| self.read_back(prepared)).await?;
+        if run.outcome.pushed.is_none() {
+            run.outcome.not_pushed_because = Some(answers::gone_after_the_push(branch));
+            return Ok(());
+        }
         effect(run, "pull request");
         self.ensure_pull_request(run, prepared).await
     }

@@ -80,6 +80,10 @@ fn truth_line(view: &StatusView) -> Option<String> {
     if let Some(sha) = &outcome.pushed {
         let stays = if unchanged { "is still" } else { "is" };
         facts.push(format!("{branch} {stays} at {} on the remote", commit_link(view, sha)));
+        // A person or the server itself may have moved it since.
+        if let Some(own) = outcome.head_after.as_ref().filter(|own| *own != sha) {
+            facts.push(format!("what was pushed from here was `{}`", own.short()));
+        }
     }
     if let Some(files) = outcome.files_changed {
         facts.push(format!("{} changed in all", count(files, "file")));

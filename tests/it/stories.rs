@@ -10,5 +10,6 @@ mod limits;
 mod people;
 mod places;
 mod pulls;
+mod remote;
 mod settings;
 mod trouble;
