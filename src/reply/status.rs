@@ -25,6 +25,11 @@ pub fn key(run: RunId) -> String {
     format!("status/{run}")
 }
 
+/// Whether an outbox key is one of these.
+pub fn is_key(key: &str) -> bool {
+    key.starts_with("status/")
+}
+
 pub fn render(view: &StatusView) -> String {
     let mut parts = vec![headline(view)];
     parts.extend(view.run.opening.clone());

@@ -1,5 +1,6 @@
 //! Stories: what people do on GitHub, and what they get for it, through the whole product.
 
+mod access;
 mod adoption;
 mod closing;
 mod commands;

@@ -158,6 +158,25 @@ impl World {
         self.standin.file(REPO, branch, path).await.unwrap()
     }
 
+    /// The text of a page of the panel, as somebody reads it who has just come in by a link.
+    pub async fn page(&self, path: &str) -> String {
+        let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let base = format!("http://{}", self.service.address);
+        let link = self.service.login_link();
+        let token = [("token", link.rsplit('=').next().unwrap())];
+        let entered = http.post(format!("{base}/login/one-time")).form(&token).send().await.unwrap();
+        let cookie = entered.headers()[reqwest::header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
+        let page = http.get(format!("{base}{path}")).header(reqwest::header::COOKIE, cookie).send().await.unwrap();
+        assert_eq!(page.status(), 200, "{path}");
+        let mut text = String::new();
+        for piece in page.text().await.unwrap().split('<') {
+            text.push_str(piece.split_once('>').map_or(piece, |(_, text)| text));
+        }
+        [("&#39;", "'"), ("&#34;", "\""), ("&#60;", "<"), ("&#62;", ">"), ("&#38;", "&")]
+            .into_iter()
+            .fold(text, |text, (coded, plain)| text.replace(coded, plain))
+    }
+
     // What the service holds.
 
     pub async fn environments(&self) -> Vec<Environment> {
