@@ -10,6 +10,7 @@ mod issues;
 mod limits;
 mod people;
 mod places;
+mod postgres;
 mod pulls;
 mod remote;
 mod settings;
