@@ -14,4 +14,5 @@ mod postgres;
 mod pulls;
 mod remote;
 mod settings;
+mod stopping;
 mod trouble;

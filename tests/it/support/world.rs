@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
+use tokio::{runtime::Runtime, task::spawn_blocking};
 use treewarden::{
     app::Service,
     config::{Config, Flags},
@@ -62,6 +63,29 @@ impl World {
     pub async fn restart(mut self, meanwhile: impl FnOnce(&Standin)) -> Self {
         assert!(self.service.stop().await, "the service did not stop in time");
         meanwhile(&self.standin);
+        self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings).await;
+        self
+    }
+
+    /// The service from here on in a runtime of its own, as in a process, which [`World::killed_after`] ends.
+    pub async fn in_a_process(mut self) -> (Self, Runtime) {
+        assert!(self.service.stop().await, "the service did not stop in time");
+        let (standin, home, settings) = (self.standin.clone(), self.dir.path().join("home"), self.settings.clone());
+        let started = spawn_blocking(move || {
+            let process = Runtime::new().unwrap();
+            (process.block_on(start(&standin, &home, &settings)), process)
+        });
+        let (service, process) = started.await.unwrap();
+        self.service = service;
+        (self, process)
+    }
+
+    /// Asks the service to stop, gives what is live that long, ends the process as `main` does, and starts another.
+    pub async fn killed_after(mut self, process: Runtime, limit: Duration) -> Self {
+        let mut service = self.service;
+        service.shutdown_limit = limit;
+        let ended = spawn_blocking(move || process.block_on(service.stop()));
+        assert!(!ended.await.unwrap(), "everything had ended");
         self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings).await;
         self
     }
