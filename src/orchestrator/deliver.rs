@@ -23,7 +23,7 @@ impl Orchestrator {
         if repository.tip(&branch.full_ref()).await?.is_none()
             && let Some(head) = &run.outcome.head_before
         {
-            tracing::warn!(run.id = %run.id, git.branch = %branch, "the branch was deleted during the run; it is restored");
+            tracing::warn!(run.id = %run.id, environment.branch = %branch, "the branch was deleted during the run; it is restored");
             repository.set_ref(&branch.full_ref(), head, None).await?;
         }
         let worktree = repository.worktree(&environment.path);
