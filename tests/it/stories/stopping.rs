@@ -2,11 +2,18 @@
 
 use crate::support::world::World;
 use std::time::Duration;
+use tokio::time::timeout;
 use treewarden::model::*;
 
 /// The first turn leaves half of the work and never ends; the second does the rest.
 const AGENT: &str =
     "sh -c 'if [ -e half.txt ]; then echo rest > rest.txt; else echo half > half.txt; exec sleep 600; fi'";
+
+/// What was killed and not waited for yet is gone.
+fn is_there(agent: AgentProcess) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", agent.group)).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
 
 #[tokio::test]
 async fn a_run_that_does_not_end_in_time_is_killed_and_its_work_is_kept() {
@@ -21,9 +28,15 @@ async fn a_run_that_does_not_end_in_time_is_killed_and_its_work_is_kept() {
     world.until("the second run in the queue", || async { (world.runs().await.len() == 2).then_some(()) }).await;
     let agent = run.process.unwrap();
 
-    let world = world.killed_after(process, Duration::from_millis(100)).await;
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", agent.group)).unwrap_or_default();
-    assert!(stat.is_empty() || stat.contains(") Z "), "still running: {stat}");
+    let gone = async || {
+        let looking = async {
+            while is_there(agent) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), looking).await.expect("the agent outlives the service");
+    };
+    let world = world.killed_after(process, Duration::from_millis(100), gone).await;
     world.settle().await;
     assert_eq!(world.run_states().await, [RunState::Interrupted, RunState::Succeeded]);
     let statuses = world.statuses(issue);

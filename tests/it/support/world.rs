@@ -80,12 +80,14 @@ impl World {
         (self, process)
     }
 
-    /// Asks the service to stop, gives what is live that long, ends the process as `main` does, and starts another.
-    pub async fn killed_after(mut self, process: Runtime, limit: Duration) -> Self {
+    /// Asks the service to stop, gives what is live that long, ends the process as `main` does, lets `meanwhile` happen, and
+    /// starts another.
+    pub async fn killed_after(mut self, process: Runtime, limit: Duration, meanwhile: impl AsyncFnOnce()) -> Self {
         let mut service = self.service;
         service.shutdown_limit = limit;
         let ended = spawn_blocking(move || process.block_on(service.stop()));
         assert!(!ended.await.unwrap(), "everything had ended");
+        meanwhile().await;
         self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings).await;
         self
     }
