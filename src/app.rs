@@ -86,6 +86,8 @@ pub struct Service {
     pub slug: String,
     pub orchestrator: Orchestrator,
     pub links: LoginLinks,
+    /// How long live runs may take to end after [`Service::stop`] was asked for.
+    pub shutdown_limit: Duration,
     workers: Workers,
     stopping: Arc<AtomicBool>,
     close: CancellationToken,
@@ -269,6 +271,7 @@ impl Service {
             slug,
             orchestrator,
             links,
+            shutdown_limit: SHUTDOWN_LIMIT,
             workers,
             stopping,
             close,
@@ -284,14 +287,14 @@ impl Service {
 
     /// Stops claiming, lets live runs end, keeps taking deliveries into the inbox meanwhile, then closes the listener and
     /// the database: on SQLite the one file then holds everything, so that a copy of it is a backup.
-    /// True when everything came to its end; the rest is picked up by the next start.
+    /// True when everything came to its end; the rest ends with the process, and is picked up by the next start.
     pub async fn stop(self) -> bool {
         self.stopping.store(true, Ordering::Relaxed);
         tracing::info!("stopping: nothing new is claimed, live runs may end");
-        let all = self.workers.shut_down(SHUTDOWN_LIMIT).await;
+        let all = self.workers.shut_down(self.shutdown_limit).await;
         self.close.cancel();
         close_store(self.server, self.orchestrator.store()).await;
-        tracing::info!(everything_ended = all, "stopped");
+        tracing::info!(stop.complete = all, "stopped");
         all
     }
 }

@@ -115,6 +115,12 @@ impl Store {
         self.db.fetch_one::<Answer>(sql::sql!("SELECT count(*) AS answer FROM settings")).await.map(drop)
     }
 
+    /// What the engine says about when it flushes what is written: `wal 2` on SQLite means before it answers (a log, and
+    /// `synchronous=FULL`), `on` on PostgreSQL means the same.
+    pub async fn flushing(&self) -> Result<String, StoreError> {
+        self.db.flushing().await
+    }
+
     /// Has the database prepare every statement of this program and answers with those it does not understand, each as
     /// `file:line: why`.
     pub async fn check_statements(&self) -> Vec<String> {

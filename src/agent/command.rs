@@ -140,7 +140,7 @@ async fn supervise(
 async fn end_strays_of(run: RunId) {
     match tokio::task::spawn_blocking(move || end_strays(run)).await {
         Ok(0) => {}
-        Ok(count) => tracing::info!(run.id = %run, processes = count, "ended processes the agent had left behind"),
+        Ok(count) => tracing::info!(run.id = %run, run.processes = count, "ended processes the agent had left behind"),
         Err(error) => tracing::error!(run.id = %run, %error, "could not look for processes the agent left behind"),
     }
 }

@@ -7,12 +7,18 @@ use super::{
 };
 use crate::cli::Demo;
 use crate::config::{Config, Flags};
-use crate::demo::github::{CommentView, MergeMethod, Standin, StandinOptions};
+use crate::demo::github::{CommentView, MergeMethod, PullView, Standin, StandinOptions};
 use crate::model::*;
+use crate::store::Store;
 use crate::telemetry::{self, LogFormat, Redactor};
 use anyhow::{Context, anyhow, ensure};
 use secrecy::ExposeSecret;
-use std::{future::Future, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 use uuid::Uuid;
 
 const REPOSITORY: &str = "octo/hello";
@@ -91,64 +97,71 @@ fn settings(playground: &Playground, standin: &Standin, demo: &Demo) -> anyhow::
 
 async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
     let web = standin.web_url();
-    let panel = &service.public_url;
+    let panel = |page: &str| format!("{}/{page}", service.public_url);
+    let deliveries = panel("deliveries");
     let store = service.orchestrator.store();
 
     let files = [("README.md", "# hello\n\nA small repository.\n")];
     standin.create_repository(REPOSITORY, &files).await?;
     standin.set_permission(REPOSITORY, PERSON, Permission::Write)?;
     let issue = standin.open_issue(REPOSITORY, PERSON, "Greet people", "We should greet people who come by.")?;
-    step(1, &format!("{PERSON} opens issue #{issue}, \"Greet people\""), &format!("{web}/{REPOSITORY}/issues/{issue}"));
+    until("the delivery of the issue", || async { Ok(store.list_deliveries(10, 0).await?.pop()) }).await?;
+    step(1, &format!("{PERSON} opens issue #{issue}, \"Greet people\""), &deliveries);
+    also(&format!("{web}/{REPOSITORY}/issues/{issue}"));
 
     let request = format!("@{} add a greeting", service.slug);
     let asked = standin.comment(REPOSITORY, PERSON, issue, &request)?;
-    step(2, &format!("{PERSON} writes: {request}"), "");
+    step(2, &format!("{PERSON} writes: {request}"), &deliveries);
     until("the eyes reaction", || async {
         let reactions = standin.comment_reactions(REPOSITORY, asked)?;
         Ok(reactions.iter().any(|reaction| reaction.content == "eyes").then_some(()))
     })
     .await?;
-    step(3, "Treewarden has seen it: 👀", "");
+    let run = newest_run(store).await?;
+    step(3, "Treewarden has seen it: 👀", &panel(&format!("runs/{}", run.id)));
 
     let environment = until("the worktree", || async {
+        let run = newest_run(store).await?;
+        ensure!(run.state != RunState::Failed, "the run failed: {}", run.reason.unwrap_or_default());
         let live = store.live_environments(None).await?;
         Ok(live.into_iter().find(|environment| environment.state == EnvironmentState::Active))
     })
     .await?;
-    ensure!(environment.path.join(".git").is_file(), "the worktree is not a linked worktree");
-    let link = format!("{panel}/environments/{}", environment.id);
+    let on = checked_out(&environment.path).context("the worktree is not a linked worktree")?;
+    ensure!(on == environment.branch.full_ref(), "the worktree is on {on}");
+    ensure!(environment.branch.as_str() == format!("issue-{issue}"), "the branch is called {}", environment.branch);
+    let link = panel(&format!("environments/{}", environment.id));
     step(4, &format!("A worktree of its own, on branch {}", environment.branch), &link);
 
     let status = finished_status(standin, issue, "Working in isolated branch `issue-1`").await?;
-    let runs = store.list_runs(Default::default(), 10, 0).await?;
-    let run = runs.first().context("no run was recorded")?;
+    let run = newest_run(store).await?;
     ensure!(run.state == RunState::Succeeded, "the run ended as {}", run.state);
-    step(5, "The agent worked there; what it said is in its log", &format!("{panel}/runs/{}", run.id));
+    ensure!(run.environment == Some(environment.id), "the run was somewhere else");
+    let run_page = panel(&format!("runs/{}", run.id));
+    step(5, "The agent worked there; what it said is in its log", &run_page);
 
     let pull = run.outcome.pull_request.context("no pull request was opened")?.0;
     let opened = standin.pull(REPOSITORY, pull)?;
     ensure!(opened.body.contains(&format!("Fixes #{issue}")), "the pull request does not link the issue");
     let pushed = run.outcome.pushed.as_ref().context("nothing was pushed")?;
     ensure!(opened.head_sha == pushed.as_str(), "the remote is not where the comment says");
-    step(
-        6,
-        &format!("Committed, pushed, draft pull request #{pull} opened"),
-        &format!("{web}/{REPOSITORY}/pull/{pull}"),
-    );
-    let truth = status.body.lines().find(|line| line.starts_with("**Verified")).unwrap_or_default();
-    say(format_args!("       {truth}"));
+    ensure!(opened.draft && opened.open, "the pull request is no open draft");
+    let truth = verified(&status, &opened)?;
+    step(6, &format!("Committed, pushed, draft pull request #{pull} opened"), &run_page);
+    also(&format!("{web}/{REPOSITORY}/pull/{pull}"));
+    also(truth);
 
     let again = format!("@{} please also greet in French", service.slug);
     standin.comment(REPOSITORY, PERSON, pull, &again)?;
-    step(7, &format!("On the pull request {PERSON} writes: {again}"), "");
-    finished_status(standin, pull, "Reusing worktree from issue #1").await?;
+    step(7, &format!("On the pull request {PERSON} writes: {again}"), &deliveries);
+    let status = finished_status(standin, pull, "Reusing worktree from issue #1").await?;
     let live = store.live_environments(None).await?;
     ensure!(live.len() == 1 && live[0].id == environment.id, "the pull request got a worktree of its own");
     let moved = standin.pull(REPOSITORY, pull)?;
     ensure!(moved.head_sha != opened.head_sha, "no new commit is on the pull request");
-    let runs = store.list_runs(Default::default(), 10, 0).await?;
-    let pushed = runs.first().and_then(|run| run.outcome.pushed.as_ref()).context("nothing was pushed")?;
+    let pushed = newest_run(store).await?.outcome.pushed.context("nothing was pushed")?;
     ensure!(moved.head_sha == pushed.as_str(), "the remote is not where the comment says");
+    verified(&status, &moved)?;
     let program = standin.file(REPOSITORY, "issue-1", "hello.sh").await?.unwrap_or_default();
     ensure!(program.contains("Hello") && program.contains("Bonjour"), "the pull request lacks a greeting: {program}");
     let short = pushed.short();
@@ -156,12 +169,16 @@ async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
 
     standin.set_draft(REPOSITORY, PERSON, pull, false)?;
     standin.merge(REPOSITORY, PERSON, pull, MergeMethod::Squash).await?;
-    step(9, &format!("{PERSON} squash-merges #{pull}; that closes issue #{issue}"), "");
+    ensure!(!standin.issue(REPOSITORY, issue)?.open, "the issue is still open");
+    ensure!(!standin.pull(REPOSITORY, pull)?.open, "the pull request is still open");
+    step(9, &format!("{PERSON} squash-merges #{pull}; that closes issue #{issue}"), &deliveries);
     let receipt = until("the receipt", || async { Ok(store.receipt_of(environment.id).await?) }).await?;
     ensure!(!environment.path.exists(), "the worktree is still there");
     ensure!(receipt.details.branch_deleted, "the merged branch was kept");
     step(10, &format!("The worktree is gone: {}", receipt.details.proof), &link);
-    say(format_args!("       receipt: last commit {}", receipt.details.tip.map(String::from).unwrap_or_default()));
+    let tip = receipt.details.tip.context("the receipt names no commit")?;
+    ensure!(tip == pushed, "the receipt names another commit");
+    also(&format!("receipt: last commit {tip}"));
     Ok(())
 }
 
@@ -177,11 +194,37 @@ async fn explain(service: &Service) {
     }
 }
 
-fn step(number: u32, text: &str, link: &str) {
+/// What happened, and its page in the panel.
+fn step(number: u32, text: &str, page: &str) {
     say(format_args!("  {number:>2}.  {text}"));
-    if !link.is_empty() {
-        say(format_args!("       {link}"));
+    also(page);
+}
+
+fn also(line: &str) {
+    say(format_args!("       {line}"));
+}
+
+async fn newest_run(store: &Store) -> anyhow::Result<Run> {
+    store.list_runs(Default::default(), 1, 0).await?.pop().context("no run was recorded")
+}
+
+/// The ref that HEAD of a linked worktree names, read as git wrote it (gitrepository-layout(5)).
+fn checked_out(worktree: &Path) -> anyhow::Result<String> {
+    let link = std::fs::read_to_string(worktree.join(".git"))?;
+    let directory = link.trim_end().strip_prefix("gitdir: ").context("its .git names no directory")?;
+    let head = std::fs::read_to_string(worktree.join(directory).join("HEAD"))?;
+    Ok(head.trim_end().strip_prefix("ref: ").context("its HEAD is detached")?.to_owned())
+}
+
+/// The line with which a status comment ends; it has to name what the stand-in has.
+fn verified<'a>(status: &'a CommentView, pull: &PullView) -> anyhow::Result<&'a str> {
+    let visible = status.body.lines().rev().find(|line| !line.is_empty() && !line.starts_with("<!--"));
+    let truth =
+        visible.filter(|line| line.starts_with("**Verified")).context("the comment ends with nothing verified")?;
+    for fact in [format!("/commit/{})", pull.head_sha), format!("pull request #{}", pull.number)] {
+        ensure!(truth.contains(&fact), "{fact} is not verified: {truth}");
     }
+    Ok(truth)
 }
 
 /// The bot's status comment with this first line, once it says that the run is done.

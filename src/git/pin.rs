@@ -36,7 +36,7 @@ impl Repository {
             if !self.set_ref_in_turn(&name, sha, None).await? {
                 return Err(GitError::refused(format!("the commit {sha} could not be kept under {name}")));
             }
-            tracing::info!(git.directory = %self.directory().display(), commit = %sha, "commit of a worktree kept");
+            tracing::info!(git.directory = %self.directory().display(), git.commit = %sha, "commit of a worktree kept");
         }
         Ok(())
     }

@@ -200,7 +200,7 @@ impl Repository {
             && find(self.directory(), path)?.is_none()
             && !self.delete_ref_in_turn(&branch.full_ref(), sha).await?
         {
-            tracing::warn!(git.branch = %branch, "branch of a failed creation has moved and stays");
+            tracing::warn!(environment.branch = %branch, "branch of a failed creation has moved and stays");
         }
         Err(error)
     }

@@ -228,7 +228,7 @@ impl WorktreeProvider {
             Some(expected) => match repository.delete_branch(&request.branch, expected).await {
                 Ok(deleted) => deleted,
                 Err(error) => {
-                    tracing::warn!(git.branch = %request.branch, error = %error, "branch not deleted; it is kept");
+                    tracing::warn!(environment.branch = %request.branch, error = %error, "branch not deleted; it is kept");
                     false
                 }
             },

@@ -27,7 +27,7 @@ impl Orchestrator {
         if repository.tip(&branch.full_ref()).await?.is_none()
             && let Some(head) = &run.outcome.head_before
         {
-            tracing::warn!(run.id = %run.id, git.branch = %branch, "the branch was deleted during the run; it is restored");
+            tracing::warn!(run.id = %run.id, environment.branch = %branch, "the branch was deleted during the run; it is restored");
             repository.set_ref(&branch.full_ref(), head, None).await?;
         }
         let worktree = repository.worktree(&environment.path);
@@ -86,9 +86,11 @@ impl Orchestrator {
             }
         }
         run.outcome.pushed = retry::patiently(|| self.read_back(prepared)).await?;
-        if let Some(pushed) = &run.outcome.pushed {
-            self.note_agreement(environment.clone(), pushed.clone()).await?;
-        }
+        let Some(pushed) = &run.outcome.pushed else {
+            run.outcome.not_pushed_because = Some(answers::gone_after_the_push(branch));
+            return Ok(());
+        };
+        self.note_agreement(environment.clone(), pushed.clone()).await?;
         effect(run, "pull request");
         self.ensure_pull_request(run, prepared).await
     }

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// Runs counted by the loop breaker.
 const RECENT: Duration = Duration::from_secs(600);
+/// How many of the newest messages are looked through for what could not be said while access was gone.
+const MISSED: u32 = 500;
 
 enum Handled {
     Done(String),
@@ -266,24 +268,44 @@ impl Orchestrator {
         match access {
             Access::Granted | Access::Withdrawn => {
                 let connected = access == Access::Granted;
-                for codebase in self.store().list_codebases().await? {
-                    if codebase.installation == installation {
-                        self.store().set_codebase_connected(codebase.id, connected, now).await?;
-                    }
+                let all = self.store().list_codebases().await?.into_iter();
+                let ids: Vec<_> = all.filter(|own| own.installation == installation).map(|own| own.id).collect();
+                for id in &ids {
+                    self.store().set_codebase_connected(*id, connected, now).await?;
+                }
+                if connected {
+                    self.tell_what_was_missed(&ids).await?;
                 }
                 done(if connected { "the installation gives access" } else { "the installation is gone; work is kept" })
             }
             Access::Repositories { added, removed } => {
+                let mut regained = Vec::new();
                 for (list, connected) in [(&added, true), (&removed, false)] {
                     for (id, _) in list {
                         if let Some(codebase) = self.store().find_codebase_by_github(*id).await? {
                             self.store().set_codebase_connected(codebase.id, connected, now).await?;
+                            regained.extend(connected.then_some(codebase.id));
                         }
                     }
                 }
+                self.tell_what_was_missed(&regained).await?;
                 done(format!("{} repositories added, {} removed; work is kept", added.len(), removed.len()))
             }
         }
+    }
+
+    /// Runs that ended while GitHub let nobody write there left comments that say they are at work.
+    async fn tell_what_was_missed(&self, codebases: &[CodebaseId]) -> Result<(), StepError> {
+        let newest = match codebases {
+            [] => Vec::new(),
+            _ => self.store().list_outgoing(MISSED).await?,
+        };
+        for row in newest.iter().filter(|row| codebases.contains(&row.codebase) && reply::status::is_key(&row.key)) {
+            if row.state == OutboxState::Failed && self.store().send_again(row, self.now()).await? {
+                self.inner.wake.outgoing.notify_one();
+            }
+        }
+        Ok(())
     }
 
     async fn react(

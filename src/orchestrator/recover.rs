@@ -142,7 +142,7 @@ impl Orchestrator {
 async fn end_processes(id: RunId) {
     match tokio::task::spawn_blocking(move || process::end_strays(id)).await {
         Ok(0) => {}
-        Ok(count) => tracing::info!(run.id = %id, processes = count, "ended processes of an interrupted run"),
+        Ok(count) => tracing::info!(run.id = %id, run.processes = count, "ended processes of an interrupted run"),
         Err(error) => tracing::error!(run.id = %id, %error, "could not look for processes of an interrupted run"),
     }
 }

@@ -326,6 +326,13 @@ pub fn push_rejected(branch: &BranchName, why: &str) -> String {
     format!("not pushed: {why}; nothing was overwritten, the work is kept on `{branch}`")
 }
 
+pub fn gone_after_the_push(branch: &BranchName) -> String {
+    format!(
+        "the remote took the commits, but has no branch `{branch}` afterwards; the work is kept on it here, and the next \
+         mention pushes it again"
+    )
+}
+
 pub fn no_pull_request(why: &str) -> String {
     format!(
         "the branch is pushed, but its pull request is not open yet ({why}); it is opened as soon as GitHub takes it"

@@ -25,6 +25,11 @@ pub fn key(run: RunId) -> String {
     format!("status/{run}")
 }
 
+/// Whether an outbox key is one of these.
+pub fn is_key(key: &str) -> bool {
+    key.starts_with("status/")
+}
+
 pub fn render(view: &StatusView) -> String {
     let mut parts = vec![headline(view)];
     parts.extend(view.run.opening.clone());
@@ -37,10 +42,11 @@ pub fn render(view: &StatusView) -> String {
     if let Some(answer) = view.run.answer.as_deref().filter(|a| !a.trim().is_empty()) {
         parts.push(agent_text::present(answer.trim(), agent_text::MAX_ANSWER_CHARS / 4 * 3));
     }
+    parts.push(links(view));
+    // Last of what people see, so that nothing an agent wrote can look like it.
     if view.run.state.is_final() {
         parts.extend(truth_line(view));
     }
-    parts.push(links(view));
     parts.push(marker(&key(view.run.id)));
     parts.join("\n\n")
 }
@@ -79,6 +85,10 @@ fn truth_line(view: &StatusView) -> Option<String> {
     if let Some(sha) = &outcome.pushed {
         let stays = if unchanged { "is still" } else { "is" };
         facts.push(format!("{branch} {stays} at {} on the remote", commit_link(view, sha)));
+        // A person or the server itself may have moved it since.
+        if let Some(own) = outcome.head_after.as_ref().filter(|own| *own != sha) {
+            facts.push(format!("what was pushed from here was `{}`", own.short()));
+        }
     }
     if let Some(files) = outcome.files_changed {
         facts.push(format!("{} changed in all", count(files, "file")));
@@ -99,8 +109,8 @@ fn truth_line(view: &StatusView) -> Option<String> {
         facts.push("no file changed, nothing to push".to_owned());
     }
     let left = outcome.left_behind.as_ref();
-    let left = left.map(|what| format!("\n\n⚠️ Not committed, and kept in the worktree only: {what}."));
-    Some(format!("---\n**Verified by Treewarden:** {}.{}", facts.join(" · "), left.unwrap_or_default()))
+    let left = left.map(|what| format!("⚠️ Not committed, and kept in the worktree only: {what}.\n\n"));
+    Some(format!("---\n{}**Verified by Treewarden:** {}.", left.unwrap_or_default(), facts.join(" · ")))
 }
 
 fn commit_link(view: &StatusView, sha: &CommitSha) -> String {

@@ -62,10 +62,10 @@ fn a_finished_run_ends_with_what_was_verified() {
 
     I greeted @|everyone.
 
+    [Run and log](http://panel/runs/7) (opens on the server itself)
+
     ---
     **Verified by Treewarden:** `issue-1` is at [`ccccccc`](https://github.example/octo/hello/commit/cccccccccccccccccccccccccccccccccccccccc) on the remote · 1 file changed in all · pull request #2.
-
-    [Run and log](http://panel/runs/7) (opens on the server itself)
 
     <!-- treewarden:status/00000000-0000-0000-0000-000000000007 -->
     ");
@@ -95,6 +95,7 @@ fn what_a_run_did_not_change_is_not_claimed_for_it() {
     let text = shown(&run);
     assert!(text.contains("this run changed nothing · `issue-1` is still at"), "{text}");
     assert!(text.contains("⚠️ Not committed, and kept in the worktree only: another repository lies inside"), "{text}");
+    assert!(text.lines().rev().nth(2).unwrap().starts_with("**Verified by Treewarden:**"), "{text}");
 }
 
 #[test]

@@ -200,6 +200,15 @@ impl Store {
         self.db.execute(sql.bind(owner).bind(now)).await
     }
 
+    /// A row that was given up is due again, as it is; false when it is not the one that was read any more.
+    pub async fn send_again(&self, row: &OutboxRow, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = sql!(
+            "UPDATE outbox SET state = 'pending', attempts = 1, not_before = $3, updated_at = $3
+             WHERE id = $1 AND version = $2 AND state = 'failed'"
+        );
+        Ok(self.db.execute(sql.bind(row.id).bind(row.version).bind(now)).await? > 0)
+    }
+
     /// Pending or being sent.
     pub async fn count_outgoing_waiting(&self) -> Result<u64, StoreError> {
         let sql = sql!("SELECT count(*) AS answer FROM outbox WHERE state IN ('pending', 'sending')");

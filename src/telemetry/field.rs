@@ -1,17 +1,41 @@
 //! The names of log fields, so that one search finds a run in every room. Dotted, noun first.
 //!
-//! Used as `tracing::info!({ field::RUN } = %run.id, "run started")`, or spelled out where that reads better.
+//! Written out where an event is logged: `tracing::info!(run.id = %run.id, "run started")`. A test compares what is written
+//! with [`FIELDS`].
 
-pub const DELIVERY: &str = "delivery.guid";
-pub const EVENT: &str = "delivery.event";
-pub const CODEBASE: &str = "codebase.name";
-pub const CONVERSATION: &str = "conversation.id";
-pub const ENVIRONMENT: &str = "environment.id";
-pub const BRANCH: &str = "environment.branch";
-pub const RUN: &str = "run.id";
-pub const OUTGOING: &str = "outbox.key";
 /// Target of the events that mark external effects: each is logged just before it happens, or just after it took hold.
 /// Reading them in order tells what a process had done when it died.
 pub const EFFECT: &str = "treewarden::effect";
-/// Why something failed; written once, at the boundary where it is handled.
-pub const ERROR: &str = "error";
+
+/// Every field there is, with what it holds.
+pub const FIELDS: &[(&str, &str)] = &[
+    ("app.slug", "the name GitHub gave the App"),
+    ("audit.action", "an entry of the audit log"),
+    ("codebase.name", "owner/name"),
+    ("conversation.id", "row of an issue or pull request"),
+    ("delivery.event", "X-GitHub-Event"),
+    ("delivery.guid", "X-GitHub-Delivery"),
+    ("environment.branch", "its branch, also while it is made and removed"),
+    ("environment.id", "row of an environment"),
+    ("error", "why something failed; written once, at the boundary where it is handled"),
+    ("git.commit", "full id of a commit"),
+    ("git.directory", "a repository or worktree"),
+    ("git.mended", "what of a worktree was put right"),
+    ("http.method", "of a request that was answered"),
+    ("http.route", "its route, never its address"),
+    ("listen", "address of the listener"),
+    ("outbox.attempts", "how often it was tried to send"),
+    ("outbox.key", "what is said, once for each key"),
+    ("outbox.sent", "whether it was sent"),
+    ("path", "a file or directory outside repositories"),
+    ("reason", "why something was done that is no failure of ours"),
+    ("result", "how a piece of work ended, as metrics count it"),
+    ("row.id", "a row that cannot be read"),
+    ("row.table", "its table"),
+    ("run.id", "row of a run"),
+    ("run.processes", "how many processes were ended"),
+    ("run.state", "the state a run enters or has"),
+    ("settings.broken", "whether a repository's settings file cannot be followed"),
+    ("stop.complete", "whether everything came to its end"),
+    ("variable", "name of an environment variable"),
+];

@@ -187,7 +187,7 @@ impl Crowd {
         }
         if self.told.is_none_or(|told| told.elapsed() >= TELL_AGAIN) {
             self.told = Some(Instant::now());
-            tracing::warn!(%why, "too many connections: those that went longest without an answer are closed for new ones");
+            tracing::warn!(reason = %why, "too many connections: those that went longest without an answer are closed for new ones");
         }
     }
 }

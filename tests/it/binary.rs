@@ -1,6 +1,7 @@
 //! The program as people run it: its commands, its refusals, and how it stops.
 
 mod crowd;
+mod demo;
 mod doctor;
 mod full_disk;
 mod stopping;
@@ -298,28 +299,4 @@ async fn a_reader_that_goes_away_is_no_failure() {
     refused.stderr(writer);
     let status = timeout(PATIENCE, refused.status()).await.expect("it did not end").unwrap();
     assert_eq!(status.code(), Some(1));
-}
-
-#[tokio::test]
-async fn the_demo_that_nobody_hears_ends_and_leaves_nothing_behind() {
-    let dir = tempfile::tempdir().unwrap();
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut demo = treewarden(&["demo", "--hold"], &dir.path().join("home"));
-    demo.env("TMPDIR", dir.path()).stdout(writer).stderr(Stdio::piped());
-    let output = captured(demo).await;
-    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "left behind");
-}
-
-#[tokio::test]
-async fn the_demo_plays_its_story_and_leaves_nothing_behind() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut demo = treewarden(&["demo", "--exit"], &dir.path().join("home"));
-    demo.env("TMPDIR", dir.path());
-    let output = output_of(demo).await;
-    let told = text(&output.stdout);
-    assert!(output.status.success(), "{told}\n{}", text(&output.stderr));
-    assert!(told.contains("The worktree is gone") && told.contains("The end."), "{told}");
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "left behind");
 }

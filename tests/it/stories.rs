@@ -1,5 +1,6 @@
 //! Stories: what people do on GitHub, and what they get for it, through the whole product.
 
+mod access;
 mod adoption;
 mod closing;
 mod commands;
@@ -9,6 +10,9 @@ mod issues;
 mod limits;
 mod people;
 mod places;
+mod postgres;
 mod pulls;
+mod remote;
 mod settings;
+mod stopping;
 mod trouble;

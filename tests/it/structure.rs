@@ -6,6 +6,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+use treewarden::telemetry::field::FIELDS;
 
 /// Each room and the rooms it may import. `telemetry` is for everybody who does I/O.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -148,6 +149,75 @@ fn outside_worlds_have_one_door_each() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The fields of the log events and spans in a file, by name.
+fn logged_fields(text: &str) -> Vec<String> {
+    const MACROS: [&str; 6] =
+        ["tracing::trace!(", "tracing::debug!(", "tracing::info!(", "tracing::warn!(", "tracing::error!(", "_span!("];
+    let mut fields = Vec::new();
+    for place in MACROS.iter().flat_map(|name| text.match_indices(name)) {
+        for argument in arguments(&text[place.0 + place.1.len()..]) {
+            let argument = argument.trim();
+            let group = argument.strip_prefix('{').and_then(|inner| inner.strip_suffix('}'));
+            let each = group.map_or_else(|| vec![argument.to_owned()], arguments);
+            for field in each.iter().map(|field| field.trim()) {
+                if field.is_empty() || field.starts_with('"') || field.starts_with("target:") {
+                    continue;
+                }
+                let name = field.split_once(" = ").map_or(field, |(name, _)| name);
+                fields.push(name.trim_start_matches(['%', '?']).trim().to_owned());
+            }
+        }
+    }
+    fields
+}
+
+/// Splits at the commas outside every bracket and string, up to the bracket that closes what was opened before the text.
+fn arguments(text: &str) -> Vec<String> {
+    let (mut found, mut depth, mut quoted, mut escaped) = (vec![String::new()], 0_i32, false, false);
+    for c in text.chars() {
+        if quoted {
+            quoted = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+        } else {
+            match c {
+                '"' => quoted = true,
+                '(' | '[' | '{' => depth += 1,
+                ')' | ']' | '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    found.push(String::new());
+                    continue;
+                }
+                _ => {}
+            }
+            if depth < 0 {
+                break;
+            }
+        }
+        found.last_mut().unwrap().push(c);
+    }
+    found
+}
+
+#[test]
+fn log_fields_have_the_names_of_the_list() {
+    let mut wrong = Vec::new();
+    let mut used = BTreeMap::new();
+    for (file, text) in sources("src").into_iter().filter(|(file, _)| !is_tests(file)) {
+        let code: Vec<&str> = shipping(&text).lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        for field in logged_fields(&code.join("\n")) {
+            if !FIELDS.iter().any(|(name, _)| *name == field) {
+                wrong.push(format!("{file} logs {field}"));
+            }
+            *used.entry(field).or_insert(0) += 1;
+        }
+    }
+    wrong.extend(
+        FIELDS.iter().filter(|(name, _)| !used.contains_key(*name)).map(|(name, _)| format!("nobody logs {name}")),
+    );
+    assert!(FIELDS.is_sorted_by_key(|(name, _)| *name), "by name");
+    assert!(wrong.is_empty() && used["run.id"] > 10, "{wrong:#?}");
 }
 
 #[test]

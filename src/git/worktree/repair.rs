@@ -46,7 +46,9 @@ impl Worktree {
         }
         let index = self.mend_index().await?;
         if ties || head || index {
-            tracing::warn!(git.directory = %self.path.display(), ties, head, index, "a broken worktree was mended");
+            let parts = [("ties", ties), ("HEAD", head), ("index", index)];
+            let mended: Vec<&str> = parts.into_iter().filter(|(_, done)| *done).map(|(part, _)| part).collect();
+            tracing::warn!(git.directory = %self.path.display(), git.mended = ?mended, "a broken worktree was mended");
         }
         Ok(ties || head || index)
     }

@@ -29,6 +29,19 @@ impl Db {
         }
     }
 
+    /// What the engine says about when it flushes, asked on a connection that writes: on SQLite `journal_mode` and
+    /// `synchronous`, on PostgreSQL `synchronous_commit`.
+    pub async fn flushing(&self) -> Result<String, StoreError> {
+        match self {
+            Db::Sqlite { write, .. } => {
+                let both = "SELECT journal_mode || ' ' || synchronous FROM pragma_journal_mode, pragma_synchronous";
+                sqlx::query_scalar(both).fetch_one(write).await
+            }
+            Db::Postgres(pool) => sqlx::query_scalar("SHOW synchronous_commit").fetch_one(pool).await,
+        }
+        .map_err(explain)
+    }
+
     /// Runs the migrations that are missing, up to `last` when given. Two processes at once do it one after the other.
     pub async fn migrate(&self, last: Option<i64>) -> Result<(), StoreError> {
         let last = last.unwrap_or(i64::MAX);

@@ -6,7 +6,7 @@ use crate::web::view::{Links, Mark, Prose, When, ago};
 use crate::web::{WebState, error::WebError};
 use std::collections::HashMap;
 
-/// Characters of a request that a list shows.
+/// Characters that a list shows of a request or of a run's end.
 const EXCERPT: usize = 120;
 
 /// All codebases and the moment of the request: what every row is seen against.
@@ -139,6 +139,8 @@ pub struct RunRow {
     /// The beginning of the request; empty when the thread itself was the request.
     pub asked: String,
     pub mark: Mark,
+    /// Why it ended as it did: the beginning of what its thread says too.
+    pub why: Option<Prose>,
     pub live: bool,
     pub when: When,
     pub took: Option<String>,
@@ -159,6 +161,7 @@ impl RunRow {
             requester: run.request.requester.login.clone(),
             asked: excerpt(&run.request.text),
             mark: run.state.into(),
+            why: run.reason.as_deref().and_then(|why| why.lines().next()).map(|why| Prose::from(&*excerpt(why))),
             live: !run.state.is_final(),
             when: ago(run.created_at, catalog.now),
             took: run.started_at.map(|start| in_words(end.since(start))),

@@ -1,6 +1,7 @@
 //! How it ends: by which signals, and what it leaves in the home.
 
 use super::{Installation, PROGRAM, output_of, runs, text, until, until_succeeded};
+use crate::support::postgres::Database;
 use rustix::process::Signal;
 use tokio::{io::AsyncWriteExt, net::TcpStream, process::Command};
 use treewarden::{model::*, store::Store};
@@ -34,6 +35,42 @@ async fn after_a_stop_the_database_file_alone_is_a_backup() {
     assert!(copy.unfinished().await.unwrap().is_empty());
     assert_eq!(copy.live_environments(None).await.unwrap().len(), 1);
     copy.close().await;
+}
+
+#[tokio::test]
+async fn it_serves_on_postgresql_and_goes_on_after_a_stop() {
+    let Some(database) = Database::create().await else { return };
+    let installation = Installation::new().await;
+    let command = |arguments: &[&str]| {
+        let mut command = installation.command(arguments);
+        command.env("DATABASE_URL", &database.url);
+        command
+    };
+    assert!(output_of(command(&["migrate"])).await.status.success());
+    let serving = installation.serve_with(command(&["serve"])).await;
+    assert_eq!(serving.get("/readyz").await.0, 200);
+    installation.ask("agent:sleep=1 add a greeting");
+    let store = Store::open(&database.url).await.unwrap();
+    until("an agent at work", || async { runs(&store).await.pop().filter(|run| run.process.is_some()) }).await;
+    serving.stop().await;
+    let ended = runs(&store).await;
+    assert_eq!(ended.iter().map(|run| run.state).collect::<Vec<_>>(), [RunState::Succeeded], "{ended:?}");
+
+    let serving = installation.serve_with(command(&["serve"])).await;
+    let second = output_of(command(&["serve"])).await;
+    assert!(text(&second.stderr).contains("Another Treewarden runs"), "{second:?}");
+    installation.ask("add a greeting");
+    until_succeeded(&store, 2).await;
+    installation.standin.settled().await;
+    until_succeeded(&store, 2).await;
+    serving.stop().await;
+    let list = output_of(command(&["env", "list"])).await;
+    assert!(list.status.success() && text(&list.stdout).contains("octo/hello#issue-1"), "{list:?}");
+    let doctor = output_of(command(&["doctor"])).await;
+    assert!(doctor.status.success() && text(&doctor.stdout).contains("this version's schema"), "{doctor:?}");
+    assert!(!installation.dir.path().join("home/treewarden.db").exists());
+    store.close().await;
+    database.drop().await;
 }
 
 #[tokio::test]

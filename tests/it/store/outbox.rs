@@ -50,6 +50,27 @@ async fn the_same_wish_is_one_row_and_another_replaces_it() {
 }
 
 #[tokio::test]
+async fn what_was_given_up_is_sent_again_when_somebody_says_so_and_nothing_else_is() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        store.enqueue(wish(&app, "k", "said", 0), at(0)).await.unwrap();
+        let row = claim(&store, 0).await.unwrap();
+        assert_eq!(store.send_again(&row, at(1)).await, Ok(false), "it is being sent");
+        let end = OutgoingEnd::Failed("not found".to_owned());
+        assert!(store.finish_outgoing(&row, "node", end, at(1)).await.unwrap());
+        assert_eq!(claim(&store, 5).await, None);
+        let stale = OutboxRow { version: row.version + 1, ..row.clone() };
+        assert_eq!(store.send_again(&stale, at(6)).await, Ok(false));
+        assert_eq!(store.send_again(&row, at(6)).await, Ok(true));
+        let again = claim(&store, 6).await.unwrap();
+        assert_eq!((again.id, again.attempts, &again.outgoing), (row.id, 2, &row.outgoing));
+        assert!(sent(&store, &again, 1).await);
+        assert_eq!(store.send_again(&again, at(9)).await, Ok(false), "it was said");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_wish_that_changes_while_it_is_sent_is_sent_again() {
     on_each_engine(async |store| {
         let app = codebase(&store, 1, "acme/app").await;

@@ -1,6 +1,6 @@
 //! The tables: the same on both engines, reached step by step with data in them, and never from a newer schema down.
 
-use super::{on_each_engine, on_each_url};
+use super::{accept, delivery, on_each_engine, on_each_store, on_each_url};
 use crate::support::postgres::Database;
 use sqlx::{
     Connection, Executor, PgConnection, Row, SqliteConnection,
@@ -258,6 +258,21 @@ async fn the_file_is_private_and_durable() {
     let reopened = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
     reopened.ping().await.unwrap();
     reopened.close().await;
+}
+
+/// A killed process loses nothing either way; only the engine can say what a loss of power would take.
+#[tokio::test]
+async fn what_was_answered_is_on_the_disk() {
+    on_each_store(async |store, url| {
+        let expected = if url.starts_with("sqlite:") { "wal 2" } else { "on" };
+        // Also on the connections that come later.
+        for _ in 0..3 {
+            assert_eq!(store.flushing().await.as_deref(), Ok(expected));
+            accept(&store.inbox_writer(), delivery(url, None)).await;
+            raw(url, "DELETE FROM inbox").await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -172,3 +172,43 @@ async fn a_delivery_that_was_dropped_runs_when_it_is_redelivered() {
     assert_eq!(world.run_states().await, [RunState::Succeeded]);
     world.end().await;
 }
+
+/// The stand-in gives an answer ten seconds, as GitHub does; nothing that waits or works here may stand before it.
+#[tokio::test]
+async fn deliveries_are_answered_while_an_agent_works_and_hundreds_wait() {
+    const MANY: usize = 200;
+    let world = World::new().await;
+    let (busy, waiting) = (world.issue(), world.issue());
+    world.ask(busy, "agent:sleep=600");
+    let run = world.until_agent_works().await;
+    world
+        .until("the deliveries so far to be handled", || async {
+            (world.store().unfinished().await.unwrap().deliveries == 0).then_some(())
+        })
+        .await;
+    // The first one asks GitHub who Bob is, gets no answer, and has the rest of its thread wait behind it.
+    world.standin.set_permission(REPO, "bob", Permission::Write).unwrap();
+    world.standin.faults().inject(Some("GET"), "/repos/octo/hello/collaborators/bob", u32::MAX, Fault::Status(500));
+    world.standin.comment(REPO, "bob", waiting, &world.mention("add a greeting")).unwrap();
+    for number in 1..MANY {
+        world.standin.comment(REPO, ANN, waiting, &format!("Thought {number}")).unwrap();
+    }
+    world.standin.settled().await;
+
+    // What the bot itself edits may be on its way already.
+    let answered = world.standin.deliveries().into_iter().filter_map(|delivery| delivery.outcome);
+    let answered: Vec<_> = answered.map(|outcome| outcome.status_code).collect();
+    assert!(answered.len() > MANY && answered.iter().all(|code| *code == 202), "{answered:?}");
+    let left = world.store().unfinished().await.unwrap();
+    assert!(left.deliveries >= MANY as i64, "all of them wait: {left:?}");
+    assert_eq!(
+        world.runs().await.iter().map(|run| (run.id, run.state)).collect::<Vec<_>>(),
+        [(run.id, RunState::Running)]
+    );
+
+    world.standin.faults().clear();
+    world.ask(busy, "/stop");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Cancelled, RunState::Succeeded]);
+    world.end().await;
+}

@@ -79,6 +79,41 @@ async fn a_pull_request_without_issue_is_worked_on_at_its_own_head() {
 }
 
 #[tokio::test]
+async fn a_mention_in_the_body_counts_when_the_pull_request_is_opened() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", &world.mention("add a greeting")).await;
+    world.settle().await;
+
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    assert!(world.status(pull).starts_with('✅'), "{}", world.status(pull));
+    let reactions = world.standin.reactions(REPO, pull).unwrap();
+    assert_eq!(reactions.iter().map(|reaction| reaction.content.as_str()).collect::<Vec<_>>(), ["eyes"]);
+    assert!(world.remote_file("feature/x", "hello.sh").await.is_some());
+    assert_eq!(world.pull(pull).commits.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_mention_in_a_reviews_text_counts_when_it_is_submitted() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    world.standin.review(REPO, ANN, pull, "APPROVE", "").unwrap();
+    world.standin.review(REPO, ANN, pull, "COMMENT", "I like it.").unwrap();
+    world.settle().await;
+    assert!(world.runs().await.is_empty() && world.answers(pull).is_empty());
+
+    let review = world.standin.review(REPO, ANN, pull, "REQUEST_CHANGES", &world.mention("add a greeting")).unwrap();
+    world.settle().await;
+    let runs = world.runs().await;
+    assert_eq!(runs.iter().map(|run| run.state).collect::<Vec<_>>(), [RunState::Succeeded]);
+    assert_eq!(runs[0].request.source, MessageSource::Review { id: CommentId(review) });
+    assert!(runs[0].request.url.contains(&review.to_string()), "{}", runs[0].request.url);
+    assert!(world.status(pull).starts_with('✅'), "{}", world.status(pull));
+    assert!(world.remote_file("feature/x", "hello.sh").await.is_some());
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_persons_new_commits_are_taken_in_before_the_next_run() {
     let world = World::new().await;
     let pull = world.pull_from("feature/x", "").await;

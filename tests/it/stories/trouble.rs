@@ -12,6 +12,17 @@ async fn a_failing_agent_is_told_with_its_reason_and_the_next_mention_works() {
     let status = world.status(issue);
     assert!(status.starts_with("❌ **Failed**"), "{status}");
     assert!(status.contains("exit") && status.contains("mention me again"), "{status}");
+    // The panel says the same: the run's page in full, the overview why it failed.
+    let run = &world.runs().await[0];
+    let why = run.reason.as_deref().unwrap();
+    let sentence = why.lines().next().unwrap();
+    assert!(status.contains(sentence), "{sentence} in {status}");
+    let page = world.page(&format!("/runs/{}", run.id)).await;
+    assert!(page.contains(why) && page.contains("Nothing was pushed"), "{why} in {page}");
+    for list in ["/", "/runs"] {
+        let page = world.page(list).await;
+        assert!(page.contains(sentence), "{sentence} on {list}: {page}");
+    }
     assert!(world.standin.pulls(REPO).unwrap().is_empty());
 
     world.ask(issue, "add a greeting");
@@ -19,6 +30,7 @@ async fn a_failing_agent_is_told_with_its_reason_and_the_next_mention_works() {
     assert_eq!(world.run_states().await, [RunState::Failed, RunState::Succeeded]);
     assert_eq!(world.all_environments().await.len(), 1);
     assert_eq!(world.statuses(issue).len(), 2);
+    assert_eq!(world.page("/").await.matches(sentence).count(), 1);
     world.end().await;
 }
 

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
+use tokio::{runtime::Runtime, task::spawn_blocking};
 use treewarden::{
     app::Service,
     config::{Config, Flags},
@@ -62,6 +63,31 @@ impl World {
     pub async fn restart(mut self, meanwhile: impl FnOnce(&Standin)) -> Self {
         assert!(self.service.stop().await, "the service did not stop in time");
         meanwhile(&self.standin);
+        self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings).await;
+        self
+    }
+
+    /// The service from here on in a runtime of its own, as in a process, which [`World::killed_after`] ends.
+    pub async fn in_a_process(mut self) -> (Self, Runtime) {
+        assert!(self.service.stop().await, "the service did not stop in time");
+        let (standin, home, settings) = (self.standin.clone(), self.dir.path().join("home"), self.settings.clone());
+        let started = spawn_blocking(move || {
+            let process = Runtime::new().unwrap();
+            (process.block_on(start(&standin, &home, &settings)), process)
+        });
+        let (service, process) = started.await.unwrap();
+        self.service = service;
+        (self, process)
+    }
+
+    /// Asks the service to stop, gives what is live that long, ends the process as `main` does, lets `meanwhile` happen, and
+    /// starts another.
+    pub async fn killed_after(mut self, process: Runtime, limit: Duration, meanwhile: impl AsyncFnOnce()) -> Self {
+        let mut service = self.service;
+        service.shutdown_limit = limit;
+        let ended = spawn_blocking(move || process.block_on(service.stop()));
+        assert!(!ended.await.unwrap(), "everything had ended");
+        meanwhile().await;
         self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings).await;
         self
     }
@@ -156,6 +182,25 @@ impl World {
 
     pub async fn remote_file(&self, branch: &str, path: &str) -> Option<String> {
         self.standin.file(REPO, branch, path).await.unwrap()
+    }
+
+    /// The text of a page of the panel, as somebody reads it who has just come in by a link.
+    pub async fn page(&self, path: &str) -> String {
+        let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let base = format!("http://{}", self.service.address);
+        let link = self.service.login_link();
+        let token = [("token", link.rsplit('=').next().unwrap())];
+        let entered = http.post(format!("{base}/login/one-time")).form(&token).send().await.unwrap();
+        let cookie = entered.headers()[reqwest::header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
+        let page = http.get(format!("{base}{path}")).header(reqwest::header::COOKIE, cookie).send().await.unwrap();
+        assert_eq!(page.status(), 200, "{path}");
+        let mut text = String::new();
+        for piece in page.text().await.unwrap().split('<') {
+            text.push_str(piece.split_once('>').map_or(piece, |(_, text)| text));
+        }
+        [("&#39;", "'"), ("&#34;", "\""), ("&#60;", "<"), ("&#62;", ">"), ("&#38;", "&")]
+            .into_iter()
+            .fold(text, |text, (coded, plain)| text.replace(coded, plain))
     }
 
     // What the service holds.

@@ -80,7 +80,7 @@ async fn serve(
             false => talk.await,
         };
         if let Err(refusal) = result {
-            tracing::warn!(repository = %full_name, error = %refusal, "git http-backend failed in the stand-in");
+            tracing::warn!(codebase.name = %full_name, error = %refusal, "git http-backend failed in the stand-in");
             // The client may be gone; then nobody needs to know.
             let _ = chunks.send(Err(io::Error::other(refusal))).await;
         }
