@@ -1,6 +1,6 @@
 //! What a new environment begins with: whose branch it is, where its worktree starts, and what is put into it.
 
-use super::resolve::{Origin, Place};
+use super::resolve::{Block, Origin, Place};
 use crate::model::*;
 
 /// Where the branches of a new environment stand. One that is absent does not exist.
@@ -12,6 +12,18 @@ pub struct Tips {
     pub remote: Option<CommitSha>,
     /// The base, on the remote.
     pub base: Option<CommitSha>,
+    /// The branch was once made here from a fork's pull request.
+    pub from_fork: bool,
+}
+
+/// A branch that is kept here may hold what a stranger wrote. As anything but that pull request's it would get the
+/// operator's files, and be pushed.
+pub fn check(place: &Place, tips: &Tips) -> Result<(), Block> {
+    let is_the_forks = matches!(place.origin, Origin::PinnedHead { .. });
+    match tips.from_fork && tips.here.is_some() && !is_the_forks {
+        true => Err(Block::ForkBranch(place.branch.clone())),
+        false => Ok(()),
+    }
 }
 
 /// Whether the branch is, or may be, somebody's own: a removal never deletes such a one.
@@ -53,10 +65,9 @@ pub fn start(metadata: &EnvironmentMetadata, tips: &Tips) -> Option<Start> {
         (None, None, None, None) => (tips.base.as_ref()?, false),
     };
     let kind = match (fork_head, lost_head) {
-        (Some(_), _) => StartKind::Pinned,
-        (None, Some(sha)) if sha == tip => StartKind::Pinned,
+        (Some(sha), _) | (None, Some(sha)) if sha == tip => StartKind::Pinned,
         (None, _) if !exists && Some(tip) == tips.base.as_ref() => StartKind::Fresh,
-        (None, _) => StartKind::Continued,
+        (Some(_), _) | (None, _) => StartKind::Continued,
     };
     let from = if exists { WorktreeStart::Existing } else { WorktreeStart::NewBranch(tip.clone()) };
     Some(Start { from, tip: tip.clone(), kind })

@@ -28,6 +28,19 @@ fn a_branch_of_our_own_making_is_not_foreign_and_any_other_may_be() {
 }
 
 #[test]
+fn a_forks_kept_branch_becomes_nobody_elses() {
+    let kept = Tips { here: Some(sha('a')), from_fork: true, ..Tips::default() };
+    let pinned = Origin::PinnedHead { number: ThreadNumber(1), sha: sha('a') };
+    assert_eq!(check(&place(WorkKind::PullRequest, pinned), &kept), Ok(()));
+    for origin in [Origin::Base, Origin::PullHead] {
+        let place = place(WorkKind::Task, origin);
+        assert_eq!(check(&place, &kept), Err(Block::ForkBranch(place.branch.clone())));
+        assert_eq!(check(&place, &Tips { here: None, ..kept.clone() }), Ok(()), "nothing is left of it");
+        assert_eq!(check(&place, &Tips { from_fork: false, ..kept.clone() }), Ok(()));
+    }
+}
+
+#[test]
 fn only_the_base_or_the_branch_itself_starts_ordinary_work() {
     let plain = EnvironmentMetadata::default();
     let base = Tips { base: Some(sha('b')), ..Tips::default() };
@@ -43,6 +56,7 @@ fn only_the_base_or_the_branch_itself_starts_ordinary_work() {
         (sha('d'), StartKind::Pinned),
         "a fork's commit, not a branch of the same name"
     );
+    assert_eq!(kind(&fork, &Tips { here: Some(sha('c')), ..base.clone() }), Some(StartKind::Continued), "an older one");
     let lost = EnvironmentMetadata { lost_head: Some(sha('e')), ..plain };
     assert_eq!(kind(&lost, &base), Some(StartKind::Pinned));
     assert_eq!(kind(&lost, &Tips { here: Some(sha('f')), ..base }), Some(StartKind::Continued), "it went on since");
@@ -67,7 +81,7 @@ proptest! {
             lost_head: lost.then(|| sha('e')),
             ..EnvironmentMetadata::default()
         };
-        let tips = Tips { here: Some(sha('a')), remote: remote.then(|| sha('c')), base: base.then(|| sha('b')) };
+        let tips = Tips { here: Some(sha('a')), remote: remote.then(|| sha('c')), base: base.then(|| sha('b')), from_fork: false };
         let start = start(&metadata, &tips).unwrap();
         prop_assert_eq!((start.from, start.tip), (WorktreeStart::Existing, sha('a')));
     }

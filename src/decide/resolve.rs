@@ -208,6 +208,8 @@ pub enum Block {
     UnshowableBase,
     /// Work is branched off it and goes there through a review only.
     ProtectedBranch(BranchName),
+    /// It holds the commits of a fork's pull request.
+    ForkBranch(BranchName),
     /// A branch name from outside that we refuse.
     BadBranch(String),
     /// A worktree that is not to be touched has the branch, and git has a branch in one worktree only.

@@ -2,7 +2,7 @@
 
 use super::prepare::Notes;
 use super::{Orchestrator, StepError};
-use crate::decide::create::{Extras, Start, StartKind, Tips, extras, is_foreign, start};
+use crate::decide::create::{Extras, Start, StartKind, Tips, check, extras, is_foreign, start};
 use crate::decide::resolve::{Block, Origin, Place};
 use crate::git::{GitError, Repository};
 use crate::isolation::{CreateRequest, Furnishing, LFS_PATIENCE};
@@ -55,6 +55,7 @@ impl Orchestrator {
             return Err(StepError::Refused(answers::blocked(&Block::BadBranch(why))));
         }
         let tips = tips(repository, &place.branch, &place.base).await?;
+        check(place, &tips).map_err(|block| StepError::Refused(answers::blocked(&block)))?;
         let new = NewEnvironment {
             codebase: codebase.id,
             work: place.work.clone(),
@@ -172,6 +173,9 @@ impl Orchestrator {
             copy: creation.settings.copy.clone(),
         };
         let Start { from, tip, kind } = start;
+        if let Some(head) = &environment.metadata.fork_head {
+            repository.set_ref(&fork_mark(branch), head, None).await?;
+        }
         let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start: from, furnishing };
         let furnished = self.parts().provider.create(repository, &request).await?;
         notes.0.extend(furnished::notes(&furnished));
@@ -181,10 +185,7 @@ impl Orchestrator {
             Some(_) | None => 0,
         };
         let line = match kind {
-            StartKind::Pinned => {
-                let sha = environment.metadata.fork_head.as_ref().unwrap_or(&tip);
-                answers::opening(&Opening::ReviewingFork { sha, branch })
-            }
+            StartKind::Pinned => answers::opening(&Opening::ReviewingFork { sha: &tip, branch }),
             StartKind::Fresh => answers::opening(&Opening::Created { branch }),
             StartKind::Continued => answers::opening(&Opening::Continuing { branch, ahead }),
         };
@@ -235,5 +236,11 @@ async fn tips(repository: &Repository, branch: &BranchName, base: &BranchName) -
         here: repository.tip(&branch.full_ref()).await?,
         remote: repository.tip(&branch.remote_ref()).await?,
         base: repository.tip(&base.remote_ref()).await?,
+        from_fork: repository.tip(&fork_mark(branch)).await?.is_some(),
     })
+}
+
+/// The ref by which a branch that was made from a fork's pull request is known for as long as the repository is.
+fn fork_mark(branch: &BranchName) -> String {
+    format!("refs/treewarden/fork/{branch}")
 }

@@ -179,6 +179,10 @@ pub fn blocked(block: &Block) -> String {
              locked, or holds something uncommitted (`/worktree orphans` lists it). Nothing was created or changed there. \
              Commit what it holds or take it away, then mention me again."
         ),
+        Block::ForkBranch(branch) => format!(
+            "`{branch}` is kept here from the pull request of a fork: it may hold what nobody here has reviewed, and I push \
+             no such commits. Nothing was created. Name another branch."
+        ),
         Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created."),
     }
 }

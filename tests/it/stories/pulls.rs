@@ -337,3 +337,26 @@ async fn commits_that_were_taken_back_are_not_pushed_again() {
     assert!(git(&path, &["rev-list", "HEAD"]).contains(&pushed));
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_forks_kept_branch_is_given_to_no_other_work() {
+    let world = World::new().await;
+    let (pull, _) = world.pull_from_fork("theirs").await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    let environment = world.environment().await;
+    let tip = world.local_tip(environment.branch.as_str()).await;
+    world.ask(pull, "/worktree remove");
+    world.until("the removal", || async { world.environments().await.is_empty().then_some(()) }).await;
+    assert_eq!(world.local_tip("pr-1-review").await, tip, "its work is kept");
+
+    let issue = world.issue();
+    world.ask(issue, "/worktree create pr-1-review");
+    let refused = world.until("the answer", || async { world.answers(issue).pop() }).await.body;
+    assert!(refused.contains("is kept here from the pull request of a fork"), "{refused}");
+    assert!(world.environments().await.is_empty());
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert_eq!(world.environment().await.branch.as_str(), "pr-1-review");
+    world.end().await;
+}
