@@ -212,7 +212,9 @@ async fn it_serves_and_the_other_commands_know_of_it() {
     assert_eq!(text(&installation.run(&["env", "list"]).await.stdout), "No environment.\n");
     let serving = installation.serve().await;
     assert_eq!(serving.get("/healthz").await, (200, "ok\n".to_owned()));
-    assert_eq!(serving.get("/readyz").await.0, 200);
+    let (status, ready) = serving.get("/readyz").await;
+    let quoted = include_str!("../../docs/operations.md").contains(&ready);
+    assert!(status == 200 && quoted, "docs/operations.md quotes it as {ready}");
 
     installation.ask("add a greeting");
     installation.standin.settled().await;
