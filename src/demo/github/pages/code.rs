@@ -3,7 +3,7 @@
 
 use super::{
     diff::{self, FileDiff},
-    page, refused,
+    markdown, page, refused,
 };
 use crate::demo::github::{Hub, git::CommitInfo, refusal::Refusal};
 use askama::Template;
@@ -25,6 +25,8 @@ struct CommitPage {
     title: String,
     full_name: String,
     commit: CommitInfo,
+    /// The commit's message as HTML.
+    message: String,
     diff: Vec<FileDiff>,
 }
 
@@ -77,7 +79,8 @@ impl Hub {
         let commit = self.git.commit(id, &sha).await?;
         let diff = diff::files(&self.git.diff_of(id, &sha).await?);
         let subject = commit.message.lines().next().unwrap_or_default();
-        Ok(CommitPage { title: format!("{subject} · {}", &sha[..7]), full_name, commit, diff })
+        let (title, message) = (format!("{subject} · {}", &sha[..7]), markdown::plain(&commit.message));
+        Ok(CommitPage { title, full_name, commit, message, diff })
     }
 
     async fn tree_page(&self, full_name: &str, revision: &str) -> Result<TreePage, Refusal> {

@@ -37,6 +37,13 @@ pub(super) fn render(text: &str) -> String {
     page
 }
 
+/// Text that is no Markdown, such as the message of a commit: as it is, with links.
+pub(super) fn plain(text: &str) -> String {
+    let mut page = String::new();
+    html::push_html(&mut page, with_links(text.into()).into_iter());
+    page
+}
+
 /// Text with the addresses in it as links.
 fn with_links(text: CowStr<'_>) -> Vec<Event<'_>> {
     let own = |part: &str| CowStr::from(part.to_owned());
@@ -66,7 +73,7 @@ fn harmless(address: CowStr<'_>) -> CowStr<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::render;
+    use super::{plain, render};
 
     #[test]
     fn raw_html_stays_text_and_markers_are_hidden() {
@@ -83,6 +90,7 @@ mod tests {
         assert_eq!(render("by ann in http://h.test/a_b?c=d&e#f_g."), format!("<p>by ann in {link}.</p>\n"));
         assert_eq!(render("[http://h.test](/x)"), "<p><a href=\"/x\">http://h.test</a></p>\n");
         assert!(!render("`http://h.test` and\n\n    http://h.test\n").contains("<a "));
+        assert_eq!(plain("*a* <b> http://h.test/"), "*a* &lt;b&gt; <a href=\"http://h.test/\">http://h.test/</a>");
         let quoted = render("a \"http://h.test/\"onclick=x");
         assert!(quoted.contains("<a href=\"http://h.test/\">http://h.test/</a>\"onclick=x"), "{quoted}");
     }
