@@ -92,7 +92,7 @@ pub enum EnvCommand {
     List,
     /// Everything known about one environment
     Show {
-        /// Its id, or its work within one repository (owner/name#issue-42)
+        /// Its id, its work (owner/name#issue-42) or a thread that uses it (owner/name#42)
         name: String,
     },
 }

@@ -37,7 +37,7 @@ use crate::model::*;
 use crate::platform::Platform;
 use crate::store::{NewOutgoing, Store, StoreError};
 use crate::telemetry::field::EFFECT;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// What the orchestrator is told once, at start.
@@ -163,7 +163,12 @@ impl Orchestrator {
     }
 
     fn repository(&self, codebase: &Codebase) -> Repository {
-        self.parts().git.repository(self.settings().home.join("repos").join(&codebase.repository_dir))
+        self.parts().git.repository(self.repository_path(codebase))
+    }
+
+    /// Where the canonical repository lies.
+    pub fn repository_path(&self, codebase: &Codebase) -> PathBuf {
+        self.settings().home.join("repos").join(&codebase.repository_dir)
     }
 
     /// One operation on the remote. A token that ended before its hour is replaced once.
@@ -213,6 +218,19 @@ impl Orchestrator {
             }
             Outgoing::React { .. } => outgoing,
         }
+    }
+
+    /// [`audit`](Self::audit) about something within a codebase: a thread (`octo/hello#42`) or an environment
+    /// (`octo/hello#issue-42`).
+    async fn audit_within(&self, codebase: CodebaseId, what: impl Display, actor: &str, action: &str, detail: &str) {
+        let name = match self.store().load_codebase(codebase).await {
+            Ok(codebase) => codebase.map(|codebase| codebase.name.to_string()).unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!(audit.action = action, %error, "the audit entry lacks its repository");
+                String::new()
+            }
+        };
+        self.audit(actor, action, &format!("{name}#{what}"), detail).await;
     }
 
     /// An entry of the audit log; a failure to write one is logged and stops nothing.

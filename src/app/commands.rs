@@ -3,9 +3,11 @@
 use super::{Core, Service, StartError, doctor, hangup::hung_up, import, story};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
+use crate::decide::cleanup::Keep;
 use crate::model::*;
 use crate::orchestrator::sweep::Pass;
-use crate::store::{Schema, Store, StoreError};
+use crate::reply::cleanup;
+use crate::store::{EnvironmentFilter, Schema, Store, StoreError};
 use crate::telemetry::{self, Redactor};
 use anyhow::{Context, anyhow, bail};
 use secrecy::ExposeSecret;
@@ -125,12 +127,12 @@ async fn environments(config: &Config, command: &EnvCommand) -> anyhow::Result<E
         Schema::Newer { found, known } => return Err(StoreError::NewerSchema { found, known }.into()),
     }
     let store = open_store(config).await?;
-    let shown = show_environments(&store, command).await;
+    let shown = show_environments(config, &store, command).await;
     store.close().await;
     shown
 }
 
-async fn show_environments(store: &Store, command: &EnvCommand) -> anyhow::Result<ExitCode> {
+async fn show_environments(config: &Config, store: &Store, command: &EnvCommand) -> anyhow::Result<ExitCode> {
     match command {
         EnvCommand::List => {
             let live = store.live_environments(None).await?;
@@ -155,16 +157,18 @@ async fn show_environments(store: &Store, command: &EnvCommand) -> anyhow::Resul
             say(format_args!("branch    {}", environment.branch));
             say(format_args!("state     {}", environment.state));
             say(format_args!("path      {}", environment.path.display()));
-            say(format_args!("base      {}", environment.base.map(String::from).unwrap_or_default()));
+            say(format_args!("base      {}", environment.base.as_ref().map(ToString::to_string).unwrap_or_default()));
             say(format_args!("active    {}", environment.last_activity_at));
-            for why in &environment.metadata.kept_because {
+            for why in why_kept(&environment) {
                 say(format_args!("kept      {why}"));
             }
             if let Some(receipt) = store.receipt_of(environment.id).await? {
                 say(format_args!("removed   {}: {}", receipt.created_at, receipt.details.proof));
-                match receipt.details.branch_deleted {
-                    true => say(format_args!("restore   {} (in the service's repository)", receipt.details.restore)),
-                    false => say(format_args!("restore   a mention in its thread goes on on the branch")),
+                let codebase = store.load_codebase(environment.codebase).await?;
+                let repository = codebase.map(|codebase| config.home.join("repos").join(codebase.repository_dir));
+                match cleanup::restore_command(&receipt.details, &repository.unwrap_or_default()) {
+                    Some(command) => say(format_args!("restore   {command}")),
+                    None => say("restore   a mention in its thread goes on on the branch"),
                 }
             }
         }
@@ -172,13 +176,36 @@ async fn show_environments(store: &Store, command: &EnvCommand) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// By id, or as `owner/name#issue-42`.
+/// A line for each reason; one that says so where nobody has looked yet.
+fn why_kept(environment: &Environment) -> Vec<String> {
+    match environment.state {
+        EnvironmentState::Destroyed => Vec::new(),
+        EnvironmentState::Creating | EnvironmentState::Removing => vec![cleanup::sentence(&Keep::InTransition)],
+        EnvironmentState::Active if environment.metadata.kept_because.is_empty() => {
+            vec!["not examined yet: the next cleanup looks at it, or the closing of its thread".to_owned()]
+        }
+        EnvironmentState::Active => environment.metadata.kept_because.clone(),
+    }
+}
+
+/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42`. Live ones come before removed ones, of which the
+/// newest counts.
 async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<Environment>> {
     if let Ok(id) = name.parse() {
         return Ok(store.load_environment(id).await?);
     }
     let Some((repository, work)) = name.split_once('#') else { return Ok(None) };
     let Some(codebase) = store.find_codebase(&repository.parse()?).await? else { return Ok(None) };
-    let live = store.live_environments(Some(codebase.id)).await?;
-    Ok(live.into_iter().find(|environment| environment.work.to_string() == work))
+    let thread = work.parse().ok().map(ThreadNumber);
+    if let Some(number) = thread {
+        let uses = store.find_conversation(codebase.id, number).await?.and_then(|thread| thread.environment);
+        if let Some(id) = uses {
+            return Ok(store.load_environment(id).await?);
+        }
+    }
+    let filter = EnvironmentFilter { codebase: Some(codebase.id), live_only: false, search: work.to_owned() };
+    let mut called = store.list_environments(&filter, u32::MAX, 0).await?;
+    called.retain(|one| one.work.to_string() == work || thread.is_some() && one.work.thread() == thread);
+    let live = called.iter().position(|environment| environment.state != EnvironmentState::Destroyed);
+    Ok(called.into_iter().nth(live.unwrap_or(0)))
 }

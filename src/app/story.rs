@@ -61,7 +61,8 @@ pub async fn play(demo: &Demo, terminal: bool) -> anyhow::Result<ExitCode> {
     }
     // Staying up for somebody who cannot read the links would be for ever.
     let still_up = format!("\nStill up. Write `@{} <request>` yourself:", service.slug);
-    if demo.holds(terminal) && is_heard(still_up) {
+    let held = demo.holds(terminal) && is_heard(still_up);
+    if held {
         say(format_args!("  {}/{REPOSITORY}", standin.web_url()));
         say(format_args!("  Panel: {}", service.login_link()));
         say("Ctrl-C ends it and removes everything it made.");
@@ -69,6 +70,9 @@ pub async fn play(demo: &Demo, terminal: bool) -> anyhow::Result<ExitCode> {
     }
     service.stop().await;
     standin.stop();
+    if !held {
+        say("Everything has ended, so these links lead nowhere now. `treewarden demo --hold` stays up to look around.");
+    }
     Ok(if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

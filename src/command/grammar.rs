@@ -71,7 +71,7 @@ pub const COMMANDS: &[Entry] = &[
     Entry {
         name: "/status",
         usage: "/status",
-        does: "shows this thread's worktree, branch, changes and run, and the count of the repository",
+        does: "shows this thread's worktree, branch, changes and run, and how many worktrees the repository has",
         needs: Permission::Write,
     },
     Entry {

@@ -1,6 +1,6 @@
 //! The text of `/help`, made from the table of commands.
 
-use super::grammar::COMMANDS;
+use super::grammar::{COMMANDS, Entry};
 
 /// Markdown: one line a command, and what happens without one.
 pub fn text(slug: &str) -> String {
@@ -13,8 +13,10 @@ pub fn text(slug: &str) -> String {
     )
 }
 
-/// The same as rows of a Markdown table, for the README.
+/// The same as rows of a Markdown table, for the README. A `|` ends a cell there, also in code.
 pub fn table() -> String {
-    let rows: Vec<String> = COMMANDS.iter().map(|entry| format!("| `{}` | {} |", entry.usage, entry.does)).collect();
+    let cell = |text: &str| text.replace('|', "\\|");
+    let row = |entry: &Entry| format!("| `{}` | {} |", cell(entry.usage), cell(entry.does));
+    let rows: Vec<String> = COMMANDS.iter().map(row).collect();
     format!("| command | what it does |\n|---|---|\n{}\n", rows.join("\n"))
 }

@@ -31,13 +31,13 @@ impl Problem {
     /// Where to correct it.
     pub fn mend(&self) -> String {
         let setting = &self.setting;
-        let in_file = SETTINGS.iter().find(|known| known.variable == *setting).map(|known| known.in_file());
-        match (&self.origin, in_file) {
+        let known = SETTINGS.iter().find(|known| known.variable == *setting);
+        match (&self.origin, known.map(|known| known.in_file().then(|| known.key()))) {
             (Some(Origin::File(path)), _) => format!("Correct or remove {setting} in {}.", path.display()),
             (Some(Origin::Environment), _) => format!("Correct {setting} in the environment, or unset it."),
             (Some(Origin::Flag), _) => "Give another value on the command line.".to_owned(),
-            (None, Some(true)) => format!("Set {setting} in the environment or in treewarden.toml."),
-            (None, Some(false)) => format!("Set {setting} in the environment."),
+            (None, Some(Some(key))) => format!("Set {setting} in the environment, or {key} in treewarden.toml."),
+            (None, Some(None)) => format!("Set {setting} in the environment."),
             (None, None) => format!("Correct the file {setting}."),
         }
     }

@@ -4,7 +4,7 @@
 use super::source::{Env, Files, Found, Sources, read_file, variable};
 use super::table::*;
 use super::{AgentConfig, AppCredentials, Config, ConfigProblems, GithubConfig, OauthCredentials, Problem};
-use super::{home, parse, source::Flags};
+use super::{Origin, home, parse, source::Flags};
 use crate::telemetry;
 use secrecy::SecretString;
 use std::{path::Path, path::PathBuf, time::Duration};
@@ -18,8 +18,15 @@ pub(super) fn load(flags: &Flags, env: Env<'_>, files: Files<'_>) -> Result<Conf
     let mut problems = Vec::new();
     let user_home = variable(env, "HOME");
     let home = home::locate(&Sources { flags, env, file: None }, user_home.as_deref(), &mut problems);
-    let file = home.as_deref().and_then(|home| read_file(flags, home, files, &mut problems));
-    let mut reader = Reader { sources: Sources { flags, env, file }, files, user_home, problems };
+    let (file, file_known) = match home.as_deref().map(|home| read_file(flags, home, files, &mut problems)) {
+        Some(Ok(file)) => (file, true),
+        Some(Err(problem)) => {
+            problems.push(problem);
+            (None, false)
+        }
+        None => (None, false),
+    };
+    let mut reader = Reader { sources: Sources { flags, env, file }, file_known, files, user_home, problems };
     // Paths below a home that is a problem itself are only made up to find the other problems.
     let config = reader.config(home.unwrap_or_else(|| PathBuf::from("/")));
     if reader.problems.is_empty() { Ok(config) } else { Err(ConfigProblems(reader.problems)) }
@@ -27,6 +34,8 @@ pub(super) fn load(flags: &Flags, env: Env<'_>, files: Files<'_>) -> Result<Conf
 
 struct Reader<'a> {
     sources: Sources<'a>,
+    /// Whether what stands in the file is known, be it nothing.
+    file_known: bool,
     files: Files<'a>,
     user_home: Option<String>,
     problems: Vec<Problem>,
@@ -187,15 +196,22 @@ impl Reader<'_> {
         self.problems.push(wrong(setting, found, expected));
     }
 
+    /// Nobody is told to set what may stand in a file that could not be read.
     fn missing(&mut self, setting: &'static Setting, expected: &str) {
-        self.wrong(setting, None, expected.to_owned());
+        if self.file_known {
+            self.wrong(setting, None, expected.to_owned());
+        }
     }
 }
 
-/// A problem with `setting`; the value is left out when it is a secret.
+/// A problem with `setting`, called as it is where it was found; the value is left out when it is a secret.
 pub(super) fn wrong(setting: &Setting, found: Option<Found>, expected: String) -> Problem {
     let (given, origin) = found.map(|found| (found.text, found.origin)).unzip();
-    Problem { setting: setting.variable.to_owned(), origin, given: given.filter(|_| !setting.secret), expected }
+    let name = match &origin {
+        Some(Origin::File(_)) => setting.key(),
+        Some(Origin::Flag | Origin::Environment) | None => setting.variable.to_owned(),
+    };
+    Problem { setting: name, origin, given: given.filter(|_| !setting.secret), expected }
 }
 
 fn log_filter(text: &str) -> Result<String, String> {

@@ -86,33 +86,27 @@ pub(super) fn variable(env: Env<'_>, name: &str) -> Option<String> {
     env(name).filter(|value| !value.trim().is_empty())
 }
 
-/// Reads the file, when there is one. One that was named must be there; the one in the home may be missing.
+/// Reads the file, when there is one. One that was named must be there; the one in the home may be missing. The error says
+/// why nothing is known of what stands in it; wrong entries are added to `problems`.
 pub(super) fn read_file(
     flags: &Flags,
     home: &Path,
     files: Files<'_>,
     problems: &mut Vec<Problem>,
-) -> Option<(PathBuf, toml::Table)> {
+) -> Result<Option<(PathBuf, toml::Table)>, Problem> {
     let path = flags.config.clone().unwrap_or_else(|| home.join("treewarden.toml"));
     let text = match files(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && flags.config.is_none() => return None,
-        Err(error) => {
-            problems.push(about_file(&path, format!("cannot be read: {error}")));
-            return None;
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && flags.config.is_none() => return Ok(None),
+        Err(error) => return Err(about_file(&path, format!("cannot be read: {error}"))),
     };
-    let table = match text.parse::<toml::Table>() {
-        Ok(table) => table,
-        Err(error) => {
-            // The error's full text quotes the line, which may hold a secret.
-            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
-            problems.push(about_file(&path, format!("is not valid TOML at line {line}: {}", error.message())));
-            return None;
-        }
-    };
+    let table = text.parse::<toml::Table>().map_err(|error| {
+        // The error's full text quotes the line, which may hold a secret.
+        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        about_file(&path, format!("is not valid TOML at line {line}: {}", error.message()))
+    })?;
     problems.extend(table.iter().filter_map(|(key, value)| check_entry(key, value, &path)));
-    Some((path, table))
+    Ok(Some((path, table)))
 }
 
 fn about_file(path: &Path, expected: String) -> Problem {
@@ -126,7 +120,10 @@ fn check_entry(key: &str, value: &toml::Value, path: &Path) -> Option<Problem> {
         Some(setting) if !setting.in_file() => {
             format!("cannot be set in the file; set the environment variable {}", setting.variable)
         }
-        Some(_) if as_text(value).is_none() => "expected a text, a number, true, false or a list of texts".to_owned(),
+        Some(_) if value.is_float() => "expected a whole number".to_owned(),
+        Some(_) if as_text(value).is_none() => {
+            "expected a text, a whole number, true, false or a list of texts".to_owned()
+        }
         Some(_) => return None,
     };
     let origin = Some(Origin::File(path.to_owned()));

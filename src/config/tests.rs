@@ -86,7 +86,7 @@ fn every_wrong_value_is_named_at_once() {
     16 settings are wrong; nothing was started:
       - home (from /home/ann/.treewarden/treewarden.toml): cannot be set in the file; set the environment variable TREEWARDEN_HOME
       - listen_on (from /home/ann/.treewarden/treewarden.toml): no setting has this name
-      - trash_days (from /home/ann/.treewarden/treewarden.toml): expected a text, a number, true, false or a list of texts
+      - trash_days (from /home/ann/.treewarden/treewarden.toml): expected a whole number
       - WORKTREE_BASE is "trees/../.." (from the environment): expected an absolute path without .., or one that starts with ~/
       - TREEWARDEN_LISTEN is "3000" (from the environment): expected host:port, for example 127.0.0.1:3000
       - GITHUB_WEB_URL: must be set as well, since GITHUB_API_URL is
@@ -97,11 +97,28 @@ fn every_wrong_value_is_named_at_once() {
       - MAX_WORKTREES_PER_CODEBASE is "0" (from the environment): expected a whole number from 1 to 10000
       - TREEWARDEN_AGENT_ENV is "MODEL_KEY,GITHUB_WEBHOOK_SECRET" (from the environment): GITHUB_WEBHOOK_SECRET belongs to the service and is never given to an agent
       - TREEWARDEN_AGENT_COMMAND is "claude -p 'open" (from the environment): expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced
-      - TREEWARDEN_MODE is "maybe" (from /home/ann/.treewarden/treewarden.toml): expected on, staged or off
+      - mode is "maybe" (from /home/ann/.treewarden/treewarden.toml): expected on, staged or off
       - TREEWARDEN_SECRET_KEY (from the environment): expected 32 characters or more
       - TREEWARDEN_LOG_FORMAT is "xml" (from the environment): expected text or json
     "#);
     assert!(!problems.contains("hunter2") && !problems.contains("tooshort"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_the_one_problem_it_makes() {
+    let env = [("GITHUB_APP_ID", "7"), ("GITHUB_API_URL", "https://ghe.example.org/api/v3")];
+    let flags = Flags { config: Some("/etc/tw.toml".into()), ..Flags::default() };
+    for files in [&[][..], &[("/etc/tw.toml", "= 'x'")]] {
+        let problems = load(&flags, &env, files).unwrap_err();
+        assert_eq!(problems.0.len(), 1, "{problems}");
+        assert!(problems.0[0].mend().starts_with("Correct the file /etc/tw.toml"), "{}", problems.0[0].mend());
+    }
+    let problems = load(&flags, &env, &[("/etc/tw.toml", "mode = 'x'")]).unwrap_err();
+    assert_eq!(problems.0.len(), 4, "{problems}");
+    let mends: Vec<String> = problems.0.iter().map(|problem| problem.mend()).collect();
+    assert!(mends.contains(&"Correct or remove mode in /etc/tw.toml.".to_owned()), "{mends:?}");
+    let missing = "Set GITHUB_WEBHOOK_SECRET in the environment, or github_webhook_secret in treewarden.toml.";
+    assert!(mends.contains(&missing.to_owned()), "{mends:?}");
 }
 
 #[test]

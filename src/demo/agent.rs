@@ -143,6 +143,23 @@ mod tests {
     }
 
     #[test]
+    fn every_language_asked_for_is_greeted_in_or_noted() {
+        let dir = tempfile::tempdir().unwrap();
+        let asks = |task: &str| turn(task, dir.path()).1;
+        asks("add a greeting in the README");
+        let answer = asks("also greet in Spanish, German and Klingon.");
+        for part in ["> Hello, world!\n> ¡Hola, mundo!\n> Hallo, Welt!\n", "cannot greet in Klingon", "`NOTES.md`"] {
+            assert!(answer.contains(part), "{part} in {answer}");
+        }
+        let answer = asks("also greet in klingon, and in Elvish");
+        assert_eq!(answer, "I cannot greet in klingon, Elvish, so I wrote the request down in `NOTES.md`.\n");
+        let notes = std::fs::read_to_string(dir.path().join("NOTES.md")).unwrap();
+        assert_eq!(notes.lines().count(), 4, "{notes}");
+        let again = asks("say hello in German and make it loud");
+        assert!(again.starts_with("`hello.sh` says that already") && again.contains("> ¡Hola"), "{again}");
+    }
+
+    #[test]
     fn anything_else_becomes_a_note() {
         let dir = tempfile::tempdir().unwrap();
         turn("make it faster", dir.path());

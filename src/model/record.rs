@@ -359,7 +359,7 @@ pub struct AuditEntry {
     pub actor: String,
     /// What: `environment.removed`, `run.started`, …
     pub action: String,
-    /// To what, as a short text (`octo/hello issue-42`).
+    /// To what, as a short text: a thread (`octo/hello#42`), an environment (`octo/hello#issue-42`), the id of a run.
     pub subject: String,
     pub detail: String,
     pub at: Timestamp,

@@ -140,8 +140,8 @@ impl Orchestrator {
         let now = self.now();
         self.store().set_conversation_environment(conversation.id, Some(environment.id), now).await?;
         self.store().touch_environment(environment.id, now).await?;
-        let thread = format!("#{}", conversation.number);
-        self.audit(&by.login, "thread.assigned", &thread, &environment.work.to_string()).await;
+        let (thread, work) = (conversation.number, environment.work.to_string());
+        self.audit_within(conversation.codebase, thread, &by.login, "thread.assigned", &work).await;
         Ok(())
     }
 }

@@ -101,7 +101,7 @@ impl Orchestrator {
         }
         self.store().close_sessions_of(conversation.id, "reset", self.now()).await?;
         agent::forget(&self.agent_home(conversation.id)).await?;
-        self.audit(&by.login, "thread.reset", &format!("#{}", conversation.number), "").await;
+        self.audit_within(conversation.codebase, conversation.number, &by.login, "thread.reset", "").await;
         Ok(commands::forgotten())
     }
 
@@ -186,7 +186,7 @@ impl Orchestrator {
         }
         let environment = self.store().update_environment(&environment).await?;
         let action = if pinned { "environment.pinned" } else { "environment.unpinned" };
-        self.audit(actor, action, environment.branch.as_str(), "").await;
+        self.audit_within(environment.codebase, &environment.work, actor, action, "").await;
         Ok(Some(environment))
     }
 

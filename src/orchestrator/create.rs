@@ -122,13 +122,8 @@ impl Orchestrator {
                 tracing::debug!(target: EFFECT, { environment.id = %active.id }, "worktree created");
                 let active = self.store().update_environment(&active).await?;
                 tracing::debug!(target: EFFECT, { environment.id = %active.id }, "environment active");
-                self.audit(
-                    "treewarden",
-                    "environment.created",
-                    &active.branch.to_string(),
-                    &active.path.display().to_string(),
-                )
-                .await;
+                let subject = format!("{}#{}", creation.codebase.name, active.work);
+                self.audit("treewarden", "environment.created", &subject, &active.path.display().to_string()).await;
                 Ok(active)
             }
             Err(error) => {

@@ -340,7 +340,8 @@ impl Orchestrator {
             repository.unregister(&environment.path).await?;
         }
         self.store().destroy_environment(environment, None, self.now()).await?;
-        self.audit("treewarden", "environment.stale", environment.branch.as_str(), "the worktree was gone").await;
+        let why = "the worktree was gone";
+        self.audit_within(environment.codebase, &environment.work, "treewarden", "environment.stale", why).await;
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use super::{agent_text, count, marker};
 use crate::decide::cleanup::{Because, Keep, MergeProof};
 use crate::model::*;
+use std::path::Path;
 
 /// One sentence: why removing was safe.
 pub fn proof(because: &Because, branch: &BranchName) -> String {
@@ -35,6 +36,14 @@ pub fn removed_line(details: &ReceiptDetails) -> String {
         false => format!("The branch `{}`{tip} is kept; mention me again to go on there", details.branch),
     };
     format!("🧹 The worktree was removed: {}. {branch}.", details.proof)
+}
+
+/// The whole command that brings a deleted branch back, for whoever runs the service: comments name no places on its
+/// machine. `None` when the branch is there.
+pub fn restore_command(details: &ReceiptDetails, repository: &Path) -> Option<String> {
+    let tip = details.tip.as_ref().filter(|_| details.branch_deleted)?;
+    let repository = repository.display().to_string();
+    shlex::try_join(["git", "-C", &repository, "branch", &details.branch, tip.as_str()]).ok()
 }
 
 /// The comment when closing a thread leaves its environment in place.

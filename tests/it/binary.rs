@@ -213,7 +213,9 @@ async fn it_serves_and_the_other_commands_know_of_it() {
     assert_eq!(text(&installation.run(&["env", "list"]).await.stdout), "No environment.\n");
     let serving = installation.serve().await;
     assert_eq!(serving.get("/healthz").await, (200, "ok\n".to_owned()));
-    assert_eq!(serving.get("/readyz").await.0, 200);
+    let (status, ready) = serving.get("/readyz").await;
+    let quoted = include_str!("../../docs/operations.md").contains(&ready);
+    assert!(status == 200 && quoted, "docs/operations.md quotes it as {ready}");
 
     installation.ask("add a greeting");
     installation.standin.settled().await;
@@ -245,12 +247,27 @@ async fn it_serves_and_the_other_commands_know_of_it() {
 
     let show = installation.run(&["env", "show", "octo/hello#issue-1"]).await;
     assert!(show.status.success() && text(&show.stdout).contains("branch    issue-1"), "{show:?}");
+    let kept = async || {
+        let show = text(&installation.run(&["env", "show", "octo/hello#1"]).await.stdout);
+        show.lines().find_map(|line| line.strip_prefix("kept      ").map(str::to_owned)).expect("a line that says it")
+    };
+    assert!(kept().await.starts_with("not examined yet"), "{}", kept().await);
     let cleanup = installation.run(&["cleanup", "--dry-run"]).await;
     assert!(
         cleanup.status.success() && text(&cleanup.stdout).contains("kept     issue-1: work goes on"),
         "{cleanup:?}"
     );
     assert!(text(&cleanup.stdout).ends_with("1 worktrees looked at.\n"), "{cleanup:?}");
+
+    let serving = installation.serve().await;
+    installation.standin.close(REPO, ANN, 1).unwrap();
+    let store = installation.store().await;
+    until("the removal", || async { store.live_environments(None).await.unwrap().is_empty().then_some(()) }).await;
+    serving.stop().await;
+    for name in ["octo/hello#issue-1", "octo/hello#1"] {
+        let show = text(&installation.run(&["env", "show", name]).await.stdout);
+        assert!(show.contains("\nremoved ") && show.contains("\nrestore ") && !show.contains("\nkept "), "{show}");
+    }
 }
 
 #[tokio::test]

@@ -239,3 +239,21 @@ fn the_readme_repeats_what_the_code_says() {
         assert!(readme.contains(&format!("| `{setting}` |")), "README.md lacks {setting}");
     }
 }
+
+/// Every `|` that is no border of a cell is escaped, also in code: GitHub cuts a row there and drops what is left over.
+#[test]
+fn rows_of_tables_have_as_many_cells_as_their_heads() {
+    let cells = |row: &str| row.replace("\\|", "").matches('|').count();
+    for file in ["README.md", "docs/operations.md"] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let (mut in_code, mut head) = (false, None);
+        for line in text.lines().map(str::trim) {
+            in_code ^= line.starts_with("```");
+            if in_code || !line.starts_with('|') {
+                head = None;
+                continue;
+            }
+            assert_eq!(cells(line), *head.get_or_insert(cells(line)), "{file}: {line}");
+        }
+    }
+}

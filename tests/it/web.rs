@@ -29,7 +29,7 @@ use treewarden::isolation::WorktreeProvider;
 use treewarden::model::*;
 use treewarden::orchestrator::{Orchestrator, Parts, Settings};
 use treewarden::platform::GithubPlatform;
-use treewarden::store::{NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewRun, Store};
+use treewarden::store::{DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewRun, Store};
 use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 
 const REPO: &str = "octo/hello";

@@ -236,9 +236,18 @@ impl Git {
 
     /// Commits of `head` that `base` lacks, oldest first.
     pub async fn commits_between(&self, repository: i64, base: &str, head: &str) -> Result<Vec<CommitInfo>, Refusal> {
-        let range = format!("{base}..{head}");
+        self.log(repository, &["--reverse", &format!("{base}..{head}")]).await
+    }
+
+    /// One commit; `sha` is that of a commit.
+    pub async fn commit(&self, repository: i64, sha: &str) -> Result<CommitInfo, Refusal> {
+        let found = self.log(repository, &["--max-count=1", sha]).await?.pop();
+        found.ok_or_else(|| Refusal::missing(format!("commit {sha}")))
+    }
+
+    async fn log(&self, repository: i64, which: &[&str]) -> Result<Vec<CommitInfo>, Refusal> {
         let format = "--format=%H%x00%an%x00%ae%x00%aI%x00%B%x1e";
-        let text = self.run(repository, &["log", "--reverse", "--topo-order", format, &range]).await?;
+        let text = self.run(repository, &[&["log", "--topo-order", format], which].concat()).await?;
         let entry = |record: &str| {
             let mut fields = record.trim_start().split('\0');
             let mut next = || fields.next().map(str::to_owned);
@@ -268,6 +277,12 @@ impl Git {
     /// The change from where the two parted to `head`, as text.
     pub async fn diff(&self, repository: i64, base: &str, head: &str) -> Result<String, Refusal> {
         self.run(repository, &["diff", "--no-ext-diff", "--no-textconv", &format!("{base}...{head}")]).await
+    }
+
+    /// What a commit changed against its first parent, as text.
+    pub async fn diff_of(&self, repository: i64, sha: &str) -> Result<String, Refusal> {
+        let plain = ["--format=", "--no-ext-diff", "--no-textconv", "--patch", "--diff-merges=first-parent"];
+        self.run(repository, &[&["show"], &plain[..], &[sha]].concat()).await
     }
 
     /// A file at a revision, None when it is not there.

@@ -3,6 +3,7 @@
 //!
 //! Everything here goes through the same actions as the API. Text of people is Markdown with raw HTML shown as text.
 
+mod code;
 mod diff;
 mod forms;
 mod markdown;
@@ -35,6 +36,9 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
         .route("/-/standin.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
         .route("/-/avatar.svg", get(|| asset("image/svg+xml", AVATAR)))
         .route("/{owner}/{repo}", get(show::repository))
+        .route("/{owner}/{repo}/commit/{sha}", get(code::commit))
+        .route("/{owner}/{repo}/tree/{*revision}", get(code::tree))
+        .route("/{owner}/{repo}/compare/{*range}", get(code::compare))
         .route("/{owner}/{repo}/issues", post(forms::open_issue))
         .route("/{owner}/{repo}/issues/{number}", get(show::thread))
         .route("/{owner}/{repo}/pull/{number}", get(show::thread))

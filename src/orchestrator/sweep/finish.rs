@@ -82,7 +82,7 @@ impl Orchestrator {
         self.store().destroy_environment_telling(&environment, receipt, outgoing, self.now()).await?;
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "receipt written");
         self.inner.wake.outgoing.notify_one();
-        let subject = format!("{} {}", codebase.name, environment.work);
+        let subject = format!("{}#{}", codebase.name, environment.work);
         self.audit(actor, "environment.removed", &subject, &details.proof).await;
         metrics::counter!(metric::ENVIRONMENTS_REMOVED, "trigger" => pending.trigger.as_str()).increment(1);
         Ok(Swept::Removed(details))

@@ -2,7 +2,7 @@
 
 use super::rows::Catalog;
 use super::{Frame, PageQuery, render};
-use crate::model::RepositoryId;
+use crate::model::{RepositoryId, RunId};
 use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, offset};
 use crate::web::{WebState, error::WebError};
 use askama::Template;
@@ -19,6 +19,8 @@ struct Row {
     /// Repository and number, where they are known.
     about: String,
     mark: Mark,
+    /// The run it led to.
+    run: Option<RunId>,
     result: Prose,
     tries: i64,
 }
@@ -45,6 +47,7 @@ pub async fn show(
         event: delivery.event,
         about: delivery.conversation_key.map(|key| in_names(&catalog, key)).unwrap_or_default(),
         mark: delivery.state.into(),
+        run: delivery.reason.as_deref().and_then(|reason| reason.strip_prefix("run ")?.parse().ok()),
         result: delivery.reason.as_deref().map(Prose::from).unwrap_or_default(),
         tries: delivery.tries,
     });

@@ -4,6 +4,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, PageQuery, render};
 use crate::model::*;
+use crate::reply::cleanup::restore_command;
 use crate::store::RunFilter;
 use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset, quoted};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
@@ -27,7 +28,8 @@ struct ReceiptView {
     tip: Option<String>,
     branch_deleted: bool,
     freed: Option<String>,
-    restore: String,
+    /// A command, when the branch is gone.
+    restore: Option<String>,
 }
 
 #[derive(Template)]
@@ -70,7 +72,9 @@ pub async fn show(
     for work in &environment.metadata.links {
         links.push(Thread::of_work(&catalog, environment.codebase, work).await?);
     }
-    let receipt = store.receipt_of(environment.id).await?.map(|receipt| view(receipt, catalog.now));
+    let repository = store.load_codebase(environment.codebase).await?;
+    let repository = repository.map(|codebase| state.inner.orchestrator.repository_path(&codebase)).unwrap_or_default();
+    let receipt = store.receipt_of(environment.id).await?.map(|receipt| view(receipt, &repository, catalog.now));
     let mut frame = Frame::load(&state, &session, "/environments").await?;
     let going_on = runs.iter().any(|run| run.live) || in_transition(environment.state);
     frame.follow(going_on && pager.is_first(), live);
@@ -108,8 +112,9 @@ fn in_transition(state: EnvironmentState) -> bool {
     }
 }
 
-fn view(receipt: Receipt, now: Timestamp) -> ReceiptView {
+fn view(receipt: Receipt, repository: &std::path::Path, now: Timestamp) -> ReceiptView {
     let details = receipt.details;
+    let restore = restore_command(&details, repository);
     ReceiptView {
         when: ago(receipt.created_at, now),
         trigger: receipt.trigger.as_str().replace('_', " "),
@@ -117,7 +122,7 @@ fn view(receipt: Receipt, now: Timestamp) -> ReceiptView {
         tip: details.tip.map(String::from),
         branch_deleted: details.branch_deleted,
         freed: details.bytes_freed.map(bytes),
-        restore: details.restore,
+        restore,
     }
 }
 

@@ -11,11 +11,32 @@ impl Stage {
         (response.status().as_u16(), response.text().await.unwrap())
     }
 
+    /// Follows every link of a page, which has to be there with the place its fragment names; answers the links.
+    async fn crawl(&self, start: &str) -> Vec<String> {
+        let found = links(&self.page(start).await.1);
+        for link in &found {
+            let local = link.strip_prefix(&self.standin.url()).unwrap_or(link);
+            let (path, fragment) = local.split_once('#').unwrap_or((local, ""));
+            let path = if path.is_empty() { start } else { path };
+            let (status, page) = self.page(path).await;
+            assert_eq!(status, 200, "{link}");
+            assert!(fragment.is_empty() || page.contains(&format!("id=\"{fragment}\"")), "{link}");
+        }
+        found
+    }
+
     async fn post(&self, path: &str, form: &[(&str, &str)]) -> u16 {
         let url = format!("{}{path}", self.standin.url());
         let request = self.http.post(url).header("origin", self.standin.url()).form(form);
         request.send().await.unwrap().status().as_u16()
     }
+}
+
+/// Addresses a page leads to.
+fn links(page: &str) -> Vec<String> {
+    let values = ["href=\"", "src=\""].map(|name| page.split(name).skip(1));
+    let ends = |rest: &str| rest.split('"').next().unwrap_or_default().replace("&amp;", "&");
+    values.into_iter().flatten().map(ends).filter(|link| !link.is_empty()).collect()
 }
 
 #[tokio::test]
@@ -32,6 +53,39 @@ async fn a_thread_shows_what_was_written_and_nothing_runs() {
     assert!(home.contains(&format!("/{REPO}/issues/{number}")) && home.contains("README.md"));
     assert_eq!(stage.page("/octo/nothing").await.0, 404);
     assert_eq!(stage.page("/-/standin.css").await.0, 200);
+}
+
+#[tokio::test]
+async fn every_link_that_comments_hold_leads_somewhere() {
+    let stage = Stage::new().await;
+    let files = [("a.txt", Some("<fresh> line\n")), ("raw.bin", Some("\0"))];
+    let sha = stage.standin.push_commit(REPO, "ann", "feature/a#b", "Work <b>hard</b>\n\nWhy", &files).await.unwrap();
+    let pull = OpenPull { title: "Work", head: "feature/a#b", ..OpenPull::default() };
+    let number = stage.standin.open_pull(REPO, "ann", pull).await.unwrap();
+    let web = format!("{}/{REPO}", stage.standin.web_url());
+    let first = stage.standin.comment(REPO, "ann", number, "hello").unwrap();
+    let body = format!(
+        "[it]({web}/commit/{sha}) [there]({web}/tree/feature/a%23b) [open]({web}/compare/main...feature/a%23b?expand=1)\n\n\
+         Requested by ann in {web}/pull/{number}#issuecomment-{first}"
+    );
+    stage.standin.comment(REPO, "ann", number, &body).unwrap();
+    let visited = stage.crawl(&format!("/{REPO}/pull/{number}")).await;
+    for part in [format!("/commit/{sha}"), "/tree/feature/a%23b".into(), format!("#issuecomment-{first}")] {
+        assert!(visited.iter().any(|link| link.contains(&part)), "{part} in {visited:?}");
+    }
+    let commit = stage.page(&format!("/{REPO}/commit/{sha}")).await.1;
+    assert!(
+        commit.contains("+&#60;fresh&#62; line") && commit.contains("Why") && !commit.contains("<b>hard"),
+        "{commit}"
+    );
+    let root = stage.page(&format!("/{REPO}/tree/main")).await.1;
+    assert!(root.contains("# Hello"), "{root}");
+    let tree = stage.page(&format!("/{REPO}/tree/feature/a%23b")).await.1;
+    assert!(tree.contains("&#60;fresh&#62; line") && tree.contains("raw.bin</code> <span"), "{tree}");
+    assert!(stage.page(&format!("/{REPO}/compare/main...feature/a%23b")).await.1.contains("+&#60;fresh"));
+    for nowhere in ["commit/main", "commit/HEAD", "commit/0000000", "tree/none", "tree/--all", "compare/main"] {
+        assert_eq!(stage.page(&format!("/{REPO}/{nowhere}")).await.0, 404, "{nowhere}");
+    }
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ async fn the_audit_log_only_grows() {
     on_each_url(async |url| {
         let store = Store::open(&url).await.unwrap();
         store.migrate().await.unwrap();
-        store.append_audit("ada", "environment.removed", "octo/hello issue-42", "merged", at(1)).await.unwrap();
+        store.append_audit("ada", "environment.removed", "octo/hello#issue-42", "merged", at(1)).await.unwrap();
         for text in ["DELETE FROM audit_log", "UPDATE audit_log SET actor = 'nobody'"] {
             let refused = match url.strip_prefix("sqlite://") {
                 Some(path) => {

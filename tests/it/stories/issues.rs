@@ -33,7 +33,24 @@ async fn a_mention_on_an_issue_becomes_a_draft_pull_request() {
         ["%an", "%s", "%b"].map(|format| git(&environment.path, &["log", "-1", &format!("--format={format}")]));
     assert_eq!((author, subject), (world.standin.bot_login(), "Add a greeting".to_owned()));
     assert!(body.contains("Co-authored-by: ann <"), "{body}");
+
+    // What the comment and the pull request link to on GitHub is there.
+    for page in [format!("issues/{issue}"), format!("pull/{}", pull.number)] {
+        let page = fetch(&format!("{}/{REPO}/{page}", world.standin.web_url())).await;
+        let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        for link in links.filter(|link| link.starts_with(&world.standin.web_url())) {
+            let (address, fragment) = link.split_once('#').unwrap_or((link, ""));
+            assert!(fetch(address).await.contains(fragment), "{link}");
+        }
+    }
     world.end().await;
+}
+
+async fn fetch(address: &str) -> String {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.get(address).send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{address}");
+    answer.text().await.unwrap()
 }
 
 #[tokio::test]

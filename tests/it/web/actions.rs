@@ -95,6 +95,9 @@ async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
     browser.press(&format!("{page}/remove"), &[]).await;
     let told = browser.page(&page).await;
     assert!(told.contains("The worktree was removed.") && told.contains("Receipt"), "{told}");
+    let restore =
+        format!("<code>git -C {} branch issue-1 ", home.join("repos").join(&codebase.repository_dir).display());
+    assert!(told.contains(&restore), "{restore} in {told}");
     assert!(!told.contains("Remove if nothing would be lost"), "there is nothing left to press");
     assert!(!environment.path.exists());
     assert!(browser.page("/cleanup").await.contains("issue-1"));

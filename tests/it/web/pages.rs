@@ -255,6 +255,13 @@ async fn deliveries_name_the_thread_and_the_outcome() {
     stage.delivery("g-1", "issue_comment", body).send().await.unwrap();
     stage.delivery("g-2", "star", b"{}").send().await.unwrap();
     let page = browser.page("/deliveries").await;
+    let run = RunId(uuid::Uuid::now_v7());
+    let delivery =
+        stage.store.claim_delivery("test", now(), std::time::Duration::from_secs(60)).await.unwrap().unwrap();
+    let end = DeliveryEnd::Done(format!("run {run}"));
+    stage.store.finish_delivery(&delivery, end, now()).await.unwrap();
+    let after = browser.page("/deliveries").await;
+    assert!(after.contains(&format!("<a href=\"/runs/{run}\">run {run}</a>")), "{after}");
     for part in ["octo/hello#5", "received", "waits its turn", "ignored", "does not act on the event", "no repository"]
     {
         assert!(page.contains(part), "{part} in {page}");

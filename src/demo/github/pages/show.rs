@@ -11,7 +11,7 @@ use crate::{
         refusal::Refusal,
         world::World,
     },
-    model::Permission,
+    model::{BranchName, Permission},
 };
 use askama::Template;
 use axum::{
@@ -58,7 +58,8 @@ struct RepositoryPage {
     visitor: String,
     issues: Vec<Row>,
     pulls: Vec<Row>,
-    branches: Vec<String>,
+    /// Each with how it stands in an address.
+    branches: Vec<(String, String)>,
     files: Vec<String>,
     default_branch: String,
 }
@@ -71,6 +72,8 @@ pub(super) async fn repository(State(hub): State<Arc<Hub>>, Path((owner, repo)):
 }
 
 struct Entry {
+    /// What a link to it ends in, as on GitHub.
+    anchor: String,
     author: String,
     bot: bool,
     when: String,
@@ -150,7 +153,7 @@ impl Hub {
             visitor: world.login(self.visitor).to_owned(),
             issues: issues.iter().map(row).collect(),
             pulls: pulls.iter().map(row).collect(),
-            branches,
+            branches: branches.into_iter().map(|branch| (branch.clone(), in_address(branch))).collect(),
             files,
             default_branch,
         })
@@ -185,6 +188,10 @@ impl Hub {
     }
 }
 
+fn in_address(branch: String) -> String {
+    BranchName::new(&branch).map(|name| name.in_address()).unwrap_or(branch)
+}
+
 fn mark(thread: &Thread) -> Mark {
     let (class, word) = match &thread.pull {
         Some(pull) if pull.merged.is_some() => ("merged", "Merged"),
@@ -198,7 +205,8 @@ fn mark(thread: &Thread) -> Mark {
 
 /// The opening text and everything written since, in order of time.
 fn entries(world: &World, place: &Repository, thread: &Thread) -> Vec<Entry> {
-    let entry = |author: Actor, at: Moment, body: &str, reactions: &[Reaction]| Entry {
+    let entry = |anchor: String, author: Actor, at: Moment, body: &str, reactions: &[Reaction]| Entry {
+        anchor,
         author: world.login(author.account).to_owned(),
         bot: author.via_app,
         when: at.format("%-d %b %Y, %H:%M:%S UTC").to_string(),
@@ -207,20 +215,24 @@ fn entries(world: &World, place: &Repository, thread: &Thread) -> Vec<Entry> {
     };
     let mut later: Vec<(i64, Entry)> = Vec::new();
     for comment in place.comments.values().filter(|comment| comment.thread == thread.number) {
-        later.push((comment.id, entry(comment.author, comment.created_at, &comment.body, &comment.reactions)));
+        let anchor = format!("issuecomment-{}", comment.id);
+        later.push((comment.id, entry(anchor, comment.author, comment.created_at, &comment.body, &comment.reactions)));
     }
     for review in place.reviews.values().filter(|review| review.thread == thread.number) {
         let state = review.state.to_ascii_lowercase().replace('_', " ");
         let body = format!("*Review: {state}*\n\n{}", review.body);
-        later.push((review.id, entry(review.author, review.submitted_at, &body, &[])));
+        let anchor = format!("pullrequestreview-{}", review.id);
+        later.push((review.id, entry(anchor, review.author, review.submitted_at, &body, &[])));
     }
     for comment in place.review_comments.values().filter(|comment| comment.thread == thread.number) {
         let body = format!("On `{}`:\n\n{}", comment.path, comment.body);
-        later.push((comment.id, entry(comment.author, comment.created_at, &body, &comment.reactions)));
+        let anchor = format!("discussion_r{}", comment.id);
+        later.push((comment.id, entry(anchor, comment.author, comment.created_at, &body, &comment.reactions)));
     }
     // Ids come from one sequence, so they are in order of time.
     later.sort_by_key(|(id, _)| *id);
-    let first = entry(thread.author, thread.created_at, &thread.body, &thread.reactions);
+    let first =
+        entry(format!("issue-{}", thread.id), thread.author, thread.created_at, &thread.body, &thread.reactions);
     std::iter::once(first).chain(later.into_iter().map(|(_, entry)| entry)).collect()
 }
 
