@@ -8,6 +8,7 @@ mod index;
 mod repair;
 mod status;
 
+pub(super) use commit::is_there;
 pub use commit::{CommitRequest, Ident};
 pub use status::Status;
 pub(super) use status::{is_cache, path_of, quiet};
@@ -136,7 +137,12 @@ impl Worktree {
     }
 
     /// The same with another index than the worktree's own, if given.
-    async fn indexed(&self, entry: &AdminEntry, name: &str, index: Option<&Path>) -> Result<Call<'_>, GitError> {
+    pub(super) async fn indexed(
+        &self,
+        entry: &AdminEntry,
+        name: &str,
+        index: Option<&Path>,
+    ) -> Result<Call<'_>, GitError> {
         let call = self.call(entry, name).await?;
         Ok(match index {
             Some(index) => call.env("GIT_INDEX_FILE", index),

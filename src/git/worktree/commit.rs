@@ -278,7 +278,7 @@ impl Worktree {
 }
 
 /// Whether a path leads to something, through directories only.
-fn is_there(files: &Path, path: &Path) -> bool {
+pub(in crate::git) fn is_there(files: &Path, path: &Path) -> bool {
     let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
     let through =
         parents.into_iter().all(|parent| fs::symlink_metadata(files.join(parent)).is_ok_and(|meta| meta.is_dir()));

@@ -54,7 +54,9 @@ impl Worktree {
     pub(super) async fn changes(&self, entry: &AdminEntry, index: Option<&Path>) -> Result<Vec<Change>, GitError> {
         let call = self.indexed(entry, "status", index).await?.slow();
         let call = call.args(["--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=dirty"]);
-        let changes = parse(&quiet(call.arg("--no-renames").run().await?)?)?;
+        let mut changes = parse(&quiet(call.arg("--no-renames").run().await?)?)?;
+        let hidden = self.hidden_by_others(entry, index).await?;
+        changes.extend(hidden.into_iter().map(|path| Change { kind: Kind::Untracked, path, committed: None }));
         let files = self.files.clone();
         blocking(move || Ok(changes.into_iter().filter(|change| !is_as_committed(&files, change)).collect())).await
     }
@@ -125,7 +127,8 @@ fn is_harmless(line: &str) -> bool {
     let error = line.strip_prefix("error: ").unwrap_or_default();
     // `<file>:<line>`, at the end.
     let in_attributes = |place: &str| {
-        let place = place.rsplit_once(':').filter(|(_, line)| !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()));
+        let place =
+            place.rsplit_once(':').filter(|(_, line)| !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()));
         place.is_some_and(|(file, _)| file.ends_with("attributes"))
     };
     let of_its_own = |file: &str| {
@@ -139,7 +142,8 @@ fn is_harmless(line: &str) -> bool {
         || warning.starts_with("ignoring overly long attributes line ")
         || warning.starts_with("ignoring overly large gitattributes ")
         || linked.is_some_and(of_its_own)
-        || (line.starts_with("[attr]") && line.rsplit_once(" not allowed: ").is_some_and(|(_, place)| in_attributes(place)))
+        || (line.starts_with("[attr]")
+            && line.rsplit_once(" not allowed: ").is_some_and(|(_, place)| in_attributes(place)))
         || line.rsplit_once(" is not a valid attribute name: ").is_some_and(|(_, place)| in_attributes(place))
         || error.starts_with("failed to encode '")
         || error.starts_with("BOM is ")
