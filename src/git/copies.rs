@@ -68,6 +68,15 @@ impl Manifest {
         write_whole(&entry.directory.join(MANIFEST), &bytes)
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The blobs that the copies would become, as they were when they were made.
+    pub fn contents(&self) -> HashSet<Oid> {
+        self.0.values().flatten().filter_map(|id| Oid::from_str(id).ok()).collect()
+    }
+
     pub fn has(&self, path: &Path) -> bool {
         path.to_str().is_some_and(|path| self.0.contains_key(path))
     }

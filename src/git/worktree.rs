@@ -7,6 +7,7 @@ mod hazards;
 mod index;
 mod repair;
 mod status;
+mod withheld;
 
 pub(super) use commit::is_there;
 pub use commit::{CommitRequest, Ident};

@@ -228,6 +228,63 @@ async fn too_many_patterns_are_told() {
 }
 
 #[tokio::test]
+async fn a_staged_copy_is_not_committed_under_any_name() {
+    let (place, kept) = place(&[(".env", "K=1\n"), ("empty", ""), ("sample", "1\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &[".env", "empty", "sample"]).await;
+    let worktree = place.repository.worktree(&path);
+    fs::write(path.join("work"), "w\n").unwrap();
+    fs::write(path.join("nothing"), "").unwrap();
+    // What the repository has already is no secret: `f` holds the same.
+    fs::copy(path.join("sample"), path.join("like-f")).unwrap();
+    fs::copy(path.join(".env"), path.join("renamed")).unwrap();
+    fs::copy(path.join(".env"), path.join("f")).unwrap();
+    place.lab.run(&path, &["add", "-f", ".env", "f", "sample"]);
+    worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    let committed = place.lab.run(&path, &["show", "--format=", "--name-status", "HEAD"]);
+    assert_eq!(committed, "A\tlike-f\nA\tnothing\nA\twork");
+    assert!(worktree.copies_in_commits().await.unwrap().is_empty());
+    assert_eq!(fs::read_to_string(path.join("renamed")).unwrap(), "K=1\n");
+    let status = known(worktree.status().await);
+    assert_eq!((status.tracked, status.untracked), (1, 1), "f and its copy are told");
+    assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
+
+    // Changed and staged, it is a copy all the same.
+    fs::remove_file(path.join("renamed")).unwrap();
+    place.lab.run(&path, &["checkout", "-q", "f"]);
+    fs::write(path.join(".env"), "K=2\n").unwrap();
+    place.lab.run(&path, &["add", "-f", ".env"]);
+    assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn copies_in_commits_of_others_are_found() {
+    let (place, kept) = place(&[(".env", "K=1\n"), ("key", "k\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &[".env", "key"]).await;
+    let worktree = place.repository.worktree(&path);
+    let found = async || worktree.copies_in_commits().await.unwrap();
+    assert!(found().await.is_empty());
+    place.lab.run(&path, &["add", "-f", "key"]);
+    place.lab.run(&path, &["commit", "-qm", "key"]);
+    fs::create_dir(path.join("d")).unwrap();
+    fs::copy(path.join(".env"), path.join("d/other")).unwrap();
+    place.lab.run(&path, &["add", "d"]);
+    place.lab.run(&path, &["commit", "-qm", "renamed"]);
+    // Taking it back does not take it out of the history.
+    place.lab.run(&path, &["rm", "-q", "--cached", "key"]);
+    place.lab.run(&path, &["commit", "-qm", "gone again"]);
+    assert_eq!(found().await, ["d/other", "key"].map(PathBuf::from));
+    // What the remote has is no news, on whichever side of a merge.
+    place.lab.run(&path, &["reset", "-q", "--soft", "origin/main"]);
+    place.lab.run(&path, &["reset", "-q"]);
+    place.lab.people_commit("key", "theirs\n");
+    place.lab.fetch(&place.repository).await;
+    fs::remove_file(path.join("key")).unwrap();
+    place.lab.commit(&path, "own", "1\n");
+    place.lab.run(&path, &["merge", "-q", "--no-edit", "origin/main"]);
+    assert!(path.join("key").exists() && found().await.is_empty());
+}
+
+#[tokio::test]
 async fn a_copy_hides_nothing_in_another_worktree() {
     let (place, kept) = place(&[("new [1]", "k\n"), ("dir", "k\n"), (".env", "K\n")]).await;
     made(&place, "b", &kept, &["*"]).await;

@@ -56,7 +56,8 @@ impl CommitRequest {
 
 impl Worktree {
     /// Commits all changes and untracked files to the branch. `None`: there is nothing to commit. Repositories that lie
-    /// inside stay untracked: a commit would keep none of their content.
+    /// inside stay untracked: a commit would keep none of their content. What the service copied in stays out, staged or
+    /// renamed, and a submodule is never put back to a commit it was recorded at before.
     pub async fn commit_all(&self, request: &CommitRequest) -> Result<Option<CommitSha>, GitError> {
         let entry = self.entry().await?;
         if let Some(operation) = self.known_operation().await? {
@@ -213,6 +214,9 @@ impl Worktree {
                 self.update_index(entry, index, &changed).await?;
             }
             result => result?,
+        }
+        if let (None, Some(head)) = (index, &head.sha) {
+            self.withhold(entry, head).await?;
         }
         let output = self.indexed(entry, "write-tree", index).await?.ok().await?;
         let tree = String::from_utf8_lossy(&output).trim_end().to_owned();

@@ -142,7 +142,7 @@ fn repositories_below(root: &Path) -> Result<Vec<PathBuf>, GitError> {
     Ok(found)
 }
 
-fn open(path: &Path) -> Result<git2::Repository, GitError> {
+pub(super) fn open(path: &Path) -> Result<git2::Repository, GitError> {
     Ok(git2::Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr])?)
 }
 
