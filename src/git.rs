@@ -7,6 +7,7 @@
 //! Changes to one canonical repository go through one queue, whoever holds a handle; fetches that wait are merged.
 //! Answers that a removal rests on are [`crate::model::Probe`]s: git failing, or warning, is a doubt and never a "no".
 
+mod addresses;
 mod askpass;
 mod command;
 mod config;

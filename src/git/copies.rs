@@ -392,7 +392,7 @@ fn carry_out(
             Err(place::Failed::NotPlain) => copies.refused.push((name, NotCopied::NotPlain)),
             Err(place::Failed::Io(error)) => {
                 let what = GitError::file("copying", path, &error);
-                copies.failed = Some(what.to_string());
+                copies.failed = Some(what.told_outside(files));
                 break;
             }
         }

@@ -11,6 +11,7 @@ mod withheld;
 
 pub(super) use commit::is_there;
 pub use commit::{CommitRequest, Ident};
+pub(super) use contents::submodules_inside;
 pub use status::Status;
 pub(super) use status::{is_cache, path_of, quiet};
 
@@ -59,6 +60,11 @@ impl Worktree {
     /// Where its files are.
     pub(super) fn files(&self) -> &Path {
         &self.files
+    }
+
+    /// A failure here, in words for people elsewhere: without where things are on this machine.
+    pub fn told_outside(&self, error: &GitError) -> String {
+        error.told_outside(&self.files)
     }
 
     /// The same worktree with its files at another place, still registered under the old one.

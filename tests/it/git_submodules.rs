@@ -127,12 +127,52 @@ async fn no_other_host_is_asked() {
     let place = place().await;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    add(&place, "far", &format!("https://{}/x.git", listener.local_addr().unwrap())).await;
+    let host = listener.local_addr().unwrap();
+    let addresses = ["https://", "http::http://", "https::https://"].map(|scheme| format!("{scheme}{host}/x.git"));
+    for (number, address) in addresses.iter().enumerate() {
+        add(&place, &format!("far{number}"), address).await;
+    }
+    // Nor by what a submodule says of its own.
+    let (lab, s, people) = (&place.lab, place.lab.path("s"), place.lab.path("people"));
+    lab.run(&s, &["config", "-f", ".gitmodules", "submodule.nested.url", &addresses[1]]);
+    lab.run(&s, &["commit", "-qam", "elsewhere"]);
+    lab.run(&people.join("sub"), &["pull", "-q", "origin", "HEAD"]);
+    lab.run(&people, &["add", "sub"]);
+    lab.people_commit("i", "1\n");
+    lab.fetch(&place.repository).await;
     let (path, told) = made(&place, "b", SubmodulePolicy::All).await;
-    let [(name, why)] = &told.failed[..] else { panic!("{told:?}") };
-    assert!(name == "far" && why.contains("another host"), "{told:?}");
+    let names: Vec<&str> = told.failed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["far0", "far1", "far2", "sub/nested"]);
+    assert!(told.failed.iter().all(|(_, why)| why.contains("another host")), "{told:?}");
     assert!(listener.accept().is_err(), "nobody came");
+    assert!(path.join("sub/s").exists(), "the parent of one that failed stays");
+    assert_eq!(fs::read_dir(path.join("sub/nested")).unwrap().count(), 0);
+    assert!(known(place.repository.worktree(&path).submodule_work().await).is_empty());
+}
+
+#[tokio::test]
+async fn what_cannot_be_filled_is_told_without_saying_where_this_server_keeps_things() {
+    let place = place().await;
+    add(&place, "gone", "../nowhere").await;
+    let (lab, s, people) = (&place.lab, place.lab.path("s"), place.lab.path("people"));
+    lab.run(&s, &["config", "-f", ".gitmodules", "submodule.nested.url", "../gone-too"]);
+    lab.run(&s, &["commit", "-qam", "gone"]);
+    lab.run(&people.join("sub"), &["pull", "-q", "origin", "HEAD"]);
+    lab.run(&people, &["add", "sub"]);
+    // A repository that somebody added as if it were a directory.
+    let tip = lab.sha(&s, "HEAD");
+    lab.run(&people, &["update-index", "--add", "--cacheinfo", &format!("160000,{tip},bare")]);
+    lab.people_commit("i", "1\n");
+    lab.fetch(&place.repository).await;
+    let (path, told) = made(&place, "b", SubmodulePolicy::All).await;
+    let names: Vec<&str> = told.failed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["bare", "gone", "sub/nested"]);
+    assert!(told.failed[0].1.contains("names no address"), "{told:?}");
+    assert!(told.failed.iter().all(|(_, why)| !why.contains(lab.root.to_str().unwrap())), "{told:?}");
     assert!(path.join("sub/s").exists());
+    let worktree = place.repository.worktree(&path);
+    assert!(known(worktree.status().await).is_clean() && known(worktree.submodule_work().await).is_empty());
+    place.remove(&place.removal("b")).await.unwrap();
 }
 
 #[tokio::test]

@@ -92,6 +92,11 @@ fn with_those_inside(root: &Path, submodules: HashSet<PathBuf>) -> Result<HashSe
     Ok(all)
 }
 
+/// The submodules that the repository checked out at a path names. Relative paths.
+pub(in crate::git) fn submodules_inside(path: &Path) -> Result<Vec<PathBuf>, GitError> {
+    inside(&open(path)?)
+}
+
 /// The submodules that a submodule's index names.
 fn inside(repository: &git2::Repository) -> Result<Vec<PathBuf>, GitError> {
     let entries = repository.index()?;
