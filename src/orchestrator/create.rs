@@ -214,8 +214,7 @@ impl Orchestrator {
     ) -> Option<Credential> {
         let has_any = *submodules != SubmodulePolicy::Leave
             && creation.repository.has_file(tip, ".gitmodules").await.unwrap_or(true);
-        let has_lfs =
-            creation.settings.lfs && creation.repository.has_file(tip, ".gitattributes").await.unwrap_or(true);
+        let has_lfs = creation.settings.lfs && creation.repository.may_have_lfs(tip).await.unwrap_or(true);
         if !has_any && !has_lfs {
             return None;
         }
