@@ -6,6 +6,8 @@
 //! token goes to that host only, and no hook, template or update command has a part in it. Each address is resolved and
 //! checked before git sees it, at every depth. Nothing is written to the configuration that all worktrees share.
 
+mod along;
+
 use super::addresses::Addresses;
 use super::command::Call;
 use super::error::GitError;
@@ -60,19 +62,38 @@ impl Worktree {
         if paths.is_empty() {
             return Ok(told);
         }
-        if let SubmodulePolicy::AsIn(full_ref) = policy
-            && !self.has_addresses_of(full_ref).await?
-        {
+        if !self.may_ask_addresses(policy).await? {
             told.other_addresses = true;
             return Ok(told);
         }
-        let remote = self.repository().remote()?;
-        remote.admits(credential)?;
+        self.repository().remote()?.admits(credential)?;
         let entry = self.entry().await?;
         let (begun, files, all) = (entry.clone(), self.files().to_owned(), paths.clone());
         blocking(move || begin_anew(&begun, &files, &all)).await?;
-        let end = Instant::now() + limit;
-        let own = entry.directory.clone();
+        told.failed = self.fill_each(&entry, paths, nested, credential, Instant::now() + limit).await?;
+        Ok(told)
+    }
+
+    /// Whether a branch's own `.gitmodules` may be followed.
+    async fn may_ask_addresses(&self, policy: &SubmodulePolicy) -> Result<bool, GitError> {
+        match policy {
+            SubmodulePolicy::Leave => Ok(false),
+            SubmodulePolicy::All => Ok(true),
+            SubmodulePolicy::AsIn(full_ref) => self.has_addresses_of(full_ref).await,
+        }
+    }
+
+    /// Fills those of `paths` that are not there, and what is `nested` in them. Answers with those that failed, and why.
+    async fn fill_each(
+        &self,
+        entry: &AdminEntry,
+        paths: Vec<PathBuf>,
+        nested: bool,
+        credential: Option<&Credential>,
+        end: Instant,
+    ) -> Result<Vec<(String, String)>, GitError> {
+        let mut failed = Vec::new();
+        let (own, remote) = (entry.directory.clone(), self.repository().remote()?);
         let mut pending = vec![Parent { place: PathBuf::new(), own, address: remote, submodules: paths }];
         while let Some(parent) = pending.pop() {
             let addresses = self.addresses_in(&parent.place).await?;
@@ -85,14 +106,14 @@ impl Worktree {
                     Ok(address) if nested => pending.extend(self.as_parent(place, address).await?),
                     Ok(_) => {}
                     Err(error) => {
-                        told.failed.push((place.display().to_string(), self.told_outside(&error)));
+                        failed.push((place.display().to_string(), self.told_outside(&error)));
                         let (entry, files) = (entry.clone(), self.files().to_owned());
                         blocking(move || take_back(&entry, &files, &place)).await?;
                     }
                 }
             }
         }
-        Ok(told)
+        Ok(failed)
     }
 
     /// What `.gitmodules` of the checkout at `place` says; a link is none, as for git.

@@ -6,7 +6,7 @@ use crate::model::{Copies, Furnished, Lfs, Submodules};
 use std::time::Duration;
 
 /// How long all submodules of a worktree may take together.
-const SUBMODULES: Duration = Duration::from_secs(600);
+pub const SUBMODULES: Duration = Duration::from_secs(600);
 
 /// How long the objects of a checkout may take.
 pub const LFS: Duration = Duration::from_secs(600);

@@ -1,10 +1,12 @@
 //! Submodules of new worktrees: filled, told when that fails, and no way to anywhere else.
 
-use crate::git_lab::known;
+use crate::git_commit::request as commit;
+use crate::git_lab::{branch, known};
 use crate::isolation::Place;
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 use treewarden::isolation::{CreateRequest, Furnishing, Provider};
 use treewarden::model::*;
@@ -217,4 +219,74 @@ async fn a_killed_try_is_made_anew_and_what_people_made_is_left() {
     fs::remove_file(place.repository.directory().join("worktrees/c/treewarden-furnished")).unwrap();
     made(&place, "c", SubmodulePolicy::All).await;
     assert!(Path::new(&path.join("sub/z")).exists());
+}
+
+/// People record the newest commit of `s`, where `file` is new.
+async fn bump(place: &Place, file: &str) -> CommitSha {
+    let (lab, people) = (&place.lab, place.lab.path("people"));
+    lab.commit(&lab.path("s"), file, "1\n");
+    lab.run(&people.join("sub"), &["pull", "-q", "origin", "HEAD"]);
+    lab.run(&people, &["add", "sub"]);
+    let tip = lab.people_commit(&format!("with-{file}"), "1\n");
+    lab.fetch(&place.repository).await;
+    tip
+}
+
+/// A move of the worktree would otherwise look like the wish to take people's newer submodule back.
+#[tokio::test]
+async fn submodules_come_along_when_nobody_works_in_them() {
+    let place = place().await;
+    let patience = Duration::from_secs(60);
+    for name in ["idle", "busy"] {
+        made(&place, name, SubmodulePolicy::All).await;
+    }
+    let from = place.repository.tip("refs/heads/idle").await.unwrap().unwrap();
+    let to = bump(&place, "newer").await;
+    for (name, file) in [("idle", None), ("busy", Some("sub/mine"))] {
+        let path = place.request(name).await.path;
+        let worktree = place.repository.worktree(&path);
+        worktree.fast_forward(&branch(name), &to).await.unwrap();
+        file.into_iter().for_each(|file| fs::write(path.join(file), "work\n").unwrap());
+        assert_eq!(worktree.commit_all(&commit(name)).await.unwrap(), None, "{name}: nothing is taken back");
+        let told = worktree.bring_submodules_along(&from, &to, &SubmodulePolicy::All, None, patience).await.unwrap();
+        assert_eq!(told, Submodules::default());
+        assert_eq!(path.join("sub/newer").exists(), file.is_none(), "{name}");
+        assert_eq!(known(worktree.status().await).is_clean(), file.is_none(), "{name}");
+        assert!(path.join("sub/nested/n").exists(), "{name}");
+        assert_eq!(path.join("sub/mine").exists(), file.is_some(), "{name}");
+    }
+    // It is gone from the branch, and with it from the worktree.
+    let people = place.lab.path("people");
+    place.lab.run(&people, &["rm", "-q", "sub"]);
+    let gone = place.lab.people_commit("k", "1\n");
+    place.lab.fetch(&place.repository).await;
+    let path = place.request("idle").await.path;
+    let worktree = place.repository.worktree(&path);
+    worktree.fast_forward(&branch("idle"), &gone).await.unwrap();
+    worktree.bring_submodules_along(&to, &gone, &SubmodulePolicy::All, None, patience).await.unwrap();
+    assert!(!path.join("sub").exists() && known(worktree.status().await).is_clean());
+    place.remove(&place.removal("idle")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_submodule_is_committed_forward_and_never_back() {
+    let place = place().await;
+    let tip = bump(&place, "newer").await;
+    let (path, _) = made(&place, "b", SubmodulePolicy::All).await;
+    let (worktree, lab, sub) = (place.repository.worktree(&path), &place.lab, path.join("sub"));
+    // As `git merge` and `git add --all` leave it.
+    lab.run(&sub, &["checkout", "-q", "HEAD~1"]);
+    lab.run(&path, &["add", "--all"]);
+    fs::write(path.join("work"), "w\n").unwrap();
+    worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["show", "--format=", "--name-only", "HEAD"]), "work");
+    assert_eq!(lab.run(&path, &["rev-parse", "HEAD:sub"]), lab.run(&path, &["rev-parse", &format!("{tip}:sub")]));
+    assert_eq!(known(worktree.status().await).tracked, 1, "it is told");
+    // Whoever wants the older one says so in a commit of their own.
+    lab.run(&path, &["add", "sub"]);
+    lab.run(&path, &["commit", "-qm", "back"]);
+    assert!(known(worktree.status().await).is_clean());
+    let own = lab.commit(&sub, "own", "1\n");
+    worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["rev-parse", "HEAD:sub"]), own.as_str());
 }

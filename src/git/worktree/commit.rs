@@ -107,7 +107,8 @@ impl Worktree {
     }
 
     /// Moves `branch` and the files to a later commit. Refuses when the worktree is on another branch, anything is
-    /// uncommitted, an operation is in progress, or the branch has commits that `to` has not.
+    /// uncommitted, an operation is in progress, or the branch has commits that `to` has not. Submodules stay where they
+    /// are until [`Worktree::bring_submodules_along`].
     pub async fn fast_forward(&self, branch: &BranchName, to: &CommitSha) -> Result<(), GitError> {
         let (worktree, branch, to) = (self.clone(), branch.clone(), to.clone());
         self.repository.to_the_end(async move { worktree.move_forward(&branch, &to).await }).await
@@ -135,6 +136,7 @@ impl Worktree {
 
     /// Moves `branch` and the files from `from` to any other commit, and keeps `from` under `keep`. Refuses when the
     /// worktree is on another branch or commit, anything is uncommitted or in the way, or an operation is in progress.
+    /// Submodules stay where they are until [`Worktree::bring_submodules_along`].
     pub async fn move_aside(
         &self,
         branch: &BranchName,

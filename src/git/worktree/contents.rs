@@ -97,6 +97,12 @@ pub(in crate::git) fn submodules_inside(path: &Path) -> Result<Vec<PathBuf>, Git
     inside(&open(path)?)
 }
 
+/// Whether the submodule checked out at a path stands at this commit and holds no work.
+pub(in crate::git) fn submodule_holds_only(path: &Path, commit: git2::Oid) -> Result<bool, GitError> {
+    let head = open(path)?.head()?.peel_to_commit()?.id();
+    Ok(head == commit && !submodule_has_work(path)?)
+}
+
 /// The submodules that a submodule's index names.
 fn inside(repository: &git2::Repository) -> Result<Vec<PathBuf>, GitError> {
     let entries = repository.index()?;
