@@ -113,20 +113,42 @@ pub enum AgentError {
 }
 
 /// Takes away what an agent kept in its `HOME`: moved aside at once, so that a next turn finds nothing of it, and deleted
-/// in the background. What cannot be deleted stays aside.
+/// in the background. What cannot be deleted stays aside until [`clear_forgotten`].
 pub async fn forget(state_dir: &Path) -> Result<(), AgentError> {
-    let aside = state_dir.with_extension(format!("forgotten-{}", uuid::Uuid::now_v7()));
+    let aside = state_dir.with_extension(format!("{FORGOTTEN}{}", uuid::Uuid::now_v7()));
     match fs::rename(state_dir, &aside) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(AgentError::NotForgotten { path: state_dir.to_owned(), error }),
     }
-    tokio::task::spawn_blocking(move || {
-        if let Err(error) = fs::remove_dir_all(&aside) {
-            tracing::warn!(path = %aside.display(), %error, "an agent's memory was set aside and not deleted");
-        }
-    });
+    tokio::task::spawn_blocking(move || delete(&aside));
     Ok(())
+}
+
+/// Deletes what [`forget`] had set aside when a crash cut it short, in the directory that all agents' homes are in. Meant
+/// for the start of the service.
+pub async fn clear_forgotten(homes: PathBuf) {
+    let cleared = tokio::task::spawn_blocking(move || {
+        let Ok(entries) = fs::read_dir(homes) else { return };
+        entries.flatten().map(|entry| entry.path()).filter(|path| is_forgotten(path)).for_each(|path| delete(&path));
+    });
+    if let Err(error) = cleared.await {
+        tracing::warn!(%error, "what agents were to forget is not deleted; the next start tries again");
+    }
+}
+
+/// What is put behind a home's name, with an id, when it is set aside.
+const FORGOTTEN: &str = "forgotten-";
+
+fn is_forgotten(path: &Path) -> bool {
+    let id = path.extension().and_then(|extension| extension.to_str()?.strip_prefix(FORGOTTEN));
+    id.is_some_and(|id| uuid::Uuid::try_parse(id).is_ok()) && path.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+}
+
+fn delete(aside: &Path) {
+    if let Err(error) = fs::remove_dir_all(aside) {
+        tracing::warn!(path = %aside.display(), %error, "an agent's memory was set aside and not deleted");
+    }
 }
 
 /// The variables that tell an agent what it works on.

@@ -10,7 +10,7 @@ mod lock;
 mod scratch;
 mod story;
 
-use crate::agent::{AgentRunner, CommandRunner, Limits};
+use crate::agent::{self, AgentRunner, CommandRunner, Limits};
 use crate::config::{AppCredentials, Config, HomeError, Sandbox};
 use crate::git::{Git, GitError, GitSettings};
 use crate::github::{AppIdentity, Github, GithubError, GithubSettings};
@@ -151,6 +151,7 @@ async fn orchestrator(
         let runner = CommandRunner::new(agent.argv.clone(), agent.env.clone(), redactor.clone());
         Arc::new(runner) as Arc<dyn AgentRunner>
     });
+    tokio::spawn(agent::clear_forgotten(config.home.join("agents")));
     let slug = identity.slug.clone();
     let provider = WorktreeProvider::new(&config.worktree_base, &config.home.join("trash"))?;
     let orchestrator = Orchestrator::new(Parts {

@@ -7,6 +7,7 @@
 //! Changes to one canonical repository go through one queue, whoever holds a handle; fetches that wait are merged.
 //! Answers that a removal rests on are [`crate::model::Probe`]s: git failing, or warning, is a doubt and never a "no".
 
+mod addresses;
 mod askpass;
 mod command;
 mod config;
@@ -184,14 +185,19 @@ fn place_of(path: &Path) -> PathBuf {
 
 /// A file of git's own that has a line or two. Agents can write there: links, pipes and anything long are refused.
 fn small_file(path: &Path) -> io::Result<Vec<u8>> {
+    plain_file(path, SMALL)
+}
+
+/// A plain file that agents can replace by anything: links and pipes are refused, and more than `most` bytes.
+fn plain_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let meta = file.metadata()?;
-    if !meta.is_file() || meta.len() > SMALL {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "no small plain file"));
+    if !meta.is_file() || meta.len() > most {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no plain file of the size it should have"));
     }
     let mut bytes = Vec::new();
-    file.take(SMALL).read_to_end(&mut bytes)?;
+    file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

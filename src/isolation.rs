@@ -12,7 +12,7 @@ mod trash;
 mod turns;
 mod worktree;
 
-pub use furnish::LFS as LFS_PATIENCE;
+pub use furnish::{LFS as LFS_PATIENCE, SUBMODULES as SUBMODULES_PATIENCE};
 pub use worktree::WorktreeProvider;
 
 use crate::git::{GitError, Repository, Status, WorktreeEntry};

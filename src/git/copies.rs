@@ -12,13 +12,13 @@ use super::error::GitError;
 use super::file::Content;
 use super::registry::{self, AdminEntry};
 use super::repository::Repository;
-use super::worktree::{Worktree, is_cache, path_of, quiet};
-use super::{blocking, write_whole};
+use super::worktree::{Worktree, is_cache, is_there, path_of, quiet};
+use super::{blocking, plain_file, write_whole};
 use crate::model::{COPY_FILE, Copies, CopyPattern, NotCopied};
 use git2::{ObjectType, Oid};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs, io,
     path::{Component, Path, PathBuf},
 };
@@ -28,9 +28,16 @@ const MANIFEST: &str = "treewarden-copies";
 
 /// Largest pattern file that is read.
 const PATTERN_BYTES: usize = 64 * 1024;
+/// Most patterns, from the repository and the settings together.
+const MOST_LINES: usize = 1_000;
+/// More than a manifest, or the exclude file of a repository, ever has.
+const MOST_LISTED: u64 = 64 * 1024 * 1024;
 /// What one worktree is given at most.
 const MOST_FILES: usize = 5_000;
 const MOST_BYTES: u64 = 512 * 1024 * 1024;
+
+/// Fewer than what one command line takes.
+const NAMES_AT_ONCE: usize = 500;
 
 /// Our lines in `info/exclude` stand between these.
 const BEGIN: &str = "# Files that Treewarden copied into worktrees; these lines are made anew.";
@@ -41,20 +48,33 @@ const END: &str = "# End of the files that Treewarden copied.";
 pub(super) struct Manifest(BTreeMap<String, Option<String>>);
 
 impl Manifest {
-    /// What is written down in an admin entry; nothing there is an empty one.
+    /// What is written down in an admin entry; nothing there is an empty one. An agent may have written to it: what we
+    /// would never have copied counts for nothing.
     pub fn load(entry: &AdminEntry) -> Result<Self, GitError> {
         let path = entry.directory.join(MANIFEST);
-        match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| GitError::Unreadable(format!("{}: {error}", path.display()))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(GitError::file("reading", &path, &error)),
-        }
+        let bytes = match plain_file(&path, MOST_LISTED) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(GitError::file("reading", &path, &error)),
+        };
+        let mut manifest: Self = serde_json::from_slice(&bytes)
+            .map_err(|error| GitError::Unreadable(format!("{}: {error}", path.display())))?;
+        manifest.0.retain(|path, _| nameable(Path::new(path)).is_some());
+        Ok(manifest)
     }
 
     fn save(&self, entry: &AdminEntry) -> Result<(), GitError> {
         let bytes = serde_json::to_vec(self).map_err(|error| GitError::Unreadable(error.to_string()))?;
         write_whole(&entry.directory.join(MANIFEST), &bytes)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The blobs that the copies would become, as they were when they were made.
+    pub fn contents(&self) -> HashSet<Oid> {
+        self.0.values().flatten().filter_map(|id| Oid::from_str(id).ok()).collect()
     }
 
     pub fn has(&self, path: &Path) -> bool {
@@ -101,23 +121,62 @@ impl Worktree {
             Err(failed) => return Ok(Copies { failed: Some(failed), ..Copies::default() }),
         };
         lines.extend(patterns.iter().map(|pattern| pattern.as_str().to_owned()));
-        lines.retain(|line| !line.trim().is_empty() && !line.starts_with('#'));
+        let lines = patterns_of(lines);
         if lines.is_empty() {
             return Ok(Copies::default());
         }
-        let selected = if source.is_dir() { self.select(&entry, source, &lines).await? } else { Vec::new() };
-        let missing = lines.into_iter().filter(|line| is_missing(line, &selected)).collect();
-        let (from, to) = (source.to_owned(), self.files().to_owned());
+        if lines.len() > MOST_LINES {
+            let failed = format!("there are more than {MOST_LINES} patterns in `{COPY_FILE}` and the settings");
+            return Ok(Copies { failed: Some(failed), ..Copies::default() });
+        }
+        let from = source.to_owned();
+        let kept = blocking(move || Ok(from.is_dir())).await?;
+        let selected = if kept { self.select(&entry, source, &lines).await? } else { Vec::new() };
         let submodules = self.submodule_paths().await?;
-        let plan = blocking(move || plan(&from, &to, selected, &submodules)).await?;
-        let manifest = Manifest(plan.paths.iter().map(|path| (path.clone(), None)).collect());
-        if !manifest.0.is_empty() {
-            manifest.save(&entry)?;
+        let (begun, from, to) = (entry.clone(), source.to_owned(), self.files().to_owned());
+        let (plan, missing) = blocking(move || {
+            let missing: Vec<String> = lines.into_iter().filter(|line| is_missing(line, &selected)).collect();
+            let plan = plan(&from, &to, selected, &submodules)?;
+            if !plan.paths.is_empty() {
+                Manifest(plan.paths.iter().map(|path| (path.clone(), None)).collect()).save(&begun)?;
+            }
+            Ok((plan, missing))
+        })
+        .await?;
+        if !plan.paths.is_empty() {
             let _turn = self.repository().turn().await;
-            self.repository().write_excludes_in_turn()?;
+            self.repository().write_excludes_in_turn().await?;
         }
         let (from, to) = (source.to_owned(), self.files().to_owned());
         blocking(move || carry_out(&entry, &from, &to, plan, missing)).await
+    }
+
+    /// Files that git does not see here only since another worktree has a copy of that name: there is one `info/exclude`
+    /// for all. Where there is no copy, they are work like any other.
+    pub(super) async fn hidden_by_others(
+        &self,
+        entry: &AdminEntry,
+        index: Option<&Path>,
+    ) -> Result<Vec<PathBuf>, GitError> {
+        let (repository, files, own) =
+            (self.repository().directory().to_owned(), self.files().to_owned(), entry.clone());
+        let there = blocking(move || {
+            let text = match exclude_file(&repository) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                read => read.map_err(|error| GitError::file("reading", &repository.join("info/exclude"), &error))?,
+            };
+            let own = Manifest::load(&own)?;
+            let others = excluded(&text).into_iter().map(PathBuf::from).filter(|path| !own.has(path));
+            Ok(others.filter(|path| is_there(&files, path)).collect::<Vec<_>>())
+        });
+        let mut hidden = Vec::new();
+        for some in there.await?.chunks(NAMES_AT_ONCE) {
+            let call = self.indexed(entry, "ls-files", index).await?.slow().env("GIT_LITERAL_PATHSPECS", "1");
+            let call = call.args(["--others", "--exclude-per-directory=.gitignore", "-z", "--"]).args(some);
+            let output = quiet(call.run().await?)?;
+            hidden.extend(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of));
+        }
+        Ok(hidden)
     }
 
     /// The lines of `.worktreeinclude` as the branch has it, or why there are none.
@@ -137,9 +196,14 @@ impl Worktree {
 
     /// The files below `source` that match, as git sees it. A directory that is a repository ends with a slash.
     async fn select(&self, entry: &AdminEntry, source: &Path, lines: &[String]) -> Result<Vec<PathBuf>, GitError> {
-        let scratch = self.repository().scratch()?;
-        let list = scratch.path().join("patterns");
-        fs::write(&list, lines.join("\n")).map_err(|error| GitError::file("writing", &list, &error))?;
+        let (repository, text) = (self.repository().clone(), lines.join("\n"));
+        let (scratch, list) = blocking(move || {
+            let scratch = repository.scratch()?;
+            let list = scratch.path().join("patterns");
+            fs::write(&list, text).map_err(|error| GitError::file("writing", &list, &error))?;
+            Ok((scratch, list))
+        })
+        .await?;
         let call = self.repository().call_in(&entry.directory, source, "ls-files").await?.slow();
         let call = call.env("GIT_INDEX_FILE", scratch.path().join("index"));
         let mut exclude = std::ffi::OsString::from("--exclude-from=");
@@ -152,25 +216,56 @@ impl Worktree {
 
 impl Repository {
     /// Writes the copies of all worktrees into `info/exclude`; other lines there stay.
-    pub(super) fn write_excludes_in_turn(&self) -> Result<(), GitError> {
-        let mut paths = BTreeSet::new();
-        for entry in registry::entries(&self.directory().join("worktrees"))? {
-            paths.extend(Manifest::load(&entry)?.0.into_keys());
-        }
-        let directory = self.directory().join("info");
-        let file = directory.join("exclude");
-        let present = match fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(GitError::file("reading", &file, &error)),
-        };
-        let wanted = excludes(&present, &paths);
-        if wanted == present {
-            return Ok(());
-        }
-        fs::create_dir_all(&directory).map_err(|error| GitError::file("making", &directory, &error))?;
-        write_whole(&file, wanted.as_bytes())
+    pub(super) async fn write_excludes_in_turn(&self) -> Result<(), GitError> {
+        let directory = self.directory().to_owned();
+        blocking(move || write_excludes(&directory)).await
     }
+}
+
+fn write_excludes(repository: &Path) -> Result<(), GitError> {
+    let mut paths = BTreeSet::new();
+    for entry in registry::entries(&repository.join("worktrees"))? {
+        match Manifest::load(&entry) {
+            Ok(manifest) => paths.extend(manifest.0.into_keys()),
+            // One worktree's trouble is none of the others'.
+            Err(error) => {
+                tracing::warn!(error = %error, "what was copied into a worktree cannot be read; it is left out")
+            }
+        }
+    }
+    let directory = repository.join("info");
+    let file = directory.join("exclude");
+    let present = match exclude_file(repository) {
+        // A link or a pipe makes place for a file.
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %file.display(), error = %error, "not readable; it is made anew");
+            String::new()
+        }
+        read => read.unwrap_or_default(),
+    };
+    let wanted = excludes(&present, &paths);
+    if wanted == present {
+        return Ok(());
+    }
+    fs::create_dir_all(&directory).map_err(|error| GitError::file("making", &directory, &error))?;
+    write_whole(&file, wanted.as_bytes())
+}
+
+fn exclude_file(repository: &Path) -> io::Result<String> {
+    let bytes = plain_file(&repository.join("info/exclude"), MOST_LISTED)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Lines that say something, each once: the last of equal ones, since the last that matches decides.
+fn patterns_of(lines: Vec<String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let mut kept: Vec<String> = lines
+        .into_iter()
+        .rev()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#') && seen.insert(line.clone()))
+        .collect();
+    kept.reverse();
+    kept
 }
 
 /// The text of `info/exclude` with exactly these paths in our part of it.
@@ -190,6 +285,22 @@ fn excludes(present: &str, paths: &BTreeSet<String>) -> String {
         text.push_str(&format!("{BEGIN}\n{lines}{END}\n"));
     }
     text
+}
+
+/// The paths in our part of `info/exclude`.
+fn excluded(text: &str) -> BTreeSet<String> {
+    let ours = text.lines().skip_while(|line| *line != BEGIN).take_while(|line| *line != END);
+    let paths = ours.filter_map(|line| line.strip_prefix('/')).map(unescaped);
+    paths.filter(|path| nameable(Path::new(path)).is_some()).collect()
+}
+
+fn unescaped(pattern: &str) -> String {
+    let mut path = String::new();
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        path.extend(if c == '\\' { rest.next() } else { Some(c) });
+    }
+    path
 }
 
 /// A path as a pattern that stands for nothing else.
@@ -281,7 +392,7 @@ fn carry_out(
             Err(place::Failed::NotPlain) => copies.refused.push((name, NotCopied::NotPlain)),
             Err(place::Failed::Io(error)) => {
                 let what = GitError::file("copying", path, &error);
-                copies.failed = Some(what.to_string());
+                copies.failed = Some(what.told_outside(files));
                 break;
             }
         }
@@ -349,9 +460,16 @@ mod tests {
         let paths = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<BTreeSet<_>>();
         let one = excludes("*.swp\n", &paths(&[".env", "a [b]/c*"]));
         assert_eq!(one, format!("*.swp\n{BEGIN}\n/.env\n/a\\ \\[b]/c\\*\n{END}\n"));
+        assert_eq!(excluded(&one), paths(&[".env", "a [b]/c*"]));
         assert_eq!(excludes(&one, &paths(&["x"])), format!("*.swp\n{BEGIN}\n/x\n{END}\n"));
         assert_eq!(excludes(&one, &paths(&[])), "*.swp\n");
         assert_eq!(excludes("", &paths(&[])), "");
+    }
+
+    #[test]
+    fn equal_patterns_are_one_and_mean_the_same() {
+        let lines = ["a", "#", "!a", " ", "b", "a"].map(str::to_owned);
+        assert_eq!(patterns_of(lines.to_vec()), ["!a", "b", "a"]);
     }
 
     #[test]

@@ -54,6 +54,11 @@ impl GitError {
         }
     }
 
+    /// In words for people elsewhere: `here` is left off, and of other absolute paths only the last part is told.
+    pub(super) fn told_outside(&self, here: &std::path::Path) -> String {
+        without_places(&self.to_string().replace(&format!("{}/", here.display()), ""))
+    }
+
     pub(super) fn refused(reason: impl Into<String>) -> Self {
         GitError::Refused { reason: reason.into() }
     }
@@ -73,6 +78,27 @@ impl From<git2::Error> for GitError {
             _ => GitError::Unreadable(error.message().to_owned()),
         }
     }
+}
+
+fn without_places(text: &str) -> String {
+    let mut told = String::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let begins =
+            told.chars().next_back().is_none_or(|before| before.is_whitespace() || "'\"`([=<".contains(before));
+        if c != '/' || !begins {
+            told.push(c);
+            rest = &rest[c.len_utf8()..];
+            continue;
+        }
+        let end = rest.find(|c: char| c.is_whitespace() || "'\"`)]>,;".contains(c)).unwrap_or(rest.len());
+        let (place, after) = rest.split_at(end);
+        let named = place.trim_end_matches([':', '.', '/']);
+        told.push_str(named.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("…"));
+        told.push_str(place[named.len()..].trim_end_matches('/'));
+        rest = after;
+    }
+    told
 }
 
 /// Names a failure from git's exit status and its standard error.
@@ -150,6 +176,22 @@ mod tests {
         );
         assert!(of("fatal: unable to access 'https://h/': Could not resolve host: h").is_transient());
         assert!(!of("fatal: bad object").is_transient());
+    }
+
+    #[test]
+    fn where_things_are_on_this_machine_is_not_told() {
+        let here = std::path::Path::new("/srv/trees/b");
+        for (text, told) in [
+            (
+                "fatal: clone of 'https://h/x' into submodule path '/srv/trees/b/a/sub' failed",
+                "fatal: clone of 'https://h/x' into submodule path 'a/sub' failed",
+            ),
+            ("fatal: '/srv/repos/c.git/worktrees/b': no", "fatal: 'b': no"),
+            ("reading /srv/x/config: denied (/)", "reading config: denied (…)"),
+            ("a/b and 1/2 stay", "a/b and 1/2 stay"),
+        ] {
+            assert_eq!(GitError::refused(text).told_outside(here), told);
+        }
     }
 
     #[test]

@@ -3,27 +3,35 @@
 
 use super::error::GitError;
 use super::worktree::Worktree;
+use super::{blocking, plain_file};
 use crate::model::Furnished;
-use std::{fs, io};
+use std::io;
 
 /// In the admin entry, as JSON.
 const FURNISHED: &str = "treewarden-furnished";
+
+/// More than there can be to tell.
+const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Worktree {
     /// What was told about it when it was complete; `None` while it is not.
     pub async fn furnished(&self) -> Result<Option<Furnished>, GitError> {
         let path = self.entry().await?.directory.join(FURNISHED);
-        match fs::read(&path) {
-            // What cannot be read any more was complete all the same.
+        // What cannot be read any more was complete all the same.
+        blocking(move || match plain_file(&path, MOST_BYTES) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).unwrap_or_default())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(GitError::file("reading", &path, &error)),
-        }
+            Err(error) => {
+                tracing::warn!(path = %path.display(), error = %error, "what a worktree was given cannot be read any more");
+                Ok(Some(Furnished::default()))
+            }
+        })
+        .await
     }
 
     pub async fn mark_furnished(&self, furnished: &Furnished) -> Result<(), GitError> {
         let path = self.entry().await?.directory.join(FURNISHED);
         let bytes = serde_json::to_vec(furnished).map_err(|error| GitError::Unreadable(error.to_string()))?;
-        super::write_whole(&path, &bytes)
+        blocking(move || super::write_whole(&path, &bytes)).await
     }
 }

@@ -5,12 +5,15 @@
 //! and no file is downloaded but by the one call that is for it. Without the program pointers stay pointers, and changed
 //! files are not committed: as blobs they would be in the history for good.
 
+use super::blocking;
 use super::command::Call;
 use super::error::GitError;
+use super::history::oid;
 use super::remote_url::RemoteUrl;
 use super::repository::Repository;
 use super::worktree::{Worktree, path_of, quiet};
-use crate::model::{BranchName, Credential, Lfs};
+use crate::model::{BranchName, CommitSha, Credential, Lfs};
+use git2::{ObjectType, TreeWalkMode, TreeWalkResult};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -18,6 +21,9 @@ use std::{
 
 /// How a pointer file begins, in every version of its format.
 const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
+/// What attributes say of a file that is kept by LFS.
+const MARK: &[u8] = b"filter=lfs";
 
 /// Longest of them.
 const POINTER_BYTES: u64 = 1024;
@@ -38,16 +44,19 @@ impl Worktree {
     /// Downloads the objects of all files of the checkout that are pointers, within `limit`. Repeatable.
     pub async fn pull_lfs(&self, credential: Option<&Credential>, limit: Duration) -> Result<Lfs, GitError> {
         let mut told = Lfs::default();
-        let files = self.lfs_files().await?;
-        if files == 0 {
+        let paths = self.lfs_files().await?;
+        if paths.is_empty() {
             return Ok(told);
         }
         if self.repository().lfs_program().is_none() {
-            told.without_program = files;
+            told.without_program = paths.len() as u64;
             return Ok(told);
         }
         let remote = self.repository().remote()?;
         remote.admits(credential)?;
+        if self.furnished().await?.is_some() {
+            self.refuse_to_write_over(&paths).await?;
+        }
         let entry = self.entry().await?;
         let settings = lfs_settings(&remote);
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
@@ -55,15 +64,35 @@ impl Worktree {
         let pulled = call.credential(&remote, credential).within(limit).ok().await;
         // The program writes notes of its own into the configuration that all worktrees share.
         self.repository().restore_config().await?;
-        told.failed = pulled.err().map(|error| error.to_string());
+        told.failed = pulled.err().map(|error| self.told_outside(&error));
+        // The program may well be content with less: what counts is what is there.
+        let files = self.files().to_owned();
+        let left = blocking(move || Ok(paths.iter().filter(|path| holds_pointer(&files.join(path))).count())).await?;
+        if told.failed.is_none() && left > 0 {
+            told.failed = Some(format!("the server has no objects for {left} of them"));
+        }
         Ok(told)
     }
 
-    /// How many tracked files are kept by LFS.
-    async fn lfs_files(&self) -> Result<u64, GitError> {
+    /// In a worktree where somebody may have worked, the program must not write over what git does not see, nor behind a
+    /// link.
+    async fn refuse_to_write_over(&self, paths: &[PathBuf]) -> Result<(), GitError> {
+        if !self.hidden_paths().await?.is_empty() {
+            return Err(GitError::refused("edits in the worktree are hidden from `git status`, and stay as they are"));
+        }
+        let (files, paths) = (self.files().to_owned(), paths.to_vec());
+        let linked = move || Ok(paths.into_iter().find(|path| is_behind_a_link(&files, path)));
+        match blocking(linked).await? {
+            Some(path) => Err(GitError::refused(format!("a link is where a directory of {} was", path.display()))),
+            None => Ok(()),
+        }
+    }
+
+    /// The tracked files that are kept by LFS.
+    async fn lfs_files(&self) -> Result<Vec<PathBuf>, GitError> {
         let call = self.call_for_lfs("ls-files").await?.slow();
         let output = quiet(call.args(["-z", "--", ":(top,attr:filter=lfs)"]).run().await?)?;
-        Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).count() as u64)
+        Ok(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of).collect())
     }
 
     /// Those of `paths` that would become blobs although LFS is to keep them: there is no program to make pointers.
@@ -96,6 +125,26 @@ impl Worktree {
 }
 
 impl Repository {
+    /// Whether files of a commit may be kept by LFS: some `.gitattributes`, in whichever directory, says so.
+    pub async fn may_have_lfs(&self, commit: &CommitSha) -> Result<bool, GitError> {
+        let id = oid(commit)?;
+        self.read(move |repository| {
+            let mut found = false;
+            let walked = repository.find_commit(id)?.tree()?.walk(TreeWalkMode::PreOrder, |_, entry| {
+                if entry.kind() == Some(ObjectType::Blob) && entry.name_bytes() == b".gitattributes" {
+                    let says = |blob: git2::Blob<'_>| blob.content().windows(MARK.len()).any(|part| part == MARK);
+                    found |= repository.find_blob(entry.id()).is_ok_and(says);
+                }
+                if found { TreeWalkResult::Abort } else { TreeWalkResult::Ok }
+            });
+            if !found {
+                walked?;
+            }
+            Ok(found)
+        })
+        .await
+    }
+
     /// Uploads the objects that the branch's commits need and the remote may lack. Nothing to do where no commit was ever
     /// made with LFS.
     pub async fn push_lfs(&self, branch: &BranchName, credential: Option<&Credential>) -> Result<(), GitError> {
@@ -113,10 +162,29 @@ impl Repository {
     }
 }
 
-/// Where objects are, and that nobody is asked about locks.
+/// Where objects are, that nobody is asked about locks, and that all of them are meant, whatever a `.lfsconfig` says: an
+/// object that is left out must be a failure.
 fn lfs_settings(remote: &RemoteUrl) -> Vec<String> {
     let url = remote.lfs();
-    vec![format!("lfs.url={url}"), format!("lfs.pushurl={url}"), "lfs.locksverify=false".to_owned()]
+    let fixed = [
+        "lfs.locksverify=false",
+        "lfs.fetchinclude=",
+        "lfs.fetchexclude=",
+        "lfs.allowincompletepush=false",
+        "lfs.skipdownloaderrors=false",
+    ];
+    let places = [format!("lfs.url={url}"), format!("lfs.pushurl={url}")];
+    places.into_iter().chain(fixed.map(str::to_owned)).collect()
+}
+
+fn is_behind_a_link(files: &Path, path: &Path) -> bool {
+    let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
+    parents.into_iter().any(|parent| std::fs::symlink_metadata(files.join(parent)).is_ok_and(|meta| meta.is_symlink()))
+}
+
+fn holds_pointer(path: &Path) -> bool {
+    let is_short = |meta: std::fs::Metadata| meta.is_file() && meta.len() <= POINTER_BYTES;
+    std::fs::symlink_metadata(path).is_ok_and(is_short) && is_pointer(path)
 }
 
 /// Also a deleted file, and a link: there is nothing in them that would become a blob.

@@ -270,7 +270,7 @@ impl Repository {
         }
         // Without force: should a directory have appeared, git examines it and refuses.
         self.change_registry("worktree remove", path).await?;
-        if let Err(error) = self.write_excludes_in_turn() {
+        if let Err(error) = self.write_excludes_in_turn().await {
             tracing::warn!(error = %error, "paths of files copied into worktrees not written; the next change does so");
         }
         match self.worktrees_in_turn().await?.iter().any(|entry| entry.is_at(path)) {

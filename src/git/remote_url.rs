@@ -50,6 +50,15 @@ impl RemoteUrl {
         (self.scheme != "file").then(|| format!("{}://{}/", self.scheme, self.host))
     }
 
+    pub fn is_file(&self) -> bool {
+        self.scheme == "file"
+    }
+
+    /// Whether both are on one host, and spoken to alike.
+    pub fn is_at(&self, other: &Self) -> bool {
+        !self.is_file() && self.scheme == other.scheme && self.host.eq_ignore_ascii_case(&other.host)
+    }
+
     /// Only what was configured so speaks it: a stand-in, or a server inside.
     pub fn is_plain_http(&self) -> bool {
         self.scheme == "http"

@@ -179,6 +179,30 @@ impl Repository {
         self.git.program().lfs.as_deref()
     }
 
+    /// Whether local paths may be fetched from.
+    pub(super) fn admits_files(&self) -> bool {
+        self.git.inner.local_remotes
+    }
+
+    /// A call on a repository inside a worktree, which lies below its admin entry.
+    pub(super) async fn call_inside(
+        &self,
+        own: &Path,
+        files: &Path,
+        settings: &[&str],
+        name: &str,
+    ) -> Result<Call<'_>, GitError> {
+        self.restore_config().await?;
+        let place = Place::Worktree { admin: own.to_owned(), common: own.to_owned(), files: files.to_owned() };
+        Ok(self.git.program().call_with(&place, settings, name))
+    }
+
+    /// What a file in git's own format says: `<key> LF <value> NUL`. Nothing it includes is read.
+    pub(super) async fn list_config(&self, file: &Path) -> Result<Vec<u8>, GitError> {
+        let call = self.git.program().call(&Place::Nowhere, "config").args(["--no-includes", "-z", "--list", "--file"]);
+        call.arg(file).ok().await
+    }
+
     /// Value of `GIT_ALLOW_PROTOCOL` for addresses that the repository itself names.
     pub(super) fn transports_for_others(&self) -> Result<&'static str, GitError> {
         Ok(match (self.remote()?.is_plain_http(), self.git.inner.local_remotes) {

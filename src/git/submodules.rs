@@ -3,13 +3,17 @@
 //!
 //! Addresses come from the repository, so they are the least trusted thing here: only the remote's own host is asked, only
 //! encrypted transports are spoken (and what the canonical repository's own remote speaks), redirects are not followed, the
-//! token goes to that host only, and no hook, template or update command has a part in it. Relative addresses are git's to resolve. Nothing is
-//! written to the configuration that all worktrees share.
+//! token goes to that host only, and no hook, template or update command has a part in it. Each address is resolved and
+//! checked before git sees it, at every depth. Nothing is written to the configuration that all worktrees share.
 
+mod along;
+
+use super::addresses::Addresses;
 use super::command::Call;
 use super::error::GitError;
-use super::registry::AdminEntry;
-use super::worktree::Worktree;
+use super::registry::{AdminEntry, linked_from};
+use super::remote_url::RemoteUrl;
+use super::worktree::{Worktree, submodules_inside};
 use super::{blocking, canonical};
 use crate::model::{Credential, SubmodulePolicy, Submodules};
 use std::{
@@ -27,6 +31,17 @@ const ELSEWHERE: &str = "treewarden-elsewhere";
 
 /// Where a repository writes down the addresses.
 const ADDRESSES: &str = ".gitmodules";
+
+/// A repository whose submodules are to be filled: the worktree itself, or a filled submodule.
+struct Parent {
+    /// Relative to the worktree; empty for itself.
+    place: PathBuf,
+    /// Its own part of a repository.
+    own: PathBuf,
+    address: RemoteUrl,
+    /// Relative to its place.
+    submodules: Vec<PathBuf>,
+}
 
 impl Worktree {
     /// Checks all submodules out, each by itself, so that one that fails stops no other; one that failed is left as if it
@@ -47,9 +62,7 @@ impl Worktree {
         if paths.is_empty() {
             return Ok(told);
         }
-        if let SubmodulePolicy::AsIn(full_ref) = policy
-            && !self.has_addresses_of(full_ref).await?
-        {
+        if !self.may_ask_addresses(policy).await? {
             told.other_addresses = true;
             return Ok(told);
         }
@@ -57,18 +70,72 @@ impl Worktree {
         let entry = self.entry().await?;
         let (begun, files, all) = (entry.clone(), self.files().to_owned(), paths.clone());
         blocking(move || begin_anew(&begun, &files, &all)).await?;
-        let end = Instant::now() + limit;
-        for path in paths {
-            if self.files().join(&path).join(".git").exists() {
-                continue;
-            }
-            if let Err(error) = self.fill(&entry, &path, nested, credential, end).await {
-                let (entry, files, failed) = (entry.clone(), self.files().to_owned(), path.clone());
-                blocking(move || take_back(&entry, &files, &failed)).await?;
-                told.failed.push((path.display().to_string(), error.to_string()));
+        told.failed = self.fill_each(&entry, paths, nested, credential, Instant::now() + limit).await?;
+        Ok(told)
+    }
+
+    /// Whether a branch's own `.gitmodules` may be followed.
+    async fn may_ask_addresses(&self, policy: &SubmodulePolicy) -> Result<bool, GitError> {
+        match policy {
+            SubmodulePolicy::Leave => Ok(false),
+            SubmodulePolicy::All => Ok(true),
+            SubmodulePolicy::AsIn(full_ref) => self.has_addresses_of(full_ref).await,
+        }
+    }
+
+    /// Fills those of `paths` that are not there, and what is `nested` in them. Answers with those that failed, and why.
+    async fn fill_each(
+        &self,
+        entry: &AdminEntry,
+        paths: Vec<PathBuf>,
+        nested: bool,
+        credential: Option<&Credential>,
+        end: Instant,
+    ) -> Result<Vec<(String, String)>, GitError> {
+        let mut failed = Vec::new();
+        let (own, remote) = (entry.directory.clone(), self.repository().remote()?);
+        let mut pending = vec![Parent { place: PathBuf::new(), own, address: remote, submodules: paths }];
+        while let Some(parent) = pending.pop() {
+            let addresses = self.addresses_in(&parent.place).await?;
+            for path in &parent.submodules {
+                let place = parent.place.join(path);
+                if self.files().join(&place).join(".git").exists() {
+                    continue;
+                }
+                match self.fill(&parent, &addresses, path, credential, end).await {
+                    Ok(address) if nested => pending.extend(self.as_parent(place, address).await?),
+                    Ok(_) => {}
+                    Err(error) => {
+                        failed.push((place.display().to_string(), self.told_outside(&error)));
+                        let (entry, files) = (entry.clone(), self.files().to_owned());
+                        blocking(move || take_back(&entry, &files, &place)).await?;
+                    }
+                }
             }
         }
-        Ok(told)
+        Ok(failed)
+    }
+
+    /// What `.gitmodules` of the checkout at `place` says; a link is none, as for git.
+    async fn addresses_in(&self, place: &Path) -> Result<Addresses, GitError> {
+        let file = self.files().join(place).join(ADDRESSES);
+        match fs::symlink_metadata(&file) {
+            Ok(meta) if meta.is_file() => Ok(Addresses::parse(&self.repository().list_config(&file).await?)),
+            Ok(_) => Ok(Addresses::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Addresses::default()),
+            Err(error) => Err(GitError::file("looking at", &file, &error)),
+        }
+    }
+
+    /// A submodule that was just filled, when it has submodules itself.
+    async fn as_parent(&self, place: PathBuf, address: RemoteUrl) -> Result<Option<Parent>, GitError> {
+        let files = self.files().join(&place);
+        blocking(move || {
+            let submodules = submodules_inside(&files)?;
+            let own = linked_from(&files).filter(|_| !submodules.is_empty());
+            Ok(own.map(|own| Parent { place, own, address, submodules }))
+        })
+        .await
     }
 
     /// Whether the branch's addresses are those of another ref, byte for byte.
@@ -81,31 +148,26 @@ impl Worktree {
 
     async fn fill(
         &self,
-        entry: &AdminEntry,
+        parent: &Parent,
+        addresses: &Addresses,
         path: &Path,
-        nested: bool,
         credential: Option<&Credential>,
         end: Instant,
-    ) -> Result<(), GitError> {
-        let update = async |more: &[&str]| {
-            let call = self.submodule_call(entry, credential, end).await?;
-            match call.args(more).arg("--").arg(path).ok().await {
-                Err(GitError::Failed { stderr, .. }) if stderr.contains(ELSEWHERE) => {
-                    Err(GitError::refused("its address is on another host than the repository, and no other is asked"))
-                }
-                outcome => outcome.map(drop),
+    ) -> Result<RemoteUrl, GitError> {
+        let repository = self.repository();
+        let address = addresses.of(path, &parent.address, &repository.remote()?, repository.admits_files())?;
+        let call = self.submodule_call(parent, credential, end).await?;
+        match call.arg("--").arg(path).ok().await {
+            Err(GitError::Failed { stderr, .. }) if stderr.contains(ELSEWHERE) => {
+                Err(GitError::refused("its address is on another host than the repository, and no other is asked"))
             }
-        };
-        update(&[]).await?;
-        match nested && self.files().join(path).join(ADDRESSES).exists() {
-            true => update(&["--recursive"]).await,
-            false => Ok(()),
+            outcome => outcome.map(|_| address),
         }
     }
 
     async fn submodule_call(
         &self,
-        entry: &AdminEntry,
+        parent: &Parent,
         credential: Option<&Credential>,
         end: Instant,
     ) -> Result<Call<'_>, GitError> {
@@ -116,8 +178,15 @@ impl Worktree {
         settings.extend(remote.root().map(|root| format!("url.{root}.insteadOf={root}")));
         settings.extend(["https://", "http://"].map(|any| format!("url.{ELSEWHERE}::.insteadOf={any}")));
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-        let call = self.repository().call_with(&entry.directory, self.files(), &settings, "submodule update");
-        let call = call.await?.credential(&remote, credential).within(end.saturating_duration_since(Instant::now()));
+        const UPDATE: &str = "submodule update";
+        let call = match parent.place.as_os_str().is_empty() {
+            true => self.repository().call_with(&parent.own, self.files(), &settings, UPDATE).await?,
+            false => {
+                let files = self.files().join(&parent.place);
+                self.repository().call_inside(&parent.own, &files, &settings, UPDATE).await?
+            }
+        };
+        let call = call.credential(&remote, credential).within(end.saturating_duration_since(Instant::now()));
         let call = call.env("GIT_ALLOW_PROTOCOL", self.repository().transports_for_others()?);
         let call = call.env("GIT_TEMPLATE_DIR", self.repository().no_template());
         Ok(call.args(["--quiet", "--checkout", "--force", "--no-recommend-shallow", "--no-single-branch"]))
@@ -139,7 +208,7 @@ fn begin_anew(entry: &AdminEntry, files: &Path, paths: &[PathBuf]) -> Result<(),
 /// Leaves a submodule as if it had not been tried.
 fn take_back(entry: &AdminEntry, files: &Path, path: &Path) -> Result<(), GitError> {
     let modules = canonical(&entry.directory.join("modules"));
-    if let Some(own) = super::registry::linked_from(&files.join(path)).filter(|own| own.starts_with(&modules)) {
+    if let Some(own) = linked_from(&files.join(path)).filter(|own| own.starts_with(&modules)) {
         gone(&own)?;
     }
     empty(files, path)

@@ -7,8 +7,11 @@ mod hazards;
 mod index;
 mod repair;
 mod status;
+mod withheld;
 
+pub(super) use commit::is_there;
 pub use commit::{CommitRequest, Ident};
+pub(super) use contents::{submodule_holds_only, submodules_inside};
 pub use status::Status;
 pub(super) use status::{is_cache, path_of, quiet};
 
@@ -57,6 +60,11 @@ impl Worktree {
     /// Where its files are.
     pub(super) fn files(&self) -> &Path {
         &self.files
+    }
+
+    /// A failure here, in words for people elsewhere: without where things are on this machine.
+    pub fn told_outside(&self, error: &GitError) -> String {
+        error.told_outside(&self.files)
     }
 
     /// The same worktree with its files at another place, still registered under the old one.
@@ -136,7 +144,12 @@ impl Worktree {
     }
 
     /// The same with another index than the worktree's own, if given.
-    async fn indexed(&self, entry: &AdminEntry, name: &str, index: Option<&Path>) -> Result<Call<'_>, GitError> {
+    pub(super) async fn indexed(
+        &self,
+        entry: &AdminEntry,
+        name: &str,
+        index: Option<&Path>,
+    ) -> Result<Call<'_>, GitError> {
         let call = self.call(entry, name).await?;
         Ok(match index {
             Some(index) => call.env("GIT_INDEX_FILE", index),

@@ -6,7 +6,7 @@ use crate::model::{Copies, Furnished, Lfs, Submodules};
 use std::time::Duration;
 
 /// How long all submodules of a worktree may take together.
-const SUBMODULES: Duration = Duration::from_secs(600);
+pub const SUBMODULES: Duration = Duration::from_secs(600);
 
 /// How long the objects of a checkout may take.
 pub const LFS: Duration = Duration::from_secs(600);
@@ -25,17 +25,18 @@ pub(super) async fn furnish(worktree: &Worktree, wanted: &Furnishing) -> Result<
 }
 
 async fn submodules(worktree: &Worktree, wanted: &Furnishing) -> Submodules {
-    let failed = |error: GitError| Submodules { not_tried: Some(error.to_string()), ..Submodules::default() };
+    let failed =
+        |error: GitError| Submodules { not_tried: Some(worktree.told_outside(&error)), ..Submodules::default() };
     worktree.fill_submodules(&wanted.submodules, wanted.credential.as_ref(), SUBMODULES).await.unwrap_or_else(failed)
 }
 
 async fn lfs(worktree: &Worktree, wanted: &Furnishing) -> Lfs {
-    let failed = |error: GitError| Lfs { failed: Some(error.to_string()), ..Lfs::default() };
+    let failed = |error: GitError| Lfs { failed: Some(worktree.told_outside(&error)), ..Lfs::default() };
     worktree.pull_lfs(wanted.credential.as_ref(), LFS).await.unwrap_or_else(failed)
 }
 
 async fn copies(worktree: &Worktree, wanted: &Furnishing) -> Copies {
     let Some(source) = &wanted.copy_from else { return Copies::default() };
-    let failed = |error: GitError| Copies { failed: Some(error.to_string()), ..Copies::default() };
+    let failed = |error: GitError| Copies { failed: Some(worktree.told_outside(&error)), ..Copies::default() };
     worktree.copy_in(source, &wanted.copy).await.unwrap_or_else(failed)
 }

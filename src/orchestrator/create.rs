@@ -5,7 +5,7 @@ use super::{Orchestrator, StepError};
 use crate::decide::create::{Extras, Start, StartKind, Tips, check, extras, is_foreign, start};
 use crate::decide::resolve::{Block, Origin, Place};
 use crate::git::{GitError, Repository};
-use crate::isolation::{CreateRequest, Furnishing, LFS_PATIENCE};
+use crate::isolation::{CreateRequest, Furnishing, LFS_PATIENCE, SUBMODULES_PATIENCE};
 use crate::model::*;
 use crate::reply::{
     answers::{self, Opening},
@@ -188,13 +188,43 @@ impl Orchestrator {
         Ok((tip, ahead > 0))
     }
 
-    /// Downloads what a fast-forward brought. A failure is told and ends nothing.
-    pub(super) async fn pull_lfs(
+    /// Fetches what belongs to a worktree that may have moved since its branch stood at `before`: submodules, then objects
+    /// of LFS. A failure is told and ends nothing.
+    pub(super) async fn catch_up(
         &self,
-        codebase: &Codebase,
-        repository: &Repository,
+        creation: &Creation<'_>,
         environment: &Environment,
-    ) -> Lfs {
+        before: Option<CommitSha>,
+    ) -> Result<Vec<String>, StepError> {
+        let Creation { codebase, repository, settings } = *creation;
+        let (Some(before), Some(after)) = (before, repository.tip(&environment.branch.full_ref()).await?) else {
+            return Ok(Vec::new());
+        };
+        if before == after {
+            return Ok(Vec::new());
+        }
+        let mut brought = Furnished::default();
+        if let Some(base) = &environment.base
+            && repository.has_file(&after, ".gitmodules").await?
+        {
+            let policy = &extras(settings, environment.metadata.fork_head.is_some(), base).submodules;
+            let worktree = &repository.worktree(&environment.path);
+            let (from, to) = (&before, &after);
+            let along = |credential| async move {
+                worktree.bring_submodules_along(from, to, policy, Some(&credential), SUBMODULES_PATIENCE).await
+            };
+            let failed = |error: StepError| Submodules { not_tried: Some(error.to_string()), ..Submodules::default() };
+            brought.submodules = self.with_credential(codebase, false, along).await.unwrap_or_else(failed);
+        }
+        if settings.lfs {
+            // What came in are pointers.
+            brought.lfs = self.pull_lfs(codebase, repository, environment).await;
+        }
+        Ok(furnished::notes(&brought))
+    }
+
+    /// Downloads what a move brought. A failure is told and ends nothing.
+    async fn pull_lfs(&self, codebase: &Codebase, repository: &Repository, environment: &Environment) -> Lfs {
         let worktree = &repository.worktree(&environment.path);
         let pull = |credential| async move { worktree.pull_lfs(Some(&credential), LFS_PATIENCE).await };
         let failed = |error: StepError| Lfs { failed: Some(error.to_string()), ..Lfs::default() };
@@ -210,8 +240,7 @@ impl Orchestrator {
     ) -> Option<Credential> {
         let has_any = *submodules != SubmodulePolicy::Leave
             && creation.repository.has_file(tip, ".gitmodules").await.unwrap_or(true);
-        let has_lfs =
-            creation.settings.lfs && creation.repository.has_file(tip, ".gitattributes").await.unwrap_or(true);
+        let has_lfs = creation.settings.lfs && creation.repository.may_have_lfs(tip).await.unwrap_or(true);
         if !has_any && !has_lfs {
             return None;
         }

@@ -75,6 +75,10 @@ impl Orchestrator {
             run.outcome.not_pushed_because = Some(why);
             return Ok(());
         }
+        run.outcome.not_pushed_because = furnished::copies_committed(branch, &worktree.copies_in_commits().await?);
+        if run.outcome.not_pushed_because.is_some() {
+            return Ok(());
+        }
         effect(run, "push");
         let pushed = retry::patiently(|| self.push(prepared)).await?;
         effect(run, "push answered");

@@ -10,10 +10,7 @@ use crate::decide::resolve::{Choice, Found, Origin, resolve};
 use crate::git::{FetchRequest, GitError, Repository};
 use crate::github::PullRequest;
 use crate::model::*;
-use crate::reply::{
-    answers::{self, Opening},
-    furnished,
-};
+use crate::reply::answers::{self, Opening};
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
 use std::collections::BTreeSet;
@@ -116,21 +113,15 @@ impl Orchestrator {
             };
             let Some(environment) = self.bind(run, environment.id).await? else { continue };
             let made = environment.state == EnvironmentState::Creating;
+            let work = Creation { codebase: &codebase, repository: &repository, settings: &settings };
             let environment = match made {
-                true => {
-                    let work = Creation { codebase: &codebase, repository: &repository, settings: &settings };
-                    self.finish_creation(&work, environment, &mut notes).await?
-                }
+                true => self.finish_creation(&work, environment, &mut notes).await?,
                 false => environment,
             };
             // A new worktree on a branch that was kept here may be behind, too.
             let before = repository.tip(&environment.branch.full_ref()).await?;
             let (environment, followed) = self.follow_remote(&repository, environment, pull.as_ref()).await?;
-            if settings.lfs && repository.tip(&environment.branch.full_ref()).await? != before {
-                // What came in are pointers.
-                let pulled = self.pull_lfs(&codebase, &repository, &environment).await;
-                notes.0.extend(furnished::lfs(&pulled));
-            }
+            notes.0.extend(self.catch_up(&work, &environment, before).await?);
             if let Some(found) = found.filter(|_| !made) {
                 notes.found(&environment, &found);
             }

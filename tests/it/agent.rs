@@ -331,3 +331,17 @@ async fn a_second_turn_is_appended_to_the_log() {
     bench.run().await;
     assert_eq!(bench.log(), "turn\nturn\n");
 }
+
+#[tokio::test]
+async fn what_was_to_be_forgotten_is_deleted_by_the_next_start() {
+    let homes = tempfile::tempdir().unwrap();
+    let id = "0197d4a0-0000-7000-8000-000000000001";
+    let aside = homes.path().join(format!("{id}.forgotten-{id}"));
+    for directory in [aside.join("memory"), homes.path().join(id), homes.path().join(format!("{id}.forgotten-not"))] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    treewarden::agent::clear_forgotten(homes.path().to_owned()).await;
+    assert!(!aside.exists());
+    assert_eq!(fs::read_dir(homes.path()).unwrap().count(), 2, "homes stay");
+    treewarden::agent::clear_forgotten(homes.path().join("nowhere")).await;
+}

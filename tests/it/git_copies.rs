@@ -174,3 +174,130 @@ async fn a_try_that_was_killed_is_repeated_and_a_finished_one_is_only_told_again
     assert_eq!(fs::read_to_string(path.join(".env")).unwrap(), "mine\n");
     assert_eq!(known(place.repository.worktree(&path).ignored_work().await), [Path::new(".env")]);
 }
+
+/// Agents can write where their worktree is registered.
+#[tokio::test]
+async fn what_an_agent_made_of_our_notes_harms_nobody_else() {
+    let (place, kept) = place(&[("key", "k\n")]).await;
+    for name in ["pipe", "link", "odd", "long"] {
+        made(&place, name, &kept, &["key"]).await;
+    }
+    let entry = |name: &str| place.repository.directory().join("worktrees").join(name);
+    let secret = place.lab.path("secret");
+    fs::write(&secret, r#"{"behind-a-link":null}"#).unwrap();
+    for name in ["treewarden-copies", "treewarden-furnished"] {
+        fs::remove_file(entry("pipe").join(name)).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(entry("pipe").join(name)).status().unwrap();
+        assert!(made.success());
+        fs::remove_file(entry("link").join(name)).unwrap();
+        symlink(&secret, entry("link").join(name)).unwrap();
+        fs::File::create(entry("long").join(name)).unwrap().set_len(1 << 40).unwrap();
+    }
+    let odd = r#"{"../../../secret":null,"a\nb":null,"/etc/x":null,"fine":null}"#;
+    fs::write(entry("odd").join("treewarden-copies"), odd).unwrap();
+
+    let (path, copies) = made(&place, "b", &kept, &["key"]).await;
+    assert_eq!((&copies.copied[..], copies.failed), (&["key".to_owned()][..], None));
+    assert!(known(place.repository.worktree(&path).status().await).is_clean());
+    let excluded = fs::read_to_string(place.repository.directory().join("info/exclude")).unwrap();
+    let ours: Vec<&str> = excluded.lines().filter(|line| line.starts_with('/')).collect();
+    assert_eq!(ours, ["/fine", "/key"]);
+    for name in ["pipe", "link", "long"] {
+        let worktree = place.repository.worktree(place.request(name).await.path);
+        assert_eq!(worktree.furnished().await.unwrap(), Some(Furnished::default()), "{name}");
+        assert!(matches!(worktree.ignored_work().await, Probe::Unknown(_)), "{name}");
+    }
+    // A creation that goes on takes back only what it may have copied.
+    fs::remove_file(entry("odd").join("treewarden-furnished")).unwrap();
+    made(&place, "odd", &kept, &["key"]).await;
+    assert!(secret.exists());
+}
+
+#[tokio::test]
+async fn too_many_patterns_are_told() {
+    let (place, kept) = place(&[("key", "k\n")]).await;
+    let lines: String = (0..1001).map(|number| format!("x{number}\n")).collect();
+    place.lab.people_commit(".worktreeinclude", &lines);
+    place.lab.fetch(&place.repository).await;
+    let (path, copies) = made(&place, "b", &kept, &["key"]).await;
+    assert!(copies.failed.is_some_and(|why| why.contains("1000 patterns")));
+    assert!(!path.join("key").exists());
+    place.lab.people_commit(".worktreeinclude", &"key\n".repeat(2000));
+    place.lab.fetch(&place.repository).await;
+    assert_eq!(made(&place, "c", &kept, &["key"]).await.1.copied, ["key"]);
+}
+
+#[tokio::test]
+async fn a_staged_copy_is_not_committed_under_any_name() {
+    let (place, kept) = place(&[(".env", "K=1\n"), ("empty", ""), ("sample", "1\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &[".env", "empty", "sample"]).await;
+    let worktree = place.repository.worktree(&path);
+    fs::write(path.join("work"), "w\n").unwrap();
+    fs::write(path.join("nothing"), "").unwrap();
+    // What the repository has already is no secret: `f` holds the same.
+    fs::copy(path.join("sample"), path.join("like-f")).unwrap();
+    fs::copy(path.join(".env"), path.join("renamed")).unwrap();
+    fs::copy(path.join(".env"), path.join("f")).unwrap();
+    place.lab.run(&path, &["add", "-f", ".env", "f", "sample"]);
+    worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    let committed = place.lab.run(&path, &["show", "--format=", "--name-status", "HEAD"]);
+    assert_eq!(committed, "A\tlike-f\nA\tnothing\nA\twork");
+    assert!(worktree.copies_in_commits().await.unwrap().is_empty());
+    assert_eq!(fs::read_to_string(path.join("renamed")).unwrap(), "K=1\n");
+    let status = known(worktree.status().await);
+    assert_eq!((status.tracked, status.untracked), (1, 1), "f and its copy are told");
+    assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
+
+    // Changed and staged, it is a copy all the same.
+    fs::remove_file(path.join("renamed")).unwrap();
+    place.lab.run(&path, &["checkout", "-q", "f"]);
+    fs::write(path.join(".env"), "K=2\n").unwrap();
+    place.lab.run(&path, &["add", "-f", ".env"]);
+    assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn copies_in_commits_of_others_are_found() {
+    let (place, kept) = place(&[(".env", "K=1\n"), ("key", "k\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &[".env", "key"]).await;
+    let worktree = place.repository.worktree(&path);
+    let found = async || worktree.copies_in_commits().await.unwrap();
+    assert!(found().await.is_empty());
+    place.lab.run(&path, &["add", "-f", "key"]);
+    place.lab.run(&path, &["commit", "-qm", "key"]);
+    fs::create_dir(path.join("d")).unwrap();
+    fs::copy(path.join(".env"), path.join("d/other")).unwrap();
+    place.lab.run(&path, &["add", "d"]);
+    place.lab.run(&path, &["commit", "-qm", "renamed"]);
+    // Taking it back does not take it out of the history.
+    place.lab.run(&path, &["rm", "-q", "--cached", "key"]);
+    place.lab.run(&path, &["commit", "-qm", "gone again"]);
+    assert_eq!(found().await, ["d/other", "key"].map(PathBuf::from));
+    // What the remote has is no news, on whichever side of a merge.
+    place.lab.run(&path, &["reset", "-q", "--soft", "origin/main"]);
+    place.lab.run(&path, &["reset", "-q"]);
+    place.lab.people_commit("key", "theirs\n");
+    place.lab.fetch(&place.repository).await;
+    fs::remove_file(path.join("key")).unwrap();
+    place.lab.commit(&path, "own", "1\n");
+    place.lab.run(&path, &["merge", "-q", "--no-edit", "origin/main"]);
+    assert!(path.join("key").exists() && found().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_copy_hides_nothing_in_another_worktree() {
+    let (place, kept) = place(&[("new [1]", "k\n"), ("dir", "k\n"), (".env", "K\n")]).await;
+    made(&place, "b", &kept, &["*"]).await;
+    let (path, _) = made(&place, "c", &kept, &[]).await;
+    let worktree = place.repository.worktree(&path);
+    assert!(known(worktree.status().await).is_clean());
+    fs::write(path.join("new [1]"), "work\n").unwrap();
+    fs::create_dir(path.join("dir")).unwrap();
+    fs::write(path.join("dir/x"), "work\n").unwrap();
+    fs::write(path.join(".env"), "the repository ignores it itself\n").unwrap();
+    assert_eq!(place.lab.run(&path, &["status", "--porcelain"]), "", "for everybody else's git");
+    assert_eq!(known(worktree.status().await).untracked, 2);
+    worktree.commit_all(&commit("c")).await.unwrap().unwrap();
+    assert_eq!(place.lab.run(&path, &["show", "--format=", "--name-only", "HEAD"]), "dir/x\nnew [1]");
+    assert!(known(worktree.status().await).is_clean());
+}

@@ -98,7 +98,8 @@ async fn an_object_that_is_nowhere_is_told_and_a_lfsconfig_leads_nowhere() {
     }
     let place = place().await;
     let people = place.lab.path("people");
-    fs::write(people.join(".lfsconfig"), "[lfs]\n\turl = http://127.0.0.1:9/elsewhere\n").unwrap();
+    let config = "[lfs]\n\turl = http://127.0.0.1:9/elsewhere\n\tfetchexclude = *\n\tskipdownloaderrors = true\n";
+    fs::write(people.join(".lfsconfig"), config).unwrap();
     place.lab.run(&people, &["add", "."]);
     place.lab.run(&people, &["commit", "-qm", "elsewhere"]);
     place.lab.run(&people, &["push", "-q", "origin", "main"]);
@@ -116,6 +117,60 @@ async fn an_object_that_is_nowhere_is_told_and_a_lfsconfig_leads_nowhere() {
     assert!(told.failed.is_some());
     assert!(fs::read_to_string(path.join("lost.bin")).unwrap().starts_with(POINTER));
     assert!(known(place.repository.worktree(&path).status().await).is_clean());
+}
+
+#[tokio::test]
+async fn nothing_that_an_agent_left_is_written_over() {
+    if !installed() {
+        return;
+    }
+    let place = place().await;
+    let people = place.lab.path("people");
+    fs::create_dir_all(people.join("d")).unwrap();
+    fs::write(people.join("d/.gitattributes"), "*.dat filter=lfs diff=lfs merge=lfs -text\n").unwrap();
+    fs::write(people.join("d/x.dat"), "x\n").unwrap();
+    place.lab.run(&people, &["add", "."]);
+    place.lab.run(&people, &["commit", "-qm", "d"]);
+    place.lab.run(&people, &["lfs", "push", "origin", "main"]);
+    place.lab.run(&people, &["push", "-q", "origin", "main"]);
+    place.lab.fetch(&place.repository).await;
+    let (path, told) = made(&place, "b").await;
+    assert_eq!((told, fs::read_to_string(path.join("d/x.dat")).unwrap()), (Lfs::default(), "x\n".to_owned()));
+    let worktree = place.repository.worktree(&path);
+    let patience = Duration::from_secs(60);
+    let refused = |pulled: Result<Lfs, _>, why: &str| {
+        let error: treewarden::git::GitError = pulled.unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    place.lab.run(&path, &["update-index", "--skip-worktree", "a.bin"]);
+    fs::write(path.join("a.bin"), "mine\n").unwrap();
+    refused(worktree.pull_lfs(None, patience).await, "hidden");
+    assert_eq!(fs::read_to_string(path.join("a.bin")).unwrap(), "mine\n");
+    place.lab.run(&path, &["update-index", "--no-skip-worktree", "a.bin"]);
+    place.lab.run(&path, &["checkout", "-q", "a.bin"]);
+    let outside = place.lab.path("outside");
+    fs::rename(path.join("d"), &outside).unwrap();
+    fs::remove_file(outside.join("x.dat")).unwrap();
+    std::os::unix::fs::symlink(&outside, path.join("d")).unwrap();
+    refused(worktree.pull_lfs(None, patience).await, "a link");
+    assert!(!outside.join("x.dat").exists());
+}
+
+/// Attributes may lie in any directory.
+#[tokio::test]
+async fn lfs_is_found_wherever_its_attributes_are() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let asked = async || {
+        lab.fetch(&repository).await;
+        repository.may_have_lfs(&lab.main_tip(&repository).await).await.unwrap()
+    };
+    assert!(!asked().await);
+    lab.people_commit(".gitattributes", "*.txt text\n");
+    assert!(!asked().await);
+    fs::create_dir_all(lab.path("people/a/b")).unwrap();
+    lab.people_commit("a/b/.gitattributes", "*.bin filter=lfs\n");
+    assert!(asked().await);
 }
 
 /// BR-085.

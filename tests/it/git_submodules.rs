@@ -1,10 +1,12 @@
 //! Submodules of new worktrees: filled, told when that fails, and no way to anywhere else.
 
-use crate::git_lab::known;
+use crate::git_commit::request as commit;
+use crate::git_lab::{branch, known};
 use crate::isolation::Place;
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 use treewarden::isolation::{CreateRequest, Furnishing, Provider};
 use treewarden::model::*;
@@ -127,12 +129,52 @@ async fn no_other_host_is_asked() {
     let place = place().await;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    add(&place, "far", &format!("https://{}/x.git", listener.local_addr().unwrap())).await;
+    let host = listener.local_addr().unwrap();
+    let addresses = ["https://", "http::http://", "https::https://"].map(|scheme| format!("{scheme}{host}/x.git"));
+    for (number, address) in addresses.iter().enumerate() {
+        add(&place, &format!("far{number}"), address).await;
+    }
+    // Nor by what a submodule says of its own.
+    let (lab, s, people) = (&place.lab, place.lab.path("s"), place.lab.path("people"));
+    lab.run(&s, &["config", "-f", ".gitmodules", "submodule.nested.url", &addresses[1]]);
+    lab.run(&s, &["commit", "-qam", "elsewhere"]);
+    lab.run(&people.join("sub"), &["pull", "-q", "origin", "HEAD"]);
+    lab.run(&people, &["add", "sub"]);
+    lab.people_commit("i", "1\n");
+    lab.fetch(&place.repository).await;
     let (path, told) = made(&place, "b", SubmodulePolicy::All).await;
-    let [(name, why)] = &told.failed[..] else { panic!("{told:?}") };
-    assert!(name == "far" && why.contains("another host"), "{told:?}");
+    let names: Vec<&str> = told.failed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["far0", "far1", "far2", "sub/nested"]);
+    assert!(told.failed.iter().all(|(_, why)| why.contains("another host")), "{told:?}");
     assert!(listener.accept().is_err(), "nobody came");
+    assert!(path.join("sub/s").exists(), "the parent of one that failed stays");
+    assert_eq!(fs::read_dir(path.join("sub/nested")).unwrap().count(), 0);
+    assert!(known(place.repository.worktree(&path).submodule_work().await).is_empty());
+}
+
+#[tokio::test]
+async fn what_cannot_be_filled_is_told_without_saying_where_this_server_keeps_things() {
+    let place = place().await;
+    add(&place, "gone", "../nowhere").await;
+    let (lab, s, people) = (&place.lab, place.lab.path("s"), place.lab.path("people"));
+    lab.run(&s, &["config", "-f", ".gitmodules", "submodule.nested.url", "../gone-too"]);
+    lab.run(&s, &["commit", "-qam", "gone"]);
+    lab.run(&people.join("sub"), &["pull", "-q", "origin", "HEAD"]);
+    lab.run(&people, &["add", "sub"]);
+    // A repository that somebody added as if it were a directory.
+    let tip = lab.sha(&s, "HEAD");
+    lab.run(&people, &["update-index", "--add", "--cacheinfo", &format!("160000,{tip},bare")]);
+    lab.people_commit("i", "1\n");
+    lab.fetch(&place.repository).await;
+    let (path, told) = made(&place, "b", SubmodulePolicy::All).await;
+    let names: Vec<&str> = told.failed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["bare", "gone", "sub/nested"]);
+    assert!(told.failed[0].1.contains("names no address"), "{told:?}");
+    assert!(told.failed.iter().all(|(_, why)| !why.contains(lab.root.to_str().unwrap())), "{told:?}");
     assert!(path.join("sub/s").exists());
+    let worktree = place.repository.worktree(&path);
+    assert!(known(worktree.status().await).is_clean() && known(worktree.submodule_work().await).is_empty());
+    place.remove(&place.removal("b")).await.unwrap();
 }
 
 #[tokio::test]
@@ -177,4 +219,74 @@ async fn a_killed_try_is_made_anew_and_what_people_made_is_left() {
     fs::remove_file(place.repository.directory().join("worktrees/c/treewarden-furnished")).unwrap();
     made(&place, "c", SubmodulePolicy::All).await;
     assert!(Path::new(&path.join("sub/z")).exists());
+}
+
+/// People record the newest commit of `s`, where `file` is new.
+async fn bump(place: &Place, file: &str) -> CommitSha {
+    let (lab, people) = (&place.lab, place.lab.path("people"));
+    lab.commit(&lab.path("s"), file, "1\n");
+    lab.run(&people.join("sub"), &["pull", "-q", "origin", "HEAD"]);
+    lab.run(&people, &["add", "sub"]);
+    let tip = lab.people_commit(&format!("with-{file}"), "1\n");
+    lab.fetch(&place.repository).await;
+    tip
+}
+
+/// A move of the worktree would otherwise look like the wish to take people's newer submodule back.
+#[tokio::test]
+async fn submodules_come_along_when_nobody_works_in_them() {
+    let place = place().await;
+    let patience = Duration::from_secs(60);
+    for name in ["idle", "busy"] {
+        made(&place, name, SubmodulePolicy::All).await;
+    }
+    let from = place.repository.tip("refs/heads/idle").await.unwrap().unwrap();
+    let to = bump(&place, "newer").await;
+    for (name, file) in [("idle", None), ("busy", Some("sub/mine"))] {
+        let path = place.request(name).await.path;
+        let worktree = place.repository.worktree(&path);
+        worktree.fast_forward(&branch(name), &to).await.unwrap();
+        file.into_iter().for_each(|file| fs::write(path.join(file), "work\n").unwrap());
+        assert_eq!(worktree.commit_all(&commit(name)).await.unwrap(), None, "{name}: nothing is taken back");
+        let told = worktree.bring_submodules_along(&from, &to, &SubmodulePolicy::All, None, patience).await.unwrap();
+        assert_eq!(told, Submodules::default());
+        assert_eq!(path.join("sub/newer").exists(), file.is_none(), "{name}");
+        assert_eq!(known(worktree.status().await).is_clean(), file.is_none(), "{name}");
+        assert!(path.join("sub/nested/n").exists(), "{name}");
+        assert_eq!(path.join("sub/mine").exists(), file.is_some(), "{name}");
+    }
+    // It is gone from the branch, and with it from the worktree.
+    let people = place.lab.path("people");
+    place.lab.run(&people, &["rm", "-q", "sub"]);
+    let gone = place.lab.people_commit("k", "1\n");
+    place.lab.fetch(&place.repository).await;
+    let path = place.request("idle").await.path;
+    let worktree = place.repository.worktree(&path);
+    worktree.fast_forward(&branch("idle"), &gone).await.unwrap();
+    worktree.bring_submodules_along(&to, &gone, &SubmodulePolicy::All, None, patience).await.unwrap();
+    assert!(!path.join("sub").exists() && known(worktree.status().await).is_clean());
+    place.remove(&place.removal("idle")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_submodule_is_committed_forward_and_never_back() {
+    let place = place().await;
+    let tip = bump(&place, "newer").await;
+    let (path, _) = made(&place, "b", SubmodulePolicy::All).await;
+    let (worktree, lab, sub) = (place.repository.worktree(&path), &place.lab, path.join("sub"));
+    // As `git merge` and `git add --all` leave it.
+    lab.run(&sub, &["checkout", "-q", "HEAD~1"]);
+    lab.run(&path, &["add", "--all"]);
+    fs::write(path.join("work"), "w\n").unwrap();
+    worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["show", "--format=", "--name-only", "HEAD"]), "work");
+    assert_eq!(lab.run(&path, &["rev-parse", "HEAD:sub"]), lab.run(&path, &["rev-parse", &format!("{tip}:sub")]));
+    assert_eq!(known(worktree.status().await).tracked, 1, "it is told");
+    // Whoever wants the older one says so in a commit of their own.
+    lab.run(&path, &["add", "sub"]);
+    lab.run(&path, &["commit", "-qm", "back"]);
+    assert!(known(worktree.status().await).is_clean());
+    let own = lab.commit(&sub, "own", "1\n");
+    worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["rev-parse", "HEAD:sub"]), own.as_str());
 }

@@ -353,6 +353,34 @@ async fn a_question_that_git_cannot_answer_is_a_doubt() {
     assert!(matches!(worktree.nested_repositories().await, Probe::Unknown(_)));
 }
 
+/// Anybody who can commit could otherwise stop every delivery and removal for good.
+#[tokio::test]
+async fn attributes_and_patterns_that_git_passes_over_are_no_doubt() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::create_dir(path.join("sub")).unwrap();
+    fs::write(path.join("sub/new"), "").unwrap();
+    let long = format!("{} text\n", "a".repeat(2100));
+    for (name, content) in [
+        (".gitattributes", "!*.c text\n"),
+        (".gitattributes", long.as_str()),
+        (".gitattributes", "f -te!xt\n"),
+        ("sub/.gitattributes", "[attr]x text\n"),
+    ] {
+        fs::write(path.join(name), content).unwrap();
+        assert_eq!(known(worktree.status().await), status(0, 2, 0), "{name}: {content:.20}");
+        known(worktree.ignored_work().await);
+        assert_eq!(worktree.pull_lfs(None, std::time::Duration::from_secs(60)).await.unwrap(), Lfs::default());
+        fs::remove_file(path.join(name)).unwrap();
+    }
+    fs::remove_file(path.join(".gitignore")).unwrap();
+    for name in [".gitattributes", ".gitignore"] {
+        std::os::unix::fs::symlink("f", path.join(name)).unwrap();
+    }
+    assert_eq!(known(worktree.status().await), status(1, 2, 0));
+}
+
 /// BR-102: the registry as read from disk is the one git lists.
 #[tokio::test]
 async fn the_registry_agrees_with_git() {

@@ -56,7 +56,8 @@ impl CommitRequest {
 
 impl Worktree {
     /// Commits all changes and untracked files to the branch. `None`: there is nothing to commit. Repositories that lie
-    /// inside stay untracked: a commit would keep none of their content.
+    /// inside stay untracked: a commit would keep none of their content. What the service copied in stays out, staged or
+    /// renamed, and a submodule is never put back to a commit it was recorded at before.
     pub async fn commit_all(&self, request: &CommitRequest) -> Result<Option<CommitSha>, GitError> {
         let entry = self.entry().await?;
         if let Some(operation) = self.known_operation().await? {
@@ -106,7 +107,8 @@ impl Worktree {
     }
 
     /// Moves `branch` and the files to a later commit. Refuses when the worktree is on another branch, anything is
-    /// uncommitted, an operation is in progress, or the branch has commits that `to` has not.
+    /// uncommitted, an operation is in progress, or the branch has commits that `to` has not. Submodules stay where they
+    /// are until [`Worktree::bring_submodules_along`].
     pub async fn fast_forward(&self, branch: &BranchName, to: &CommitSha) -> Result<(), GitError> {
         let (worktree, branch, to) = (self.clone(), branch.clone(), to.clone());
         self.repository.to_the_end(async move { worktree.move_forward(&branch, &to).await }).await
@@ -134,6 +136,7 @@ impl Worktree {
 
     /// Moves `branch` and the files from `from` to any other commit, and keeps `from` under `keep`. Refuses when the
     /// worktree is on another branch or commit, anything is uncommitted or in the way, or an operation is in progress.
+    /// Submodules stay where they are until [`Worktree::bring_submodules_along`].
     pub async fn move_aside(
         &self,
         branch: &BranchName,
@@ -214,6 +217,9 @@ impl Worktree {
             }
             result => result?,
         }
+        if let (None, Some(head)) = (index, &head.sha) {
+            self.withhold(entry, head).await?;
+        }
         let output = self.indexed(entry, "write-tree", index).await?.ok().await?;
         let tree = String::from_utf8_lossy(&output).trim_end().to_owned();
         let Some(sha) = &head.sha else { return Ok(Some(tree)) };
@@ -278,7 +284,7 @@ impl Worktree {
 }
 
 /// Whether a path leads to something, through directories only.
-fn is_there(files: &Path, path: &Path) -> bool {
+pub(in crate::git) fn is_there(files: &Path, path: &Path) -> bool {
     let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
     let through =
         parents.into_iter().all(|parent| fs::symlink_metadata(files.join(parent)).is_ok_and(|meta| meta.is_dir()));

@@ -92,6 +92,17 @@ fn with_those_inside(root: &Path, submodules: HashSet<PathBuf>) -> Result<HashSe
     Ok(all)
 }
 
+/// The submodules that the repository checked out at a path names. Relative paths.
+pub(in crate::git) fn submodules_inside(path: &Path) -> Result<Vec<PathBuf>, GitError> {
+    inside(&open(path)?)
+}
+
+/// Whether the submodule checked out at a path stands at this commit and holds no work.
+pub(in crate::git) fn submodule_holds_only(path: &Path, commit: git2::Oid) -> Result<bool, GitError> {
+    let head = open(path)?.head()?.peel_to_commit()?.id();
+    Ok(head == commit && !submodule_has_work(path)?)
+}
+
 /// The submodules that a submodule's index names.
 fn inside(repository: &git2::Repository) -> Result<Vec<PathBuf>, GitError> {
     let entries = repository.index()?;
@@ -142,7 +153,7 @@ fn repositories_below(root: &Path) -> Result<Vec<PathBuf>, GitError> {
     Ok(found)
 }
 
-fn open(path: &Path) -> Result<git2::Repository, GitError> {
+pub(super) fn open(path: &Path) -> Result<git2::Repository, GitError> {
     Ok(git2::Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr])?)
 }
 

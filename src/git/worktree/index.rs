@@ -68,7 +68,7 @@ impl Worktree {
     }
 
     /// The files with such edits, relative.
-    pub(super) async fn hidden_paths(&self) -> Result<Vec<PathBuf>, GitError> {
+    pub(in crate::git) async fn hidden_paths(&self) -> Result<Vec<PathBuf>, GitError> {
         let entries = self.index().await?;
         let files = self.files.clone();
         blocking(move || {

@@ -1,4 +1,5 @@
-//! `git status`, counted. Anything git says on standard error, and anything not understood, is a doubt.
+//! `git status`, counted. Anything git says on standard error, and anything not understood, is a doubt; only remarks about
+//! how a repository's own attributes and patterns are written are none.
 
 use super::Worktree;
 use crate::git::copies::Manifest;
@@ -53,7 +54,9 @@ impl Worktree {
     pub(super) async fn changes(&self, entry: &AdminEntry, index: Option<&Path>) -> Result<Vec<Change>, GitError> {
         let call = self.indexed(entry, "status", index).await?.slow();
         let call = call.args(["--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=dirty"]);
-        let changes = parse(&quiet(call.arg("--no-renames").run().await?)?)?;
+        let mut changes = parse(&quiet(call.arg("--no-renames").run().await?)?)?;
+        let hidden = self.hidden_by_others(entry, index).await?;
+        changes.extend(hidden.into_iter().map(|path| Change { kind: Kind::Untracked, path, committed: None }));
         let files = self.files.clone();
         blocking(move || Ok(changes.into_iter().filter(|change| !is_as_committed(&files, change)).collect())).await
     }
@@ -104,16 +107,50 @@ pub(in crate::git) fn is_cache(path: &Path) -> bool {
     directories.iter().any(|part| CACHES.iter().any(|cache| part.as_os_str() == *cache))
 }
 
-/// Output of a call that must have had nothing to complain about: an unreadable directory is only a warning to git.
+/// Output of a call that must have looked at everything: an unreadable directory is only a warning to git.
 pub(in crate::git) fn quiet(output: crate::git::command::Output) -> Result<Vec<u8>, GitError> {
     if output.status != Some(0) {
         return Err(output.failure());
     }
-    match output.stderr.is_empty() {
+    match output.stderr.split(|byte| *byte == b'\n').all(|line| is_harmless(&String::from_utf8_lossy(line))) {
         true => Ok(output.stdout),
         false => Err(GitError::Unreadable(output.remarks())),
     }
 }
+
+/// Whether a line of standard error only says that git passes over a line it cannot use in `.gitattributes`, or over such
+/// a file or a `.gitignore` that is a link or far too large, or compares a file without converting it. Whoever commits such
+/// a thing must not stop every delivery, and all files were looked at. The words are those of git's `attr.c`, `dir.c` and
+/// `convert.c`; any others are a doubt.
+fn is_harmless(line: &str) -> bool {
+    let warning = line.strip_prefix("warning: ").unwrap_or_default();
+    let error = line.strip_prefix("error: ").unwrap_or_default();
+    // `<file>:<line>`, at the end.
+    let in_attributes = |place: &str| {
+        let place =
+            place.rsplit_once(':').filter(|(_, line)| !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()));
+        place.is_some_and(|(file, _)| file.ends_with("attributes"))
+    };
+    let of_its_own = |file: &str| {
+        let name = file.rsplit('/').next();
+        matches!(name, Some(".gitattributes" | ".gitignore"))
+    };
+    let linked = warning.strip_prefix("unable to access '").and_then(|rest| rest.strip_suffix(LINKED));
+    line.is_empty()
+        || warning == "Negative patterns are ignored in git attributes"
+        || line == "Use '\\!' for literal leading exclamation."
+        || warning.starts_with("ignoring overly long attributes line ")
+        || warning.starts_with("ignoring overly large gitattributes ")
+        || linked.is_some_and(of_its_own)
+        || (line.starts_with("[attr]")
+            && line.rsplit_once(" not allowed: ").is_some_and(|(_, place)| in_attributes(place)))
+        || line.rsplit_once(" is not a valid attribute name: ").is_some_and(|(_, place)| in_attributes(place))
+        || error.starts_with("failed to encode '")
+        || error.starts_with("BOM is ")
+}
+
+/// How git names that it follows no link in the place of such a file.
+const LINKED: &str = "': Too many levels of symbolic links";
 
 /// Byte for byte what is committed: only git's conversion of line ends would write it differently. Nobody changed it, and
 /// nothing is lost with it.
@@ -224,6 +261,36 @@ mod tests {
         assert!(parse(b"").unwrap().is_empty());
         for odd in [&b"fatal: odd\0"[..], b"2 R. N... 1 2 3 a a R100 g\0", b"1 .M N...\0", b"? \0"] {
             assert!(parse(odd).is_err());
+        }
+    }
+
+    #[test]
+    fn only_what_could_not_be_looked_at_is_a_doubt() {
+        for harmless in [
+            "",
+            "warning: Negative patterns are ignored in git attributes",
+            "Use '\\!' for literal leading exclamation.",
+            "warning: ignoring overly long attributes line 3",
+            "warning: ignoring overly large gitattributes file 'a/.gitattributes'",
+            "[attr]x text not allowed: sub/.gitattributes:1",
+            "te!xt is not a valid attribute name: .gitattributes:12",
+            "warning: unable to access 'a/.gitignore': Too many levels of symbolic links",
+            "warning: unable to access '.gitattributes': Too many levels of symbolic links",
+            "error: failed to encode 'f' from UTF-99 to UTF-8",
+            "error: BOM is required in 'f' if encoded as UTF-16",
+        ] {
+            assert!(is_harmless(harmless), "{harmless}");
+        }
+        for doubt in [
+            "warning: could not open directory 'closed/': Permission denied",
+            "warning: could not open directory ' is not a valid attribute name: .gitattributes:1/': Permission denied",
+            "warning: unable to access '.gitignore': Permission denied",
+            "warning: unable to access 'f': Too many levels of symbolic links",
+            "warning: cannot fstat gitattributes file '.gitattributes': x",
+            "error: could not stat 'f'",
+            "[attr]x text not allowed: elsewhere",
+        ] {
+            assert!(!is_harmless(doubt), "{doubt}");
         }
     }
 
