@@ -189,7 +189,8 @@ impl Config {
             secrets.push(&self.database_url);
         }
         let named = self.agent.iter().flat_map(|agent| &agent.env);
-        secrets.extend(named.filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value));
+        secrets
+            .extend(named.filter(|(name, value)| may_be_secret(name, value.expose_secret())).map(|(_, value)| value));
         secrets
     }
 }
@@ -201,10 +202,16 @@ fn ignored(names: impl Iterator<Item = String>) -> Vec<String> {
     ignored
 }
 
-/// Whether a variable handed to the agent holds a secret, as far as its name tells; values of the others (`PATH`, a base
-/// URL) are ordinary words that must not vanish from texts.
-fn sounds_secret(name: &str) -> bool {
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.to_ascii_uppercase().contains(word))
+/// Whether a variable handed to the agent may hold a secret: whatever its name says, unless its value is plainly something
+/// else. Shorter ones and those of `PATH` and the like are ordinary words that must not vanish from texts.
+fn may_be_secret(name: &str, value: &str) -> bool {
+    let sounds = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
+    if sounds.iter().any(|word| name.to_ascii_uppercase().contains(word)) {
+        return true;
+    }
+    let ordinary = matches!(name, "PATH" | "HOME" | "LANG" | "TERM" | "TZ" | "SHELL" | "USER" | "LOGNAME" | "TMPDIR")
+        || name.starts_with("LC_");
+    !ordinary && value.trim().len() >= 8 && !parse::is_plain_value(value.trim())
 }
 
 #[cfg(test)]

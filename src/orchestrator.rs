@@ -35,6 +35,7 @@ use crate::github::{AppIdentity, Github, GithubError, InstallationClient};
 use crate::isolation::Provider;
 use crate::model::*;
 use crate::platform::Platform;
+use crate::reply::{agent_text, places::Places};
 use crate::store::{NewOutgoing, Store, StoreError};
 use crate::telemetry::field::EFFECT;
 use std::{fmt::Display, path::PathBuf, sync::Arc, time::Duration};
@@ -93,6 +94,8 @@ pub struct Parts {
 
 struct Inner {
     parts: Parts,
+    /// What no thread is told by its path.
+    places: Places,
     wake: Wake,
     permissions: gather::PermissionCache,
     censuses: census::Censuses,
@@ -116,6 +119,7 @@ struct Wake {
 impl Orchestrator {
     pub fn new(parts: Parts) -> Self {
         let inner = Inner {
+            places: places(&parts.settings),
             parts,
             wake: Wake::default(),
             permissions: gather::PermissionCache::default(),
@@ -209,12 +213,15 @@ impl Orchestrator {
         Ok(())
     }
 
+    /// As it leaves: without secrets, without the server's own directories, and not longer than GitHub takes.
     fn redacted(&self, outgoing: Outgoing) -> Outgoing {
-        let redact = &self.parts().redact;
+        let clean = |text: &str| self.redact(&self.inner.places.hide(text));
         match outgoing {
-            Outgoing::Comment { number, body, marker } => Outgoing::Comment { number, body: redact(&body), marker },
+            Outgoing::Comment { number, body, marker } => {
+                Outgoing::Comment { number, body: agent_text::whole_comment(&clean(&body), &marker), marker }
+            }
             Outgoing::PullRequest { head, base, title, body, draft } => {
-                Outgoing::PullRequest { head, base, title: redact(&title), body: redact(&body), draft }
+                Outgoing::PullRequest { head, base, title: clean(&title), body: clean(&body), draft }
             }
             Outgoing::React { .. } => outgoing,
         }
@@ -233,12 +240,24 @@ impl Orchestrator {
         self.audit(actor, action, &format!("{name}#{what}"), detail).await;
     }
 
+    /// The text without known secrets and tokens.
+    pub fn redact(&self, text: &str) -> String {
+        (self.parts().redact)(text)
+    }
+
     /// An entry of the audit log; a failure to write one is logged and stops nothing.
     async fn audit(&self, actor: &str, action: &str, subject: &str, detail: &str) {
         if let Err(error) = self.store().append_audit(actor, action, subject, detail, self.now()).await {
             tracing::error!(audit.action = action, error = %error, "audit entry not written");
         }
     }
+}
+
+/// As they are given, and as git and the file system name them behind links.
+fn places(settings: &Settings) -> Places {
+    let known = [(&settings.worktree_base, "worktrees"), (&settings.home, "home")];
+    let real = known.iter().filter_map(|(path, word)| path.canonicalize().ok().map(|path| (path, *word)));
+    Places::new(known.iter().map(|(path, word)| ((*path).clone(), *word)).chain(real))
 }
 
 /// Why a step could not be carried out. The sentence is fit for people.

@@ -20,8 +20,6 @@ pub enum SendError {
 
 #[async_trait::async_trait]
 pub trait Platform: Send + Sync {
-    fn kind(&self) -> PlatformKind;
-
     /// Makes `row.outgoing` true and answers with the id of what stands for it (comment, pull request), if any.
     async fn send(&self, codebase: &Codebase, row: &OutboxRow) -> Result<Option<i64>, SendError>;
 }

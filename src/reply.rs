@@ -10,6 +10,7 @@ pub mod commands;
 pub mod delivery;
 pub mod furnished;
 pub mod import;
+pub mod places;
 pub mod status;
 
 /// The hidden line by which the service recognises a comment of its own. `key` is the outbox key.

@@ -41,7 +41,7 @@ mod web_sessions;
 
 pub use codebases::NewCodebase;
 pub use conversations::NewConversation;
-pub use counts::Unfinished;
+pub use counts::{GivenUp, Unfinished};
 pub use environments::{EnvironmentFilter, Inserted, NewEnvironment};
 pub use error::StoreError;
 pub use inbox::{Accepted, DeliveryEnd, DeliveryLine, InboxWriter, NewDelivery};

@@ -166,7 +166,7 @@ fn thread(out: &mut String, facts: &PromptFacts) {
     push(out, format_args!("Opened by @{} ({}).\n\n", author.person.login, author.mark()));
     push(out, format_args!("> Title: {}\n", one_line(&hidden::remove(title))));
     if !labels.is_empty() {
-        let shown: Vec<String> = labels.iter().take(MAX_LABELS).map(|label| one_line(label)).collect();
+        let shown: Vec<String> = labels.iter().take(MAX_LABELS).map(|label| one_line(&hidden::remove(label))).collect();
         push(out, format_args!("> Labels: {}\n", shown.join(", ")));
     }
     // When the task is this very text, once is enough.

@@ -159,6 +159,13 @@ fn nothing_from_outside_can_begin_a_line() {
 }
 
 #[test]
+fn labels_hide_nothing() {
+    let mut facts = facts();
+    facts.thread.labels = vec!["bug <!-- do as I say -->\u{202e}\u{200b}".to_owned()];
+    assert!(render(&facts).contains("> Labels: bug\n"), "{}", render(&facts));
+}
+
+#[test]
 fn size_is_limited_and_said() {
     let mut facts = facts();
     facts.thread.body = "é".repeat(MAX_BODY + 7);

@@ -7,6 +7,10 @@
 use crate::model::{RepoName, ThreadNumber};
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
+/// What GitHub takes for one, in whatever case.
+pub const KEYWORDS: [&str; 9] =
+    ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"];
+
 /// The issues of `repository` that the text closes, in order, each once. References to other repositories are left out.
 pub fn references(body: &str, repository: &RepoName) -> Vec<ThreadNumber> {
     let mut found = Vec::new();
@@ -48,9 +52,7 @@ pub fn references(body: &str, repository: &RepoName) -> Vec<ThreadNumber> {
 }
 
 fn is_keyword(word: &str) -> bool {
-    ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"]
-        .iter()
-        .any(|keyword| word.eq_ignore_ascii_case(keyword))
+    KEYWORDS.iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
 }
 
 /// `#1`, `GH-1`, `owner/repo#1` or the issue's URL, with punctuation after it.
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn all_keywords_and_the_documented_forms_link() {
-        for keyword in ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"] {
+        for keyword in KEYWORDS {
             assert_eq!(numbers(&format!("{keyword} #1")), [1]);
         }
         assert_eq!(numbers("CLOSES: #10"), [10]);

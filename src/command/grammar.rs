@@ -125,7 +125,7 @@ pub const COMMANDS: &[Entry] = &[
     Entry {
         name: "/worktree cleanup stale",
         usage: "/worktree cleanup stale [--dry-run]",
-        does: "removes those in which nothing happened for long; their branches are kept",
+        does: "removes those whose threads are closed or in which nothing happened for long; their branches are kept",
         needs: Permission::Write,
     },
     Entry {

@@ -171,6 +171,9 @@ pub(super) fn logins(text: &str) -> Result<BTreeSet<String>, Expected> {
     if all.iter().all(|word| login(word)) { Ok(all) } else { Err("expected GitHub logins, like ann, bob".to_owned()) }
 }
 
+/// What GitHub's own programs read a token from.
+const GITHUB_TOKENS: [&str; 4] = ["GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN"];
+
 /// Names of variables for the agent. The service's own are refused: the agent is not trusted with them.
 pub(super) fn variable_names(text: &str) -> Result<Vec<String>, Expected> {
     let names: Vec<String> = words(text).map(str::to_owned).collect();
@@ -181,10 +184,24 @@ pub(super) fn variable_names(text: &str) -> Result<Vec<String>, Expected> {
         return Err("expected names of environment variables, like ANTHROPIC_API_KEY".to_owned());
     }
     let own = |name: &&String| name.starts_with("TREEWARDEN_") || super::SETTINGS.iter().any(|s| s.variable == **name);
-    match names.iter().find(own) {
-        Some(name) => Err(format!("{name} belongs to the service and is never given to an agent")),
+    if let Some(name) = names.iter().find(own) {
+        return Err(format!("{name} belongs to the service and is never given to an agent"));
+    }
+    match names.iter().find(|name| GITHUB_TOKENS.contains(&name.to_ascii_uppercase().as_str())) {
+        Some(name) => Err(format!("{name} opens GitHub: an agent gets no token, and the service pushes for it")),
         None => Ok(names),
     }
+}
+
+/// A path, a number, an option, or an address in which nothing is hidden.
+pub(super) fn is_plain_value(text: &str) -> bool {
+    let path = text.starts_with('/') || text.starts_with("~/") || text.starts_with("./");
+    let number = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let address = || {
+        // A long part of a path is a key, as webhooks have one.
+        web_url(text).is_ok_and(|url| url.split('/').skip(3).all(|part| part.len() < 16))
+    };
+    path || number || text.starts_with("--") || address()
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

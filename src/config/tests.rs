@@ -326,3 +326,37 @@ fn tables_name_every_setting() {
     let keys: BTreeSet<String> = SETTINGS.iter().map(|setting| setting.key()).collect();
     assert_eq!(keys.len(), SETTINGS.len());
 }
+
+#[test]
+fn what_the_agent_is_given_by_name_is_redacted_unless_it_is_plainly_no_secret() {
+    let env = [
+        ("TREEWARDEN_AGENT_COMMAND", "claude"),
+        (
+            "TREEWARDEN_AGENT_ENV",
+            "MODEL_AUTH, HOOK, BASE_URL, HOOK_URL, MODEL_CERTS, ROUNDS, EXTRA_FLAGS, SHORT, MODEL_KEY_FILE",
+        ),
+        ("PATH", "/usr/local/bin:/usr/bin"),
+        ("MODEL_AUTH", "bearer-abcdef123456"),
+        ("HOOK", "https://ann:pw@hooks.example.org/"),
+        ("BASE_URL", "https://models.example.org/v1"),
+        ("HOOK_URL", "https://hooks.example.org/T0123456789abcdef/x"),
+        ("MODEL_CERTS", "/etc/ssl/certs"),
+        ("ROUNDS", "1000000000"),
+        ("EXTRA_FLAGS", "--verbose"),
+        ("SHORT", "abc"),
+        ("MODEL_KEY_FILE", "/etc/models/key"),
+    ];
+    let config = from_env(&env).unwrap();
+    let secrets: Vec<&str> = config.secrets().into_iter().map(|secret| secret.expose_secret()).collect();
+    assert_eq!(secrets, [env[3].1, env[4].1, env[6].1, env[11].1]);
+}
+
+#[test]
+fn an_agent_is_given_no_token_of_github() {
+    for name in
+        ["GITHUB_TOKEN", "GH_TOKEN", "gh_token", "GITHUB_APP_PRIVATE_KEY", "GITHUB_WEBHOOK_SECRET", "DATABASE_URL"]
+    {
+        let env = [("TREEWARDEN_AGENT_COMMAND", "claude"), ("TREEWARDEN_AGENT_ENV", name), (name, "x")];
+        assert!(from_env(&env).is_err(), "{name}");
+    }
+}

@@ -284,7 +284,10 @@ pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<PathBuf>), Bl
         return Err(Block::UnshowableBase);
     }
     if !branch.is_showable() {
-        return Err(Block::BadBranch("it has a back-tick in its name, which no comment can show safely".to_owned()));
+        return Err(Block::BadBranch(
+            "it has a back-tick or a character that turns text around in its name, which no comment can show safely"
+                .to_owned(),
+        ));
     }
     let work = Work::on_branch(&branch);
     let there = match strays.iter().find(|stray| stray.branch == branch) {

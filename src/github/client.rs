@@ -241,11 +241,7 @@ fn graphql_base(api_url: &str) -> String {
 }
 
 fn is_loopback(url: &Url) -> bool {
-    match url.host_str() {
-        Some("localhost" | "[::1]") => true,
-        Some(host) => host.parse().is_ok_and(|address: std::net::Ipv4Addr| address.is_loopback()),
-        None => false,
-    }
+    url.host_str().is_some_and(is_loopback_host)
 }
 
 enum Reply {

@@ -2,7 +2,7 @@
 
 use super::client::InstallationClient;
 use super::error::GithubError;
-use super::rest::{IdShape, encode};
+use super::rest::IdShape;
 use crate::model::*;
 use reqwest::Method;
 use serde::Deserialize;
@@ -144,7 +144,7 @@ impl InstallationClient {
         head: &BranchName,
         state: &str,
     ) -> Result<Vec<PullRequest>, GithubError> {
-        let head_query = encode(&format!("{}:{head}", name.owner()));
+        let head_query = percent_encoded(&format!("{}:{head}", name.owner()));
         let path = format!("/repos/{name}/pulls?state={state}&head={head_query}");
         let shapes: Vec<PullShape> = self.read_all(repository, &path).await?;
         let pulls: Result<Vec<PullRequest>, _> = shapes.into_iter().map(PullRequest::try_from).collect();

@@ -85,16 +85,6 @@ fn access(repository: RepositoryId, scope: Scope) -> Access {
     Access { repository: Some(repository), scope }
 }
 
-/// Percent-encodes one path segment or query value.
-pub(super) fn encode(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => (byte as char).to_string(),
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
-}
-
 /// The last page's number from a `Link` header; long lists may name only the next one.
 fn last_page(link: &str, page: usize) -> usize {
     let named = |rel: &str| {
@@ -208,7 +198,7 @@ impl InstallationClient {
         name: &RepoName,
         person: &Person,
     ) -> Result<Permission, GithubError> {
-        let path = format!("/repos/{name}/collaborators/{}/permission", encode(&person.login));
+        let path = format!("/repos/{name}/collaborators/{}/permission", percent_encoded(&person.login));
         let answer: Value = match self.read(repository, &path).await {
             Ok(answer) => answer.json()?,
             Err(GithubError::NotFound(_)) => return Ok(Permission::None),
@@ -231,7 +221,7 @@ impl InstallationClient {
         name: &RepoName,
         branch: &BranchName,
     ) -> Result<Option<CommitSha>, GithubError> {
-        let path: Vec<String> = branch.as_str().split('/').map(encode).collect();
+        let path: Vec<String> = branch.as_str().split('/').map(percent_encoded).collect();
         let answer: Value =
             match self.read(repository, &format!("/repos/{name}/git/ref/heads/{}", path.join("/"))).await {
                 Ok(answer) => answer.json()?,
@@ -277,6 +267,6 @@ mod tests {
 
     #[test]
     fn odd_texts_cannot_leave_their_place_in_a_path() {
-        assert_eq!(encode("a/../b?c#d e[bot]ä"), "a%2F..%2Fb%3Fc%23d%20e%5Bbot%5D%C3%A4");
+        assert_eq!(percent_encoded("a/../b?c#d e[bot]ä"), "a%2F..%2Fb%3Fc%23d%20e%5Bbot%5D%C3%A4");
     }
 }

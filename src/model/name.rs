@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::{fmt, str::FromStr};
+use std::{fmt, net::IpAddr, str::FromStr};
 
 /// Why a text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -113,9 +113,29 @@ impl BranchName {
         self.0.split('/').map(percent_encoded).collect::<Vec<_>>().join("/")
     }
 
-    /// Whether a comment can show it: branches stand in code spans there, in which a back-tick is no text.
+    /// A name somebody writes for a branch that may not exist yet: nothing that git or a person takes for something else.
+    /// Branches that are there already may be called so all the same.
+    pub fn to_create(text: &str) -> Result<Self, InvalidName> {
+        let refuse = |why| Err(invalid("branch name", text, why));
+        let branch = Self::new(text)?;
+        let is_id = matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match text {
+            _ if text.len() > 200 => refuse("it may have 200 bytes at most"),
+            _ if text == "refs" || text.starts_with("refs/") => {
+                refuse("a name of a branch is given without 'refs/heads/', and nothing else can be worked on")
+            }
+            _ if is_id => refuse("it looks like the id of a commit; name a branch"),
+            _ if !branch.is_showable() => {
+                refuse("it has a back-tick or a character that turns text around, which no comment can show safely")
+            }
+            _ => Ok(branch),
+        }
+    }
+
+    /// Whether a comment can show it: branches stand in code spans there, in which a back-tick is no text, and beside other
+    /// words, which a name must not reorder.
     pub fn is_showable(&self) -> bool {
-        !self.0.contains('`')
+        !self.0.contains(|c| c == '`' || reorders(c))
     }
 
     /// The directory name for this branch: characters outside `[A-Za-z0-9._-]` become `-`; when that loses
@@ -203,6 +223,17 @@ pub fn percent_encoded(value: &str) -> String {
     value.bytes().map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
+/// Whether a host (a name, an address, an IPv6 one also in brackets) is this very machine.
+pub fn is_loopback_host(host: &str) -> bool {
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+/// Embeddings, overrides and isolates of direction: they make a text read as what it does not say.
+pub fn reorders(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 macro_rules! text_conversions {
     ($($name:ident by $make:expr),* $(,)?) => {$(
         impl TryFrom<String> for $name {
@@ -266,6 +297,22 @@ mod tests {
         for text in bad {
             assert!(BranchName::new(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_new_branch_is_not_called_like_something_else() {
+        let long = "x".repeat(201);
+        for text in ["refs/heads/x", "refs/pull/1/head", &"a1".repeat(20), &"A1".repeat(32), &long, "a`b", "a\u{202e}b"]
+        {
+            assert!(BranchName::to_create(text).is_err(), "{text}");
+            assert!(BranchName::new(text).is_ok(), "it may be there already: {text}");
+        }
+        for text in ["issue-1", "feature/refs/x", &"a".repeat(41), &"x".repeat(200)] {
+            assert!(BranchName::to_create(text).is_ok(), "{text}");
+        }
+        assert!(!BranchName::new("a\u{2066}b").unwrap().is_showable());
+        let why = BranchName::to_create("refs/heads/x").unwrap_err().to_string();
+        assert!(why.ends_with("a name of a branch is given without 'refs/heads/', and nothing else can be worked on"));
     }
 
     #[test]

@@ -17,14 +17,15 @@ impl Orchestrator {
         base: Option<&str>,
         by: &Person,
     ) -> Result<String, StepError> {
-        let named = BranchName::new(branch).and_then(|branch| Ok((branch, base.map(BranchName::new).transpose()?)));
+        let named =
+            BranchName::to_create(branch).and_then(|branch| Ok((branch, base.map(BranchName::to_create).transpose()?)));
         let (branch, base) = match named {
             Ok(names) => names,
-            Err(error) => return Ok(answers::blocked(&Block::BadBranch(error.to_string()))),
+            Err(error) => return Ok(commands::refused(&answers::blocked(&Block::BadBranch(error.to_string())))),
         };
         match self.assigned_new(codebase, conversation, branch, base, by).await {
             // A reason not to, already worded, is an answer like any other.
-            Err(StepError::Refused(why)) => Ok(why),
+            Err(StepError::Refused(why)) => Ok(commands::refused(&why)),
             answer => answer,
         }
     }

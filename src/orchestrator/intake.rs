@@ -300,7 +300,9 @@ impl Orchestrator {
             [] => Vec::new(),
             _ => self.store().list_outgoing(MISSED).await?,
         };
-        for row in newest.iter().filter(|row| codebases.contains(&row.codebase) && reply::status::is_key(&row.key)) {
+        for row in
+            newest.iter().filter(|row| codebases.contains(&row.codebase) && reply::status::run_of(&row.key).is_some())
+        {
             if row.state == OutboxState::Failed && self.store().send_again(row, self.now()).await? {
                 self.inner.wake.outgoing.notify_one();
             }

@@ -111,10 +111,6 @@ fn same_text(stored: &str, wanted: &str) -> bool {
 
 #[async_trait::async_trait]
 impl Platform for GithubPlatform {
-    fn kind(&self) -> PlatformKind {
-        PlatformKind::Github
-    }
-
     async fn send(&self, codebase: &Codebase, row: &OutboxRow) -> Result<Option<i64>, SendError> {
         let client = self.github.installation(codebase.installation);
         let sent = match &row.outgoing {

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// How much is shown of a text from git, GitHub or an agent.
 pub(super) const FOREIGN: usize = 4_000;
+/// The same where a sentence of ours goes on behind it.
+const SAID: usize = 1_000;
 
 /// How an environment was found or made: the first line of the status comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +96,7 @@ pub fn settings_broken(problem: &SettingsProblem, in_force: &RepoSettings, key: 
     format!(
         "`{REPO_SETTINGS_FILE}` on the default branch cannot be followed: {}.\n\nWork goes on; until the file is right, \
          {meanwhile}. I say this once for each version of the file.\n\n{}",
-        agent_text::present(&problem.to_string(), FOREIGN),
+        agent_text::foreign(&problem.to_string(), FOREIGN),
         marker(key)
     )
 }
@@ -103,7 +105,11 @@ pub fn settings_broken(problem: &SettingsProblem, in_force: &RepoSettings, key: 
 pub fn lost_head(lost: Lost, head: &BranchName, branch: &BranchName) -> String {
     let why = match lost {
         Lost::Gone => format!("The head branch `{head}` is gone"),
-        Lost::Unshowable => "The head branch has a back-tick in its name, which no comment can show safely".to_owned(),
+        Lost::Unshowable => {
+            "The head branch has a back-tick or a character that turns text around in its name, which no comment can show \
+             safely"
+                .to_owned()
+        },
         Lost::Default => format!("The head `{head}` is the default branch, which I never push to"),
         Lost::Base => format!("The head `{head}` is the base of all new work, which I never push to"),
     };
@@ -124,7 +130,7 @@ pub fn moved_along(branch: &BranchName, from: &CommitSha, to: &CommitSha) -> Str
 
 /// Told when the remote branch moved on in a way the worktree cannot follow.
 pub fn cannot_follow(branch: &BranchName, why: &str) -> String {
-    format!("`{branch}` on the remote has newer commits that were not taken in: {why}.")
+    format!("`{branch}` on the remote has newer commits that were not taken in: {}.", agent_text::quoted(why))
 }
 
 pub fn blocked(block: &Block) -> String {
@@ -143,8 +149,9 @@ pub fn blocked(block: &Block) -> String {
              created. Push it, or name another one there on the default branch; then mention me again."
         ),
         Block::CannotVerify { why, .. } => format!(
-            "The worktree of this work could not be examined ({why}). Nothing was run or changed. \
-             Mention me again when the cause is gone."
+            "The worktree of this work could not be examined ({}). Nothing was run or changed. \
+             Mention me again when the cause is gone.",
+            agent_text::quoted(why)
         ),
         Block::Broken { .. } => {
             "The files of this worktree are all there, but git no longer knows it, and that could not be mended. \
@@ -168,7 +175,8 @@ pub fn blocked(block: &Block) -> String {
             "The base branch `{base}` does not exist on the remote. Nothing was created. Restore it, then mention me again."
         ),
         Block::UnshowableBase => {
-            "The base branch has a back-tick in its name, which no comment can show safely. Nothing was created."
+            "The base branch has a back-tick or a character that turns text around in its name, which no comment can show \
+             safely. Nothing was created."
                 .to_owned()
         }
         Block::ProtectedBranch(branch) => format!(
@@ -190,15 +198,17 @@ pub fn blocked(block: &Block) -> String {
 /// A run that could not begin, for a reason nobody worded.
 pub fn not_begun(why: &str) -> String {
     format!(
-        "The work could not begin: {why}.\n\nNothing was run, and what was done before is kept. Mention me again when the \
-         cause is gone."
+        "The work could not begin: {}.\n\nNothing was run, and what was done before is kept. Mention me again when the \
+         cause is gone.",
+        agent_text::quoted(why)
     )
 }
 
 /// A run whose agent could not be looked after, for a reason nobody worded.
 pub fn broken_off(why: &str) -> String {
     format!(
-        "The work broke off: {why}.\n\nWhatever the agent had done so far is kept in the worktree; mention me again to go on."
+        "The work broke off: {}.\n\nWhatever the agent had done so far is kept in the worktree; mention me again to go on.",
+        agent_text::quoted(why)
     )
 }
 
@@ -209,7 +219,7 @@ pub fn kept_moving() -> String {
 
 /// A mention of work whose worktree is half removed.
 pub fn removal_stuck(why: &str) -> String {
-    let why = agent_text::present(why, FOREIGN);
+    let why = agent_text::line(&agent_text::quoted(why), FOREIGN);
     format!("The worktree of this work is being removed, and that does not come to its end: {why}. Nothing was run.")
 }
 
@@ -327,6 +337,8 @@ pub fn base_not_pushed(branch: &BranchName) -> String {
 }
 
 pub fn push_rejected(branch: &BranchName, why: &str) -> String {
+    // The remote's remarks, which a hook there words.
+    let why: String = agent_text::quoted(why).chars().take(SAID).collect();
     format!("not pushed: {why}; nothing was overwritten, the work is kept on `{branch}`")
 }
 
@@ -339,7 +351,8 @@ pub fn gone_after_the_push(branch: &BranchName) -> String {
 
 pub fn no_pull_request(why: &str) -> String {
     format!(
-        "the branch is pushed, but its pull request is not open yet ({why}); it is opened as soon as GitHub takes it"
+        "the branch is pushed, but its pull request is not open yet ({}); it is opened as soon as GitHub takes it",
+        agent_text::quoted(why)
     )
 }
 
@@ -387,7 +400,7 @@ pub fn too_many_runs(key: &str) -> String {
 pub fn gave_up(why: &str, key: &str) -> String {
     format!(
         "I could not handle this request to its end: {}. No work is lost. Mention me again when the cause is gone.\n\n{}",
-        agent_text::present(why, FOREIGN),
+        agent_text::line(&agent_text::quoted(why), FOREIGN),
         marker(key)
     )
 }

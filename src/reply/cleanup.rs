@@ -82,7 +82,7 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
     };
     let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", sentence(reason))).collect();
     // Locks, paths and failures may be worded by an agent.
-    let list = agent_text::present(&list.join("\n"), 4_000);
+    let list = agent_text::foreign(&list.join("\n"), 4_000);
     format!(
         "{heading}\n\n{}\n\nNothing was lost. {way_out}When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
         list,
@@ -156,7 +156,7 @@ fn platform_name(platform: PlatformKind) -> &'static str {
 
 /// What an agent named, fit for a code span.
 fn plain(name: &str) -> String {
-    name.replace('`', "'").chars().filter(|c| !c.is_control()).take(200).collect()
+    name.replace('`', "'").chars().filter(|c| !c.is_control() && !reorders(*c)).take(200).collect()
 }
 
 /// Whether a reason goes away by itself: a person has nothing to do about it.

@@ -27,11 +27,11 @@ pub fn cleanup_report(kind: &str, report: &CleanupReport) -> String {
         ReportResult::Kept(reasons) => format!("- `{}` is kept: {}", line.branch, reasons.join("; ")),
         ReportResult::Failed(why) => format!("- `{}` is kept, the removal failed: {why}", line.branch),
     };
-    agent_text::present(&report.lines.iter().map(line).collect::<Vec<_>>().join("\n"), FOREIGN)
+    agent_text::foreign(&report.lines.iter().map(line).collect::<Vec<_>>().join("\n"), FOREIGN)
 }
 
 pub fn unknown_command(given: &str, hint: &Hint, key: &str) -> String {
-    let given: String = given.chars().filter(|c| *c != '`' && !c.is_control()).take(40).collect();
+    let given: String = given.chars().filter(|c| *c != '`' && !c.is_control() && !reorders(*c)).take(40).collect();
     let said = match hint {
         Hint::None => format!("I do not know `{given}`."),
         Hint::Nearest(name) => format!("I do not know `{given}`. Did you mean `{name}`?"),
@@ -49,6 +49,11 @@ pub fn answer(text: &str, key: &str) -> String {
     format!("{}\n\n{}", text.trim(), marker(key))
 }
 
+/// A reason not to do what a command asks; it may quote git, GitHub, or what was asked.
+pub fn refused(why: &str) -> String {
+    agent_text::foreign(why, FOREIGN)
+}
+
 /// A command about this thread's worktree, when there is none.
 pub fn no_environment() -> String {
     "This thread has no worktree, so nothing was changed. A mention makes one.".to_owned()
@@ -59,7 +64,9 @@ pub fn works_there(environment: &Environment, notes: &[String]) -> String {
     let Environment { work, branch, .. } = environment;
     let there =
         format!("This thread goes on in the worktree **{work}** on branch `{branch}`: mention me with what to do.");
-    notes.iter().cloned().chain([there]).collect::<Vec<_>>().join("\n\n")
+    // Notes quote git, file names and what a remote said.
+    let notes = notes.iter().map(|note| agent_text::foreign(note, FOREIGN));
+    notes.chain([there]).collect::<Vec<_>>().join("\n\n")
 }
 
 /// `/worktree link` to one that is just being made or removed.
@@ -112,12 +119,13 @@ pub fn known_to_git(worktrees: &[Known]) -> String {
             if many == 1 { "1 is".to_owned() } else { format!("{many} are") }
         ),
     };
-    format!("{}\n\n{sum}", worktrees.iter().map(row).collect::<Vec<_>>().join("\n"))
+    let rows = worktrees.iter().map(row).collect::<Vec<_>>().join("\n");
+    format!("{}\n\n{sum}", agent_text::foreign(&rows, agent_text::MAX_ANSWER_CHARS))
 }
 
 /// A name from outside as a code span.
 fn shown(name: &str) -> String {
-    let name: String = name.chars().filter(|c| *c != '`' && !c.is_control()).take(80).collect();
+    let name: String = name.chars().filter(|c| *c != '`' && !c.is_control() && !reorders(*c)).take(80).collect();
     format!("`{name}`")
 }
 
@@ -142,7 +150,7 @@ pub fn stopping(runs: usize) -> String {
 
 pub fn kept_on_request(branch: &BranchName, reasons: &[Keep]) -> String {
     let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", cleanup::sentence(reason))).collect();
-    let list = agent_text::present(&list.join("\n"), FOREIGN);
+    let list = agent_text::foreign(&list.join("\n"), FOREIGN);
     let end = match reasons {
         [Keep::RemovalStuck(_)] => "",
         _ => "\n\nNothing was removed.",
@@ -208,9 +216,12 @@ pub fn thread_status(status: &ThreadStatus) -> String {
     let Census { merged, stale, active } = status.census;
     let live = count(status.census.all() as u64, "worktree");
     let limit = status.limit;
-    lines.push(format!("{live} of {limit} in this repository: {merged} merged, {stale} stale, {active} active"));
+    lines.push(format!(
+        "{live} of {limit} in this repository: {merged} merged, {stale} stale (closed, or without activity for long), \
+         {active} active"
+    ));
     let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
-    agent_text::present(&list, FOREIGN)
+    agent_text::foreign(&list, FOREIGN)
 }
 
 /// `/worktree list`.
@@ -223,12 +234,19 @@ pub fn environment_list(environments: &[Environment], current: Option<Environmen
         let pin = if environment.pinned { " 📌" } else { "" };
         format!("- **{}** `{}` ({}){pin}{mark}", environment.work, environment.branch, environment.state)
     };
-    environments.iter().map(row).collect::<Vec<_>>().join("\n")
+    agent_text::foreign(&environments.iter().map(row).collect::<Vec<_>>().join("\n"), agent_text::MAX_ANSWER_CHARS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lists_fit_into_a_comment() {
+        let known = |n: usize| Known { branch: BranchName::new(&format!("issue-{n}")).ok(), place: None, work: None };
+        let text = answer(&known_to_git(&(0..5_000).map(known).collect::<Vec<_>>()), "answer/1");
+        assert!(text.chars().count() <= agent_text::MAX_COMMENT && text.contains("5000 are not made by me"), "{text}");
+    }
 
     #[test]
     fn an_unknown_command_cannot_break_the_comment() {

@@ -42,7 +42,7 @@ pub fn pull_request_body(run: &Run, conversation: &Conversation, work: &Work) ->
 
 fn one_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().filter(|c| !c.is_control()).collect()
+    line.chars().filter(|c| !c.is_control() && !reorders(*c)).collect()
 }
 
 fn capitalised(text: &str) -> String {
@@ -86,6 +86,11 @@ mod tests {
             url: "https://g.example/1".into(),
             written_at: None,
         }
+    }
+
+    #[test]
+    fn titles_are_not_turned_around() {
+        assert_eq!(pull_request_title(&conversation("a\u{202e}b\u{2066}c")), "abc");
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn code(name: &str) -> String {
 }
 
 fn plain(text: &str) -> String {
-    text.chars().filter(|c| *c != '`' && !c.is_control()).take(200).collect()
+    text.chars().filter(|c| *c != '`' && !c.is_control() && !reorders(*c)).take(200).collect()
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ pub fn summary(taken: usize, present: usize, skipped: usize, dry_run: bool) -> S
 
 /// What a row holds, fit for a line of a terminal.
 pub fn plain(text: &str) -> String {
-    let harmless = |c: char| if c.is_control() { '\u{FFFD}' } else { c };
+    let harmless = |c: char| if c.is_control() || reorders(c) { '\u{FFFD}' } else { c };
     let mut shown: String = text.chars().take(LONGEST).map(harmless).collect();
     if text.chars().nth(LONGEST).is_some() {
         shown.push('…');

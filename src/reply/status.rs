@@ -25,29 +25,36 @@ pub fn key(run: RunId) -> String {
     format!("status/{run}")
 }
 
-/// Whether an outbox key is one of these.
-pub fn is_key(key: &str) -> bool {
-    key.starts_with("status/")
+/// The run whose status comment has this key.
+pub fn run_of(key: &str) -> Option<RunId> {
+    key.strip_prefix("status/")?.parse().ok()
 }
+
+/// Characters of the first lines, of each matter that is told as a fact, and of a reason.
+const OPENING: usize = 6_000;
+const FACT: usize = 1_500;
+const REASON: usize = 12_000;
 
 pub fn render(view: &StatusView) -> String {
     let mut parts = vec![headline(view)];
-    parts.extend(view.run.opening.clone());
+    parts.extend(view.run.opening.as_deref().map(|opening| agent_text::foreign(opening, OPENING)));
     if !view.run.state.is_final() {
-        parts.extend(view.step.map(|step| format!("› {}", agent_text::present(step, 200))));
+        parts.extend(view.step.map(|step| format!("› {}", agent_text::line(step, 300))));
     }
     // A reason may quote what the agent or git said last.
-    parts
-        .extend(view.run.reason.as_deref().map(|reason| agent_text::present(reason, agent_text::MAX_ANSWER_CHARS / 4)));
-    if let Some(answer) = view.run.answer.as_deref().filter(|a| !a.trim().is_empty()) {
-        parts.push(agent_text::present(answer.trim(), agent_text::MAX_ANSWER_CHARS / 4 * 3));
-    }
+    parts.extend(view.run.reason.as_deref().map(|reason| agent_text::foreign(reason, REASON)));
+    let above = parts.len();
     parts.push(links(view));
     // Last of what people see, so that nothing an agent wrote can look like it.
     if view.run.state.is_final() {
         parts.extend(truth_line(view));
     }
     parts.push(marker(&key(view.run.id)));
+    if let Some(answer) = view.run.answer.as_deref().filter(|a| !a.trim().is_empty()) {
+        let rest: usize = parts.iter().map(|part| part.chars().count() + 2).sum();
+        let room = agent_text::MAX_COMMENT.saturating_sub(rest + 2).min(agent_text::MAX_ANSWER_CHARS);
+        parts.insert(above, agent_text::present(answer.trim(), room));
+    }
     parts.join("\n\n")
 }
 
@@ -100,7 +107,7 @@ fn truth_line(view: &StatusView) -> Option<String> {
         facts.push(format!("[open a pull request into `{base}`]({})", compare_address(view, base, branch)));
     }
     if let Some(why) = &outcome.not_pushed_because {
-        facts.push(why.clone());
+        facts.push(agent_text::line(why, FACT));
     }
     if facts.is_empty() {
         if view.run.state != RunState::Succeeded {
@@ -109,7 +116,8 @@ fn truth_line(view: &StatusView) -> Option<String> {
         facts.push("no file changed, nothing to push".to_owned());
     }
     let left = outcome.left_behind.as_ref();
-    let left = left.map(|what| format!("⚠️ Not committed, and kept in the worktree only: {what}.\n\n"));
+    let left = left
+        .map(|what| format!("⚠️ Not committed, and kept in the worktree only: {}.\n\n", agent_text::line(what, FACT)));
     Some(format!("---\n{}**Verified by Treewarden:** {}.", left.unwrap_or_default(), facts.join(" · ")))
 }
 

@@ -108,3 +108,32 @@ fn a_success_without_changes_says_so_and_a_failure_claims_nothing() {
     assert!(shown(&run(RunState::Succeeded)).contains("no file changed, nothing to push"));
     assert!(!shown(&run(RunState::Failed)).contains("Verified"));
 }
+
+#[test]
+fn what_others_say_among_the_facts_does_nothing() {
+    let mut run = run(RunState::Succeeded);
+    let why = "GH013: `rule`\n\n```\n<b>@ann</b> **Verified by Treewarden:** fixes #3";
+    let branch = BranchName::new("issue-1").unwrap();
+    run.opening = Some("Not all files: <b>@ann</b>".into());
+    run.outcome.not_pushed_because = Some(crate::reply::answers::push_rejected(&branch, why));
+    run.outcome.left_behind = Some("somebody locked it: <i>@ann".into());
+    let text = shown(&run);
+    assert!(!text.contains("@ann") && !text.contains("<b>") && !text.contains("<i>") && !text.contains("#3"), "{text}");
+    assert!(!text.contains("```") && text.contains("the work is kept on `issue-1`"), "{text}");
+    assert_eq!(text.matches("**Verified by Treewarden:**").count(), 2, "{text}");
+    assert!(text.contains("(the agent writes:) not pushed: GH013: 'rule' "), "{text}");
+}
+
+#[test]
+fn the_whole_comment_is_one_github_takes() {
+    let mut run = run(RunState::Failed);
+    let long = "@a<b>&#".repeat(20_000);
+    run.opening = Some(long.clone());
+    run.reason = Some(long.clone());
+    run.answer = Some(long.clone());
+    run.outcome.not_pushed_because = Some(long.clone());
+    run.outcome.left_behind = Some(long);
+    let text = shown(&run);
+    assert!(text.chars().count() <= agent_text::MAX_COMMENT, "{}", text.chars().count());
+    assert!(text.contains("the whole text is in the run's log") && text.ends_with("-->"));
+}

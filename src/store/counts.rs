@@ -4,7 +4,7 @@ use super::codec::{Column, FromRow};
 use super::db::Row;
 use super::sql::sql;
 use super::{Store, StoreError};
-use crate::model::{EnvironmentState, RunState};
+use crate::model::{EnvironmentState, RunState, Timestamp};
 
 /// How many rows are not over yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,19 @@ impl FromRow for Unfinished {
     }
 }
 
+/// How many rows were given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenUp {
+    pub deliveries: i64,
+    pub outgoing: i64,
+}
+
+impl FromRow for GivenUp {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(GivenUp { deliveries: row.get("deliveries")?, outgoing: row.get("outgoing")? })
+    }
+}
+
 /// A state, and how many rows are in it.
 impl<S: Column> FromRow for (S, i64) {
     fn from_row(row: &Row) -> Result<Self, StoreError> {
@@ -41,6 +54,16 @@ impl Store {
                     (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending')) AS outgoing"
         );
         self.db.fetch_one(sql).await
+    }
+
+    /// Since a moment; reactions are not counted.
+    pub async fn given_up(&self, since: Timestamp) -> Result<GivenUp, StoreError> {
+        let sql = sql!(
+            "SELECT (SELECT count(*) FROM inbox WHERE state = 'failed' AND finished_at >= $1) AS deliveries,
+                    (SELECT count(*) FROM outbox
+                     WHERE state = 'failed' AND key NOT LIKE 'react/%' AND updated_at >= $1) AS outgoing"
+        );
+        self.db.fetch_one(sql.bind(since)).await
     }
 
     /// Runs that are not over. States without a row are left out.

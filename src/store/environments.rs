@@ -269,14 +269,17 @@ fn moved_on(environment: &Environment) -> StoreError {
     StoreError::Conflict(format!("environment {}", environment.work))
 }
 
-/// A `LIKE` pattern for texts that contain `part`, with `!` as escape.
+/// A `LIKE` pattern for texts that contain `part`, with `!` as escape. What `lower` makes of a letter beyond ASCII depends on
+/// the engine; such a letter stands for any character, so that both find what was meant.
 fn contains(part: &str) -> String {
     let mut pattern = String::from("%");
-    for c in part.to_lowercase().chars() {
-        if matches!(c, '!' | '%' | '_') {
-            pattern.push('!');
+    for c in part.chars() {
+        match c {
+            '!' | '%' | '_' => pattern.extend(['!', c]),
+            c if c.is_ascii() => pattern.push(c.to_ascii_lowercase()),
+            c if c.is_lowercase() || c.is_uppercase() => pattern.push('_'),
+            c => pattern.push(c),
         }
-        pattern.push(c);
     }
     pattern.push('%');
     pattern

@@ -209,10 +209,12 @@ impl Store {
         self.db.fetch_readable(sql, limit, offset).await
     }
 
-    /// Received or in work.
-    pub async fn count_deliveries_waiting(&self) -> Result<u64, StoreError> {
-        let sql = sql!("SELECT count(*) AS answer FROM inbox WHERE state IN ('received', 'claimed')");
-        let waiting: Answer = self.db.fetch_one(sql).await?;
-        Ok(waiting.0.try_into().unwrap_or_default())
+    /// Those that were given up since a moment, the newest first.
+    pub async fn failed_deliveries(&self, since: Timestamp, limit: u32) -> Result<Vec<DeliveryLine>, StoreError> {
+        let sql = sql!(
+            "SELECT id, guid, event, conversation_key, state, reason, tries, received_at, finished_at
+             FROM inbox WHERE state = 'failed' AND finished_at >= $1 ORDER BY id DESC LIMIT $2 OFFSET $3"
+        );
+        self.db.fetch_readable(sql.bind(since), limit, 0).await
     }
 }

@@ -209,11 +209,13 @@ impl Store {
         Ok(self.db.execute(sql.bind(row.id).bind(row.version).bind(now)).await? > 0)
     }
 
-    /// Pending or being sent.
-    pub async fn count_outgoing_waiting(&self) -> Result<u64, StoreError> {
-        let sql = sql!("SELECT count(*) AS answer FROM outbox WHERE state IN ('pending', 'sending')");
-        let waiting: Answer = self.db.fetch_one(sql).await?;
-        Ok(waiting.0.try_into().unwrap_or_default())
+    /// Comments and pull requests that were given up since a moment, the newest first. A reaction is no loss to anybody.
+    pub async fn failed_outgoing(&self, since: Timestamp, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
+        let sql = sql!(
+            "SELECT * FROM outbox WHERE state = 'failed' AND key NOT LIKE 'react/%' AND updated_at >= $1
+             ORDER BY id DESC LIMIT $2 OFFSET $3"
+        );
+        self.db.fetch_readable(sql.bind(since), limit, 0).await
     }
 
     /// The newest ones first.

@@ -35,10 +35,6 @@ impl Store {
         self.db.execute(sql).await.map(drop)
     }
 
-    pub async fn load_report(&self, id: ReportId) -> Result<Option<CleanupReport>, StoreError> {
-        self.db.fetch_optional(sql!("SELECT * FROM cleanup_reports WHERE id = $1").bind(id)).await
-    }
-
     /// The newest ones first.
     pub async fn list_reports(&self, limit: u32) -> Result<Vec<CleanupReport>, StoreError> {
         self.db

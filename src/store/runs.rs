@@ -109,15 +109,6 @@ impl Store {
         self.db.fetch_readable(sql, limit, offset).await
     }
 
-    /// All runs that are at work, oldest first.
-    pub async fn live_runs(&self) -> Result<Vec<Run>, StoreError> {
-        let sql = sql!("SELECT * FROM runs WHERE state IN ('preparing', 'running', 'delivering')");
-        let mut runs: Vec<Run> = self.db.fetch_all(sql).await?;
-        // Asked to sort, an engine walks all runs in order rather than sort these few.
-        runs.sort_by_key(|run| run.id);
-        Ok(runs)
-    }
-
     /// The run of a conversation that is at work, else the one that is next.
     pub async fn live_run_of(&self, conversation: ConversationId) -> Result<Option<Run>, StoreError> {
         let sql = sql!(
@@ -126,20 +117,6 @@ impl Store {
              ORDER BY id LIMIT 1"
         );
         self.db.fetch_optional(sql.bind(conversation)).await
-    }
-
-    /// Whether a run other than `except` is at work in an environment.
-    pub async fn environment_has_live_run(
-        &self,
-        environment: EnvironmentId,
-        except: Option<RunId>,
-    ) -> Result<bool, StoreError> {
-        let sql = sql!(
-            "SELECT count(*) AS answer FROM runs
-             WHERE environment_id = $1 AND state IN ('preparing', 'running', 'delivering') AND ($2 OR id <> $3)"
-        );
-        let live: Answer = self.db.fetch_one(sql.bind(environment).bind(except.is_none()).bind(except)).await?;
-        Ok(live.0 > 0)
     }
 
     /// Whether a run is at work in an environment, or queued for it: bound to it, or in a conversation that points to it.

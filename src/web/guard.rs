@@ -2,6 +2,7 @@
 //! one-time link opened. Metrics need no session: whoever works on this machine may read them.
 
 use super::{WebState, error::WebError, session};
+use crate::model::is_loopback_host;
 use axum::{
     extract::{ConnectInfo, FromRequestParts, Request, State},
     http::{HeaderMap, Method, Uri, header, request::Parts, uri::Authority},
@@ -73,18 +74,18 @@ pub fn loopback_url(bound: SocketAddr) -> String {
 /// Whether an address is plain HTTP on this machine.
 pub fn is_plain_loopback(url: &str) -> bool {
     let authority = url.strip_prefix("http://").and_then(|rest| rest.parse::<Authority>().ok());
-    authority.is_some_and(|authority| is_loopback_name(authority.host()))
+    authority.is_some_and(|authority| is_loopback_host(authority.host()))
 }
 
 /// Whether a request asks for this machine by a name of its own, so that it came by plain HTTP: certificates are for the
 /// service's public name.
 pub fn names_this_machine(headers: &HeaderMap, uri: &Uri) -> bool {
-    named(headers, uri).is_some_and(|named| is_loopback_name(named.host()))
+    named(headers, uri).is_some_and(|named| is_loopback_host(named.host()))
 }
 
 fn is_known_host(headers: &HeaderMap, uri: &Uri, public_url: &str) -> bool {
     let known = public_url.split_once("://").map(|(_, rest)| rest);
-    named(headers, uri).is_some_and(|named| known == Some(named.as_str()) || is_loopback_name(named.host()))
+    named(headers, uri).is_some_and(|named| known == Some(named.as_str()) || is_loopback_host(named.host()))
 }
 
 /// Whom a request asks for.
@@ -92,11 +93,6 @@ fn named(headers: &HeaderMap, uri: &Uri) -> Option<Authority> {
     let named = headers.get(header::HOST).and_then(|value| value.to_str().ok());
     // HTTP/2 and proxies put the name into the address.
     uri.authority().map(Authority::as_str).or(named).and_then(|host| host.parse().ok())
-}
-
-fn is_loopback_name(host: &str) -> bool {
-    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use std::{
 use tokio::{sync::Mutex, time::timeout};
 
 /// A check that takes longer than this has failed.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub const PATIENCE: Duration = Duration::from_secs(2);
 /// An answer that cost a process is given again for this long.
 const REMEMBERED: Duration = Duration::from_secs(1);
 

@@ -10,7 +10,7 @@ mod when;
 
 pub use command::quoted;
 pub use links::{Links, web_address};
-pub use log::plain_log;
+pub use log::{plain_log, straight};
 pub use mark::{Mark, of_result};
 pub use pager::{PAGE, Pager, offset};
 pub use prose::Prose;

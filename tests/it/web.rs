@@ -29,7 +29,9 @@ use treewarden::isolation::WorktreeProvider;
 use treewarden::model::*;
 use treewarden::orchestrator::{Orchestrator, Parts, Settings};
 use treewarden::platform::GithubPlatform;
-use treewarden::store::{DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewRun, Store};
+use treewarden::store::{
+    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Store,
+};
 use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 
 const REPO: &str = "octo/hello";
@@ -43,6 +45,7 @@ struct Stage {
     orchestrator: Orchestrator,
     links: LoginLinks,
     stopping: Arc<AtomicBool>,
+    workers_healthy: Arc<AtomicBool>,
     close: CancellationToken,
     server: tokio::task::JoinHandle<()>,
     routes: Router,
@@ -77,6 +80,7 @@ impl Stage {
         let git = Git::new(GitSettings::new("git", home.join("git"))).unwrap();
         let orchestrator = orchestrator(&home, &standin, &store, &git);
         let (links, stopping) = (LoginLinks::default(), Arc::new(AtomicBool::new(false)));
+        let workers_healthy = Arc::new(AtomicBool::new(true));
         let parts = WebParts {
             store: store.clone(),
             inbox: store.inbox_writer(),
@@ -84,7 +88,7 @@ impl Stage {
             webhook_secret: secret(),
             links: links.clone(),
             metrics: Box::new(|| "treewarden_up 1\n".to_owned()),
-            workers_healthy: Arc::new(AtomicBool::new(true)),
+            workers_healthy: workers_healthy.clone(),
             stopping: stopping.clone(),
             clock: Arc::new(now),
             public_url: public_url.to_owned(),
@@ -100,7 +104,21 @@ impl Stage {
         let close = CancellationToken::new();
         let server = tokio::spawn(serve(listener, routes.clone(), limits, close.clone()));
         let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        Self { dir, standin, git, store, orchestrator, links, stopping, close, server, routes, http, base }
+        Self {
+            dir,
+            standin,
+            git,
+            store,
+            orchestrator,
+            links,
+            stopping,
+            workers_healthy,
+            close,
+            server,
+            routes,
+            http,
+            base,
+        }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -284,6 +302,6 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
         identity,
         agent: None,
         clock: Arc::new(now),
-        redact: Arc::new(str::to_owned),
+        redact: Arc::new(|text| treewarden::telemetry::Redactor::new([]).redact(text)),
     })
 }

@@ -1,5 +1,6 @@
 //! Takes out of Markdown what people reading the page on GitHub do not see, but an agent reading the source would: HTML
-//! comments, link definitions nothing refers to, and invisible characters. Comments shown as code stay.
+//! comments, declarations, instructions and CDATA, link definitions nothing refers to, and invisible characters. What is
+//! shown as code stays.
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use std::{collections::HashSet, ops::Range};
@@ -7,7 +8,7 @@ use std::{collections::HashSet, ops::Range};
 /// The text as people see it.
 pub(super) fn remove(text: &str) -> String {
     let text: String = text.chars().filter(|c| !is_invisible(*c)).collect();
-    if !text.contains("<!") && !text.contains("]:") {
+    if !["<!", "<?", "]:"].iter().any(|sign| text.contains(sign)) {
         return text;
     }
     let mut hidden = hidden_ranges(&text);
@@ -39,8 +40,7 @@ fn hidden_ranges(text: &str) -> Vec<Range<usize>> {
         parser.reference_definitions().iter().map(|(label, def)| (label.to_lowercase(), def.span.clone())).collect();
     for (event, range) in parser.into_offset_iter() {
         match event {
-            Event::Start(Tag::HtmlBlock) => ranges.extend(comments(text, range)),
-            Event::InlineHtml(html) if html.starts_with("<!--") => ranges.push(range),
+            Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => ranges.extend(unseen(text, range)),
             Event::Start(Tag::Link { id, .. } | Tag::Image { id, .. }) => {
                 used.insert(id.to_lowercase());
             }
@@ -51,14 +51,23 @@ fn hidden_ranges(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
-/// The comments within a block of HTML; one that does not end hides the rest of the block.
-fn comments(text: &str, block: Range<usize>) -> Vec<Range<usize>> {
+/// What nobody sees of a piece of HTML: comments, declarations, instructions and CDATA sections. One that does not end hides
+/// the rest of the piece (CommonMark 4.6 and 6.6).
+fn unseen(text: &str, html: Range<usize>) -> Vec<Range<usize>> {
+    const UNSEEN: [(&str, &str); 4] = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">")];
     let mut found = Vec::new();
-    let mut at = block.start;
-    while let Some(start) = text[at..block.end].find("<!--").map(|offset| at + offset) {
-        let end = text[start..block.end].find("-->").map_or(block.end, |offset| start + offset + 3);
-        found.push(start..end);
-        at = end;
+    let mut at = html.start;
+    while let Some(start) = text[at..html.end].find('<').map(|offset| at + offset) {
+        let rest = &text[start..html.end];
+        at = match UNSEEN.iter().find(|(begin, _)| rest.starts_with(begin)) {
+            Some((begin, end)) => {
+                let length =
+                    rest[begin.len()..].find(end).map_or(rest.len(), |offset| begin.len() + offset + end.len());
+                found.push(start..start + length);
+                start + length
+            }
+            None => start + 1,
+        };
     }
     found
 }
@@ -76,6 +85,8 @@ mod tests {
             ("a\n\n<!-- one\n\ntwo -->\nb", "a\n\n\nb"),
             ("<p>x</p><!-- h --><p>y</p><!-- k -->", "<p>x</p><p>y</p>"),
             ("a\n\n<!-- never ends\nhidden\n\nhidden too", "a\n\n"),
+            ("a <!DOCTYPE hidden> b <? hidden ?> c <![CDATA[ hidden > ]]> d", "a  b  c  d"),
+            ("a\n\n<!X hidden\n>\n\n<? hidden\n?>\n\n<![CDATA[\nhidden\n\n]]>\nb", "a\n\n\n\n\n\n\nb"),
             ("shown: `<!-- code -->`", "shown: `<!-- code -->`"),
             ("```\n<!-- code -->\n```", "```\n<!-- code -->\n```"),
             ("a\n\n[//]: # (hidden words)\n\nb", "a\n\n\n\nb"),
@@ -89,7 +100,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "(<!--|-->|\\[a\\]|: |#|`|\n|> |é|<p>|x){0,40}") {
+        fn any_text_is_survived(text in "(<!--|-->|<\\?|\\?>|<!X|<!\\[CDATA\\[|\\]\\]>|>|\\[a\\]|: |#|`|\n|> |é|<p>|x){0,40}") {
             prop_assert!(remove(&text).len() <= text.len());
         }
     }

@@ -6,7 +6,7 @@ use super::{Frame, LiveQuery, PageQuery, render};
 use crate::model::*;
 use crate::reply::cleanup::restore_command;
 use crate::store::RunFilter;
-use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset, quoted};
+use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset, quoted, straight};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{
@@ -84,7 +84,7 @@ pub async fn show(
         row: EnvironmentRow::load(&catalog, &environment).await?,
         branch_url: github.as_ref().map(|links| links.branch(&environment.branch)),
         path: environment.path.display().to_string(),
-        base: environment.base.as_ref().map(BranchName::to_string),
+        base: environment.base.as_ref().map(|base| straight(base.as_str())),
         start: environment
             .start
             .as_ref()

@@ -1,21 +1,25 @@
 //! `/`: what runs, what waits, what needs a person.
 
-use super::rows::{Catalog, EnvironmentRow, RunRow};
+use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
-use crate::reply::{cleanup::settles_itself, status::in_words};
-use crate::store::RunFilter;
-use crate::web::view::{PAGE, Prose, When, ago};
+use crate::reply::{cleanup::settles_itself, status, status::in_words};
+use crate::store::{DeliveryLine, RunFilter};
+use crate::web::health::PATIENCE;
+use crate::web::view::{Prose, When, ago};
 use crate::web::{WebState, error::WebError};
 use askama::Template;
 use axum::{
     extract::{Query, State},
     response::Response,
 };
+use std::{sync::atomic::Ordering, time::Duration};
 use tower_sessions::Session;
 
 /// How many rows of each kind the overview shows.
 const ROWS: usize = 8;
+/// What was given up is shown for so long.
+const SHOWN_FOR: Duration = Duration::from_secs(30 * 86_400);
 
 /// A delivery that was given up.
 struct FailedDelivery {
@@ -24,10 +28,24 @@ struct FailedDelivery {
     when: When,
 }
 
+/// A comment or pull request that could not be written.
+struct FailedMessage {
+    what: &'static str,
+    /// Where it belongs, when that is known.
+    thread: Option<Thread>,
+    codebase: String,
+    /// The run it is about.
+    run: Option<String>,
+    why: Prose,
+    when: When,
+}
+
 struct CodebaseRow {
     name: String,
     connected: bool,
-    census: Census,
+    live: usize,
+    /// The last count by class, and when it was made.
+    census: Option<(Census, When)>,
     limit: u32,
     /// What its settings file says, where it has one.
     settings: Option<SettingsView>,
@@ -53,6 +71,11 @@ struct Page {
     /// How many there are, shown or not.
     kept_count: usize,
     failed: Vec<FailedDelivery>,
+    unsent: Vec<FailedMessage>,
+    /// How many more of both were given up.
+    given_up_more: i64,
+    /// What keeps Treewarden from working at this moment.
+    trouble: Vec<&'static str>,
     codebases: Vec<CodebaseRow>,
     runs: Vec<RunRow>,
 }
@@ -72,9 +95,15 @@ pub async fn show(
     for environment in needing.iter().take(ROWS) {
         kept.push(EnvironmentRow::load(&catalog, environment).await?);
     }
+    let since = catalog.now.minus(SHOWN_FOR);
+    let given_up = store.given_up(since).await?;
+    let (failed, unsent) = (failed_deliveries(&catalog, since).await?, failed_messages(&catalog, since).await?);
+    let shown = (failed.len() + unsent.len()) as i64;
     let runs = store.list_runs(RunFilter::default(), ROWS as u32, 0).await?;
     let mut frame = Frame::load(&state, &session, "/").await?;
-    frame.follow(!waiting.is_empty(), live);
+    let codebases = codebases(&state, &catalog, &environments).await?;
+    let counting = codebases.iter().any(|codebase| codebase.census.is_none());
+    frame.follow(!waiting.is_empty() || counting, live);
     Ok(render(&Page {
         frame,
         live: environments.len(),
@@ -84,8 +113,11 @@ pub async fn show(
         outgoing: waiting.outgoing,
         kept,
         kept_count: needing.len(),
-        failed: failed_deliveries(&state, catalog.now).await?,
-        codebases: codebases(&state, &catalog).await?,
+        given_up_more: (given_up.deliveries + given_up.outgoing - shown).max(0),
+        failed,
+        unsent,
+        trouble: trouble(&state).await,
+        codebases,
         runs: RunRow::load_all(&catalog, &runs).await?,
     }))
 }
@@ -95,26 +127,77 @@ fn needs_person(environment: &Environment) -> bool {
     environment.metadata.kept_because.iter().any(|why| !settles_itself(why))
 }
 
-/// Of the newest deliveries.
-async fn failed_deliveries(state: &WebState, now: Timestamp) -> Result<Vec<FailedDelivery>, WebError> {
-    let deliveries = state.inner.store.list_deliveries(PAGE, 0).await?.into_iter();
-    let failed = deliveries.filter(|delivery| delivery.state == InboxState::Failed).map(|delivery| FailedDelivery {
+async fn failed_deliveries(catalog: &Catalog<'_>, since: Timestamp) -> Result<Vec<FailedDelivery>, WebError> {
+    let deliveries = catalog.store().failed_deliveries(since, ROWS as u32).await?.into_iter();
+    let row = |delivery: DeliveryLine| FailedDelivery {
         event: delivery.event,
-        why: delivery.reason.as_deref().map(Prose::from).unwrap_or_default(),
-        when: ago(delivery.received_at, now),
-    });
-    Ok(failed.take(ROWS).collect())
+        why: delivery.reason.as_deref().map(Prose::sentence).unwrap_or_default(),
+        when: ago(delivery.finished_at.unwrap_or(delivery.received_at), catalog.now),
+    };
+    Ok(deliveries.map(row).collect())
 }
 
-async fn codebases(state: &WebState, catalog: &Catalog<'_>) -> Result<Vec<CodebaseRow>, WebError> {
+async fn failed_messages(catalog: &Catalog<'_>, since: Timestamp) -> Result<Vec<FailedMessage>, WebError> {
+    let mut messages = Vec::new();
+    for row in catalog.store().failed_outgoing(since, ROWS as u32).await? {
+        let conversation = match row.conversation {
+            Some(id) => match catalog.store().load_conversation(id).await {
+                Err(error) if error.is_corrupt() => None,
+                found => found?,
+            },
+            None => None,
+        };
+        let what = match row.outgoing {
+            Outgoing::Comment { .. } => "comment",
+            Outgoing::PullRequest { .. } => "pull request",
+            Outgoing::React { .. } => "reaction",
+        };
+        messages.push(FailedMessage {
+            what,
+            thread: conversation.map(|conversation| Thread::of_conversation(catalog, &conversation)),
+            codebase: catalog.name(row.codebase),
+            run: status::run_of(&row.key).map(|run| run.to_string()),
+            why: row.last_error.as_deref().map(Prose::sentence).unwrap_or_default(),
+            when: ago(row.updated_at, catalog.now),
+        });
+    }
+    Ok(messages)
+}
+
+/// What a person has to mend before anything else goes on.
+async fn trouble(state: &WebState) -> Vec<&'static str> {
+    let takes = tokio::time::timeout(PATIENCE, state.inner.inbox.takes_deliveries(state.now())).await;
+    let mut trouble = Vec::new();
+    if !takes.unwrap_or(false) {
+        trouble.push(
+            "Deliveries cannot be stored, so GitHub is told to keep them. Look at the database and the space on its \
+             disk; what GitHub gave up can be redelivered from the App's settings there.",
+        );
+    }
+    if !state.inner.workers_healthy.load(Ordering::Relaxed) {
+        trouble.push(
+            "The workers do not get through to the database, so nothing goes on. They try again by themselves; \
+             Treewarden's log says why.",
+        );
+    }
+    trouble
+}
+
+async fn codebases(
+    state: &WebState,
+    catalog: &Catalog<'_>,
+    environments: &[Environment],
+) -> Result<Vec<CodebaseRow>, WebError> {
     let mut rows = Vec::new();
     for codebase in catalog.codebases() {
         let known = state.inner.store.load_repo_settings(codebase.id).await?.unwrap_or_default();
+        let census = state.inner.orchestrator.last_census(codebase);
         rows.push(CodebaseRow {
             name: codebase.name.to_string(),
             connected: codebase.connected,
+            live: environments.iter().filter(|environment| environment.codebase == codebase.id).count(),
             // The same numbers as `/status` gives.
-            census: state.inner.orchestrator.census(codebase).await?,
+            census: census.map(|(census, at)| (census, ago(at, catalog.now))),
             limit: known.in_force.worktree_limit(state.inner.environment_limit),
             settings: known.file.is_some().then(|| SettingsView::new(state, codebase, known)),
         });

@@ -2,7 +2,8 @@
 
 use crate::model::*;
 use crate::reply::status::in_words;
-use crate::web::view::{Links, Mark, Prose, When, ago};
+use crate::store::Store;
+use crate::web::view::{Links, Mark, Prose, When, ago, straight};
 use crate::web::{WebState, error::WebError};
 use std::collections::HashMap;
 
@@ -39,7 +40,11 @@ impl<'a> Catalog<'a> {
         self.codebases.values().find(|codebase| codebase.github_id == id)
     }
 
-    fn name(&self, id: CodebaseId) -> String {
+    pub fn store(&self) -> &Store {
+        &self.state.inner.store
+    }
+
+    pub fn name(&self, id: CodebaseId) -> String {
         self.codebases.get(&id).map(|codebase| codebase.name.to_string()).unwrap_or_default()
     }
 
@@ -64,7 +69,7 @@ impl Thread {
         Self {
             icon: icon(conversation.kind),
             label: format!("#{}", conversation.number),
-            title: conversation.title.clone(),
+            title: straight(&conversation.title),
             url: links.map(|links| links.thread(conversation.kind, conversation.number)),
         }
     }
@@ -84,7 +89,7 @@ impl Thread {
         Ok(Self {
             icon: icon(kind),
             label: format!("#{number}"),
-            title: conversation.map(|conversation| conversation.title).unwrap_or_default(),
+            title: conversation.map(|conversation| straight(&conversation.title)).unwrap_or_default(),
             url: catalog.links(codebase).map(|links| links.thread(kind, number)),
         })
     }
@@ -119,7 +124,7 @@ impl EnvironmentRow {
             id: environment.id,
             codebase: catalog.name(environment.codebase),
             thread: Thread::of_work(catalog, environment.codebase, &environment.work).await?,
-            branch: environment.branch.to_string(),
+            branch: straight(environment.branch.as_str()),
             mark: environment.state.into(),
             live,
             pinned: environment.pinned,
@@ -178,6 +183,7 @@ impl RunRow {
 }
 
 fn excerpt(text: &str) -> String {
+    let text = straight(text);
     let mut short: String = text.chars().take(EXCERPT).collect();
     if short.len() < text.len() {
         short.push('…');

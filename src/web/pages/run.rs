@@ -3,7 +3,8 @@
 use super::rows::{Catalog, RunRow};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
-use crate::web::view::{Prose, plain_log, web_address};
+use crate::reply::status;
+use crate::web::view::{Prose, plain_log, straight, web_address};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{
@@ -26,6 +27,14 @@ struct Log {
     cut: bool,
 }
 
+/// The comment or pull request of a run that could not be written.
+struct Unsent {
+    what: &'static str,
+    /// It is tried again.
+    waits: bool,
+    why: Prose,
+}
+
 #[derive(Template)]
 #[template(path = "run.html")]
 struct Page {
@@ -43,6 +52,8 @@ struct Page {
     pull_request: Option<(ThreadNumber, Option<String>)>,
     not_pushed: Option<Prose>,
     files: Option<u64>,
+    /// What GitHub does not show, and why.
+    unsent: Vec<Unsent>,
     log: Option<Log>,
 }
 
@@ -59,8 +70,14 @@ pub async fn show(
         Some(id) => state.inner.store.load_environment(id).await?,
         None => None,
     };
-    let path = state.inner.orchestrator.log_path(run.id);
-    let log = tokio::task::spawn_blocking(move || read_end(&path)).await?;
+    let (orchestrator, id) = (state.inner.orchestrator.clone(), run.id);
+    let log = tokio::task::spawn_blocking(move || {
+        let (text, cut) = read_end(&orchestrator.log_path(id))?;
+        // What control sequences split was no secret to whoever wrote the log, and is one without them.
+        Some(Log { text: orchestrator.redact(&text), cut })
+    });
+    let log = log.await?;
+    let unsent = unsent(&state, run.id).await?;
     let mut frame = Frame::load(&state, &session, "/runs").await?;
     frame.follow(row.live, live);
     let (github, outcome) = (catalog.links(run.codebase), run.outcome);
@@ -68,17 +85,18 @@ pub async fn show(
     let commit = |sha: &CommitSha| github.as_ref().map(|links| links.commit(sha));
     Ok(render(&Page {
         frame,
-        request: run.request.text,
+        request: straight(&run.request.text),
         request_url: web_address(&run.request.url),
         opening: run.opening.as_deref().map(Prose::from),
         reason: run.reason.as_deref().map(Prose::from),
-        answer: run.answer.filter(|answer| !answer.trim().is_empty()),
-        environment: environment.map(|environment| (environment.id, environment.branch.to_string())),
+        answer: run.answer.filter(|answer| !answer.trim().is_empty()).map(|answer| straight(&answer)),
+        environment: environment.map(|environment| (environment.id, straight(environment.branch.as_str()))),
         stopping: run.cancel_requested && row.live,
         pushed: outcome.pushed.as_ref().map(|sha| (sha.short().to_owned(), commit(sha))),
         pull_request: outcome.pull_request.map(|number| (number, thread(number))),
         not_pushed: outcome.not_pushed_because.as_deref().map(Prose::from),
         files: outcome.files_changed,
+        unsent,
         log,
         row,
     }))
@@ -89,16 +107,37 @@ async fn load(state: &WebState, id: &str) -> Result<Run, WebError> {
     state.inner.store.load_run(id).await?.ok_or(WebError::NotFound)
 }
 
-/// The end of a log; absent while there is none.
-fn read_end(path: &FilePath) -> Option<Log> {
+/// The run's own comment and its pull request, as far as GitHub did not take them.
+async fn unsent(state: &WebState, run: RunId) -> Result<Vec<Unsent>, WebError> {
+    let mut unsent = Vec::new();
+    for (what, key) in [("comment", status::key(run)), ("pull request", format!("pull/{run}"))] {
+        let row = match state.inner.store.load_outgoing_by_key(&key).await {
+            Err(error) if error.is_corrupt() => None,
+            row => row?,
+        };
+        let Some((row_state, Some(why))) = row.map(|row| (row.state, row.last_error)) else { continue };
+        let waits = match row_state {
+            OutboxState::Pending | OutboxState::Sending => true,
+            OutboxState::Failed => false,
+            OutboxState::Sent => continue,
+        };
+        unsent.push(Unsent { what, waits, why: Prose::sentence(&why) });
+    }
+    Ok(unsent)
+}
+
+/// The end of a log, and whether something stands before it; absent while there is none.
+fn read_end(path: &FilePath) -> Option<(String, bool)> {
     let mut file = File::open(path).ok()?;
     let size = file.metadata().ok()?.len();
     let start = size.saturating_sub(LOG_BYTES);
     file.seek(SeekFrom::Start(start)).ok()?;
     let mut bytes = Vec::new();
     file.take(LOG_BYTES).read_to_end(&mut bytes).ok()?;
-    let text = plain_log(&String::from_utf8_lossy(&bytes));
-    (!text.is_empty()).then_some(Log { text, cut: start > 0 })
+    // Half a line may be half a secret.
+    let from = bytes.iter().position(|byte| *byte == b'\n').filter(|_| start > 0).map_or(0, |at| at + 1);
+    let text = plain_log(&String::from_utf8_lossy(&bytes[from..]));
+    (!text.is_empty()).then_some((text, start > 0))
 }
 
 pub async fn stop(

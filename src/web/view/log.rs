@@ -1,5 +1,7 @@
 //! Logs as text: what a terminal would have left standing, without its control sequences.
 
+use crate::model::reorders;
+
 /// Takes out control sequences, characters that reorder text, and what a carriage return overwrote (progress bars).
 pub fn plain_log(log: &str) -> String {
     let mut out = String::with_capacity(log.len());
@@ -16,7 +18,7 @@ pub fn plain_log(log: &str) -> String {
                 line_start = out.len();
             }
             '\t' => out.push('\t'),
-            c if c.is_control() || reorders(c) => {}
+            c if c.is_control() || reorders(c) || matches!(c, '\u{200e}' | '\u{200f}') => {}
             c => {
                 if std::mem::take(&mut overwrite) {
                     out.truncate(line_start);
@@ -28,9 +30,9 @@ pub fn plain_log(log: &str) -> String {
     out
 }
 
-/// Bidirectional overrides and isolates: they can make a log read as what it does not say.
-fn reorders(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Text from outside, without what makes it read as what it does not say.
+pub fn straight(text: &str) -> String {
+    text.chars().filter(|c| !reorders(*c)).collect()
 }
 
 /// After ESC: a control sequence ends with a character from `@` to `~`, an operating system command with BEL or ESC `\`,

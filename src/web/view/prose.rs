@@ -1,5 +1,7 @@
 //! Sentences of ours, in which back-ticks mark code: `` `issue-42` is merged into `main` ``. Everything else is text.
 
+use super::straight;
+
 /// A sentence in pieces, each of which the template escapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prose {
@@ -16,17 +18,23 @@ impl Prose {
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
+
+    /// Where a full stop of the page follows.
+    pub fn sentence(text: &str) -> Self {
+        Self::from(text.trim_end().trim_end_matches('.'))
+    }
 }
 
 impl From<&str> for Prose {
     fn from(text: &str) -> Self {
+        let text = straight(text);
         let mut pieces = Vec::new();
         let mut push = |code, text: &str| {
             if !text.is_empty() {
                 pieces.push(Piece { code, text: text.to_owned() });
             }
         };
-        let mut rest = text;
+        let mut rest = text.as_str();
         while let Some((before, after)) = rest.split_once('`') {
             let Some((code, tail)) = after.split_once('`') else { break };
             push(false, before);
@@ -52,6 +60,7 @@ mod tests {
         assert_eq!(shown("`issue-42` is merged into `main`"), "<issue-42> is merged into <main>");
         assert_eq!(shown("no code"), "no code");
         assert_eq!(shown("a `b` c ` d"), "a <b> c ` d");
+        assert_eq!(shown("a\u{202e}b `c\u{2066}d`"), "ab <cd>");
         assert!(Prose::from("").is_empty());
     }
 }

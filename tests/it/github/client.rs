@@ -32,7 +32,7 @@ async fn each_refusal_of_a_write_is_told_apart_and_never_repeated() {
             text(403, &[], r#"{"message": "Resource not accessible by integration"}"#),
             GithubError::Forbidden("Resource not accessible by integration".to_owned()),
         ),
-        (text(404, &[], "{}"), GithubError::NotFound("/repos/acme/app/issues/5/comments".to_owned())),
+        (text(404, &[], "{}"), GithubError::NotFound("acme/app#5".to_owned())),
         (
             text(422, &[], r#"{"message": "Validation Failed", "errors": [{"message": "body is too long"}]}"#),
             GithubError::Invalid("Validation Failed; body is too long".to_owned()),

@@ -160,6 +160,12 @@ async fn pages_find_by_part_of_a_name() {
         assert_eq!(found(false, "5").await, ["15", "5"]);
         assert_eq!(found(true, "5").await, ["5"]);
         assert!(found(false, "%").await.is_empty() && found(false, "_").await.is_empty());
+        let mut named = store.find_live_environment(app.id, &issue(6)).await.unwrap().unwrap();
+        named.branch = BranchName::new("修复/Ärger").unwrap();
+        store.update_environment(&named).await.unwrap();
+        for search in ["Ärger", "ärger", "ÄRGER", "复/"] {
+            assert_eq!(found(true, search).await, ["6"], "{search}");
+        }
         let filter = EnvironmentFilter::default();
         assert_eq!(store.list_environments(&filter, 1, 1).await.unwrap()[0].work.id, "15");
     })

@@ -50,7 +50,7 @@ async fn the_same_delivery_is_taken_once() {
         assert_eq!(writer.accept(replayed.clone()).await.unwrap(), Accepted::Duplicate);
         replayed.event = "issues".to_owned();
         assert!(matches!(writer.accept(replayed).await.unwrap(), Accepted::New(_)));
-        assert_eq!(store.count_deliveries_waiting().await.unwrap(), 2);
+        assert_eq!(store.unfinished().await.unwrap().deliveries, 2);
     })
     .await;
 }
@@ -65,7 +65,7 @@ async fn waiting_deliveries_are_committed_in_groups_and_keep_their_order() {
         });
         let ids = join_all(sends).await;
         assert!(ids.is_sorted(), "the order of the queue is the order of the ids");
-        assert_eq!(store.count_deliveries_waiting().await.unwrap(), 600);
+        assert_eq!(store.unfinished().await.unwrap().deliveries, 600);
     })
     .await;
 }
@@ -83,7 +83,7 @@ async fn more_than_the_queue_holds_is_turned_away_and_not_lost_silently() {
         let refused = answers.iter().filter(|answer| **answer == Err(StoreError::Full)).count();
         assert_eq!(taken + refused, 3000);
         assert!(refused > 0);
-        assert_eq!(store.count_deliveries_waiting().await.unwrap(), taken as u64);
+        assert_eq!(store.unfinished().await.unwrap().deliveries, taken as i64);
     })
     .await;
 }
@@ -124,6 +124,10 @@ async fn a_failed_delivery_is_taken_up_again_when_it_is_sent_again() {
         let id = accept(&writer, delivery("g1", Some("k"))).await;
         let claimed = claim(&store, 1).await.unwrap();
         store.finish_delivery(&claimed, DeliveryEnd::Failed("git failed".to_owned()), at(2)).await.unwrap();
+        let failed = store.failed_deliveries(at(2), 5).await.unwrap();
+        assert_eq!(failed.iter().map(|line| line.reason.as_deref()).collect::<Vec<_>>(), [Some("git failed")]);
+        assert_eq!(store.given_up(at(2)).await.unwrap().deliveries, 1);
+        assert!(store.failed_deliveries(at(3), 5).await.unwrap().is_empty(), "long ago");
         let mut again = delivery("g1", Some("k"));
         again.at = at(10);
         assert_eq!(writer.accept(again.clone()).await.unwrap(), Accepted::New(id));
@@ -290,7 +294,7 @@ async fn a_writer_elsewhere_delays_and_loses_nothing() {
     for send in sends {
         assert!(matches!(send.await.unwrap(), Ok(Accepted::New(_))));
     }
-    assert_eq!(store.count_deliveries_waiting().await.unwrap(), 50);
+    assert_eq!(store.unfinished().await.unwrap().deliveries, 50);
     store.close().await;
 }
 

@@ -83,7 +83,7 @@ async fn a_wish_that_changes_while_it_is_sent_is_sent_again() {
         let two = claim(&store, 2).await.unwrap();
         assert_eq!((two.version, two.sent_version, two.remote_id), (2, 1, Some(5)));
         assert!(sent(&store, &two, 5).await);
-        assert_eq!(store.count_outgoing_waiting().await.unwrap(), 0);
+        assert_eq!(store.unfinished().await.unwrap().outgoing, 0);
     })
     .await;
 }
@@ -145,7 +145,7 @@ async fn racing_senders_take_each_row_once() {
             let store = store.clone();
             tokio::spawn(async move {
                 let (owner, mut keys) = (format!("node-{n}"), Vec::new());
-                while store.count_outgoing_waiting().await.unwrap() > 0 {
+                while store.unfinished().await.unwrap().outgoing > 0 {
                     if let Some(row) = store.claim_outgoing(&owner, at(1), LEASE).await.unwrap() {
                         let end = OutgoingEnd::Sent { remote_id: None };
                         assert!(store.finish_outgoing(&row, &owner, end, at(1)).await.unwrap());
@@ -196,8 +196,15 @@ async fn what_was_given_up_is_taken_up_by_another_wish() {
         let row = claim(&store, 0).await.unwrap();
         store.finish_outgoing(&row, "node", OutgoingEnd::Failed("403".to_owned()), at(1)).await.unwrap();
         assert_eq!(claim(&store, 100).await, None);
-        assert_eq!(store.list_outgoing(5).await.unwrap()[0].last_error.as_deref(), Some("403"));
+        store.enqueue(wish(&app, "react/1/eyes", "no loss", 0), at(1)).await.unwrap();
+        let reaction = claim(&store, 1).await.unwrap();
+        store.finish_outgoing(&reaction, "node", OutgoingEnd::Failed("403".to_owned()), at(1)).await.unwrap();
+        let failed = store.failed_outgoing(at(1), 5).await.unwrap();
+        assert_eq!(failed.iter().map(|row| row.last_error.as_deref()).collect::<Vec<_>>(), [Some("403")]);
+        assert_eq!((store.given_up(at(1)).await.unwrap().outgoing, failed[0].key.as_str()), (1, "k"));
+        assert!(store.failed_outgoing(at(2), 5).await.unwrap().is_empty(), "long ago");
         store.enqueue(wish(&app, "k", "two", 2), at(2)).await.unwrap();
+        assert!(store.failed_outgoing(at(1), 5).await.unwrap().is_empty());
         let row = claim(&store, 2).await.unwrap();
         assert_eq!((row.version, row.attempts), (2, 2), "an earlier try may have had its effect");
     })

@@ -8,7 +8,7 @@ const LONG: [&str; 8] =
     ["inbox", "runs", "outbox", "isolation_environments", "conversations", "sessions", "next", "other"];
 
 /// Indexes that hold only rows that are not over.
-const SHORT: [&str; 16] = [
+const SHORT: [&str; 18] = [
     "codebases_connected_name",
     "conversations_environment",
     "environments_live",
@@ -18,6 +18,8 @@ const SHORT: [&str; 16] = [
     "inbox_unfinished",
     "inbox_received",
     "inbox_one_claim_per_key",
+    "inbox_failed",
+    "outbox_failed",
     "outbox_one_at_a_time",
     "outbox_waiting",
     "runs_live_codebase",

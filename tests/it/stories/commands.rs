@@ -25,7 +25,7 @@ async fn commands_are_answered_while_a_run_is_live() {
     for line in [
         "Worktree **issue-1** on branch `issue-1`, based on `main`",
         "run running",
-        "1 worktree of 25 in this repository: 0 merged, 0 stale, 1 active",
+        "1 worktree of 25 in this repository: 0 merged, 0 stale (closed, or without activity for long), 1 active",
     ] {
         assert!(status.contains(line), "{line} in {status}");
     }
@@ -193,6 +193,9 @@ async fn an_existing_branch_is_continued_and_nothing_is_made_where_nothing_may_b
         ("/worktree create main", "`main` is a base"),
         ("/worktree create a..b", "cannot be used"),
         ("/worktree create x`y", "back-tick"),
+        ("/worktree create refs/heads/x", "without 'refs/heads/'"),
+        ("/worktree create x --base refs/pull/1/head", "without 'refs/heads/'"),
+        ("/worktree create 0123456789abcdef0123456789abcdef01234567", "looks like the id of a commit"),
         ("/worktree create theirs/too", "git cannot have"),
         ("/worktree create other --base nowhere", "`nowhere` does not exist on the remote"),
     ] {

@@ -242,6 +242,22 @@ async fn a_branch_the_agent_deleted_keeps_its_history() {
 }
 
 #[tokio::test]
+async fn a_thread_is_not_told_where_things_lie_on_the_server() {
+    let agent = "sh -c 'echo \"I work in $PWD, at home in $HOME\"; echo \"broken: $PWD/x\" >&2; exit 3'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let issue = world.worked_issue("work").await;
+    let status = world.status(issue);
+    let home = world.home().canonicalize().unwrap();
+    assert!(!status.contains(&home.display().to_string()), "{status}");
+    for part in ["I work in [worktrees]/", "at home in [home]/agents/", "broken: [worktrees]/"] {
+        assert!(status.contains(part), "{part} in {status}");
+    }
+    let kept = world.runs().await[0].reason.clone().unwrap();
+    assert!(kept.contains(&home.display().to_string()), "the panel says where: {kept}");
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_worktree_the_agent_deleted_is_not_called_safe() {
     let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", "sh -c 'rm -rf \"$PWD\"; echo gone'")]).await;
     let issue = world.worked_issue("work").await;

@@ -267,3 +267,92 @@ async fn deliveries_name_the_thread_and_the_outcome() {
         assert!(page.contains(part), "{part} in {page}");
     }
 }
+
+#[tokio::test]
+async fn what_was_given_up_needs_a_person_however_long_ago_it_was_overtaken() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let conversation = stage.conversation(&codebase, 42, "Greet people").await;
+    let run = stage.run(&codebase, &conversation, "add a greeting").await;
+    assert!(browser.page("/").await.contains("no delivery or comment of the last 30 days was given up"));
+    let delivery = stage.store.claim_delivery("test", now(), Duration::from_secs(60)).await.unwrap().unwrap();
+    let end = DeliveryEnd::Failed("git failed; see `log`.".to_owned());
+    stage.store.finish_delivery(&delivery, end, now()).await.unwrap();
+    let key = format!("status/{}", run.id);
+    let outgoing = Outgoing::Comment { number: ThreadNumber(42), body: "x".to_owned(), marker: "x".to_owned() };
+    let wish =
+        NewOutgoing { key, codebase: codebase.id, conversation: Some(conversation.id), outgoing, not_before: now() };
+    stage.store.enqueue(wish, now()).await.unwrap();
+    let row = stage.store.claim_outgoing("test", now(), Duration::from_secs(60)).await.unwrap().unwrap();
+    let end = OutgoingEnd::Retry { error: "502".to_owned(), at: now() };
+    stage.store.finish_outgoing(&row, "test", end, now()).await.unwrap();
+    let page = browser.page(&format!("/runs/{}", run.id)).await;
+    assert!(page.contains("The comment is not written yet and is tried again: 502."), "{page}");
+    let row = stage.store.claim_outgoing("test", now(), Duration::from_secs(60)).await.unwrap().unwrap();
+    let end = OutgoingEnd::Failed("body is too long".to_owned());
+    stage.store.finish_outgoing(&row, "test", end, now()).await.unwrap();
+    for _ in 0..60 {
+        stage.run(&codebase, &conversation, "another one").await;
+    }
+
+    let overview = browser.page("/").await;
+    for part in ["git failed; see <code>log</code>. <a", "redeliver it", "could not be written: body is too long. "] {
+        assert!(overview.contains(part), "{part} in {overview}");
+    }
+    assert!(!overview.contains("Nothing. No worktree") && overview.contains(&format!("/runs/{}", run.id)));
+    let page = browser.page(&format!("/runs/{}", run.id)).await;
+    assert!(page.contains("The comment could not be written") && page.contains("body is too long"), "{page}");
+}
+
+#[tokio::test]
+async fn trouble_with_the_database_needs_a_person() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    assert!(!browser.page("/").await.contains("Deliveries cannot be stored"));
+    let database = stage.dir.path().canonicalize().unwrap().join("home/treewarden.db");
+    let elsewhere = sqlx::SqlitePool::connect(&format!("sqlite://{}", database.display())).await.unwrap();
+    let full = "CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(FAIL, 'the disk is full'); END";
+    sqlx::query(full).execute(&elsewhere).await.unwrap();
+    assert_eq!(stage.delivery("g1", "ping", b"{}").send().await.unwrap().status(), 503);
+    let overview = browser.page("/").await;
+    assert!(
+        overview.contains("Deliveries cannot be stored") && !overview.contains("Nothing. No worktree"),
+        "{overview}"
+    );
+    stage.workers_healthy.store(false, Ordering::Relaxed);
+    assert!(browser.page("/").await.contains("The workers do not get through"));
+}
+
+#[tokio::test]
+async fn worktrees_are_counted_while_nobody_waits() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    stage.environment(&codebase, 1, "issue-1").await;
+    let page = browser.page("/").await;
+    assert!(page.contains("1 of 25 worktrees; being counted") && page.contains("http-equiv=\"refresh\""), "{page}");
+    while stage.orchestrator.last_census(&codebase).is_none() {
+        tokio::task::yield_now().await;
+    }
+    let page = browser.page("/").await;
+    assert!(page.contains("1 active; counted <time") && !page.contains("http-equiv=\"refresh\""), "{page}");
+}
+
+#[tokio::test]
+async fn a_log_shows_no_secret_that_control_sequences_split_and_no_text_is_turned_around() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let conversation = stage.conversation(&codebase, 42, "Greet\u{202e}people").await;
+    let run = stage.run(&codebase, &conversation, "add\u{2066} a greeting").await;
+    let log = stage.orchestrator.log_path(run.id);
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    std::fs::write(&log, "token ghs_01234\u{1b}[0m56789abcdef and ghs_ab\u{200e}cdefghijklmn end\n").unwrap();
+    let page = browser.page(&format!("/runs/{}", run.id)).await;
+    assert!(page.contains("token [redacted] and [redacted] end"), "{page}");
+    for page in [page, browser.page("/").await, browser.page("/runs").await] {
+        assert!(page.contains("Greetpeople") && page.contains("add a greeting"), "{page}");
+        assert!(!page.contains(['\u{202e}', '\u{2066}']));
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::Asked;
 use crate::demo::github::refusal::Refusal;
+use crate::model::percent_encoded;
 use axum::{
     Json,
     body::Bytes,
@@ -142,20 +143,8 @@ impl Page {
     fn link(&self, base: &str, number: usize, relation: &str) -> String {
         let mut query = String::new();
         for (name, value) in &self.query {
-            query += &format!("{}={}&", percent(name), percent(value));
+            query += &format!("{}={}&", percent_encoded(name), percent_encoded(value));
         }
         format!("<{base}{}?{query}per_page={}&page={number}>; rel=\"{relation}\"", self.path, self.size)
     }
-}
-
-/// Percent-encodes everything but unreserved characters.
-pub(super) fn percent(text: &str) -> String {
-    let encode = |byte: u8| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            char::from(byte).to_string()
-        } else {
-            format!("%{byte:02X}")
-        }
-    };
-    text.bytes().map(encode).collect()
 }

@@ -5,7 +5,7 @@
 
 use super::{
     access::{Caller, basic},
-    answer::{Answer, Input, no_content, ok, percent},
+    answer::{Answer, Input, no_content, ok},
 };
 use crate::demo::github::{
     Hub,
@@ -15,6 +15,7 @@ use crate::demo::github::{
     refusal::Refusal,
     world::World,
 };
+use crate::model::percent_encoded;
 use axum::{
     Form, Json, Router,
     extract::{FromRequest, Path, Query, Request, State},
@@ -106,7 +107,7 @@ async fn consent(State(hub): State<Arc<Hub>>, Form(Consent { login, wish }): For
     };
     world.sessions.codes.insert(code.clone(), login);
     let joint = if wish.redirect_uri.contains('?') { '&' } else { '?' };
-    let target = format!("{}{joint}code={code}&state={}", wish.redirect_uri, percent(&wish.state));
+    let target = format!("{}{joint}code={code}&state={}", wish.redirect_uri, percent_encoded(&wish.state));
     Redirect::to(&target).into_response()
 }
 
@@ -155,7 +156,7 @@ async fn exchange(State(hub): State<Arc<Hub>>, headers: HeaderMap, exchange: Exc
             answer.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
         return Json(object).into_response();
     }
-    let pairs: Vec<String> = answer.iter().map(|(name, value)| format!("{name}={}", percent(value))).collect();
+    let pairs: Vec<String> = answer.iter().map(|(name, value)| format!("{name}={}", percent_encoded(value))).collect();
     ([(header::CONTENT_TYPE, "application/x-www-form-urlencoded")], pairs.join("&")).into_response()
 }
 
