@@ -107,6 +107,7 @@ struct Inner {
 #[derive(Default)]
 struct Wake {
     deliveries: Notify,
+    stops: Notify,
     runs: Notify,
     outgoing: Notify,
     sent: Notify,
@@ -137,8 +138,11 @@ impl Orchestrator {
         self.parts().git.version().await.is_ok()
     }
 
-    /// Tells the intake loop that something new lies in the inbox.
-    pub fn delivery_arrived(&self) {
+    /// Tells the intake loops that something new lies in the inbox; `out_of_turn`: a request to stop.
+    pub fn delivery_arrived(&self, out_of_turn: bool) {
+        if out_of_turn {
+            self.inner.wake.stops.notify_one();
+        }
         self.inner.wake.deliveries.notify_one();
     }
 

@@ -247,6 +247,8 @@ pub struct Delivery {
     pub event: String,
     /// Deliveries with the same key are handled one after the other, in order of arrival.
     pub conversation_key: Option<String>,
+    /// It is handled at once, whatever of its conversation waits before it.
+    pub out_of_turn: bool,
     /// The raw body as it was signed.
     pub body: Vec<u8>,
     pub state: InboxState,

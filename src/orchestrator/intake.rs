@@ -40,13 +40,35 @@ impl Orchestrator {
         Ok(delivery.map(|delivery| (delivery, place)))
     }
 
+    /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
+    /// whether it counts, is looked at when it is handled.
+    pub fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
+        const NAME: &[u8] = b"/stop";
+        // Much cheaper than to understand every delivery.
+        if !body.windows(NAME.len()).any(|part| part.eq_ignore_ascii_case(NAME)) {
+            return false;
+        }
+        let Ok(Event::Written(message) | Event::Edited { message, .. }) = payload::understand(event, body) else {
+            return false;
+        };
+        let text = mention::find(&message.body, &self.parts().identity.slug);
+        text.is_some_and(|text| grammar::parse(&text) == grammar::Request::Command(grammar::Command::Stop))
+    }
+
+    /// Claims the next request to stop, whatever else waits.
+    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Delivery, Place)>, StepError> {
+        let Some(place) = self.inner.lanes.enter_out_of_turn().await else { return Ok(None) };
+        let delivery = self.store().claim_delivery_out_of_turn(self.node(), self.now(), self.settings().lease).await?;
+        Ok(delivery.map(|delivery| (delivery, place)))
+    }
+
     /// Handles a claimed delivery and writes down how it ended. Dropping this future leaves it to the next start.
     pub(super) async fn take_in(&self, delivery: Delivery, place: Place) {
         if let Err(error) = self.handle_and_finish(&delivery, place).await {
             tracing::error!(delivery.guid = %delivery.guid, %error, "its end could not be written; it is repeated");
         }
         // The next one of its conversation is due now.
-        self.delivery_arrived();
+        self.delivery_arrived(delivery.out_of_turn);
     }
 
     async fn handle_and_finish(&self, delivery: &Delivery, mut place: Place) -> Result<(), StepError> {
@@ -232,6 +254,12 @@ impl Orchestrator {
                 };
                 let run = self.store().insert_run(new, self.now()).await?;
                 tracing::debug!(target: EFFECT, { run.id = %run.id }, "run queued");
+                // Asked after the run is there: a request to stop marks this delivery before it looks for runs, so that one
+                // of the two sees the other.
+                if self.store().is_stopped(delivery.id).await? {
+                    self.stop_run(run.id, "treewarden").await?;
+                    return done(format!("run {}, stopped before it began", run.id));
+                }
                 if run.state == RunState::Queued {
                     self.publish(&run, None).await?;
                 }

@@ -55,6 +55,11 @@ impl Workers {
             |o, (delivery, place)| async move { o.take_in(delivery, place).await },
         );
         workers.start_claiming(
+            |o| &o.inner.wake.stops,
+            |o| async move { o.claim_next_stop().await },
+            |o, (delivery, place)| async move { o.take_in(delivery, place).await },
+        );
+        workers.start_claiming(
             |o| &o.inner.wake.runs,
             |o| async move { o.claim_next_run().await },
             |o, run| async move { o.drive(run).await },

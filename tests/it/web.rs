@@ -186,6 +186,7 @@ impl Stage {
             guid: guid.clone(),
             event: "issue_comment".to_owned(),
             conversation_key: None,
+            out_of_turn: false,
             body: b"{}".to_vec(),
             body_key: guid,
             ignored_because: None,
