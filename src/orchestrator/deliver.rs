@@ -1,7 +1,7 @@
 //! After the agent: the service commits what is left, pushes without force, opens the pull request, and reads back what
 //! is true. Each step looks first whether it was done already, so a restart repeats all of them safely.
 
-use super::{Orchestrator, StepError, gather, prepare::Prepared, retry};
+use super::{Orchestrator, StepError, gather, outbox::Sent, prepare::Prepared, retry};
 use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
 use crate::decide::cleanup::Keep;
 use crate::git::{CommitRequest, Ident, PushOutcome, Status};
@@ -9,13 +9,39 @@ use crate::model::*;
 use crate::reply::{answers, cleanup, delivery, furnished};
 use crate::telemetry::field::EFFECT;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// How long a run waits for its pull request to be opened before it ends without one.
 const PULL_REQUEST_WAIT: Duration = Duration::from_secs(120);
+/// In front of the run, in the outbox key of its pull request.
+const PULL: &str = "pull/";
+
+/// How far delivering went.
+pub(super) enum Delivered {
+    ToItsEnd,
+    /// Somebody asked to stop in time. What was done until then stays.
+    Stopped,
+}
+
+/// The outbox key of the pull request that a run asks for.
+fn pull_key(run: RunId) -> String {
+    format!("{PULL}{run}")
+}
+
+/// The run whose pull request is wanted under this outbox key.
+pub(super) fn run_of_pull(key: &str) -> Option<RunId> {
+    key.strip_prefix(PULL)?.parse().ok().map(RunId)
+}
 
 impl Orchestrator {
-    /// Delivers the work of a run; what was verified is written into `run.outcome`.
-    pub(super) async fn deliver(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
+    /// Delivers the work of a run; what was verified is written into `run.outcome`. A request to stop is heeded as long as
+    /// there is something left that people would see.
+    pub(super) async fn deliver(
+        &self,
+        run: &mut Run,
+        prepared: &Prepared,
+        cancel: &CancellationToken,
+    ) -> Result<Delivered, StepError> {
         let (repository, environment) = (&prepared.repository, &prepared.environment);
         let branch = &environment.branch;
         repository.restore_config().await?;
@@ -30,7 +56,7 @@ impl Orchestrator {
         let head = worktree.head().await?;
         if head.branch.as_ref() != Some(branch) {
             run.outcome.not_pushed_because = Some(answers::branch_drift(branch, head.branch.as_ref()));
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         effect(run, "commit");
         worktree.commit_all(&self.commit_request(run, prepared)).await?;
@@ -46,26 +72,30 @@ impl Orchestrator {
         };
         let Some(base_tip) = base_tip else {
             run.outcome.not_pushed_because = Some(answers::base_gone());
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         };
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
         if ahead == 0 {
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         run.outcome.commits = Some(ahead);
         run.outcome.files_changed = Some(repository.diff_stat(&base_tip, &tip).await?.files);
         if environment.metadata.fork_head.is_some() {
             run.outcome.not_pushed_because = Some(answers::fork_not_pushed(branch));
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         // A branch may have become the default one since work on it began.
         if prepared.codebase.default_branch.as_ref() == Some(branch) {
             run.outcome.not_pushed_because = Some(answers::default_not_pushed(branch));
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         if prepared.settings.base.as_ref() == Some(branch) {
             run.outcome.not_pushed_because = Some(answers::base_not_pushed(branch));
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
+        }
+        if cancel.is_cancelled() {
+            run.outcome.not_pushed_because = Some(answers::stopped_before_push(branch));
+            return Ok(Delivered::Stopped);
         }
         effect(run, "push");
         let pushed = retry::patiently(|| self.push(prepared)).await?;
@@ -74,12 +104,12 @@ impl Orchestrator {
             PushOutcome::Pushed(_) | PushOutcome::UpToDate(_) => {}
             PushOutcome::Rejected { reason } => {
                 run.outcome.not_pushed_because = Some(answers::push_rejected(branch, &reason.to_string()));
-                return Ok(());
+                return Ok(Delivered::ToItsEnd);
             }
         }
         run.outcome.pushed = retry::patiently(|| self.read_back(prepared)).await?;
         effect(run, "pull request");
-        self.ensure_pull_request(run, prepared).await
+        self.ensure_pull_request(run, prepared, cancel).await
     }
 
     fn commit_request(&self, run: &Run, prepared: &Prepared) -> CommitRequest {
@@ -97,7 +127,7 @@ impl Orchestrator {
         }
     }
 
-    /// Each push gets a token of its own, so that a long run never pushes with one that has expired.
+    /// The token is asked for just before the push: one that has expired, or soon does, is replaced then.
     async fn push(&self, prepared: &Prepared) -> Result<PushOutcome, StepError> {
         let codebase = &prepared.codebase;
         let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
@@ -125,7 +155,12 @@ impl Orchestrator {
     }
 
     /// The pull request of this branch: the one that is open, or what the repository asks for.
-    async fn ensure_pull_request(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
+    async fn ensure_pull_request(
+        &self,
+        run: &mut Run,
+        prepared: &Prepared,
+        cancel: &CancellationToken,
+    ) -> Result<Delivered, StepError> {
         let environment = &prepared.environment;
         let codebase = &prepared.codebase;
         // As it is now: a person may have merged or closed it while the agent was at work.
@@ -136,7 +171,7 @@ impl Orchestrator {
             };
             if retry::patiently(ask).await?.state == ThreadState::Open {
                 run.outcome.pull_request = Some(pull.number);
-                return Ok(());
+                return Ok(Delivered::ToItsEnd);
             }
         }
         let open = retry::patiently(|| async {
@@ -145,23 +180,27 @@ impl Orchestrator {
         });
         if let Some(pull) = open.await? {
             run.outcome.pull_request = Some(pull.number);
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
-        let Some(base) = environment.base.clone() else { return Ok(()) };
+        let Some(base) = environment.base.clone() else { return Ok(Delivered::ToItsEnd) };
         // What was merged before needs no review again.
         if self.adds_nothing(prepared, &base).await {
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         let draft = match prepared.settings.pull_request {
             PullRequestMode::Draft => true,
             PullRequestMode::Open => false,
             PullRequestMode::Link => {
                 run.outcome.to_open_into = Some(base);
-                return Ok(());
+                return Ok(Delivered::ToItsEnd);
             }
-            PullRequestMode::Never => return Ok(()),
+            PullRequestMode::Never => return Ok(Delivered::ToItsEnd),
         };
-        let key = format!("pull/{}", run.id);
+        if cancel.is_cancelled() {
+            run.outcome.not_pushed_because = Some(answers::stopped_before_pull_request());
+            return Ok(Delivered::Stopped);
+        }
+        let key = pull_key(run.id);
         let outgoing = Outgoing::PullRequest {
             head: environment.branch.clone(),
             base,
@@ -171,8 +210,32 @@ impl Orchestrator {
         };
         self.say(key.clone(), codebase.id, Some(run.conversation), outgoing).await?;
         match self.wait_until_sent(&key, PULL_REQUEST_WAIT).await? {
-            Ok(number) => run.outcome.pull_request = number.map(ThreadNumber),
-            Err(why) => run.outcome.not_pushed_because = Some(answers::no_pull_request(&why)),
+            Sent::Yes(number) => run.outcome.pull_request = number.map(ThreadNumber),
+            Sent::Never(why) => run.outcome.not_pushed_because = Some(answers::pull_request_refused(&why)),
+            Sent::NotYet(why) => run.outcome.not_pushed_because = Some(answers::no_pull_request_yet(&why)),
+        }
+        Ok(Delivered::ToItsEnd)
+    }
+
+    /// Brings a run that ended while its pull request was not open yet up to date with what became of that: the run's
+    /// outcome and its status comment. Does nothing for one that is still live, which looks itself, here, when it ended.
+    pub(super) async fn late_pull_request(&self, id: RunId) -> Result<(), StepError> {
+        let Some(row) = self.store().load_outgoing_by_key(&pull_key(id)).await? else { return Ok(()) };
+        let Some(mut run) = self.store().load_run(id).await? else { return Ok(()) };
+        let before = run.outcome.clone();
+        match row.state {
+            OutboxState::Pending | OutboxState::Sending => return Ok(()),
+            OutboxState::Sent => {
+                run.outcome.pull_request = row.remote_id.map(ThreadNumber);
+                run.outcome.not_pushed_because = None;
+            }
+            OutboxState::Failed => {
+                let why = row.last_error.unwrap_or_default();
+                run.outcome.not_pushed_because = Some(answers::pull_request_refused(&why));
+            }
+        }
+        if run.outcome != before && self.store().correct_outcome(&run).await? {
+            self.publish(&run, None).await?;
         }
         Ok(())
     }

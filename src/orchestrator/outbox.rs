@@ -2,6 +2,7 @@
 
 use super::{
     Orchestrator, StepError,
+    deliver::run_of_pull,
     lease::holding,
     retry::{self, outlasting},
 };
@@ -11,6 +12,16 @@ use crate::store::OutgoingEnd;
 use crate::telemetry::{field::EFFECT, metric};
 use futures::FutureExt;
 use std::{panic::AssertUnwindSafe, time::Duration};
+
+/// What became of a row that somebody waited for.
+pub(super) enum Sent {
+    /// With the id of what stands for it.
+    Yes(Option<i64>),
+    /// With why it is not sent. It will be, as soon as GitHub takes it.
+    NotYet(String),
+    /// With why it never will be.
+    Never(String),
+}
 
 impl Orchestrator {
     /// Claims and sends the next row that is due; false when there is none.
@@ -45,30 +56,32 @@ impl Orchestrator {
         metrics::counter!(metric::OUTBOX_SENT, "result" => result).increment(1);
         outlasting!(self.store().finish_outgoing(&row, self.node(), end.clone(), now))?;
         tracing::debug!(target: EFFECT, { outbox.key = %row.key }, "outcome of sending written");
+        // The run may have ended before.
+        if let Some(run) = run_of_pull(&row.key)
+            && let Err(error) = self.late_pull_request(run).await
+        {
+            tracing::error!(run.id = %run, %error, "the run was not brought up to date with its pull request");
+        }
         self.inner.wake.sent.notify_waiters();
         Ok(true)
     }
 
-    /// Waits until a row is sent and answers with the id of what stands for it, or with why it will not be.
-    pub(super) async fn wait_until_sent(
-        &self,
-        key: &str,
-        most: Duration,
-    ) -> Result<Result<Option<i64>, String>, StepError> {
+    /// Waits until a row is sent or failed for good, but not longer than `most`.
+    pub(super) async fn wait_until_sent(&self, key: &str, most: Duration) -> Result<Sent, StepError> {
         let deadline = tokio::time::Instant::now() + most;
         loop {
             let rung = self.inner.wake.sent.notified();
             let row = self.store().load_outgoing_by_key(key).await?;
             match row.map(|row| (row.state, row.remote_id, row.last_error)) {
-                Some((OutboxState::Sent, remote_id, _)) => return Ok(Ok(remote_id)),
-                Some((OutboxState::Failed, _, error)) => return Ok(Err(error.unwrap_or_default())),
+                Some((OutboxState::Sent, remote_id, _)) => return Ok(Sent::Yes(remote_id)),
+                Some((OutboxState::Failed, _, error)) => return Ok(Sent::Never(error.unwrap_or_default())),
                 Some((OutboxState::Pending | OutboxState::Sending, _, error))
                     if tokio::time::Instant::now() >= deadline =>
                 {
-                    return Ok(Err(error.unwrap_or_else(|| "GitHub did not take it in time".to_owned())));
+                    return Ok(Sent::NotYet(error.unwrap_or_else(|| "GitHub did not take it in time".to_owned())));
                 }
                 Some((OutboxState::Pending | OutboxState::Sending, ..)) => {}
-                None => return Ok(Err("it was withdrawn".to_owned())),
+                None => return Ok(Sent::Never("it was withdrawn".to_owned())),
             }
             // The bell may have been rung before this wait began; a short limit covers that.
             let _ = tokio::time::timeout(Duration::from_millis(500), rung).await;

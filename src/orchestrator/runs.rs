@@ -4,7 +4,7 @@
 //! delivering are repeated, a run whose agent was at work is marked interrupted.
 
 use super::retry::outlasting;
-use super::{Orchestrator, StepError, prepare::Prepared, retry, workers::unwinding};
+use super::{Orchestrator, StepError, deliver::Delivered, prepare::Prepared, retry, workers::unwinding};
 use crate::agent::{AgentEvent, Limits, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::model::*;
 use crate::reply::answers;
@@ -74,7 +74,7 @@ impl Orchestrator {
     async fn stages(&self, run: &mut Run, cancel: &CancellationToken) -> Result<Ended, StepError> {
         if run.state == RunState::Delivering {
             let prepared = retry::patiently(|| self.prepared_before(run)).await?;
-            return self.deliver_and_end(run, &prepared).await;
+            return self.deliver_and_end(run, &prepared, cancel).await;
         }
         tracing::debug!(target: EFFECT, { run.id = %run.id }, "run claimed");
         run.started_at.get_or_insert(self.now());
@@ -93,7 +93,7 @@ impl Orchestrator {
         match end.outcome {
             Outcome::Done => {
                 self.enter(run, RunState::Delivering).await?;
-                self.deliver_and_end(run, &prepared).await
+                self.deliver_and_end(run, &prepared, cancel).await
             }
             Outcome::Cancelled => Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped()) }),
             Outcome::TimedOut => {
@@ -103,9 +103,17 @@ impl Orchestrator {
         }
     }
 
-    async fn deliver_and_end(&self, run: &mut Run, prepared: &Prepared) -> Result<Ended, StepError> {
-        match outlasting!(self.deliver(run, prepared)) {
-            Ok(()) => Ok(Ended { state: RunState::Succeeded, reason: None }),
+    async fn deliver_and_end(
+        &self,
+        run: &mut Run,
+        prepared: &Prepared,
+        cancel: &CancellationToken,
+    ) -> Result<Ended, StepError> {
+        match outlasting!(self.deliver(run, prepared, cancel)) {
+            Ok(Delivered::ToItsEnd) => Ok(Ended { state: RunState::Succeeded, reason: None }),
+            Ok(Delivered::Stopped) => {
+                Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_delivering()) })
+            }
             Err(error @ (StepError::LeaseLost | StepError::Occupied(_))) => Err(error),
             Err(_) if self.is_missing(prepared).await => Ok(Ended::failed(answers::environment_lost())),
             Err(error) => Ok(Ended::failed(answers::not_delivered(&prepared.environment.branch, &error.to_string()))),
@@ -269,6 +277,10 @@ impl Orchestrator {
         run.process = None;
         run.ended_at = Some(self.now());
         outlasting!(self.conclude(run))?;
+        // Whatever became of its pull request since it was looked at last.
+        if let Err(error) = self.late_pull_request(run.id).await {
+            tracing::error!(run.id = %run.id, %error, "the run was not brought up to date with its pull request");
+        }
         if let Err(error) = self.after_run(run).await {
             tracing::error!(run.id = %run.id, %error, "the run's thread was not looked after; the next pass does");
         }
