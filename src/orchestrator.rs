@@ -18,6 +18,7 @@ mod intake;
 mod lanes;
 mod lease;
 mod outbox;
+mod pace;
 mod prepare;
 mod recover;
 mod repo_settings;
@@ -95,6 +96,7 @@ struct Inner {
     parts: Parts,
     wake: Wake,
     permissions: gather::PermissionCache,
+    pace: pace::Pace,
     censuses: census::Censuses,
     lanes: lanes::Lanes,
     leases: lease::Leases,
@@ -120,6 +122,7 @@ impl Orchestrator {
             parts,
             wake: Wake::default(),
             permissions: gather::PermissionCache::default(),
+            pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),

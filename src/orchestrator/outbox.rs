@@ -36,7 +36,11 @@ impl Orchestrator {
                 let send = AssertUnwindSafe(self.parts().platform.send(&codebase, &row)).catch_unwind();
                 let until = || self.now().plus(self.settings().lease);
                 let sent = holding!(self, send, self.store().renew_outgoing(&row, self.node(), until()));
-                sent.unwrap_or_else(|_| Err(SendError::Permanent(StepError::Panicked.to_string())))
+                let sent = sent.unwrap_or_else(|_| Err(SendError::Permanent(StepError::Panicked.to_string())));
+                if let Err(error) = self.keep_the_pace(codebase.installation, &row.outgoing, &sent).await {
+                    tracing::error!(installation.id = %codebase.installation, %error, "a pause of sending was not written");
+                }
+                sent
             }
             None => Err(SendError::Permanent("its repository is no longer known".to_owned())),
         };
@@ -46,6 +50,10 @@ impl Orchestrator {
             Ok(remote_id) => (OutgoingEnd::Sent { remote_id }, "sent"),
             Err(SendError::Permanent(why)) => (OutgoingEnd::Failed(why), "failed"),
             Err(SendError::Retry { after, why }) => match retry::outgoing_again(&row, after, now) {
+                Some(at) => (OutgoingEnd::Retry { error: why, at }, "retried"),
+                None => (OutgoingEnd::Failed(why), "failed"),
+            },
+            Err(SendError::Limited { after, why }) => match retry::outgoing_again(&row, Some(after), now) {
                 Some(at) => (OutgoingEnd::Retry { error: why, at }, "retried"),
                 None => (OutgoingEnd::Failed(why), "failed"),
             },
@@ -64,6 +72,30 @@ impl Orchestrator {
         }
         self.inner.wake.sent.notify_waiters();
         Ok(true)
+    }
+
+    /// Writes down until when nothing more, or no more content, is to be sent for an installation, before the row is let go
+    /// of: its codebase's next one is due then.
+    async fn keep_the_pace(
+        &self,
+        installation: InstallationId,
+        outgoing: &Outgoing,
+        sent: &Result<Option<i64>, SendError>,
+    ) -> Result<(), StepError> {
+        let now = self.now();
+        if let Err(SendError::Limited { after, .. }) = sent {
+            let until = now.plus(*after);
+            tracing::warn!(installation.id = %installation, %until, "GitHub asked to wait; nothing is sent before");
+            outlasting!(self.store().pause_sending(installation, until))?;
+        }
+        let is_content = match outgoing {
+            Outgoing::React { .. } => false,
+            Outgoing::Comment { .. } | Outgoing::PullRequest { .. } => true,
+        };
+        if is_content && let Some(next) = self.inner.pace.spend(installation, now) {
+            outlasting!(self.store().pause_content(installation, next))?;
+        }
+        Ok(())
     }
 
     /// Waits until a row is sent or failed for good, but not longer than `most`.
