@@ -16,6 +16,7 @@ use std::{collections::HashMap, sync::Mutex, time::Duration};
 /// Permissions are asked again after this.
 const PERMISSION_AGE: Duration = Duration::from_secs(120);
 
+/// Of people who may write.
 #[derive(Default)]
 pub(super) struct PermissionCache {
     known: Mutex<HashMap<(RepositoryId, UserId), (Permission, Timestamp)>>,
@@ -29,7 +30,10 @@ impl PermissionCache {
     }
 
     fn remember(&self, key: (RepositoryId, UserId), permission: Permission, now: Timestamp) {
-        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(key, (permission, now));
+        // Somebody may be about to be given what is missing, and mentions the bot again right then.
+        if permission >= Permission::Write {
+            self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(key, (permission, now));
+        }
     }
 }
 
@@ -56,7 +60,8 @@ pub(super) fn pull_ref(number: ThreadNumber) -> String {
 }
 
 impl Orchestrator {
-    /// What GitHub lets this person do on the codebase, at most two minutes old.
+    /// What GitHub lets this person do on the codebase: at most two minutes old, or just asked for when it is less than to
+    /// write.
     pub(super) async fn permission(&self, codebase: &Codebase, person: &Person) -> Result<Permission, StepError> {
         let key = (codebase.github_id, person.id);
         let now = self.now();
