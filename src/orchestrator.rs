@@ -17,6 +17,7 @@ mod gather;
 mod intake;
 mod lanes;
 mod lease;
+mod mend;
 mod outbox;
 mod pace;
 mod prepare;

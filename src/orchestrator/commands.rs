@@ -70,6 +70,7 @@ impl Orchestrator {
                     actor: &by.login,
                     codebase: Some(codebase.id),
                     only: Some(class),
+                    stop: None,
                     asked: Some(Asked { delivery, thread: conversation.id }),
                 };
                 Ok(commands::cleanup_report(kind, &self.pass(&pass).await?))

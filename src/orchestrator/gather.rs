@@ -74,7 +74,7 @@ impl Orchestrator {
     }
 
     /// Everything the choice of an environment depends on. The canonical repository has just been fetched.
-    pub(super) async fn resolve_facts(
+    pub(super) async fn gather_resolve_facts(
         &self,
         codebase: &Codebase,
         conversation: &Conversation,
@@ -169,30 +169,8 @@ impl Orchestrator {
     }
 
     async fn candidate(&self, repository: &Repository, environment: Environment) -> Candidate {
-        let validity = self.validity(repository, &environment).await;
+        let validity = self.parts().provider.health(repository, &environment.path).await;
         Candidate { environment, validity }
-    }
-
-    /// Whether the worktree is really there. One whose ties to the repository are broken, or whose index, is mended first;
-    /// but what stands at the place of one that is being made or removed may be anybody's.
-    pub(super) async fn validity(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
-        let provider = &self.parts().provider;
-        let seen = provider.health(repository, &environment.path).await;
-        match seen {
-            Probe::Known(Validity::Valid | Validity::Broken) if environment.state == EnvironmentState::Active => {}
-            Probe::Known(Validity::Valid | Validity::Broken) => return seen,
-            Probe::Known(Validity::Missing | Validity::OwnRepository | Validity::Foreign) | Probe::Unknown(_) => {
-                return seen;
-            }
-        }
-        match provider.repair(repository, &environment.path, &environment.branch).await {
-            Ok(true) => provider.health(repository, &environment.path).await,
-            Ok(false) => seen,
-            Err(error) => {
-                tracing::warn!(environment.id = %environment.id, %error, "a broken worktree could not be mended");
-                seen
-            }
-        }
     }
 
     /// Work that a closing reference connects to this thread, in this repository. GitHub is asked first; when it cannot
@@ -233,11 +211,7 @@ impl Orchestrator {
         occasion: Occasion,
         view: &View,
     ) -> Result<RemovalFacts, StoreError> {
-        let validity = match view {
-            View::Fetched(_) => self.validity(repository, environment).await,
-            // Looking changes nothing.
-            View::AsItIs => self.parts().provider.health(repository, &environment.path).await,
-        };
+        let validity = self.parts().provider.health(repository, &environment.path).await;
         let usable = validity == Probe::Known(Validity::Valid);
         let worktree = repository.worktree(&environment.path);
         let conversations = self.store().conversations_of(environment.id).await?;
