@@ -201,15 +201,15 @@ async fn commits_that_were_dropped_from_the_branch_are_kept() {
 
 #[tokio::test]
 async fn a_database_that_is_busy_for_long_ends_no_run() {
-    let world = World::new().await;
+    let world = World::with_patience(&[], Some(Duration::from_secs(1))).await;
     let issue = world.issue();
-    world.ask(issue, "add a greeting agent:sleep=2");
+    world.ask(issue, "add a greeting agent:sleep=1");
     world.until_agent_works().await;
     let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
     let mut other = file.connect().await.unwrap();
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     // Longer than the store is patient, and past the agent's end.
-    tokio::time::sleep(Duration::from_secs(13)).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
     sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
     world.settle().await;
     assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
