@@ -80,7 +80,8 @@ impl Orchestrator {
         run.started_at.get_or_insert(self.now());
         self.save(run).await?;
         self.show(run, None).await;
-        let prepared = outlasting!(self.prepare(run)).map_err(|error| error.worded(answers::not_begun))?;
+        let mut prepared = outlasting!(self.prepare(run)).map_err(|error| error.worded(answers::not_begun))?;
+        self.tell_untold(run, &mut prepared.environment).await;
         if cancel.is_cancelled() {
             return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
         }
@@ -100,6 +101,19 @@ impl Orchestrator {
                 Ok(Ended { state: RunState::TimedOut, reason: Some(answers::timed_out(self.limits(&prepared).wall)) })
             }
             Outcome::Failed(why) => Ok(Ended::failed(answers::agent_failed(&(self.parts().redact)(&why)))),
+        }
+    }
+
+    /// What a creation that a restart finished had to tell, and nobody has heard yet. Told twice rather than never.
+    async fn tell_untold(&self, run: &mut Run, environment: &mut Environment) {
+        if environment.metadata.untold.is_empty() {
+            return;
+        }
+        let told = std::mem::take(&mut environment.metadata.untold);
+        run.opening = Some(run.opening.iter().chain(&told).cloned().collect::<Vec<_>>().join("\n\n"));
+        match self.store().update_environment(environment).await {
+            Ok(written) => *environment = written,
+            Err(error) => tracing::warn!(environment.id = %environment.id, %error, "what was told is told once more"),
         }
     }
 
