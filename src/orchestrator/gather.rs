@@ -47,11 +47,15 @@ pub(super) enum View {
 
 /// The work a thread stands for.
 pub(super) fn work_of(conversation: &Conversation) -> Work {
-    let kind = match conversation.kind {
+    work_of_thread(conversation.kind, conversation.number)
+}
+
+pub(super) fn work_of_thread(kind: ThreadKind, number: ThreadNumber) -> Work {
+    let kind = match kind {
         ThreadKind::Issue => WorkKind::Issue,
         ThreadKind::PullRequest => WorkKind::PullRequest,
     };
-    Work { kind, id: conversation.number.to_string() }
+    Work { kind, id: number.to_string() }
 }
 
 /// The ref under which a pull request's head is kept.
@@ -273,22 +277,24 @@ impl Orchestrator {
             .await?
             .ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
+        let newest = repository.log(&base_tip, &tip, 1).await?;
+        let last_commit = newest.first().map(|commit| commit.committed_at);
         let moved = environment.start.as_ref() != Some(&tip);
         let base_stood_there = ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await?;
         let began_ahead = environment.metadata.began_ahead;
         match own_work(Lineage { ahead, moved, began_ahead, base_stood_there }) {
-            OwnWork::None => return Ok(BranchFacts { tip, has_own_commits: false, merged: None }),
+            OwnWork::None => return Ok(BranchFacts { tip, last_commit, has_own_commits: false, merged: None }),
             OwnWork::IfMerged => {
                 let merged = match ask_github {
                     true => self.merged_by_github(codebase, branch, &tip, &base).await?,
                     false => None,
                 };
-                return Ok(BranchFacts { tip, has_own_commits: merged.is_some(), merged });
+                return Ok(BranchFacts { tip, last_commit, has_own_commits: merged.is_some(), merged });
             }
             OwnWork::Some => {}
         }
         let merged = self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead, ask_github).await?;
-        Ok(BranchFacts { tip, has_own_commits: true, merged })
+        Ok(BranchFacts { tip, last_commit, has_own_commits: true, merged })
     }
 
     /// Cheapest proof first; GitHub is asked last.
