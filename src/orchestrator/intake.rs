@@ -1,7 +1,7 @@
 //! One delivery becomes what it leads to: a run, an answer, a removal, a changed row, or nothing with a reason.
 
 use super::{
-    Orchestrator, StepError, commands,
+    Orchestrator, StepError, commands, gather,
     lanes::Place,
     lease::holding,
     retry::{self, outlasting},
@@ -18,6 +18,9 @@ use std::time::Duration;
 
 /// Runs counted by the loop breaker.
 const RECENT: Duration = Duration::from_secs(600);
+
+/// Why nothing follows from what happens in most threads.
+const UNKNOWN_THREAD: &str = "the bot has nothing to do with this thread";
 
 enum Handled {
     Done(String),
@@ -122,7 +125,7 @@ impl Orchestrator {
             Event::Deleted { thread, source } => self.deleted(&thread, &source).await,
             Event::Closed { thread, merged_head, by } => {
                 let state = if merged_head.is_some() { ThreadState::Merged } else { ThreadState::Closed };
-                let (_, conversation) = self.thread(&thread).await?;
+                let Some((_, conversation)) = self.known_thread(&thread).await? else { return ignored(UNKNOWN_THREAD) };
                 self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
                 tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
                 self.audit(&by.login, "thread.closed", &subject(&thread), state.as_str()).await;
@@ -130,7 +133,7 @@ impl Orchestrator {
                 done(self.close_conversation(conversation.id).await?)
             }
             Event::Reopened { thread, by } => {
-                let (_, conversation) = self.thread(&thread).await?;
+                let Some((_, conversation)) = self.known_thread(&thread).await? else { return ignored(UNKNOWN_THREAD) };
                 self.store().set_conversation_state(conversation.id, ThreadState::Open, None, self.now()).await?;
                 self.audit(&by.login, "thread.reopened", &subject(&thread), "").await;
                 done("the thread is open again")
@@ -162,9 +165,21 @@ impl Orchestrator {
             kind: thread.kind,
             number: thread.number,
             title: thread.title.clone(),
+            state: thread.state,
         };
         let conversation = self.store().upsert_conversation(new, self.now()).await?;
         Ok((codebase, conversation))
+    }
+
+    /// A thread that the bot has to do with: it met the bot before, or its work has a worktree. Nothing is made for others.
+    async fn known_thread(&self, thread: &ThreadRef) -> Result<Option<(Codebase, Conversation)>, StepError> {
+        let Some(codebase) = self.store().find_codebase_by_github(thread.repository.id).await? else { return Ok(None) };
+        let work = gather::work_of_thread(thread.kind, thread.number);
+        let met = self.store().find_conversation(codebase.id, thread.number).await?.is_some();
+        if !met && self.store().find_live_environment(codebase.id, &work).await?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(self.thread(thread).await?))
     }
 
     async fn written(&self, delivery: &Delivery, message: Message, place: &mut Place) -> Result<Handled, StepError> {
@@ -272,7 +287,7 @@ impl Orchestrator {
     }
 
     async fn deleted(&self, thread: &ThreadRef, source: &MessageSource) -> Result<Handled, StepError> {
-        let (_, conversation) = self.thread(thread).await?;
+        let Some((_, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
         let id = match source {
             MessageSource::ThreadBody => return ignored("a thread's own text cannot be deleted"),
             MessageSource::IssueComment { id }

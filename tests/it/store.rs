@@ -90,6 +90,7 @@ async fn conversation(store: &Store, codebase: &Codebase, number: i64) -> Conver
         kind: ThreadKind::Issue,
         number: ThreadNumber(number),
         title: format!("Issue {number}"),
+        state: ThreadState::Open,
     };
     store.upsert_conversation(new, at(0)).await.unwrap()
 }

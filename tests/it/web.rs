@@ -154,6 +154,7 @@ impl Stage {
             kind: ThreadKind::Issue,
             number: ThreadNumber(number),
             title: title.to_owned(),
+            state: ThreadState::Open,
         };
         self.store.upsert_conversation(new, now()).await.unwrap()
     }
