@@ -8,11 +8,18 @@ use crate::git::{CommitRequest, Ident, PushOutcome, Status};
 use crate::model::*;
 use crate::reply::{answers, cleanup, delivery, furnished};
 use crate::telemetry::field::EFFECT;
-use std::time::Duration;
+use futures::future::join_all;
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 
 /// How long a run waits for its pull request to be opened before it ends without one.
 const PULL_REQUEST_WAIT: Duration = Duration::from_secs(120);
+/// People in a thread whose permission is asked for, for the agent to know whom to trust.
+const MOST_ASKED: usize = 30;
+const ASKED_AT_ONCE: usize = 4;
 /// In front of the run, in the outbox key of its pull request.
 const PULL: &str = "pull/";
 
@@ -114,9 +121,10 @@ impl Orchestrator {
 
     fn commit_request(&self, run: &Run, prepared: &Prepared) -> CommitRequest {
         let bot = &self.parts().identity.bot;
+        let host = noreply_host(&self.settings().web_url);
         let ident = |person: &Person| Ident {
             name: person.login.clone(),
-            email: format!("{}+{}@users.noreply.github.com", person.id, person.login),
+            email: format!("{}+{}@{host}", person.id, person.login),
         };
         CommitRequest {
             message: delivery::commit_message(&run.request, &prepared.conversation),
@@ -246,15 +254,30 @@ impl Orchestrator {
         let client = self.client(codebase);
         let (id, name, number) = (codebase.github_id, &codebase.name, conversation.number);
         let issue = retry::patiently(|| async { Ok(client.issue(id, name, number).await?) }).await?;
-        let mut comments = Vec::new();
+        let mut written = Vec::new();
         for comment in retry::patiently(|| async { Ok(client.comments(id, name, number).await?) }).await? {
             // The request itself is the task; what the service wrote is no background.
-            let own = |author: &Person| author.id == self.parts().identity.bot.id;
             let request = matches!(run.request.source, MessageSource::IssueComment { id } if id == comment.id);
-            let Some(author) = comment.author.filter(|author| !own(author) && !request) else { continue };
-            let author = self.author(codebase, author).await;
-            comments.push(Comment { id: comment.id, author, body: comment.body, created_at: comment.created_at });
+            // Nor is what other programs wrote.
+            let program = |author: &Person| author.is_bot || author.id == self.parts().identity.bot.id;
+            let Some(author) = comment.author.filter(|author| !program(author) && !request) else { continue };
+            written.push((author, comment.id, comment.body, comment.created_at));
         }
+        let opener = issue.author.unwrap_or_else(ghost);
+        let authors = std::iter::once(&opener).chain(written.iter().rev().map(|(author, ..)| author));
+        let permissions = self.permissions(codebase, &first_distinct(authors)).await;
+        let with_permission = |person: Person| {
+            let unknown = || Probe::Unknown("too many people wrote here".to_owned());
+            let permission = permissions.get(&person.id).cloned().unwrap_or_else(unknown);
+            Author { person, permission }
+        };
+        let comments = written.into_iter().map(|(author, id, body, created_at)| Comment {
+            id,
+            author: with_permission(author),
+            body,
+            created_at,
+        });
+        let comments = comments.collect();
         Ok(PromptFacts {
             repository: name.clone(),
             branch: prepared.environment.branch.clone(),
@@ -272,16 +295,21 @@ impl Orchestrator {
                 title: issue.title,
                 body: issue.body,
                 labels: issue.labels,
-                author: self.author(codebase, issue.author.unwrap_or_else(ghost)).await,
+                author: with_permission(opener),
             },
             comments,
             changes: self.changes(prepared).await?,
         })
     }
 
-    async fn author(&self, codebase: &Codebase, person: Person) -> Author {
-        let permission = self.permission(codebase, &person).await.into();
-        Author { person, permission }
+    /// What each of these people may do.
+    async fn permissions(&self, codebase: &Codebase, people: &[Person]) -> HashMap<UserId, Probe<Permission>> {
+        let mut known = HashMap::new();
+        for group in people.chunks(ASKED_AT_ONCE) {
+            let asked = join_all(group.iter().map(|person| self.permission(codebase, person))).await;
+            known.extend(group.iter().map(|person| person.id).zip(asked.into_iter().map(Probe::from)));
+        }
+        known
     }
 
     /// For pull requests: how far the head is from its base.
@@ -291,6 +319,12 @@ impl Orchestrator {
         let stat = prepared.repository.diff_stat(&base, &pull.head_sha).await?;
         Ok(Some(Changes { files: stat.files, insertions: stat.insertions, deletions: stat.deletions }))
     }
+}
+
+/// The people of a thread, each once; the first ones only when there are many.
+fn first_distinct<'a>(people: impl Iterator<Item = &'a Person>) -> Vec<Person> {
+    let mut met = HashSet::new();
+    people.filter(|person| met.insert(person.id)).take(MOST_ASKED).cloned().collect()
 }
 
 /// What git would not commit: a repository of its own inside, most of the time.
@@ -306,6 +340,14 @@ fn left_behind(status: Probe<Status>, nested: Probe<Vec<String>>) -> Option<Stri
     Some(cleanup::sentence(&reason))
 }
 
+/// Where GitHub's own addresses for commits are, which lead to an account and nowhere else: `users.noreply.` before the
+/// host of its pages. Source: "Setting your commit email address", also that of GitHub Enterprise Server.
+fn noreply_host(web_url: &str) -> String {
+    let host = web_url.split_once("://").map_or(web_url, |(_, rest)| rest);
+    let host = host.split(['/', ':']).next().unwrap_or_default();
+    format!("users.noreply.{host}")
+}
+
 /// GitHub's stand-in for deleted accounts.
 fn ghost() -> Person {
     Person { id: UserId(10_137), login: "ghost".to_owned(), is_bot: false }
@@ -313,4 +355,24 @@ fn ghost() -> Person {
 
 fn effect(run: &Run, what: &'static str) {
     tracing::info!(target: EFFECT, { run.id = %run.id }, "{what}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_about_twice_and_not_about_everybody() {
+        let person = |id| Person { id: UserId(id), login: format!("p{id}"), is_bot: false };
+        let people: Vec<Person> = (0..200).map(|number| person(number / 2)).collect();
+        let asked: Vec<i64> = first_distinct(people.iter()).iter().map(|person| person.id.0).collect();
+        assert_eq!(asked, (0..30).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn addresses_are_of_the_github_that_is_worked_with() {
+        assert_eq!(noreply_host("https://github.com"), "users.noreply.github.com");
+        assert_eq!(noreply_host("https://git.example.org:8443/"), "users.noreply.git.example.org");
+        assert_eq!(noreply_host("https://acme.ghe.com"), "users.noreply.acme.ghe.com");
+    }
 }
