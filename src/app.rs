@@ -18,7 +18,7 @@ use crate::isolation::{IsolationError, WorktreeProvider};
 use crate::model::Timestamp;
 use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Workers};
 use crate::platform::GithubPlatform;
-use crate::store::{Store, StoreError};
+use crate::store::{self, Store, StoreError};
 use crate::telemetry::{Metrics, Redactor};
 use crate::web::{LoginLinks, ServeLimits, WebParts, WebState, loopback_url, router, serve};
 use lock::{HomeLock, LockError};
@@ -115,7 +115,8 @@ impl Core {
         }
         config.prepare_home()?;
         let lock = HomeLock::take(&config.home)?;
-        let store = Store::open(config.database_url.expose_secret()).await?;
+        let patience = config.database_patience.unwrap_or(store::PATIENCE);
+        let store = Store::open_with(config.database_url.expose_secret(), patience).await?;
         match orchestrator(config, app, &store, public_url, lock.node()).await {
             Ok((orchestrator, slug)) => Ok(Self { orchestrator, slug, lock }),
             Err(error) => {

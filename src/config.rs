@@ -33,6 +33,8 @@ pub struct Config {
     pub public_url: Option<String>,
     /// May carry a password.
     pub database_url: SecretString,
+    /// How long a statement waits for a connection or a lock; absent: as long as the store sees fit.
+    pub database_patience: Option<Duration>,
     pub github: GithubConfig,
     pub stale_after: Duration,
     pub max_worktrees: u32,

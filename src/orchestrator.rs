@@ -17,7 +17,9 @@ mod gather;
 mod intake;
 mod lanes;
 mod lease;
+mod mend;
 mod outbox;
+mod pace;
 mod prepare;
 mod recover;
 mod repo_settings;
@@ -98,6 +100,7 @@ struct Inner {
     places: Places,
     wake: Wake,
     permissions: gather::PermissionCache,
+    pace: pace::Pace,
     censuses: census::Censuses,
     lanes: lanes::Lanes,
     leases: lease::Leases,
@@ -110,6 +113,7 @@ struct Inner {
 #[derive(Default)]
 struct Wake {
     deliveries: Notify,
+    stops: Notify,
     runs: Notify,
     outgoing: Notify,
     sent: Notify,
@@ -123,6 +127,7 @@ impl Orchestrator {
             parts,
             wake: Wake::default(),
             permissions: gather::PermissionCache::default(),
+            pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
@@ -141,8 +146,11 @@ impl Orchestrator {
         self.parts().git.version().await.is_ok()
     }
 
-    /// Tells the intake loop that something new lies in the inbox.
-    pub fn delivery_arrived(&self) {
+    /// Tells the intake loops that something new lies in the inbox; `out_of_turn`: a request to stop.
+    pub fn delivery_arrived(&self, out_of_turn: bool) {
+        if out_of_turn {
+            self.inner.wake.stops.notify_one();
+        }
         self.inner.wake.deliveries.notify_one();
     }
 

@@ -10,9 +10,12 @@ use std::time::Duration;
 /// Why a row could not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// Worth another try, not before `after` when the platform named a time.
+    /// Worth another try, not before `after` when there is a time to wait for.
     #[error("{why}")]
     Retry { after: Option<Duration>, why: String },
+    /// The platform wants nothing more of this installation before `after`, whatever it is.
+    #[error("{why}")]
+    Limited { after: Duration, why: String },
     /// Trying again cannot help.
     #[error("{0}")]
     Permanent(String),

@@ -11,7 +11,7 @@
 //! - Rows that people change carry a version; a writer states the one it read, and [`StoreError::Conflict`] means that it
 //!   has to look again.
 //! - At most one live environment for a piece of work, a branch and a path; at most one live run for a conversation and
-//!   for an environment; at most one delivery of a conversation in work: unique indexes over live rows only, so that what
+//!   for an environment; at most one delivery of a conversation in work, beside one request to stop: unique indexes over live rows only, so that what
 //!   is over never stands in the way.
 //!
 //! Reading order: `sql` (a statement is a value), `db` (the one place that knows two engines), `codec`, then one file a
@@ -55,7 +55,10 @@ pub use web_sessions::WebSessions;
 use codec::FromRow;
 use db::Db;
 use error::corrupt;
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
+
+/// How long a statement waits for a connection or a lock, where nothing else is said.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The store. A cheap handle; all clones are one.
 #[derive(Clone)]
@@ -92,7 +95,12 @@ impl Store {
 
     /// Opens `sqlite://<path>` or `postgres://…`. Changes no table: see [`Store::migrate`].
     pub async fn open(url: &str) -> Result<Self, StoreError> {
-        Ok(Self { db: Arc::new(Db::open(url).await?) })
+        Self::open_with(url, PATIENCE).await
+    }
+
+    /// The same with another [`PATIENCE`].
+    pub async fn open_with(url: &str, patience: Duration) -> Result<Self, StoreError> {
+        Ok(Self { db: Arc::new(Db::open(url, patience).await?) })
     }
 
     /// Brings the tables up to date, under a lock. Refuses a schema that is newer than this program.

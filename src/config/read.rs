@@ -67,6 +67,7 @@ impl Reader<'_> {
             log: self.value(&LOG, log_filter),
             log_format: self.value(&LOG_FORMAT, |text| text.parse().map_err(|known| format!("expected {known}"))),
             secrets_in: self.sources.secrets_in().map(Path::to_owned),
+            database_patience: None,
             ignored: Vec::new(),
             home,
         }

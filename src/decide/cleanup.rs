@@ -60,6 +60,8 @@ pub struct WorkInProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchFacts {
     pub tip: CommitSha,
+    /// When the newest commit that the base lacks was made, by the clock of whoever made it.
+    pub last_commit: Option<Timestamp>,
     /// The branch has, or is known to have had, commits that did not come from the base.
     pub has_own_commits: bool,
     pub merged: Option<MergeProof>,
@@ -260,7 +262,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         && facts.occasion == Occasion::Pass
         && branch.merged.is_none()
         && !facts.threads_closed
-        && facts.now.since(facts.environment.last_activity_at) < facts.stale_after
+        && facts.now.since(last_activity(facts, branch)) < facts.stale_after
     {
         keep.push(Keep::StillActive);
     }
@@ -269,6 +271,12 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         Some(branch) if keep.is_empty() => Verdict::Remove(removal(branch, &facts.environment)),
         _ => Verdict::Keep(keep),
     }
+}
+
+/// A commit from the future says nothing: a clock that was wrong once must not keep a worktree for ever.
+fn last_activity(facts: &RemovalFacts, branch: &BranchFacts) -> Timestamp {
+    let noted = facts.environment.last_activity_at;
+    branch.last_commit.filter(|at| *at <= facts.now).map_or(noted, |at| at.max(noted))
 }
 
 /// A person may come back to a chat after a year and mean the same work.

@@ -40,7 +40,7 @@ fn facts() -> RemovalFacts {
         threads_closed: false,
         foreign_lock: Probe::Known(None),
         work: Probe::Known(WorkInProgress { on_branch: Some(branch()), ..Default::default() }),
-        branch: Probe::Known(BranchFacts { tip: sha('b'), has_own_commits: true, merged: Some(merged()) }),
+        branch: Probe::Known(with_own_commits(true, Some(merged()))),
         stale_after: Duration::from_secs(14 * 86_400),
     }
 }
@@ -49,8 +49,12 @@ fn merged() -> MergeProof {
     MergeProof::ContentInBase { base: BranchName::new("main").unwrap() }
 }
 
+fn with_own_commits(has_own_commits: bool, merged: Option<MergeProof>) -> BranchFacts {
+    BranchFacts { tip: sha('b'), last_commit: None, has_own_commits, merged }
+}
+
 fn with_branch(has_own_commits: bool, merged: Option<MergeProof>) -> RemovalFacts {
-    RemovalFacts { branch: Probe::Known(BranchFacts { tip: sha('b'), has_own_commits, merged }), ..facts() }
+    RemovalFacts { branch: Probe::Known(with_own_commits(has_own_commits, merged)), ..facts() }
 }
 
 fn with_work(change: impl FnOnce(&mut WorkInProgress)) -> RemovalFacts {
@@ -71,6 +75,22 @@ fn unproven_work_keeps_its_branch() {
     let Verdict::Remove(removal) = verdict(&with_branch(true, None)) else { panic!() };
     assert!(!removal.delete_branch);
     assert_eq!(removal.because, Because::BranchKept);
+}
+
+#[test]
+fn a_commit_is_activity_unless_it_comes_from_the_future() {
+    let day = |day: i64| Timestamp::from_unix(day * 86_400);
+    let class = |last_commit| {
+        let branch = BranchFacts { last_commit, ..with_own_commits(true, None) };
+        let mut facts = RemovalFacts { now: day(30), occasion: Occasion::Pass, ..facts() };
+        facts.environment.last_activity_at = day(10);
+        facts.branch = Probe::Known(branch);
+        classify(&facts)
+    };
+    assert_eq!(class(None), Class::Stale);
+    assert_eq!(class(Some(day(9))), Class::Stale);
+    assert_eq!(class(Some(day(20))), Class::Active);
+    assert_eq!(class(Some(day(31))), Class::Stale);
 }
 
 #[test]
@@ -205,7 +225,7 @@ prop_compose! {
             })
         } else { Probe::Unknown("no".into()) };
         facts.branch = if branch_known {
-            Probe::Known(BranchFacts { tip: sha('b'), has_own_commits: own, merged: proven.then(merged) })
+            Probe::Known(with_own_commits(own, proven.then(merged)))
         } else { Probe::Unknown("no".into()) };
         facts
     }

@@ -208,7 +208,19 @@ fn thread(body: &Body) -> Result<ThreadRef, &'static str> {
         number: ThreadNumber(shape.number.ok_or("no number")?),
         kind,
         title: shape.title.clone().unwrap_or_default(),
+        state: state(shape),
     })
+}
+
+/// An issue that stands for a pull request keeps the time of the merge in its `pull_request` member.
+fn state(shape: &Shape) -> ThreadState {
+    let merged_at = shape.pull_request.as_ref().and_then(|pull| pull.get("merged_at"));
+    let merged = shape.merged == Some(true) || shape.merged_at.is_some() || merged_at.is_some_and(|at| at.is_string());
+    match shape.state.as_deref() {
+        Some("closed") if merged => ThreadState::Merged,
+        Some("closed") => ThreadState::Closed,
+        Some(_) | None => ThreadState::Open,
+    }
 }
 
 fn thread_message(thread: ThreadRef, shape: &Shape) -> Result<Message, &'static str> {

@@ -1,8 +1,8 @@
 //! What happened on a platform, in our words. GitHub's payloads are turned into these at the edge (`github::payload`).
 
 use super::{
-    BranchName, CommentId, CommitSha, InstallationId, RepoName, RepositoryId, ThreadKind, ThreadNumber, Timestamp,
-    UserId,
+    BranchName, CommentId, CommitSha, InstallationId, RepoName, RepositoryId, ThreadKind, ThreadNumber, ThreadState,
+    Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,8 @@ pub struct ThreadRef {
     pub number: ThreadNumber,
     pub kind: ThreadKind,
     pub title: String,
+    /// When the event happened; open where the payload does not say.
+    pub state: ThreadState,
 }
 
 /// Where in a thread a message stands.

@@ -131,6 +131,9 @@ pub struct EnvironmentMetadata {
     pub created_by: Option<PlatformKind>,
     /// Why it was kept the last time somebody asked for its removal, in words for people.
     pub kept_because: Vec<String>,
+    /// What is to be told about its making and was not, because a restart finished it: with the next run.
+    #[serde(default)]
+    pub untold: Vec<String>,
     /// The removal that is under way (state `removing`), so that a restart can finish exactly it.
     pub removal: Option<PendingRemoval>,
 }
@@ -247,6 +250,8 @@ pub struct Delivery {
     pub event: String,
     /// Deliveries with the same key are handled one after the other, in order of arrival.
     pub conversation_key: Option<String>,
+    /// It is handled at once, whatever of its conversation waits before it.
+    pub out_of_turn: bool,
     /// The raw body as it was signed.
     pub body: Vec<u8>,
     pub state: InboxState,

@@ -38,8 +38,10 @@ impl Orchestrator {
             Command::Help => Ok(help::text(&self.parts().identity.slug)),
             Command::Status => self.thread_status(codebase, conversation).await,
             Command::Stop => {
-                let runs = self.stop_conversation(conversation.id, &by.login).await?;
-                Ok(commands::stopping(runs))
+                // Marked before the look at the runs: one of them may be about to make its own.
+                let waiting = self.store().stop_waiting_before(delivery).await?;
+                let runs = self.stop_conversation(conversation.id, delivery.id, &by.login).await?;
+                Ok(commands::stopping(runs, waiting > 0))
             }
             Command::List => {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
@@ -68,6 +70,7 @@ impl Orchestrator {
                     actor: &by.login,
                     codebase: Some(codebase.id),
                     only: Some(class),
+                    stop: None,
                     asked: Some(Asked { delivery, thread: conversation.id }),
                 };
                 Ok(commands::cleanup_report(kind, &self.pass(&pass).await?))
@@ -190,10 +193,16 @@ impl Orchestrator {
         Ok(Some(environment))
     }
 
-    /// Asks this conversation's runs to stop; queued ones are over at once. Answers how many there were.
-    pub async fn stop_conversation(&self, conversation: ConversationId, actor: &str) -> Result<usize, StepError> {
+    /// Asks this conversation's runs to stop, as far as they were asked for before the delivery `asked_in`; queued ones are
+    /// over at once. Answers how many there were.
+    async fn stop_conversation(
+        &self,
+        conversation: ConversationId,
+        asked_in: InboxId,
+        actor: &str,
+    ) -> Result<usize, StepError> {
         let because = answers::stopped_before_work();
-        let runs = self.store().request_cancel_of_conversation(conversation, &because, self.now()).await?;
+        let runs = self.store().request_cancel_of_conversation(conversation, asked_in, &because, self.now()).await?;
         self.stopped(&runs, actor).await?;
         Ok(runs.len())
     }

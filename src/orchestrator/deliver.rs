@@ -3,6 +3,7 @@
 
 use super::{
     Orchestrator, StepError, gather,
+    outbox::Sent,
     prepare::{Prepared, dropped},
     retry,
 };
@@ -12,14 +13,47 @@ use crate::git::{CommitRequest, Ident, PushOutcome, Status};
 use crate::model::*;
 use crate::reply::{answers, cleanup, delivery, furnished};
 use crate::telemetry::field::EFFECT;
-use std::time::Duration;
+use futures::future::join_all;
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+use tokio_util::sync::CancellationToken;
 
 /// How long a run waits for its pull request to be opened before it ends without one.
 const PULL_REQUEST_WAIT: Duration = Duration::from_secs(120);
+/// People in a thread whose permission is asked for, for the agent to know whom to trust.
+const MOST_ASKED: usize = 30;
+const ASKED_AT_ONCE: usize = 4;
+/// In front of the run, in the outbox key of its pull request.
+const PULL: &str = "pull/";
+
+/// How far delivering went.
+pub(super) enum Delivered {
+    ToItsEnd,
+    /// Somebody asked to stop in time. What was done until then stays.
+    Stopped,
+}
+
+/// The outbox key of the pull request that a run asks for.
+fn pull_key(run: RunId) -> String {
+    format!("{PULL}{run}")
+}
+
+/// The run whose pull request is wanted under this outbox key.
+pub(super) fn run_of_pull(key: &str) -> Option<RunId> {
+    key.strip_prefix(PULL)?.parse().ok().map(RunId)
+}
 
 impl Orchestrator {
-    /// Delivers the work of a run; what was verified is written into `run.outcome`.
-    pub(super) async fn deliver(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
+    /// Delivers the work of a run; what was verified is written into `run.outcome`. A request to stop is heeded as long as
+    /// there is something left that people would see.
+    pub(super) async fn deliver(
+        &self,
+        run: &mut Run,
+        prepared: &Prepared,
+        cancel: &CancellationToken,
+    ) -> Result<Delivered, StepError> {
         let (repository, environment) = (&prepared.repository, &prepared.environment);
         let branch = &environment.branch;
         repository.restore_config().await?;
@@ -34,7 +68,7 @@ impl Orchestrator {
         let head = worktree.head().await?;
         if head.branch.as_ref() != Some(branch) {
             run.outcome.not_pushed_because = Some(answers::branch_drift(branch, head.branch.as_ref()));
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         effect(run, "commit");
         worktree.commit_all(&self.commit_request(run, prepared)).await?;
@@ -50,34 +84,38 @@ impl Orchestrator {
         };
         let Some(base_tip) = base_tip else {
             run.outcome.not_pushed_because = Some(answers::base_gone());
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         };
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
         if ahead == 0 {
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         run.outcome.commits = Some(ahead);
         run.outcome.files_changed = Some(repository.diff_stat(&base_tip, &tip).await?.files);
         if environment.metadata.fork_head.is_some() {
             run.outcome.not_pushed_because = Some(answers::fork_not_pushed(branch));
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         // A branch may have become the default one since work on it began.
         if prepared.codebase.default_branch.as_ref() == Some(branch) {
             run.outcome.not_pushed_because = Some(answers::default_not_pushed(branch));
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         if prepared.settings.base.as_ref() == Some(branch) {
             run.outcome.not_pushed_because = Some(answers::base_not_pushed(branch));
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
+        }
+        if cancel.is_cancelled() {
+            run.outcome.not_pushed_because = Some(answers::stopped_before_push(branch));
+            return Ok(Delivered::Stopped);
         }
         if let Some(why) = self.taken_back(prepared, &tip).await? {
             run.outcome.not_pushed_because = Some(why);
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         run.outcome.not_pushed_because = furnished::copies_committed(branch, &worktree.copies_in_commits().await?);
         if run.outcome.not_pushed_because.is_some() {
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         effect(run, "push");
         let pushed = retry::patiently(|| self.push(prepared)).await?;
@@ -86,24 +124,25 @@ impl Orchestrator {
             PushOutcome::Pushed(_) | PushOutcome::UpToDate(_) => {}
             PushOutcome::Rejected { reason } => {
                 run.outcome.not_pushed_because = Some(answers::push_rejected(branch, &reason.to_string()));
-                return Ok(());
+                return Ok(Delivered::ToItsEnd);
             }
         }
         run.outcome.pushed = retry::patiently(|| self.read_back(prepared)).await?;
         let Some(pushed) = &run.outcome.pushed else {
             run.outcome.not_pushed_because = Some(answers::gone_after_the_push(branch));
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         };
         self.note_agreement(environment.clone(), pushed.clone()).await?;
         effect(run, "pull request");
-        self.ensure_pull_request(run, prepared).await
+        self.ensure_pull_request(run, prepared, cancel).await
     }
 
     fn commit_request(&self, run: &Run, prepared: &Prepared) -> CommitRequest {
         let bot = &self.parts().identity.bot;
+        let host = noreply_host(&self.settings().web_url);
         let ident = |person: &Person| Ident {
             name: person.login.clone(),
-            email: format!("{}+{}@users.noreply.github.com", person.id, person.login),
+            email: format!("{}+{}@{host}", person.id, person.login),
         };
         CommitRequest {
             message: delivery::commit_message(&run.request, &prepared.conversation),
@@ -127,6 +166,7 @@ impl Orchestrator {
     }
 
     /// To where the repository is now: it may have been renamed while the agent was at work.
+    /// The token is asked for just before the push: one that has expired, or soon does, is replaced then.
     async fn push(&self, prepared: &Prepared) -> Result<PushOutcome, StepError> {
         let (codebase, clone_url) = &self.refreshed(&prepared.codebase).await?;
         prepared.repository.ensure(clone_url).await?;
@@ -155,7 +195,12 @@ impl Orchestrator {
     }
 
     /// The pull request of this branch: the one that is open, or what the repository asks for.
-    async fn ensure_pull_request(&self, run: &mut Run, prepared: &Prepared) -> Result<(), StepError> {
+    async fn ensure_pull_request(
+        &self,
+        run: &mut Run,
+        prepared: &Prepared,
+        cancel: &CancellationToken,
+    ) -> Result<Delivered, StepError> {
         let environment = &prepared.environment;
         let codebase = &prepared.codebase;
         // As it is now: a person may have merged or closed it while the agent was at work.
@@ -166,7 +211,7 @@ impl Orchestrator {
             };
             if retry::patiently(ask).await?.state == ThreadState::Open {
                 run.outcome.pull_request = Some(pull.number);
-                return Ok(());
+                return Ok(Delivered::ToItsEnd);
             }
         }
         let open = retry::patiently(|| async {
@@ -175,23 +220,27 @@ impl Orchestrator {
         });
         if let Some(pull) = open.await? {
             run.outcome.pull_request = Some(pull.number);
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
-        let Some(base) = environment.base.clone() else { return Ok(()) };
+        let Some(base) = environment.base.clone() else { return Ok(Delivered::ToItsEnd) };
         // What was merged before needs no review again.
         if self.adds_nothing(prepared, &base).await {
-            return Ok(());
+            return Ok(Delivered::ToItsEnd);
         }
         let draft = match prepared.settings.pull_request {
             PullRequestMode::Draft => true,
             PullRequestMode::Open => false,
             PullRequestMode::Link => {
                 run.outcome.to_open_into = Some(base);
-                return Ok(());
+                return Ok(Delivered::ToItsEnd);
             }
-            PullRequestMode::Never => return Ok(()),
+            PullRequestMode::Never => return Ok(Delivered::ToItsEnd),
         };
-        let key = format!("pull/{}", run.id);
+        if cancel.is_cancelled() {
+            run.outcome.not_pushed_because = Some(answers::stopped_before_pull_request());
+            return Ok(Delivered::Stopped);
+        }
+        let key = pull_key(run.id);
         let outgoing = Outgoing::PullRequest {
             head: environment.branch.clone(),
             base,
@@ -201,8 +250,32 @@ impl Orchestrator {
         };
         self.say(key.clone(), codebase.id, Some(run.conversation), outgoing).await?;
         match self.wait_until_sent(&key, PULL_REQUEST_WAIT).await? {
-            Ok(number) => run.outcome.pull_request = number.map(ThreadNumber),
-            Err(why) => run.outcome.not_pushed_because = Some(answers::no_pull_request(&why)),
+            Sent::Yes(number) => run.outcome.pull_request = number.map(ThreadNumber),
+            Sent::Never(why) => run.outcome.not_pushed_because = Some(answers::pull_request_refused(&why)),
+            Sent::NotYet(why) => run.outcome.not_pushed_because = Some(answers::no_pull_request_yet(&why)),
+        }
+        Ok(Delivered::ToItsEnd)
+    }
+
+    /// Brings a run that ended while its pull request was not open yet up to date with what became of that: the run's
+    /// outcome and its status comment. Does nothing for one that is still live, which looks itself, here, when it ended.
+    pub(super) async fn late_pull_request(&self, id: RunId) -> Result<(), StepError> {
+        let Some(row) = self.store().load_outgoing_by_key(&pull_key(id)).await? else { return Ok(()) };
+        let Some(mut run) = self.store().load_run(id).await? else { return Ok(()) };
+        let before = run.outcome.clone();
+        match row.state {
+            OutboxState::Pending | OutboxState::Sending => return Ok(()),
+            OutboxState::Sent => {
+                run.outcome.pull_request = row.remote_id.map(ThreadNumber);
+                run.outcome.not_pushed_because = None;
+            }
+            OutboxState::Failed => {
+                let why = row.last_error.unwrap_or_default();
+                run.outcome.not_pushed_because = Some(answers::pull_request_refused(&why));
+            }
+        }
+        if run.outcome != before && self.store().correct_outcome(&run).await? {
+            self.publish(&run, None).await?;
         }
         Ok(())
     }
@@ -213,15 +286,30 @@ impl Orchestrator {
         let client = self.client(codebase);
         let (id, name, number) = (codebase.github_id, &codebase.name, conversation.number);
         let issue = retry::patiently(|| async { Ok(client.issue(id, name, number).await?) }).await?;
-        let mut comments = Vec::new();
+        let mut written = Vec::new();
         for comment in retry::patiently(|| async { Ok(client.comments(id, name, number).await?) }).await? {
             // The request itself is the task; what the service wrote is no background.
-            let own = |author: &Person| author.id == self.parts().identity.bot.id;
             let request = matches!(run.request.source, MessageSource::IssueComment { id } if id == comment.id);
-            let Some(author) = comment.author.filter(|author| !own(author) && !request) else { continue };
-            let author = self.author(codebase, author).await;
-            comments.push(Comment { id: comment.id, author, body: comment.body, created_at: comment.created_at });
+            // Nor is what other programs wrote.
+            let program = |author: &Person| author.is_bot || author.id == self.parts().identity.bot.id;
+            let Some(author) = comment.author.filter(|author| !program(author) && !request) else { continue };
+            written.push((author, comment.id, comment.body, comment.created_at));
         }
+        let opener = issue.author.unwrap_or_else(ghost);
+        let authors = std::iter::once(&opener).chain(written.iter().rev().map(|(author, ..)| author));
+        let permissions = self.permissions(codebase, &first_distinct(authors)).await;
+        let with_permission = |person: Person| {
+            let unknown = || Probe::Unknown("too many people wrote here".to_owned());
+            let permission = permissions.get(&person.id).cloned().unwrap_or_else(unknown);
+            Author { person, permission }
+        };
+        let comments = written.into_iter().map(|(author, id, body, created_at)| Comment {
+            id,
+            author: with_permission(author),
+            body,
+            created_at,
+        });
+        let comments = comments.collect();
         Ok(PromptFacts {
             repository: name.clone(),
             branch: prepared.environment.branch.clone(),
@@ -239,16 +327,21 @@ impl Orchestrator {
                 title: issue.title,
                 body: issue.body,
                 labels: issue.labels,
-                author: self.author(codebase, issue.author.unwrap_or_else(ghost)).await,
+                author: with_permission(opener),
             },
             comments,
             changes: self.changes(prepared).await?,
         })
     }
 
-    async fn author(&self, codebase: &Codebase, person: Person) -> Author {
-        let permission = self.permission(codebase, &person).await.into();
-        Author { person, permission }
+    /// What each of these people may do.
+    async fn permissions(&self, codebase: &Codebase, people: &[Person]) -> HashMap<UserId, Probe<Permission>> {
+        let mut known = HashMap::new();
+        for group in people.chunks(ASKED_AT_ONCE) {
+            let asked = join_all(group.iter().map(|person| self.permission(codebase, person))).await;
+            known.extend(group.iter().map(|person| person.id).zip(asked.into_iter().map(Probe::from)));
+        }
+        known
     }
 
     /// For pull requests: how far the head is from its base.
@@ -258,6 +351,12 @@ impl Orchestrator {
         let stat = prepared.repository.diff_stat(&base, &pull.head_sha).await?;
         Ok(Some(Changes { files: stat.files, insertions: stat.insertions, deletions: stat.deletions }))
     }
+}
+
+/// The people of a thread, each once; the first ones only when there are many.
+fn first_distinct<'a>(people: impl Iterator<Item = &'a Person>) -> Vec<Person> {
+    let mut met = HashSet::new();
+    people.filter(|person| met.insert(person.id)).take(MOST_ASKED).cloned().collect()
 }
 
 /// What git would not commit: a repository of its own inside, most of the time.
@@ -273,6 +372,14 @@ fn left_behind(status: Probe<Status>, nested: Probe<Vec<String>>) -> Option<Stri
     Some(cleanup::sentence(&reason))
 }
 
+/// Where GitHub's own addresses for commits are, which lead to an account and nowhere else: `users.noreply.` before the
+/// host of its pages. Source: "Setting your commit email address", also that of GitHub Enterprise Server.
+fn noreply_host(web_url: &str) -> String {
+    let host = web_url.split_once("://").map_or(web_url, |(_, rest)| rest);
+    let host = host.split(['/', ':']).next().unwrap_or_default();
+    format!("users.noreply.{host}")
+}
+
 /// GitHub's stand-in for deleted accounts.
 fn ghost() -> Person {
     Person { id: UserId(10_137), login: "ghost".to_owned(), is_bot: false }
@@ -280,4 +387,24 @@ fn ghost() -> Person {
 
 fn effect(run: &Run, what: &'static str) {
     tracing::info!(target: EFFECT, { run.id = %run.id }, "{what}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_about_twice_and_not_about_everybody() {
+        let person = |id| Person { id: UserId(id), login: format!("p{id}"), is_bot: false };
+        let people: Vec<Person> = (0..200).map(|number| person(number / 2)).collect();
+        let asked: Vec<i64> = first_distinct(people.iter()).iter().map(|person| person.id.0).collect();
+        assert_eq!(asked, (0..30).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn addresses_are_of_the_github_that_is_worked_with() {
+        assert_eq!(noreply_host("https://github.com"), "users.noreply.github.com");
+        assert_eq!(noreply_host("https://git.example.org:8443/"), "users.noreply.git.example.org");
+        assert_eq!(noreply_host("https://acme.ghe.com"), "users.noreply.acme.ghe.com");
+    }
 }

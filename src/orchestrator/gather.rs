@@ -16,6 +16,7 @@ use std::{collections::HashMap, sync::Mutex, time::Duration};
 /// Permissions are asked again after this.
 const PERMISSION_AGE: Duration = Duration::from_secs(120);
 
+/// Of people who may write.
 #[derive(Default)]
 pub(super) struct PermissionCache {
     known: Mutex<HashMap<(RepositoryId, UserId), (Permission, Timestamp)>>,
@@ -29,7 +30,10 @@ impl PermissionCache {
     }
 
     fn remember(&self, key: (RepositoryId, UserId), permission: Permission, now: Timestamp) {
-        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(key, (permission, now));
+        // Somebody may be about to be given what is missing, and mentions the bot again right then.
+        if permission >= Permission::Write {
+            self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(key, (permission, now));
+        }
     }
 }
 
@@ -43,11 +47,15 @@ pub(super) enum View {
 
 /// The work a thread stands for.
 pub(super) fn work_of(conversation: &Conversation) -> Work {
-    let kind = match conversation.kind {
+    work_of_thread(conversation.kind, conversation.number)
+}
+
+pub(super) fn work_of_thread(kind: ThreadKind, number: ThreadNumber) -> Work {
+    let kind = match kind {
         ThreadKind::Issue => WorkKind::Issue,
         ThreadKind::PullRequest => WorkKind::PullRequest,
     };
-    Work { kind, id: conversation.number.to_string() }
+    Work { kind, id: number.to_string() }
 }
 
 /// The ref under which a pull request's head is kept.
@@ -56,7 +64,8 @@ pub(super) fn pull_ref(number: ThreadNumber) -> String {
 }
 
 impl Orchestrator {
-    /// What GitHub lets this person do on the codebase, at most two minutes old.
+    /// What GitHub lets this person do on the codebase: at most two minutes old, or just asked for when it is less than to
+    /// write.
     pub(super) async fn permission(&self, codebase: &Codebase, person: &Person) -> Result<Permission, StepError> {
         let key = (codebase.github_id, person.id);
         let now = self.now();
@@ -69,7 +78,7 @@ impl Orchestrator {
     }
 
     /// Everything the choice of an environment depends on. The canonical repository has just been fetched.
-    pub(super) async fn resolve_facts(
+    pub(super) async fn gather_resolve_facts(
         &self,
         codebase: &Codebase,
         conversation: &Conversation,
@@ -164,30 +173,8 @@ impl Orchestrator {
     }
 
     async fn candidate(&self, repository: &Repository, environment: Environment) -> Candidate {
-        let validity = self.validity(repository, &environment).await;
+        let validity = self.parts().provider.health(repository, &environment.path).await;
         Candidate { environment, validity }
-    }
-
-    /// Whether the worktree is really there. One whose ties to the repository are broken, or whose index, is mended first;
-    /// but what stands at the place of one that is being made or removed may be anybody's.
-    pub(super) async fn validity(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
-        let provider = &self.parts().provider;
-        let seen = provider.health(repository, &environment.path).await;
-        match seen {
-            Probe::Known(Validity::Valid | Validity::Broken) if environment.state == EnvironmentState::Active => {}
-            Probe::Known(Validity::Valid | Validity::Broken) => return seen,
-            Probe::Known(Validity::Missing | Validity::OwnRepository | Validity::Foreign) | Probe::Unknown(_) => {
-                return seen;
-            }
-        }
-        match provider.repair(repository, &environment.path, &environment.branch).await {
-            Ok(true) => provider.health(repository, &environment.path).await,
-            Ok(false) => seen,
-            Err(error) => {
-                tracing::warn!(environment.id = %environment.id, %error, "a broken worktree could not be mended");
-                seen
-            }
-        }
     }
 
     /// Work that a closing reference connects to this thread, in this repository. GitHub is asked first; when it cannot
@@ -228,11 +215,7 @@ impl Orchestrator {
         occasion: Occasion,
         view: &View,
     ) -> Result<RemovalFacts, StoreError> {
-        let validity = match view {
-            View::Fetched(_) => self.validity(repository, environment).await,
-            // Looking changes nothing.
-            View::AsItIs => self.parts().provider.health(repository, &environment.path).await,
-        };
+        let validity = self.parts().provider.health(repository, &environment.path).await;
         let usable = validity == Probe::Known(Validity::Valid);
         let worktree = repository.worktree(&environment.path);
         let conversations = self.store().conversations_of(environment.id).await?;
@@ -294,22 +277,24 @@ impl Orchestrator {
             .await?
             .ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
+        let newest = repository.log(&base_tip, &tip, 1).await?;
+        let last_commit = newest.first().map(|commit| commit.committed_at);
         let moved = environment.start.as_ref() != Some(&tip);
         let base_stood_there = ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await?;
         let began_ahead = environment.metadata.began_ahead;
         match own_work(Lineage { ahead, moved, began_ahead, base_stood_there }) {
-            OwnWork::None => return Ok(BranchFacts { tip, has_own_commits: false, merged: None }),
+            OwnWork::None => return Ok(BranchFacts { tip, last_commit, has_own_commits: false, merged: None }),
             OwnWork::IfMerged => {
                 let merged = match ask_github {
                     true => self.merged_by_github(codebase, branch, &tip, &base).await?,
                     false => None,
                 };
-                return Ok(BranchFacts { tip, has_own_commits: merged.is_some(), merged });
+                return Ok(BranchFacts { tip, last_commit, has_own_commits: merged.is_some(), merged });
             }
             OwnWork::Some => {}
         }
         let merged = self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead, ask_github).await?;
-        Ok(BranchFacts { tip, has_own_commits: true, merged })
+        Ok(BranchFacts { tip, last_commit, has_own_commits: true, merged })
     }
 
     /// Cheapest proof first; GitHub is asked last.

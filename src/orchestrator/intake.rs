@@ -1,7 +1,7 @@
 //! One delivery becomes what it leads to: a run, an answer, a removal, a changed row, or nothing with a reason.
 
 use super::{
-    Orchestrator, StepError, commands,
+    Orchestrator, StepError, commands, gather,
     lanes::Place,
     lease::holding,
     retry::{self, outlasting},
@@ -20,6 +20,9 @@ use std::time::Duration;
 const RECENT: Duration = Duration::from_secs(600);
 /// How many of the newest messages are looked through for what could not be said while access was gone.
 const MISSED: u32 = 500;
+
+/// Why nothing follows from what happens in most threads.
+const UNKNOWN_THREAD: &str = "the bot has nothing to do with this thread";
 
 enum Handled {
     Done(String),
@@ -42,13 +45,35 @@ impl Orchestrator {
         Ok(delivery.map(|delivery| (delivery, place)))
     }
 
+    /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
+    /// whether it counts, is looked at when it is handled.
+    pub fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
+        const NAME: &[u8] = b"/stop";
+        // Much cheaper than to understand every delivery.
+        if !body.windows(NAME.len()).any(|part| part.eq_ignore_ascii_case(NAME)) {
+            return false;
+        }
+        let Ok(Event::Written(message) | Event::Edited { message, .. }) = payload::understand(event, body) else {
+            return false;
+        };
+        let text = mention::find(&message.body, &self.parts().identity.slug);
+        text.is_some_and(|text| grammar::parse(&text) == grammar::Request::Command(grammar::Command::Stop))
+    }
+
+    /// Claims the next request to stop, whatever else waits.
+    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Delivery, Place)>, StepError> {
+        let Some(place) = self.inner.lanes.enter_out_of_turn().await else { return Ok(None) };
+        let delivery = self.store().claim_delivery_out_of_turn(self.node(), self.now(), self.settings().lease).await?;
+        Ok(delivery.map(|delivery| (delivery, place)))
+    }
+
     /// Handles a claimed delivery and writes down how it ended. Dropping this future leaves it to the next start.
     pub(super) async fn take_in(&self, delivery: Delivery, place: Place) {
         if let Err(error) = self.handle_and_finish(&delivery, place).await {
             tracing::error!(delivery.guid = %delivery.guid, %error, "its end could not be written; it is repeated");
         }
         // The next one of its conversation is due now.
-        self.delivery_arrived();
+        self.delivery_arrived(delivery.out_of_turn);
     }
 
     async fn handle_and_finish(&self, delivery: &Delivery, mut place: Place) -> Result<(), StepError> {
@@ -102,7 +127,7 @@ impl Orchestrator {
             Event::Deleted { thread, source } => self.deleted(&thread, &source).await,
             Event::Closed { thread, merged_head, by } => {
                 let state = if merged_head.is_some() { ThreadState::Merged } else { ThreadState::Closed };
-                let (_, conversation) = self.thread(&thread).await?;
+                let Some((_, conversation)) = self.known_thread(&thread).await? else { return ignored(UNKNOWN_THREAD) };
                 self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
                 tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
                 self.audit(&by.login, "thread.closed", &subject(&thread), state.as_str()).await;
@@ -110,7 +135,7 @@ impl Orchestrator {
                 done(self.close_conversation(conversation.id).await?)
             }
             Event::Reopened { thread, by } => {
-                let (_, conversation) = self.thread(&thread).await?;
+                let Some((_, conversation)) = self.known_thread(&thread).await? else { return ignored(UNKNOWN_THREAD) };
                 self.store().set_conversation_state(conversation.id, ThreadState::Open, None, self.now()).await?;
                 self.audit(&by.login, "thread.reopened", &subject(&thread), "").await;
                 done("the thread is open again")
@@ -142,9 +167,21 @@ impl Orchestrator {
             kind: thread.kind,
             number: thread.number,
             title: thread.title.clone(),
+            state: thread.state,
         };
         let conversation = self.store().upsert_conversation(new, self.now()).await?;
         Ok((codebase, conversation))
+    }
+
+    /// A thread that the bot has to do with: it met the bot before, or its work has a worktree. Nothing is made for others.
+    async fn known_thread(&self, thread: &ThreadRef) -> Result<Option<(Codebase, Conversation)>, StepError> {
+        let Some(codebase) = self.store().find_codebase_by_github(thread.repository.id).await? else { return Ok(None) };
+        let work = gather::work_of_thread(thread.kind, thread.number);
+        let met = self.store().find_conversation(codebase.id, thread.number).await?.is_some();
+        if !met && self.store().find_live_environment(codebase.id, &work).await?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(self.thread(thread).await?))
     }
 
     async fn written(&self, delivery: &Delivery, message: Message, place: &mut Place) -> Result<Handled, StepError> {
@@ -234,6 +271,12 @@ impl Orchestrator {
                 };
                 let run = self.store().insert_run(new, self.now()).await?;
                 tracing::debug!(target: EFFECT, { run.id = %run.id }, "run queued");
+                // Asked after the run is there: a request to stop marks this delivery before it looks for runs, so that one
+                // of the two sees the other.
+                if self.store().is_stopped(delivery.id).await? {
+                    self.stop_run(run.id, "treewarden").await?;
+                    return done(format!("run {}, stopped before it began", run.id));
+                }
                 if run.state == RunState::Queued {
                     self.publish(&run, None).await?;
                 }
@@ -246,7 +289,7 @@ impl Orchestrator {
     }
 
     async fn deleted(&self, thread: &ThreadRef, source: &MessageSource) -> Result<Handled, StepError> {
-        let (_, conversation) = self.thread(thread).await?;
+        let Some((_, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
         let id = match source {
             MessageSource::ThreadBody => return ignored("a thread's own text cannot be deleted"),
             MessageSource::IssueComment { id }

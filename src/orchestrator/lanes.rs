@@ -7,6 +7,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Handled at once, as long as it goes quickly.
 const QUICK: usize = 4;
+/// Requests to stop: they wait for no other delivery.
+const OUT_OF_TURN: usize = 2;
 /// Of those that fetch, examine and remove.
 const SLOW: usize = 4;
 /// May have stepped aside, at work or waiting: each keeps renewing its claim.
@@ -15,6 +17,7 @@ const ASIDE: usize = 64;
 #[derive(Clone)]
 pub(super) struct Lanes {
     quick: Arc<Semaphore>,
+    out_of_turn: Arc<Semaphore>,
     slow: Arc<Semaphore>,
     aside: Arc<Semaphore>,
 }
@@ -22,7 +25,7 @@ pub(super) struct Lanes {
 impl Default for Lanes {
     fn default() -> Self {
         let lane = |places| Arc::new(Semaphore::new(places));
-        Self { quick: lane(QUICK), slow: lane(SLOW), aside: lane(ASIDE) }
+        Self { quick: lane(QUICK), out_of_turn: lane(OUT_OF_TURN), slow: lane(SLOW), aside: lane(ASIDE) }
     }
 }
 
@@ -37,13 +40,22 @@ pub(super) struct Place {
 impl Lanes {
     /// Waits for a place among the quick ones; `None` once the lanes are closed.
     pub async fn enter(&self) -> Option<Place> {
-        let here = self.quick.clone().acquire_owned().await.ok()?;
+        self.place_in(&self.quick).await
+    }
+
+    /// The same for a request to stop.
+    pub async fn enter_out_of_turn(&self) -> Option<Place> {
+        self.place_in(&self.out_of_turn).await
+    }
+
+    async fn place_in(&self, lane: &Arc<Semaphore>) -> Option<Place> {
+        let here = place(lane).await.ok()?;
         Some(Place { lanes: self.clone(), here: Some(here), aside: None, is_slow: false })
     }
 
     /// Lets nobody in any more. Whoever has a place keeps it.
     pub fn close(&self) {
-        for lane in [&self.quick, &self.slow, &self.aside] {
+        for lane in [&self.quick, &self.out_of_turn, &self.slow, &self.aside] {
             lane.close();
         }
     }
@@ -79,6 +91,7 @@ mod tests {
         let lanes = Lanes::default();
         let mut places: Vec<Place> = (0..QUICK).map(|_| lanes.enter().now_or_never().flatten().unwrap()).collect();
         assert!(lanes.enter().now_or_never().is_none(), "no more than {QUICK} at once");
+        assert!(lanes.enter_out_of_turn().now_or_never().flatten().is_some(), "who asks to stop waits for nobody");
         for place in &mut places {
             place.step_aside().now_or_never().unwrap().unwrap();
         }

@@ -2,6 +2,7 @@
 
 use super::{
     Orchestrator, StepError,
+    deliver::run_of_pull,
     lease::holding,
     retry::{self, outlasting},
 };
@@ -11,6 +12,16 @@ use crate::store::OutgoingEnd;
 use crate::telemetry::{field::EFFECT, metric};
 use futures::FutureExt;
 use std::{panic::AssertUnwindSafe, time::Duration};
+
+/// What became of a row that somebody waited for.
+pub(super) enum Sent {
+    /// With the id of what stands for it.
+    Yes(Option<i64>),
+    /// With why it is not sent. It will be, as soon as GitHub takes it.
+    NotYet(String),
+    /// With why it never will be.
+    Never(String),
+}
 
 impl Orchestrator {
     /// Claims and sends the next row that is due; false when there is none.
@@ -25,7 +36,11 @@ impl Orchestrator {
                 let send = AssertUnwindSafe(self.parts().platform.send(&codebase, &row)).catch_unwind();
                 let until = || self.now().plus(self.settings().lease);
                 let sent = holding!(self, send, self.store().renew_outgoing(&row, self.node(), until()));
-                sent.unwrap_or_else(|_| Err(SendError::Permanent(StepError::Panicked.to_string())))
+                let sent = sent.unwrap_or_else(|_| Err(SendError::Permanent(StepError::Panicked.to_string())));
+                if let Err(error) = self.keep_the_pace(codebase.installation, &row.outgoing, &sent).await {
+                    tracing::error!(installation.id = %codebase.installation, %error, "a pause of sending was not written");
+                }
+                sent
             }
             None => Err(SendError::Permanent("its repository is no longer known".to_owned())),
         };
@@ -38,6 +53,10 @@ impl Orchestrator {
                 Some(at) => (OutgoingEnd::Retry { error: why, at }, "retried"),
                 None => (OutgoingEnd::Failed(why), "failed"),
             },
+            Err(SendError::Limited { after, why }) => match retry::outgoing_again(&row, Some(after), now) {
+                Some(at) => (OutgoingEnd::Retry { error: why, at }, "retried"),
+                None => (OutgoingEnd::Failed(why), "failed"),
+            },
         };
         if let OutgoingEnd::Failed(why) | OutgoingEnd::Retry { error: why, .. } = &end {
             tracing::warn!(outbox.key = %row.key, error = %why, result, "not sent");
@@ -45,30 +64,56 @@ impl Orchestrator {
         metrics::counter!(metric::OUTBOX_SENT, "result" => result).increment(1);
         outlasting!(self.store().finish_outgoing(&row, self.node(), end.clone(), now))?;
         tracing::debug!(target: EFFECT, { outbox.key = %row.key }, "outcome of sending written");
+        // The run may have ended before.
+        if let Some(run) = run_of_pull(&row.key)
+            && let Err(error) = self.late_pull_request(run).await
+        {
+            tracing::error!(run.id = %run, %error, "the run was not brought up to date with its pull request");
+        }
         self.inner.wake.sent.notify_waiters();
         Ok(true)
     }
 
-    /// Waits until a row is sent and answers with the id of what stands for it, or with why it will not be.
-    pub(super) async fn wait_until_sent(
+    /// Writes down until when nothing more, or no more content, is to be sent for an installation, before the row is let go
+    /// of: its codebase's next one is due then.
+    async fn keep_the_pace(
         &self,
-        key: &str,
-        most: Duration,
-    ) -> Result<Result<Option<i64>, String>, StepError> {
+        installation: InstallationId,
+        outgoing: &Outgoing,
+        sent: &Result<Option<i64>, SendError>,
+    ) -> Result<(), StepError> {
+        let now = self.now();
+        if let Err(SendError::Limited { after, .. }) = sent {
+            let until = now.plus(*after);
+            tracing::warn!(installation.id = %installation, %until, "GitHub asked to wait; nothing is sent before");
+            outlasting!(self.store().pause_sending(installation, until))?;
+        }
+        let is_content = match outgoing {
+            Outgoing::React { .. } => false,
+            Outgoing::Comment { .. } | Outgoing::PullRequest { .. } => true,
+        };
+        if is_content && let Some(next) = self.inner.pace.spend(installation, now) {
+            outlasting!(self.store().pause_content(installation, next))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a row is sent or failed for good, but not longer than `most`.
+    pub(super) async fn wait_until_sent(&self, key: &str, most: Duration) -> Result<Sent, StepError> {
         let deadline = tokio::time::Instant::now() + most;
         loop {
             let rung = self.inner.wake.sent.notified();
             let row = self.store().load_outgoing_by_key(key).await?;
             match row.map(|row| (row.state, row.remote_id, row.last_error)) {
-                Some((OutboxState::Sent, remote_id, _)) => return Ok(Ok(remote_id)),
-                Some((OutboxState::Failed, _, error)) => return Ok(Err(error.unwrap_or_default())),
+                Some((OutboxState::Sent, remote_id, _)) => return Ok(Sent::Yes(remote_id)),
+                Some((OutboxState::Failed, _, error)) => return Ok(Sent::Never(error.unwrap_or_default())),
                 Some((OutboxState::Pending | OutboxState::Sending, _, error))
                     if tokio::time::Instant::now() >= deadline =>
                 {
-                    return Ok(Err(error.unwrap_or_else(|| "GitHub did not take it in time".to_owned())));
+                    return Ok(Sent::NotYet(error.unwrap_or_else(|| "GitHub did not take it in time".to_owned())));
                 }
                 Some((OutboxState::Pending | OutboxState::Sending, ..)) => {}
-                None => return Ok(Err("it was withdrawn".to_owned())),
+                None => return Ok(Sent::Never("it was withdrawn".to_owned())),
             }
             // The bell may have been rung before this wait began; a short limit covers that.
             let _ = tokio::time::timeout(Duration::from_millis(500), rung).await;

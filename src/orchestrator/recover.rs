@@ -9,6 +9,15 @@ use crate::decide::reconcile::{Repair, repair};
 use crate::model::*;
 use crate::reply::answers;
 use crate::store::LeftBehind;
+use tokio_util::sync::CancellationToken;
+
+/// How long a repair may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// The start waits for it. What takes longer is left to [`Orchestrator::reconcile`], soon after.
+    Quick,
+    Ample,
+}
 
 impl Orchestrator {
     /// Runs once, before the loops start. This process holds the home's lock, so every claim of this node is a dead one.
@@ -19,7 +28,7 @@ impl Orchestrator {
         self.store().release_outgoing_of(node, now).await?;
         self.recover_runs(self.store().release_runs_of(node, now).await?).await;
         for environment in self.store().live_environments(None).await? {
-            if let Err(error) = self.recover_environment(environment.clone()).await {
+            if let Err(error) = self.recover_environment(environment.clone(), Patience::Quick).await {
                 tracing::error!(environment.id = %environment.id, error = %error, "environment not reconciled; it is kept");
             }
         }
@@ -31,8 +40,11 @@ impl Orchestrator {
 
     /// Closed threads that a crash kept from letting go of their environments. It asks GitHub and git a lot, so that the
     /// loops do not wait for it.
-    pub(super) async fn look_after_closed_threads(&self) -> Result<(), StepError> {
+    pub(super) async fn look_after_closed_threads(&self, stop: &CancellationToken) -> Result<(), StepError> {
         for conversation in self.store().closed_conversations_with_environment().await? {
+            if stop.is_cancelled() {
+                break;
+            }
             if let Err(error) = self.close_conversation(conversation.id).await {
                 tracing::error!(conversation.id = %conversation.id, error = %error, "closed thread not looked after");
             }
@@ -41,15 +53,18 @@ impl Orchestrator {
     }
 
     /// Environments that were left in the middle of being made or removed, by a failure after the first step was written
-    /// down: finished or undone, unless somebody is at it.
-    pub(super) async fn reconcile(&self) -> Result<(), StepError> {
+    /// down: finished or undone, unless somebody is at it. A run that wants one of them meanwhile waits for the lease.
+    pub(super) async fn reconcile(&self, stop: &CancellationToken) -> Result<(), StepError> {
         for environment in self.store().live_environments(None).await? {
+            if stop.is_cancelled() {
+                break;
+            }
             if environment.state == EnvironmentState::Active {
                 continue;
             }
             let _lease = self.inner.leases.take(environment.id).await;
             let Some(environment) = self.store().load_environment(environment.id).await? else { continue };
-            if let Err(error) = self.recover_environment(environment.clone()).await {
+            if let Err(error) = self.recover_environment(environment.clone(), Patience::Ample).await {
                 tracing::error!(environment.id = %environment.id, %error, "environment not reconciled; it is kept");
             }
         }
@@ -88,7 +103,7 @@ impl Orchestrator {
         self.conclude(&run).await
     }
 
-    async fn recover_environment(&self, environment: Environment) -> Result<(), StepError> {
+    async fn recover_environment(&self, environment: Environment, patience: Patience) -> Result<(), StepError> {
         match environment.state {
             EnvironmentState::Creating | EnvironmentState::Removing => {}
             EnvironmentState::Active | EnvironmentState::Destroyed => return Ok(()),
@@ -99,13 +114,21 @@ impl Orchestrator {
         let begun = self.parts().provider.removal_begun(environment.id);
         match repair(environment.state, &validity, self.will_be_continued(&environment).await?, begun) {
             Repair::Nothing => {}
+            // Submodules and large files may take minutes.
+            Repair::Activate if patience == Patience::Quick => {}
             Repair::Activate => {
                 // What the worktree gets beside its checkout may be missing; what somebody else made is taken over by the
                 // rules, or not at all.
                 let before = self.store().load_repo_settings(codebase.id).await?;
                 let settings = self.look_up_settings(&codebase, &repository, before.as_ref()).await?.in_force;
                 let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings };
-                self.finish_creation(&creation, environment, &mut Notes::default()).await?;
+                let mut notes = Notes::default();
+                let mut made = self.finish_creation(&creation, environment, &mut notes).await?;
+                // The first one is a run's opening, which the next run has of its own.
+                made.metadata.untold = notes.0.into_iter().skip(1).collect();
+                if !made.metadata.untold.is_empty() {
+                    self.store().update_environment(&made).await?;
+                }
             }
             Repair::Discard => {
                 self.store().destroy_environment(&environment, None, self.now()).await?;

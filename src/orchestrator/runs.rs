@@ -4,7 +4,7 @@
 //! delivering are repeated, a run whose agent was at work is marked interrupted.
 
 use super::retry::outlasting;
-use super::{Orchestrator, StepError, prepare::Prepared, retry, workers::unwinding};
+use super::{Orchestrator, StepError, deliver::Delivered, prepare::Prepared, retry, workers::unwinding};
 use crate::agent::{AgentEvent, Limits, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::model::*;
 use crate::reply::answers;
@@ -74,13 +74,14 @@ impl Orchestrator {
     async fn stages(&self, run: &mut Run, cancel: &CancellationToken) -> Result<Ended, StepError> {
         if run.state == RunState::Delivering {
             let prepared = retry::patiently(|| self.prepared_before(run)).await?;
-            return self.deliver_and_end(run, &prepared).await;
+            return self.deliver_and_end(run, &prepared, cancel).await;
         }
         tracing::debug!(target: EFFECT, { run.id = %run.id }, "run claimed");
         run.started_at.get_or_insert(self.now());
         self.save(run).await?;
         self.show(run, None).await;
-        let prepared = outlasting!(self.prepare(run)).map_err(|error| error.worded(answers::not_begun))?;
+        let mut prepared = outlasting!(self.prepare(run)).map_err(|error| error.worded(answers::not_begun))?;
+        self.tell_untold(run, &mut prepared.environment).await;
         if cancel.is_cancelled() {
             return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
         }
@@ -93,7 +94,7 @@ impl Orchestrator {
         match end.outcome {
             Outcome::Done => {
                 self.enter(run, RunState::Delivering).await?;
-                self.deliver_and_end(run, &prepared).await
+                self.deliver_and_end(run, &prepared, cancel).await
             }
             Outcome::Cancelled => Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped()) }),
             Outcome::TimedOut => {
@@ -103,9 +104,30 @@ impl Orchestrator {
         }
     }
 
-    async fn deliver_and_end(&self, run: &mut Run, prepared: &Prepared) -> Result<Ended, StepError> {
-        match outlasting!(self.deliver(run, prepared)) {
-            Ok(()) => Ok(Ended { state: RunState::Succeeded, reason: None }),
+    /// What a creation that a restart finished had to tell, and nobody has heard yet. Told twice rather than never.
+    async fn tell_untold(&self, run: &mut Run, environment: &mut Environment) {
+        if environment.metadata.untold.is_empty() {
+            return;
+        }
+        let told = std::mem::take(&mut environment.metadata.untold);
+        run.opening = Some(run.opening.iter().chain(&told).cloned().collect::<Vec<_>>().join("\n\n"));
+        match self.store().update_environment(environment).await {
+            Ok(written) => *environment = written,
+            Err(error) => tracing::warn!(environment.id = %environment.id, %error, "what was told is told once more"),
+        }
+    }
+
+    async fn deliver_and_end(
+        &self,
+        run: &mut Run,
+        prepared: &Prepared,
+        cancel: &CancellationToken,
+    ) -> Result<Ended, StepError> {
+        match outlasting!(self.deliver(run, prepared, cancel)) {
+            Ok(Delivered::ToItsEnd) => Ok(Ended { state: RunState::Succeeded, reason: None }),
+            Ok(Delivered::Stopped) => {
+                Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_delivering()) })
+            }
             Err(error @ (StepError::LeaseLost | StepError::Occupied(_))) => Err(error),
             Err(_) if self.is_missing(prepared).await => Ok(Ended::failed(answers::environment_lost())),
             Err(error) => Ok(Ended::failed(answers::not_delivered(&prepared.environment.branch, &error.to_string()))),
@@ -269,6 +291,10 @@ impl Orchestrator {
         run.process = None;
         run.ended_at = Some(self.now());
         outlasting!(self.conclude(run))?;
+        // Whatever became of its pull request since it was looked at last.
+        if let Err(error) = self.late_pull_request(run.id).await {
+            tracing::error!(run.id = %run.id, %error, "the run was not brought up to date with its pull request");
+        }
         if let Err(error) = self.after_run(run).await {
             tracing::error!(run.id = %run.id, %error, "the run's thread was not looked after; the next pass does");
         }

@@ -11,6 +11,7 @@ use crate::git::Repository;
 use crate::model::*;
 use crate::reply::cleanup;
 use crate::store::StoreError;
+use tokio_util::sync::CancellationToken;
 
 /// The outbox key under which a closed thread is told what became of an environment.
 fn told_under(environment: EnvironmentId, conversation: ConversationId) -> String {
@@ -49,6 +50,8 @@ pub struct Pass<'a> {
     pub codebase: Option<CodebaseId>,
     /// `None`: of every class.
     pub only: Option<Class>,
+    /// No further environment is looked at once this is cancelled.
+    pub(super) stop: Option<&'a CancellationToken>,
     /// The command that asked for it.
     pub(super) asked: Option<Asked<'a>>,
 }
@@ -56,7 +59,7 @@ pub struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// Over everything there is.
     pub fn everywhere(trigger: Trigger, dry_run: bool, actor: &'a str) -> Self {
-        Self { trigger, dry_run, actor, codebase: None, only: None, asked: None }
+        Self { trigger, dry_run, actor, codebase: None, only: None, stop: None, asked: None }
     }
 }
 
@@ -100,11 +103,15 @@ impl Orchestrator {
         self.remove_fetched(&codebase, id, &cause, &view).await
     }
 
-    /// Looks at live environments one after the other. The report is stored.
+    /// Looks at live environments one after the other. The report is stored, also of a pass that was stopped half-way.
     pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
         let mut lines: Vec<_> = self.passed_before(pass).await?.into_iter().map(as_line).collect();
+        let stopped = || pass.stop.is_some_and(CancellationToken::is_cancelled);
         for codebase in self.store().list_codebases().await? {
+            if stopped() {
+                break;
+            }
             if pass.codebase.is_some_and(|only| only != codebase.id) {
                 continue;
             }
@@ -114,6 +121,9 @@ impl Orchestrator {
             }
             let view = self.fetched(&codebase).await;
             for environment in environments {
+                if stopped() {
+                    break;
+                }
                 let result = match self.pass_one(&codebase, &environment, pass, &view).await {
                     Ok(Some(result)) => result,
                     Ok(None) => continue,
@@ -166,6 +176,9 @@ impl Orchestrator {
     ) -> Result<Option<ReportResult>, StepError> {
         if pass.dry_run || pass.only.is_some() {
             let repository = self.repository(codebase);
+            if !pass.dry_run {
+                self.validity(&repository, environment).await;
+            }
             let facts = self.removal_facts(codebase, &repository, environment, Occasion::Pass, view).await?;
             if pass.only.is_some_and(|only| only != classify(&facts)) {
                 return Ok(None);
@@ -200,6 +213,7 @@ impl Orchestrator {
         let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked: None };
         let mut room = Room::default();
         for environment in self.store().live_environments(Some(codebase.id)).await? {
+            self.validity(&repository, &environment).await;
             let facts = self.removal_facts(codebase, &repository, &environment, Occasion::Pass, &view).await?;
             let class = classify(&facts);
             let gone = class.makes_room()
@@ -315,6 +329,8 @@ impl Orchestrator {
             return Ok(Swept::Gone);
         }
         let repository = self.repository(codebase);
+        // One that is only broken is judged whole.
+        self.validity(&repository, &environment).await;
         let facts = self.removal_facts(codebase, &repository, &environment, cause.occasion, view).await?;
         match verdict(&facts) {
             Verdict::Keep(reasons) => self.keep(environment, reasons).await,

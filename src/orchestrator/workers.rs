@@ -55,6 +55,11 @@ impl Workers {
             |o, (delivery, place)| async move { o.take_in(delivery, place).await },
         );
         workers.start_claiming(
+            |o| &o.inner.wake.stops,
+            |o| async move { o.claim_next_stop().await },
+            |o, (delivery, place)| async move { o.take_in(delivery, place).await },
+        );
+        workers.start_claiming(
             |o| &o.inner.wake.runs,
             |o| async move { o.claim_next_run().await },
             |o, run| async move { o.drive(run).await },
@@ -64,7 +69,7 @@ impl Workers {
             let step = |o: Orchestrator| async move { o.outbox_step().await };
             workers.keep_stepping(senders, stop, true, |o| &o.inner.wake.outgoing, step);
         }
-        workers.start_timer(orchestrator);
+        workers.start_timers(orchestrator);
         workers
     }
 
@@ -160,24 +165,39 @@ impl Workers {
         });
     }
 
-    /// Passes of the cleanup service, and runs of other nodes whose lease ran out.
-    fn start_timer(&self, orchestrator: &Orchestrator) {
-        let (this, stop) = (orchestrator.clone(), self.stop_claiming.clone());
-        self.loops.spawn(async move {
-            let closed = unwinding(this.look_after_closed_threads());
-            if let Some(Err(error)) = stop.run_until_cancelled(closed).await {
-                tracing::error!(%error, "closed threads were not looked after; the next pass does");
+    /// What is due by the clock. Each has a task of its own, so that none waits for another one's slow work, and leaves off
+    /// before its next piece of work when the service stops.
+    fn start_timers(&self, orchestrator: &Orchestrator) {
+        let settings = orchestrator.settings();
+        let (lease, sweep) = (settings.lease, settings.sweep_interval);
+        self.every(lease, |o, _| async move { o.recover_expired().await });
+        self.every(lease, |o, stop| async move { o.reconcile(&stop).await });
+        let closed = Arc::new(AtomicBool::new(false));
+        self.every(sweep, move |o, stop| {
+            let closed = closed.clone();
+            async move {
+                if !closed.swap(true, Ordering::Relaxed)
+                    && let Err(error) = unwinding(o.look_after_closed_threads(&stop)).await
+                {
+                    tracing::error!(%error, "closed threads were not looked after; the pass does");
+                }
+                let schedule = Pass { stop: Some(&stop), ..Pass::everywhere(Trigger::Schedule, false, "schedule") };
+                o.pass(&schedule).await.map(drop)
             }
-            let mut passes = tokio::time::interval(this.settings().sweep_interval);
-            let mut leases = tokio::time::interval(this.settings().lease);
-            loop {
-                let outcome = tokio::select! {
-                    () = stop.cancelled() => return,
-                    _ = passes.tick() => unwinding(this.pass(&Pass::everywhere(Trigger::Schedule, false, "schedule"))).await.map(drop),
-                    _ = leases.tick() => unwinding(this.recover_expired()).await,
-                };
-                if let Err(error) = outcome {
-                    tracing::error!(error = %error, "a timed step failed; it is repeated");
+        });
+    }
+
+    /// Now and then again after each `period`, until the service stops.
+    fn every<F>(&self, period: Duration, step: impl Fn(Orchestrator, CancellationToken) -> F + Send + 'static)
+    where
+        F: Future<Output = Result<(), StepError>> + Send,
+    {
+        let (this, stop) = (self.orchestrator.clone(), self.stop_claiming.clone());
+        self.loops.spawn(async move {
+            let mut ticks = tokio::time::interval(period);
+            while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+                if let Err(error) = unwinding(step(this.clone(), stop.clone())).await {
+                    tracing::error!(%error, "a timed step failed; it is repeated");
                 }
             }
         });
@@ -190,12 +210,13 @@ pub(super) async fn unwinding<T>(step: impl Future<Output = Result<T, StepError>
 }
 
 impl Orchestrator {
+    /// Runs and deliveries of other nodes whose lease ran out.
     async fn recover_expired(&self) -> Result<(), StepError> {
         for run in self.inner.at_work.runs() {
             self.store().heartbeat_run(&run, self.node(), self.now().plus(self.settings().lease)).await?;
         }
         self.store().release_expired_deliveries(self.now()).await?;
         self.recover_runs(self.store().take_over_expired_runs(self.node(), self.now()).await?).await;
-        self.reconcile().await
+        Ok(())
     }
 }

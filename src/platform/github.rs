@@ -133,7 +133,10 @@ impl Platform for GithubPlatform {
         sent.map_err(|error| match error {
             // Somebody has to mend the App's key or clock; what there is to say waits for it.
             GithubError::Unauthorized => SendError::Retry { after: Some(MENDING_PAUSE), why: error.to_string() },
-            error if error.is_transient() => SendError::Retry { after: error.retry_after(), why: error.to_string() },
+            GithubError::RateLimited { retry_after } => {
+                SendError::Limited { after: retry_after, why: error.to_string() }
+            }
+            error if error.is_transient() => SendError::Retry { after: None, why: error.to_string() },
             error => SendError::Permanent(error.to_string()),
         })
     }

@@ -268,6 +268,12 @@ pub fn stopped() -> String {
         .to_owned()
 }
 
+pub fn stopped_delivering() -> String {
+    "Stopped on request while the work was being delivered. Everything the agent had done is kept; mention me again to \
+     deliver it."
+        .to_owned()
+}
+
 pub fn timed_out(limit: Duration) -> String {
     format!(
         "The agent was ended after {}. Whatever it had done so far is kept in the worktree; \
@@ -349,11 +355,26 @@ pub fn gone_after_the_push(branch: &BranchName) -> String {
     )
 }
 
-pub fn no_pull_request(why: &str) -> String {
+pub fn no_pull_request_yet(why: &str) -> String {
     format!(
         "the branch is pushed, but its pull request is not open yet ({}); it is opened as soon as GitHub takes it",
         agent_text::quoted(why)
     )
+}
+
+pub fn pull_request_refused(why: &str) -> String {
+    format!(
+        "the branch is pushed, but GitHub refused its pull request ({why}); mention me again when the cause is gone, or \
+         open it yourself"
+    )
+}
+
+pub fn stopped_before_push(branch: &BranchName) -> String {
+    format!("not pushed: stopped on request; the work is committed and kept on `{branch}`")
+}
+
+pub fn stopped_before_pull_request() -> String {
+    "the branch is pushed; no pull request was opened, since somebody asked to stop".to_owned()
 }
 
 /// The limit message; `live` and the census are of live environments.

@@ -138,13 +138,18 @@ pub fn nothing_called(name: &str) -> String {
 }
 
 /// `/stop`.
-pub fn stopping(runs: usize) -> String {
-    match runs {
+/// `waiting`: something that came before is not looked at yet.
+pub fn stopping(runs: usize, waiting: bool) -> String {
+    let now = match runs {
         0 => "No run is live or queued in this thread now.".to_owned(),
         runs => format!(
             "Stopping {} of this thread. Whatever the agent had done so far is kept in the worktree.",
             count(runs as u64, "run")
         ),
+    };
+    match waiting {
+        true => format!("{now} What was asked before this and is not taken up yet does not begin either."),
+        false => now,
     }
 }
 

@@ -14,6 +14,8 @@ pub struct NewConversation {
     pub kind: ThreadKind,
     pub number: ThreadNumber,
     pub title: String,
+    /// What it is at first; later it changes by [`Store::set_conversation_state`] only.
+    pub state: ThreadState,
 }
 
 impl FromRow for Conversation {
@@ -35,7 +37,7 @@ impl FromRow for Conversation {
 }
 
 impl Store {
-    /// Makes the row of a thread, open and without an environment, or renews its title and kind.
+    /// Makes the row of a thread, without an environment, or renews its title and kind.
     pub async fn upsert_conversation(&self, new: NewConversation, now: Timestamp) -> Result<Conversation, StoreError> {
         let known: Option<Conversation> = self
             .db
@@ -64,7 +66,7 @@ impl Store {
                 .bind(new.kind)
                 .bind(new.number)
                 .bind(&new.title)
-                .bind(ThreadState::Open)
+                .bind(new.state)
                 .bind(now),
             )
             .await

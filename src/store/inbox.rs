@@ -2,6 +2,8 @@
 //!
 //! Deliveries with the same conversation key are handled one after the other, in order of arrival; one that is to be tried
 //! again later holds up those behind it. Order is by row id: of one process, the order in which its writer took them.
+//!
+//! A request to stop is stored under a key of its own, so that it waits for nothing but another one like it.
 
 mod body;
 mod writer;
@@ -47,13 +49,31 @@ pub struct DeliveryLine {
     pub finished_at: Option<Timestamp>,
 }
 
+/// In front of the conversation key of those that do not wait for their turn. No other key begins like this. The claims
+/// below say it again.
+const OUT_OF_TURN: &str = "stop ";
+
+/// A key as it is stored.
+fn stored_key(key: &str, out_of_turn: bool) -> String {
+    if out_of_turn { format!("{OUT_OF_TURN}{key}") } else { key.to_owned() }
+}
+
+/// A stored key, and whether its delivery waits for its turn.
+fn read_key(stored: Option<String>) -> (Option<String>, bool) {
+    let plain = stored.as_deref().and_then(|key| key.strip_prefix(OUT_OF_TURN)).map(str::to_owned);
+    let out_of_turn = plain.is_some();
+    (plain.or(stored), out_of_turn)
+}
+
 impl FromRow for Delivery {
     fn from_row(row: &Row) -> Result<Self, StoreError> {
+        let (conversation_key, out_of_turn) = read_key(row.maybe("conversation_key")?);
         Ok(Delivery {
             id: row.get("id")?,
             guid: row.get("guid")?,
             event: row.get("event")?,
-            conversation_key: row.maybe("conversation_key")?,
+            conversation_key,
+            out_of_turn,
             body: body::unpack(&row.get::<Vec<u8>>("body")?)?,
             state: row.get("state")?,
             reason: row.maybe("reason")?,
@@ -83,7 +103,7 @@ impl FromRow for DeliveryLine {
             id: row.get("id")?,
             guid: row.get("guid")?,
             event: row.get("event")?,
-            conversation_key: row.maybe("conversation_key")?,
+            conversation_key: read_key(row.maybe("conversation_key")?).0,
             state: row.get("state")?,
             reason: row.maybe("reason")?,
             tries: row.get("tries")?,
@@ -93,16 +113,40 @@ impl FromRow for DeliveryLine {
     }
 }
 
-/// The oldest delivery that is due (`$1` is now), with nothing of its conversation before it or in work.
+/// The oldest delivery that is due (`$1` is now), with nothing of its conversation before it or in work; `$which` narrows
+/// the choice.
 macro_rules! next_delivery {
-    () => {
-        "SELECT id FROM inbox AS next WHERE state = 'received' AND not_before <= $1
-           AND (conversation_key IS NULL OR NOT EXISTS (
+    ($which:literal) => {
+        concat!(
+            "SELECT id FROM inbox AS next WHERE state = 'received' AND not_before <= $1",
+            $which,
+            " AND (conversation_key IS NULL OR NOT EXISTS (
                 SELECT 1 FROM inbox AS other
                 WHERE other.conversation_key = next.conversation_key
                   AND other.state IN ('received', 'claimed')
                   AND (other.state = 'claimed' OR other.id < next.id)))
-         ORDER BY id LIMIT 1"
+              ORDER BY id LIMIT 1"
+        )
+    };
+}
+
+/// Whether there is one: looking first keeps idle workers away from the writing connection.
+macro_rules! is_due {
+    ($which:literal) => {
+        concat!("SELECT count(*) AS answer FROM (", next_delivery!($which), ") AS due")
+    };
+}
+
+/// Takes it: `$2` is the owner, `$3` the end of the lease.
+macro_rules! claim {
+    ($which:literal) => {
+        concat!(
+            "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, tries = tries + 1,
+                              lease_owner = $2, lease_until = $3
+             WHERE id = (",
+            next_delivery!($which),
+            ") AND state = 'received' RETURNING *"
+        )
     };
 }
 
@@ -114,16 +158,27 @@ impl Store {
         now: Timestamp,
         lease: Duration,
     ) -> Result<Option<Delivery>, StoreError> {
-        while self.delivery_is_due(now).await? {
-            let claim = sql!(concat!(
-                "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, tries = tries + 1,
-                                  lease_owner = $2, lease_until = $3
-                 WHERE id = (",
-                next_delivery!(),
-                ") AND state = 'received' RETURNING *"
-            ));
+        let (due, claim) = (sql!(is_due!("")), sql!(claim!("")));
+        self.claim_next(due.bind(now), claim.bind(now).bind(owner).bind(now.plus(lease)), now).await
+    }
+
+    /// The same among those that do not wait for their turn.
+    pub async fn claim_delivery_out_of_turn(
+        &self,
+        owner: &str,
+        now: Timestamp,
+        lease: Duration,
+    ) -> Result<Option<Delivery>, StoreError> {
+        let due = sql!(is_due!(" AND conversation_key LIKE 'stop %'"));
+        let claim = sql!(claim!(" AND conversation_key LIKE 'stop %'"));
+        self.claim_next(due.bind(now), claim.bind(now).bind(owner).bind(now.plus(lease)), now).await
+    }
+
+    /// Losing a race means that another one won: looks again.
+    async fn claim_next(&self, due: Sql, claim: Sql, now: Timestamp) -> Result<Option<Delivery>, StoreError> {
+        while self.db.fetch_one::<Answer>(due.clone()).await?.0 > 0 {
             let mut tx = self.db.begin().await?;
-            match take(&mut tx, claim.bind(now).bind(owner).bind(now.plus(lease)), now).await {
+            match take(&mut tx, claim.clone(), now).await {
                 Ok(mut taken) => {
                     tx.commit().await?;
                     if let Some(delivery) = taken.rows.pop() {
@@ -137,11 +192,21 @@ impl Store {
         Ok(None)
     }
 
-    /// Looking first keeps idle workers away from the writing connection; losing a race means that another one won.
-    async fn delivery_is_due(&self, now: Timestamp) -> Result<bool, StoreError> {
-        let sql = sql!(concat!("SELECT count(*) AS answer FROM (", next_delivery!(), ") AS due"));
-        let due: Answer = self.db.fetch_one(sql.bind(now)).await?;
-        Ok(due.0 > 0)
+    /// Marks what arrived before `delivery` in its conversation and is not over: see [`Store::is_stopped`]. Answers with
+    /// how many there were.
+    pub async fn stop_waiting_before(&self, delivery: &Delivery) -> Result<u64, StoreError> {
+        let sql = sql!(
+            "UPDATE inbox SET stopped = true
+             WHERE conversation_key = $1 AND id < $2 AND state IN ('received', 'claimed')"
+        );
+        self.db.execute(sql.bind(&delivery.conversation_key).bind(delivery.id)).await
+    }
+
+    /// Whether somebody asked to stop after this delivery arrived and before it was handled.
+    pub async fn is_stopped(&self, id: InboxId) -> Result<bool, StoreError> {
+        let sql = sql!("SELECT count(*) AS answer FROM inbox WHERE id = $1 AND stopped");
+        let stopped: Answer = self.db.fetch_one(sql.bind(id)).await?;
+        Ok(stopped.0 > 0)
     }
 
     /// Writes down how it ended; false when the claim was lost to another one, whose word counts then.

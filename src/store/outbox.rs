@@ -1,5 +1,7 @@
 //! Table `outbox`: what is to be made true on a platform. A row holds the wanted state under a key; wanting something else
 //! replaces it and raises the version. One row of a codebase is sent at a time, the oldest that is due first.
+//!
+//! Table `outbox_pauses`: until when nothing, or nothing but reactions, is sent for an installation.
 
 use super::codec::FromRow;
 use super::db::{Row, Tx};
@@ -67,7 +69,7 @@ impl Queued for OutboxRow {
 }
 
 /// The oldest row that is due (`$1` is now) of a codebase that has none under way; reactions, which tell people that they
-/// were heard, before everything else. A row whose sender's lease ended is due
+/// were heard, before everything else. Nothing of an installation that pauses. A row whose sender's lease ended is due
 /// again, and is what its codebase has under way.
 macro_rules! next_outgoing {
     () => {
@@ -77,6 +79,11 @@ macro_rules! next_outgoing {
            AND NOT EXISTS (SELECT 1 FROM outbox AS other
                            WHERE other.codebase_id = next.codebase_id AND other.state = 'sending'
                              AND other.id <> next.id)
+           AND NOT EXISTS (SELECT 1 FROM codebases AS home
+                           JOIN outbox_pauses AS pause ON pause.installation_id = home.installation_id
+                           WHERE home.id = next.codebase_id
+                             AND (pause.everything_until > $1
+                                  OR (pause.content_until > $1 AND next.key NOT LIKE 'react/%')))
          ORDER BY CASE WHEN key LIKE 'react/%' THEN 0 ELSE 1 END, id LIMIT 1"
     };
 }
@@ -119,6 +126,26 @@ impl Store {
             }
         }
         Ok(None)
+    }
+
+    /// Nothing is sent for an installation until then.
+    pub async fn pause_sending(&self, installation: InstallationId, until: Timestamp) -> Result<(), StoreError> {
+        let sql = sql!(
+            "INSERT INTO outbox_pauses (installation_id, everything_until) VALUES ($1, $2)
+             ON CONFLICT (installation_id) DO UPDATE SET everything_until =
+                 CASE WHEN outbox_pauses.everything_until > excluded.everything_until
+                      THEN outbox_pauses.everything_until ELSE excluded.everything_until END"
+        );
+        self.db.execute(sql.bind(installation).bind(until)).await.map(drop)
+    }
+
+    /// Nothing but reactions is sent for an installation until then.
+    pub async fn pause_content(&self, installation: InstallationId, until: Timestamp) -> Result<(), StoreError> {
+        let sql = sql!(
+            "INSERT INTO outbox_pauses (installation_id, content_until) VALUES ($1, $2)
+             ON CONFLICT (installation_id) DO UPDATE SET content_until = excluded.content_until"
+        );
+        self.db.execute(sql.bind(installation).bind(until)).await.map(drop)
     }
 
     /// Keeps a claim until `until`; false when it was lost.

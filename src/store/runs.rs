@@ -172,6 +172,17 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Writes down what became known about a run after it ended; false when it has not.
+    pub async fn correct_outcome(&self, run: &Run) -> Result<bool, StoreError> {
+        let sql = sql!(
+            "UPDATE runs SET outcome = $2
+             WHERE id = $1 AND state NOT IN ('queued', 'preparing', 'running', 'delivering')"
+        );
+        Ok(self.db.execute(sql.bind(run.id).bind_json(&run.outcome)?).await? > 0)
+    }
+}
+
 /// The lease is the fence: owner and attempts, and a stage in which somebody is at work. A final state lets go of it.
 fn write(run: &Run, owner: &str) -> Result<Sql, StoreError> {
     let sql = sql!(

@@ -51,7 +51,7 @@ pub async fn receive(State(state): State<WebState>, request: Request) -> Result<
     };
     let body = body::whole(request.into_body(), MAX_BODY).await.map_err(rejected)?;
     let delivery = examine(&state, head, body.bytes.clone()).map_err(rejected)?;
-    let guid = delivery.guid.clone();
+    let (guid, out_of_turn) = (delivery.guid.clone(), delivery.out_of_turn);
     let accepted = state.inner.inbox.accept(delivery).await.map_err(|error| {
         tracing::error!({ delivery.guid = guid, error = %error }, "a delivery was not stored; GitHub was told so");
         count("refused");
@@ -59,7 +59,7 @@ pub async fn receive(State(state): State<WebState>, request: Request) -> Result<
     })?;
     let status = match accepted {
         Accepted::New(_) => {
-            state.inner.orchestrator.delivery_arrived();
+            state.inner.orchestrator.delivery_arrived(out_of_turn);
             "accepted"
         }
         Accepted::Duplicate => "duplicate",
@@ -131,12 +131,14 @@ fn examine(state: &WebState, head: Head, body: Bytes) -> Result<NewDelivery, Web
     let conversation_key = payload::conversation_key(&body)?;
     let ignored_because =
         (!payload::is_known(&event)).then(|| format!("Treewarden does not act on the event {event:?}"));
+    let out_of_turn = state.inner.orchestrator.asks_to_stop(&event, &body);
     Ok(NewDelivery {
         // The event is no part of what is signed, but the same body under another event is another delivery.
         body_key: hex::encode(Sha256::new().chain_update(&event).chain_update([0]).chain_update(&body).finalize()),
         guid,
         event,
         conversation_key,
+        out_of_turn,
         body: body.into(),
         ignored_because,
         at: state.now(),

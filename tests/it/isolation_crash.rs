@@ -2,7 +2,13 @@
 
 use crate::git_lab::known;
 use crate::isolation::Place;
-use std::{fs, path::Path};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
 use treewarden::git::Status;
 use treewarden::isolation::{IsolationError, Provider, RemoveRequest, WorktreeProvider};
 use treewarden::model::*;
@@ -132,7 +138,7 @@ async fn a_caller_that_gives_up_does_no_harm() {
     }
 }
 
-/// The same with the git program killed: the service died, or the machine was short of memory.
+/// The same with the git program killed (the service died, or the machine was short of memory), at moments it is held at.
 #[tokio::test]
 async fn a_git_that_is_killed_in_a_checkout_does_no_harm() {
     let place = Place::new().await;
@@ -140,26 +146,90 @@ async fn a_git_that_is_killed_in_a_checkout_does_no_harm() {
     for number in 0..400 {
         fs::write(people.join(format!("file-{number}")), "x".repeat(2000)).unwrap();
     }
+    // In the order in which git writes them.
+    let attributes = "file-0 filter=hold\nfile-200 filter=hold\nfile-99 filter=hold\n";
+    fs::write(people.join(".gitattributes"), attributes).unwrap();
     place.lab.run(&people, &["add", "."]);
     place.lab.people_commit("g", "1\n");
     place.lab.fetch(&place.repository).await;
-    for after in 0..12 {
-        let name = format!("b{after}");
+    let hold = Hold::new(&place.lab.path("hold"));
+    for (number, moment) in ["prepared", "committed", "file-0", "file-200", "file-99", "checked-out"].iter().enumerate()
+    {
+        let name = format!("b{number}");
         let path = place.path(&name);
         let text = path.to_str().unwrap();
         let add = ["worktree", "add", "-q", "--lock", "--reason", "treewarden", "--no-track", "-b", &name, text];
-        let mut command = place.lab.command(place.repository.directory(), &add);
+        let mut command = place.lab.command(place.repository.directory(), &hold.configuration(&add));
         command.arg("refs/remotes/origin/main").stderr(std::process::Stdio::null());
-        let mut git = std::os::unix::process::CommandExt::process_group(&mut command, 0).spawn().unwrap();
-        tokio::time::sleep(std::time::Duration::from_millis(after * 2)).await;
-        let group = rustix::process::Pid::from_raw(git.id().cast_signed()).unwrap();
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        git.wait().unwrap();
+        hold.kill_at(moment, command).await;
+        let there = |file: &str| fs::metadata(path.join(file)).is_ok_and(|seen| seen.len() == 2000);
+        let branch = place.lab.try_run(place.repository.directory(), &["rev-parse", "-q", "--verify", &name]);
+        let seen = (branch.status.success(), there("file-1"), there("file-4"), there("file-99"));
+        let expected = match *moment {
+            "prepared" => (false, false, false, false),
+            "committed" | "file-0" => (true, false, false, false),
+            "file-200" => (true, true, false, false),
+            "file-99" => (true, true, true, false),
+            _ => (true, true, true, true),
+        };
+        assert_eq!(seen, expected, "killed at {moment}: the branch, and files in the order of their names");
+
         make_old(place.repository.directory());
         let request = place.request(&name).await;
         place.provider.create(&place.repository, &request).await.unwrap();
         place.assert_untouched(&path, &name).await;
         assert!(known(place.repository.worktree(&path).status().await).is_clean());
+    }
+}
+
+/// Scripts that git calls on its way, and that keep it waiting at one of them.
+struct Hold {
+    directory: PathBuf,
+    configuration: Vec<String>,
+}
+
+impl Hold {
+    fn new(directory: &Path) -> Self {
+        fs::create_dir(directory).unwrap();
+        let scripts = [
+            // The refs are locked, or written.
+            ("reference-transaction", "moment=$1"),
+            ("post-checkout", "moment=checked-out"),
+            ("smudge", "moment=$1; trap cat EXIT"),
+        ];
+        for (name, script) in scripts {
+            let held = directory.join("held");
+            let wait = format!(
+                "#!/bin/sh\n{script}\n[ \"$HOLD\" = \"$moment\" ] || exit 0\n: > '{}'\nsleep 600\n",
+                held.display()
+            );
+            fs::write(directory.join(name), wait).unwrap();
+            fs::set_permissions(directory.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let hooks = format!("core.hooksPath={}", directory.display());
+        let smudge = format!("filter.hold.smudge='{}' %f", directory.join("smudge").display());
+        let configuration = ["-c", &hooks, "-c", &smudge].map(str::to_owned).to_vec();
+        Self { directory: directory.to_owned(), configuration }
+    }
+
+    fn configuration<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
+        self.configuration.iter().map(String::as_str).chain(arguments.iter().copied()).collect()
+    }
+
+    /// Kills git and all it started once it is held.
+    async fn kill_at(&self, moment: &str, mut command: Command) {
+        let held = self.directory.join("held");
+        let mut git = command.env("HOLD", moment).process_group(0).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !held.exists() {
+            assert!(git.try_wait().unwrap().is_none(), "git was not held at {moment}");
+            assert!(Instant::now() < deadline, "git did not come to {moment}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let group = rustix::process::Pid::from_raw(git.id().cast_signed()).unwrap();
+        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+        git.wait().unwrap();
+        fs::remove_file(held).unwrap();
     }
 }
 

@@ -58,6 +58,7 @@ fn delivery(guid: &str, key: Option<&str>) -> NewDelivery {
         guid: guid.to_owned(),
         event: "issue_comment".to_owned(),
         conversation_key: key.map(str::to_owned),
+        out_of_turn: false,
         body: format!("{{\"guid\":\"{guid}\"}}").into_bytes(),
         body_key: format!("sha-{guid}"),
         ignored_because: None,
@@ -89,6 +90,7 @@ async fn conversation(store: &Store, codebase: &Codebase, number: i64) -> Conver
         kind: ThreadKind::Issue,
         number: ThreadNumber(number),
         title: format!("Issue {number}"),
+        state: ThreadState::Open,
     };
     store.upsert_conversation(new, at(0)).await.unwrap()
 }

@@ -172,6 +172,7 @@ impl Stage {
             kind: ThreadKind::Issue,
             number: ThreadNumber(number),
             title: title.to_owned(),
+            state: ThreadState::Open,
         };
         self.store.upsert_conversation(new, now()).await.unwrap()
     }
@@ -204,6 +205,7 @@ impl Stage {
             guid: guid.clone(),
             event: "issue_comment".to_owned(),
             conversation_key: None,
+            out_of_turn: false,
             body: b"{}".to_vec(),
             body_key: guid,
             ignored_because: None,

@@ -42,7 +42,9 @@ shapes! {
         html_url: String,
         created_at: String,
         user: User,
+        state: String,
         merged: bool,
+        merged_at: String,
         head: Head,
         pull_request: serde_json::Map<String, serde_json::Value>,
     }

@@ -1,6 +1,6 @@
 //! From a URL to an open database, and from any known schema to the newest.
 
-use super::super::{Schema, StoreError};
+use super::super::{PATIENCE, Schema, StoreError};
 use super::{Db, failure::explain};
 use sqlx::{
     Connection, PgConnection, SqliteConnection,
@@ -13,19 +13,18 @@ use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, time::
 static SQLITE: Migrator = sqlx::migrate!("migrations/sqlite");
 static POSTGRES: Migrator = sqlx::migrate!("migrations/postgres");
 
-/// How long a statement waits for a connection or a lock before it gives up with [`StoreError::Busy`].
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The migrations that were carried out.
 const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
 const SQLITE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 8;
 
 impl Db {
-    /// Opens what the URL names. A file is created (readable by its owner only), its directory is not.
-    pub async fn open(url: &str) -> Result<Self, StoreError> {
+    /// Opens what the URL names. A file is created (readable by its owner only), its directory is not. A statement waits for
+    /// a connection or a lock as long as `patience`, before it gives up with [`StoreError::Busy`].
+    pub async fn open(url: &str, patience: Duration) -> Result<Self, StoreError> {
         match sqlite_path(url) {
-            Some(path) => open_sqlite(path).await,
-            None => open_postgres(url).await,
+            Some(path) => open_sqlite(path, patience).await,
+            None => open_postgres(url, patience).await,
         }
     }
 
@@ -140,10 +139,10 @@ fn postgres_options(url: &str) -> Result<PgConnectOptions, StoreError> {
     PgConnectOptions::from_str(url).map_err(|error| StoreError::Url(error.to_string()))
 }
 
-async fn open_sqlite(path: &Path) -> Result<Db, StoreError> {
+async fn open_sqlite(path: &Path, patience: Duration) -> Result<Db, StoreError> {
     check_path(path)?;
     make_private_file(path).map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
-    let options = SqliteConnectOptions::new().filename(path).busy_timeout(PATIENCE).foreign_keys(true);
+    let options = SqliteConnectOptions::new().filename(path).busy_timeout(patience).foreign_keys(true);
     // The write-ahead log is this database's mode from here on; readers take it as they find it.
     let writer = options.clone().journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
     let write = SqlitePoolOptions::new()
@@ -151,7 +150,7 @@ async fn open_sqlite(path: &Path) -> Result<Db, StoreError> {
         .min_connections(1)
         .idle_timeout(None)
         .max_lifetime(None)
-        .acquire_timeout(PATIENCE)
+        .acquire_timeout(patience)
         // When a full or failing disk ends a transaction, the engine knows and the driver does not; it would refuse to begin
         // another one on this connection for ever.
         .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
@@ -160,17 +159,17 @@ async fn open_sqlite(path: &Path) -> Result<Db, StoreError> {
         .map_err(explain)?;
     let read = SqlitePoolOptions::new()
         .max_connections(SQLITE_READERS)
-        .acquire_timeout(PATIENCE)
+        .acquire_timeout(patience)
         .connect_lazy_with(options.read_only(true));
     Ok(Db::Sqlite { read, write })
 }
 
-async fn open_postgres(url: &str) -> Result<Db, StoreError> {
+async fn open_postgres(url: &str, patience: Duration) -> Result<Db, StoreError> {
     let options = postgres_options(url)?;
     // The pool would try for as long as it is patient, and then not say why.
     let first = PgConnection::connect_with(&options).await.map_err(explain)?;
     first.close().await.map_err(explain)?;
-    let pool = PgPoolOptions::new().max_connections(POSTGRES_CONNECTIONS).acquire_timeout(PATIENCE);
+    let pool = PgPoolOptions::new().max_connections(POSTGRES_CONNECTIONS).acquire_timeout(patience);
     Ok(Db::Postgres(pool.connect_lazy_with(options)))
 }
 

@@ -5,7 +5,7 @@ use super::super::codec::FromRow;
 use super::super::db::{Row, Tx};
 use super::super::sql::{new_id, sql};
 use super::super::{Store, StoreError};
-use super::body;
+use super::{body, stored_key};
 use crate::model::{InboxId, InboxState, Timestamp};
 use std::{
     sync::{
@@ -31,6 +31,8 @@ pub struct NewDelivery {
     /// `X-GitHub-Event`.
     pub event: String,
     pub conversation_key: Option<String>,
+    /// It waits for nothing else of its conversation.
+    pub out_of_turn: bool,
     pub body: Vec<u8>,
     /// SHA-256 of the signed body: what makes it the same delivery, whatever its headers say.
     pub body_key: String,
@@ -82,6 +84,7 @@ impl Store {
             guid,
             event: "none".to_owned(),
             conversation_key: None,
+            out_of_turn: false,
             body: Vec::new(),
             ignored_because: Some("Treewarden tries whether it can store deliveries".to_owned()),
             at,
@@ -195,7 +198,7 @@ async fn store_one(tx: &mut Tx, delivery: &NewDelivery, packed: &[u8]) -> Result
         .bind(new_id::<InboxId>())
         .bind(&delivery.guid)
         .bind(&delivery.event)
-        .bind(&delivery.conversation_key)
+        .bind(delivery.conversation_key.as_deref().map(|key| stored_key(key, delivery.out_of_turn)))
         .bind(packed.to_vec())
         .bind(&delivery.body_key)
         .bind(state)
@@ -209,7 +212,7 @@ async fn store_one(tx: &mut Tx, delivery: &NewDelivery, packed: &[u8]) -> Result
     // Known. Sending a failed one again is how a person asks for another try, and mends a body that was damaged here.
     let again = sql!(
         "UPDATE inbox SET state = 'received', reason = NULL, tries = 0, not_before = $4, finished_at = NULL,
-                          body = CASE WHEN body_key = $2 THEN $5 ELSE body END
+                          stopped = false, body = CASE WHEN body_key = $2 THEN $5 ELSE body END
          WHERE (guid = $1 OR (body_key = $2 AND event = $3)) AND state = 'failed'
          RETURNING id"
     );

@@ -15,32 +15,34 @@ impl FromRow for Asked {
     }
 }
 
-/// Those of the runs whose column `$of` is `$1` that are not over: `$2` is now, `$3` the reason.
+/// Those of the runs for which `$which` holds that are not over: `$2` is now, `$3` the reason.
 macro_rules! cancel {
-    ($of:literal) => {
+    ($which:literal) => {
         concat!(
             "UPDATE runs SET cancel_requested = true,
                  reason = CASE WHEN state = 'queued' THEN $3 ELSE reason END,
                  ended_at = CASE WHEN state = 'queued' THEN $2 ELSE ended_at END,
                  state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END
              WHERE ",
-            $of,
-            " = $1 AND state IN ('queued', 'preparing', 'running', 'delivering')
+            $which,
+            " AND state IN ('queued', 'preparing', 'running', 'delivering')
              RETURNING id"
         )
     };
 }
 
 impl Store {
-    /// Answers with the runs of a conversation that were not over.
+    /// Answers with the runs of a conversation that were not over. What arrived after the delivery `asked_in` is not meant.
     pub async fn request_cancel_of_conversation(
         &self,
         conversation: ConversationId,
+        asked_in: InboxId,
         because: &str,
         now: Timestamp,
     ) -> Result<Vec<RunId>, StoreError> {
-        let sql = sql!(cancel!("conversation_id"));
-        Ok(asked(self.db.fetch_all(sql.bind(conversation).bind(now).bind(because)).await?))
+        let sql = sql!(cancel!("conversation_id = $1 AND delivery_id < $4"));
+        let sql = sql.bind(conversation).bind(now).bind(because).bind(asked_in);
+        Ok(asked(self.db.fetch_all(sql).await?))
     }
 
     /// Answers with the run, unless it was over.
@@ -50,7 +52,7 @@ impl Store {
         because: &str,
         now: Timestamp,
     ) -> Result<Vec<RunId>, StoreError> {
-        let sql = sql!(cancel!("id"));
+        let sql = sql!(cancel!("id = $1"));
         Ok(asked(self.db.fetch_all(sql.bind(run).bind(now).bind(because)).await?))
     }
 

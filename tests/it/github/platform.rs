@@ -187,6 +187,7 @@ async fn what_can_pass_is_tried_again_and_the_rest_is_not() {
         let error = platform(&fake).send(&codebase(), &row(comment(), 1, None)).await.unwrap_err();
         let wait = match error {
             SendError::Retry { after, .. } => Some(after.as_ref().map(Duration::as_secs)),
+            SendError::Limited { after, .. } => Some(Some(after.as_secs())),
             SendError::Permanent(_) => None,
         };
         assert_eq!(wait, expected, "{status}");

@@ -82,6 +82,7 @@ async fn a_thread_is_one_row_whatever_is_heard_of_it() {
             kind: ThreadKind::PullRequest,
             number: ThreadNumber(42),
             title: "Renamed".to_owned(),
+            state: ThreadState::Open,
         };
         let second = store.upsert_conversation(new, at(1)).await.unwrap();
         assert_eq!((second.id, second.title.as_str(), second.kind), (first.id, "Renamed", ThreadKind::PullRequest));

@@ -8,7 +8,7 @@ use std::{
 };
 use treewarden::{
     model::*,
-    store::{Accepted, DeliveryEnd, InboxWriter, Store, StoreError},
+    store::{Accepted, DeliveryEnd, InboxWriter, NewDelivery, Store, StoreError},
 };
 
 async fn claim(store: &Store, now: i64) -> Option<Delivery> {
@@ -160,6 +160,39 @@ async fn a_conversation_goes_in_order_and_others_pass() {
             assert_eq!(claim(&store, 30).await, None);
             assert!(finish(&store, &next, 30).await);
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_request_to_stop_waits_for_nothing_and_marks_what_waits_before_it() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        let stop = |guid: &str| NewDelivery { out_of_turn: true, ..delivery(guid, Some("a")) };
+        let mut ids = Vec::new();
+        for new in [delivery("a1", Some("a")), delivery("a2", Some("a")), delivery("b1", Some("b"))] {
+            ids.push(accept(&writer, new).await);
+        }
+        accept(&writer, stop("s1")).await;
+        accept(&writer, stop("s2")).await;
+        ids.push(accept(&writer, delivery("a3", Some("a"))).await);
+        let a1 = claim(&store, 1).await.unwrap();
+        let s1 = store.claim_delivery_out_of_turn("node", at(1), LEASE).await.unwrap().unwrap();
+        assert_eq!((s1.guid.as_str(), s1.conversation_key.as_deref(), s1.out_of_turn), ("s1", Some("a"), true));
+        assert_eq!(store.claim_delivery_out_of_turn("node", at(1), LEASE).await.unwrap(), None, "one after the other");
+        assert_eq!(store.stop_waiting_before(&s1).await.unwrap(), 2);
+        let mut stopped = Vec::new();
+        for id in &ids {
+            stopped.push(store.is_stopped(*id).await.unwrap());
+        }
+        assert_eq!(stopped, [true, true, false, false], "of its conversation, and before it");
+        assert!(finish(&store, &s1, 2).await);
+        assert_eq!(claim(&store, 2).await.unwrap().guid, "b1");
+        assert_eq!(claim(&store, 2).await.unwrap().guid, "s2", "either loop may take it");
+        // Sent again by hand, it is another try.
+        store.finish_delivery(&a1, DeliveryEnd::Failed("no".to_owned()), at(3)).await.unwrap();
+        accept(&writer, delivery("a1", Some("a"))).await;
+        assert!(!store.is_stopped(a1.id).await.unwrap());
     })
     .await;
 }

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use std::collections::HashSet;
 use treewarden::{
     model::*,
-    store::{NewOutgoing, OutgoingEnd, Store},
+    store::{NewCodebase, NewOutgoing, OutgoingEnd, Store},
 };
 
 fn wish(codebase: &Codebase, key: &str, body: &str, not_before: i64) -> NewOutgoing {
@@ -207,6 +207,40 @@ async fn what_was_given_up_is_taken_up_by_another_wish() {
         assert!(store.failed_outgoing(at(1), 5).await.unwrap().is_empty());
         let row = claim(&store, 2).await.unwrap();
         assert_eq!((row.version, row.attempts), (2, 2), "an earlier try may have had its effect");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pause_is_of_one_installation_and_one_of_content_lets_reactions_through() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let elsewhere = NewCodebase {
+            github_id: RepositoryId(2),
+            installation: InstallationId(8),
+            name: "else/where".parse().unwrap(),
+            default_branch: None,
+        };
+        let elsewhere = store.upsert_codebase(elsewhere, at(0)).await.unwrap();
+        let next = async |now: i64| {
+            let row = claim(&store, now).await?;
+            assert!(sent(&store, &row, 1).await);
+            Some(row.key)
+        };
+        store.enqueue(wish(&app, "k1", "one", 0), at(0)).await.unwrap();
+        store.enqueue(wish(&elsewhere, "k2", "two", 0), at(0)).await.unwrap();
+        store.enqueue(wish(&app, "react/1/eyes", "three", 0), at(0)).await.unwrap();
+        store.pause_content(app.installation, at(10)).await.unwrap();
+        assert_eq!(next(1).await.as_deref(), Some("react/1/eyes"));
+        assert_eq!(next(1).await.as_deref(), Some("k2"));
+        assert_eq!(next(9).await, None);
+        assert_eq!(next(10).await.as_deref(), Some("k1"));
+
+        store.enqueue(wish(&app, "react/2/eyes", "four", 0), at(0)).await.unwrap();
+        store.pause_sending(app.installation, at(30)).await.unwrap();
+        store.pause_sending(app.installation, at(20)).await.unwrap();
+        assert_eq!(next(29).await, None);
+        assert_eq!(next(30).await.as_deref(), Some("react/2/eyes"));
     })
     .await;
 }

@@ -9,7 +9,7 @@ use tower_sessions::{
 };
 use treewarden::{
     model::*,
-    store::{Store, Unfinished, WebSessions},
+    store::{RunFilter, Store, Unfinished, WebSessions},
 };
 use uuid::Uuid;
 
@@ -112,7 +112,8 @@ async fn numbers_count_what_is_there() {
         // What is over is not counted.
         let live = store.live_environments(None).await.unwrap().remove(0);
         store.destroy_environment(&live, None, at(1)).await.unwrap();
-        store.request_cancel_of_conversation(thread.id, "stopped", at(1)).await.unwrap();
+        let run = store.list_runs(RunFilter::All, 1, 0).await.unwrap().remove(0);
+        store.request_cancel_of_run(run.id, "stopped", at(1)).await.unwrap();
         assert_eq!(store.run_counts().await.unwrap(), []);
         assert_eq!(store.environment_counts().await.unwrap(), []);
     })

@@ -1,6 +1,9 @@
 //! Runs: who goes next, who may still write, what becomes of the runs of a dead owner.
 
-use super::{LEASE, at, codebase, conversation, environment, on_each_engine, on_each_store, queued_run, schema::raw};
+use super::{
+    LEASE, accept, at, codebase, conversation, delivery, environment, on_each_engine, on_each_store, queued_run,
+    schema::raw,
+};
 use futures::future::join_all;
 use std::{collections::HashSet, time::Duration};
 use treewarden::{
@@ -268,8 +271,11 @@ async fn stopping_ends_queued_runs_and_tells_the_live_one() {
         let thread = conversation(&store, &app, 1).await;
         let (first, second) = (queued_run(&store, &thread, 1).await, queued_run(&store, &thread, 2).await);
         let live = claim(&store, 1).await.unwrap();
-        let asked = store.request_cancel_of_conversation(thread.id, "stopped", at(2)).await.unwrap();
-        assert_eq!(asked, [first.id, second.id]);
+        let stop = accept(&store.inbox_writer(), delivery("stop", None)).await;
+        let later = queued_run(&store, &thread, 3).await;
+        let asked = store.request_cancel_of_conversation(thread.id, stop, "stopped", at(2)).await.unwrap();
+        assert_eq!(asked, [first.id, second.id], "what was asked for later is not meant");
+        assert_eq!(store.request_cancel_of_run(later.id, "stopped", at(2)).await.unwrap(), [later.id]);
         assert_eq!(store.heartbeat_run(&live, "node", at(60)).await.unwrap(), Some(true));
         let ended = store.load_run(second.id).await.unwrap().unwrap();
         assert_eq!((ended.state, ended.ended_at), (RunState::Cancelled, Some(at(2))));

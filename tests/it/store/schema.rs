@@ -165,6 +165,8 @@ const FILLED: &[(i64, &str)] = &[
                  '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z');",
     ),
     (7, "UPDATE outbox SET attempts = attempts + 1;"),
+    (8, "UPDATE inbox SET stopped = true;"),
+    (9, "INSERT INTO outbox_pauses (installation_id, everything_until) VALUES (8, '2026-11-28T00:00:00.000000Z');"),
 ];
 
 #[tokio::test]
@@ -240,7 +242,7 @@ async fn both_engines_have_the_same_tables() {
     connection.close().await.unwrap();
     assert_eq!(in_sqlite, in_postgres);
     let expected = "audit_log cleanup_reports codebases conversations held_conversations inbox isolation_environments outbox \
-                    receipts runs sessions settings web_sessions workstreams";
+                    outbox_pauses receipts runs sessions settings web_sessions workstreams";
     assert_eq!(in_sqlite.keys().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
     database.drop().await;
 }

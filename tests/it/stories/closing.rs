@@ -29,6 +29,33 @@ async fn closing_without_merging_keeps_the_branch_and_reopening_continues_on_it(
     world.end().await;
 }
 
+#[tokio::test]
+async fn a_thread_that_never_met_the_bot_leaves_no_trace() {
+    let world = World::new().await;
+    let met = world.worked_issue("add a greeting").await;
+    let before = world.store().list_audit(100).await.unwrap().len();
+    let unmet = world.issue();
+    let comment = world.standin.comment(REPO, ANN, unmet, "by the way").unwrap();
+    world.standin.delete_comment(REPO, ANN, comment).unwrap();
+    world.standin.close(REPO, ANN, unmet).unwrap();
+    world.standin.reopen(REPO, ANN, unmet).unwrap();
+    world.standin.close(REPO, ANN, unmet).unwrap();
+    world.settle().await;
+    let codebase = world.store().list_codebases().await.unwrap().remove(0);
+    assert!(world.store().find_conversation(codebase.id, ThreadNumber(unmet)).await.unwrap().is_none());
+    assert!(world.store().find_conversation(codebase.id, ThreadNumber(met)).await.unwrap().is_some());
+    assert_eq!(world.store().list_audit(100).await.unwrap().len(), before);
+
+    // First met when it is closed already: no close will ever come.
+    world.ask(unmet, "add a note");
+    world.settle().await;
+    let thread = world.store().find_conversation(codebase.id, ThreadNumber(unmet)).await.unwrap().unwrap();
+    assert_eq!(thread.state, ThreadState::Closed);
+    assert!(world.environments().await.iter().all(|live| live.work.id != unmet.to_string()));
+    assert!(world.local_tip(&format!("issue-{unmet}")).await.is_some(), "the work is kept on its branch");
+    world.end().await;
+}
+
 /// The branch that was kept here is behind the remote's by then.
 #[tokio::test]
 async fn a_kept_branch_takes_in_what_people_pushed_meanwhile() {

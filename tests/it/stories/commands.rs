@@ -1,7 +1,8 @@
 //! Commands are answered at once, also while a run is live.
 
 use crate::support::world::{ANN, REPO, World, git};
-use treewarden::model::*;
+use std::time::Duration;
+use treewarden::{demo::github::Fault, model::*};
 
 #[tokio::test]
 async fn commands_are_answered_while_a_run_is_live() {
@@ -42,6 +43,54 @@ async fn commands_are_answered_while_a_run_is_live() {
     assert_eq!(world.run_states().await, [RunState::Cancelled]);
     let status = world.status(issue);
     assert!(status.starts_with("⏹️ **Stopped**") && status.contains("Stopped on request"), "{status}");
+    world.end().await;
+}
+
+/// A mention that waits for GitHub holds up its thread, but not a `/stop`; and it starts nothing any more.
+#[tokio::test]
+async fn a_stop_overtakes_what_waits_in_its_thread_and_ends_it() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.settle().await;
+    let limit = Fault::SecondaryLimit { retry_after: 5 };
+    world.standin.faults().inject(Some("GET"), "/repos/octo/hello/collaborators/", 1, limit);
+    world.ask(issue, "add a greeting");
+    world.until("the mention to wait", || async { (world.standin.faults().left() == 0).then_some(()) }).await;
+    world.ask(issue, "/STOP");
+    world.until("an answer", || async { (!world.answers(issue).is_empty()).then_some(()) }).await;
+    assert!(world.answer(issue).contains("does not begin either"), "{}", world.answer(issue));
+    assert!(world.runs().await.is_empty(), "the mention still waits");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Cancelled]);
+    assert!(world.status(issue).starts_with("⏹️ **Stopped**"), "{}", world.status(issue));
+    // What comes later is not meant.
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Cancelled, RunState::Succeeded]);
+    world.end().await;
+}
+
+/// What is pushed stays there; the next step is not taken.
+#[tokio::test]
+async fn a_run_that_is_stopped_while_it_delivers_opens_no_pull_request() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let silence = Fault::HangAfterApplying(Duration::from_secs(3));
+    world.standin.faults().inject(Some("GET"), "/repos/octo/hello/pulls", 1, silence);
+    world.ask(issue, "add a greeting");
+    world.until("the delivery to wait", || async { (world.standin.faults().left() == 0).then_some(()) }).await;
+    world.ask(issue, "/stop");
+    world.settle().await;
+    assert!(world.answer(issue).contains("Stopping 1 run"), "{}", world.answer(issue));
+    assert_eq!(world.run_states().await, [RunState::Cancelled]);
+    let status = world.status(issue);
+    assert!(status.contains("while the work was being delivered"), "{status}");
+    assert!(status.contains("no pull request was opened, since somebody asked to stop"), "{status}");
+    assert!(world.standin.pulls(REPO).unwrap().is_empty() && world.remote_tip("issue-1").await.is_some());
+
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert_eq!(world.pull_of("issue-1").commits.len(), 2);
     world.end().await;
 }
 

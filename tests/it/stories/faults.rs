@@ -1,6 +1,7 @@
 //! GitHub and its git server when they misbehave: everything is said once, and a retry succeeds when the cause is gone.
 
 use crate::support::world::{ANN, REPO, World};
+use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::time::Duration;
 use treewarden::{demo::github::Fault, model::*};
 
@@ -211,4 +212,65 @@ async fn deliveries_are_answered_while_an_agent_works_and_hundreds_wait() {
     world.settle().await;
     assert_eq!(world.run_states().await, [RunState::Cancelled, RunState::Succeeded]);
     world.end().await;
+}
+
+#[tokio::test]
+async fn a_refused_pull_request_is_not_called_late() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.standin.faults().inject(Some("POST"), "/repos/octo/hello/pulls", 1, Fault::Status(403));
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.contains("GitHub refused its pull request") && status.contains("mention me again"), "{status}");
+    assert!(!status.contains("as soon as"), "{status}");
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert_eq!(world.pull_of("issue-1").commits.len(), 2);
+}
+
+#[tokio::test]
+async fn a_pull_request_that_opens_late_is_told_in_the_status_comment() {
+    let world = World::new().await;
+    world.worked_issue("add a greeting").await;
+    let run = world.runs().await.remove(0);
+    assert!(run.outcome.pull_request.is_some());
+    // What a GitHub that did not take it in time leaves behind.
+    let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
+    let mut database = file.connect().await.unwrap();
+    for late in [
+        "UPDATE runs SET outcome = json_set(json_remove(outcome, '$.pull_request'), '$.not_pushed_because', 'not yet')",
+        "UPDATE outbox SET outgoing = replace(outgoing, 'pull request #', 'none, not #') WHERE key LIKE 'status/%'",
+        "UPDATE outbox SET state = 'pending', sent_version = 0, remote_id = NULL WHERE key LIKE 'pull/%'",
+    ] {
+        assert_eq!(sqlx::query(late).execute(&mut database).await.unwrap().rows_affected(), 1);
+    }
+    world
+        .until("the run to know of it", || async {
+            world.runs().await.into_iter().find(|now| now.outcome == run.outcome)
+        })
+        .await;
+    world.settle().await;
+    let rows = world.store().list_outgoing(50).await.unwrap();
+    let status = rows.into_iter().find(|row| row.key.starts_with("status/")).unwrap();
+    let Outgoing::Comment { body, .. } = status.outgoing else { panic!() };
+    assert!(body.contains("pull request #"), "{body}");
+    world.end().await;
+}
+
+/// GitHub means all that an installation writes, not the one request it answered.
+#[tokio::test]
+async fn a_secondary_limit_holds_back_every_thread() {
+    let world = World::new().await;
+    let (limited, other) = (world.issue(), world.issue());
+    world.settle().await;
+    let limit = Fault::SecondaryLimit { retry_after: 600 };
+    world.standin.faults().inject(Some("POST"), "/repos/octo/hello/", 10, limit);
+    world.ask(limited, "agent:sleep=30");
+    world.until("the limit", || async { (world.standin.faults().left() == 9).then_some(()) }).await;
+    world.until_agent_works().await;
+    world.ask(other, "agent:sleep=30");
+    world.until("both to be worked on", || async { (world.runs().await.len() == 2).then_some(()) }).await;
+    world.until_agent_works().await;
+    assert_eq!(world.standin.faults().left(), 9, "something was sent although GitHub asked to wait");
 }

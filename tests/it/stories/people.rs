@@ -23,6 +23,21 @@ async fn without_write_permission_there_is_one_explanation_for_two_tries() {
 }
 
 #[tokio::test]
+async fn somebody_who_was_just_given_permission_is_heard_at_once() {
+    let world = World::new().await;
+    world.standin.set_permission(REPO, "carol", Permission::Read).unwrap();
+    let issue = world.issue();
+    world.standin.comment(REPO, "carol", issue, &world.mention("add a greeting")).unwrap();
+    world.settle().await;
+    assert!(world.runs().await.is_empty());
+    world.standin.set_permission(REPO, "carol", Permission::Write).unwrap();
+    world.standin.comment(REPO, "carol", issue, &world.mention("add a greeting")).unwrap();
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn bots_and_own_comments_are_ignored() {
     let world = World::new().await;
     let issue = world.issue();

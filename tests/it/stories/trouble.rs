@@ -3,7 +3,7 @@
 use crate::support::world::{ANN, REPO, World, git};
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::time::Duration;
-use treewarden::{demo::github::Fault, model::*};
+use treewarden::{demo::github::Fault, model::*, orchestrator::sweep::Pass, store::Store};
 
 #[tokio::test]
 async fn a_failing_agent_is_told_with_its_reason_and_the_next_mention_works() {
@@ -213,15 +213,15 @@ async fn commits_that_were_dropped_from_the_branch_are_kept() {
 
 #[tokio::test]
 async fn a_database_that_is_busy_for_long_ends_no_run() {
-    let world = World::new().await;
+    let world = World::with_patience(&[], Some(Duration::from_secs(1))).await;
     let issue = world.issue();
-    world.ask(issue, "add a greeting agent:sleep=2");
+    world.ask(issue, "add a greeting agent:sleep=1");
     world.until_agent_works().await;
     let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
     let mut other = file.connect().await.unwrap();
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     // Longer than the store is patient, and past the agent's end.
-    tokio::time::sleep(Duration::from_secs(13)).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
     sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
     world.settle().await;
     assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
@@ -281,6 +281,62 @@ async fn an_agent_that_cuts_its_worktree_off_is_caught_and_the_next_mention_work
     assert_eq!(world.pull_of("issue-1").commits.len(), 2, "{}", world.status(issue));
     assert_eq!(world.all_environments().await.len(), 1, "the same worktree");
     world.end().await;
+}
+
+#[tokio::test]
+async fn a_dry_run_mends_nothing_and_a_pass_does() {
+    let world = World::new().await;
+    world.worked_issue("add a greeting").await;
+    let link = world.environment().await.path.join(".git");
+    std::fs::remove_file(&link).unwrap();
+    let dry = Pass::everywhere(Trigger::Panel, true, "ann");
+    world.service.orchestrator.pass(&dry).await.unwrap();
+    assert!(!link.exists(), "a dry run changed something");
+    world.pass().await;
+    assert!(link.is_file());
+    world.end().await;
+}
+
+/// What its making had to tell is told with the next run.
+#[tokio::test]
+async fn a_creation_that_a_restart_finishes_is_told_later() {
+    let world = World::new().await;
+    let settings = "copy: [missing.json]\n";
+    world.standin.push_commit(REPO, ANN, "main", "Ask", &[(REPO_SETTINGS_FILE, Some(settings))]).await.unwrap();
+    let issue = world.worked_issue("add a greeting").await;
+    // As a crash between the last step and its note leaves it.
+    let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
+    let mut database = file.connect().await.unwrap();
+    let creating = "UPDATE isolation_environments SET state = 'creating'";
+    assert_eq!(sqlx::query(creating).execute(&mut database).await.unwrap().rows_affected(), 1);
+    let world = world.restart(|_| ()).await;
+    let finished = |live: Environment| live.state == EnvironmentState::Active && !live.metadata.untold.is_empty();
+    world.until("the creation to be finished", || async { finished(world.environment().await).then_some(()) }).await;
+    for told in [true, false] {
+        world.ask(issue, "add a note");
+        world.settle().await;
+        assert_eq!(world.status(issue).contains("`missing.json`"), told, "{}", world.status(issue));
+    }
+    world.end().await;
+}
+
+/// The service stops between two environments of a pass, and does not wait for all of them.
+#[tokio::test]
+async fn a_pass_ends_early_when_the_service_stops() {
+    let world = World::new().await;
+    for _ in 0..3 {
+        world.worked_issue("add a greeting").await;
+    }
+    let slow = Fault::HangAfterApplying(Duration::from_secs(3));
+    // A pass asks GitHub about each branch.
+    let world = world.restart(|standin| standin.faults().inject(Some("GET"), "/repos/octo/hello/pulls", 3, slow)).await;
+    world.until("the first pass to begin", || async { (world.standin.faults().left() < 3).then_some(()) }).await;
+    let file = world.home().join("treewarden.db");
+    assert!(world.service.stop().await);
+    let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
+    let report = store.list_reports(1).await.unwrap().remove(0);
+    assert!(report.lines.len() < 3, "{report:?}");
+    store.close().await;
 }
 
 #[tokio::test]

@@ -32,6 +32,7 @@ pub struct World {
     pub service: Service,
     pub dir: TempDir,
     settings: Vec<(String, String)>,
+    patience: Option<Duration>,
 }
 
 impl World {
@@ -42,13 +43,18 @@ impl World {
 
     /// With settings that differ from the defaults, as environment variables.
     pub async fn with(settings: &[(&str, &str)]) -> Self {
+        Self::with_patience(settings, None).await
+    }
+
+    /// The same, with a database whose locks are waited for only so long.
+    pub async fn with_patience(settings: &[(&str, &str)], patience: Option<Duration>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let standin = Standin::start(StandinOptions::new(dir.path().join("github"))).await.unwrap();
         standin.create_repository(REPO, &[("README.md", "# hello\n"), (".gitignore", "*.log\n")]).await.unwrap();
         standin.set_permission(REPO, ANN, Permission::Write).unwrap();
         let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect::<Vec<_>>();
-        let service = start(&standin, &dir.path().join("home"), &settings).await;
-        Self { standin, service, dir, settings }
+        let service = start(&standin, &dir.path().join("home"), &settings, patience).await;
+        Self { standin, service, dir, settings, patience }
     }
 
     pub fn store(&self) -> &Store {
@@ -63,7 +69,7 @@ impl World {
     pub async fn restart(mut self, meanwhile: impl FnOnce(&Standin)) -> Self {
         assert!(self.service.stop().await, "the service did not stop in time");
         meanwhile(&self.standin);
-        self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings).await;
+        self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings, self.patience).await;
         self
     }
 
@@ -73,7 +79,7 @@ impl World {
         let (standin, home, settings) = (self.standin.clone(), self.dir.path().join("home"), self.settings.clone());
         let started = spawn_blocking(move || {
             let process = Runtime::new().unwrap();
-            (process.block_on(start(&standin, &home, &settings)), process)
+            (process.block_on(start(&standin, &home, &settings, None)), process)
         });
         let (service, process) = started.await.unwrap();
         self.service = service;
@@ -88,7 +94,7 @@ impl World {
         let ended = spawn_blocking(move || process.block_on(service.stop()));
         assert!(!ended.await.unwrap(), "everything had ended");
         meanwhile().await;
-        self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings).await;
+        self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings, None).await;
         self
     }
 
@@ -322,9 +328,12 @@ impl World {
         let failed = self.store().list_outgoing(500).await.unwrap();
         let failed: Vec<_> = failed.into_iter().filter(|row| row.state == OutboxState::Failed).collect();
         assert!(failed.is_empty(), "not sent: {failed:?}");
-        for environment in self.environments().await {
-            assert_eq!(environment.state, EnvironmentState::Active, "{environment:?}");
-        }
+        // What a restart left for later is finished soon after it.
+        self.until("every environment to be finished", || async {
+            let live = self.environments().await;
+            live.iter().all(|environment| environment.state == EnvironmentState::Active).then_some(())
+        })
+        .await;
         let deliveries = self.store().list_deliveries(500, 0).await.unwrap();
         for delivery in deliveries {
             assert_ne!(delivery.state, InboxState::Failed, "{}: {:?}", delivery.event, delivery.reason);
@@ -334,7 +343,7 @@ impl World {
     }
 }
 
-async fn start(standin: &Standin, home: &Path, settings: &[(String, String)]) -> Service {
+async fn start(standin: &Standin, home: &Path, settings: &[(String, String)], patience: Option<Duration>) -> Service {
     let key = standin.private_key_pem();
     let env = |name: &str| {
         let own = settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
@@ -353,6 +362,7 @@ async fn start(standin: &Standin, home: &Path, settings: &[(String, String)]) ->
     };
     let flags = Flags { home: Some(home.to_owned()), ..Flags::default() };
     let config = Config::load(&flags, env, |path| std::fs::read_to_string(path)).unwrap();
+    let config = Config { database_patience: patience, ..config };
     let service = Service::start(&config).await.unwrap();
     let secret = config.github.app.as_ref().unwrap().webhook_secret.clone();
     standin.set_webhook(&format!("http://{}/webhooks/github", service.address), secret);

@@ -1,0 +1,2 @@
+-- Somebody asked to stop after a delivery had arrived and before it was handled.
+ALTER TABLE inbox ADD COLUMN stopped BOOLEAN NOT NULL DEFAULT false;

@@ -1,0 +1,57 @@
+//! Mending worktrees whose ties to their repository, or whose index, are broken, before they are used or judged. What only
+//! gathers facts, and every dry run, leaves them as they are.
+
+use super::{Orchestrator, StepError};
+use crate::decide::resolve::ResolveFacts;
+use crate::git::Repository;
+use crate::github::PullRequest;
+use crate::model::*;
+
+impl Orchestrator {
+    /// Whether the worktree is really there, after it was mended.
+    pub(super) async fn validity(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
+        let seen = self.parts().provider.health(repository, &environment.path).await;
+        match self.mended(repository, environment, &seen).await {
+            true => self.parts().provider.health(repository, &environment.path).await,
+            false => seen,
+        }
+    }
+
+    /// The facts for the choice of an environment, of worktrees that were mended.
+    pub(super) async fn resolve_facts(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        repository: &Repository,
+        pull: Option<&PullRequest>,
+        settings: &RepoSettings,
+    ) -> Result<ResolveFacts, StepError> {
+        let facts = self.gather_resolve_facts(codebase, conversation, repository, pull, settings).await?;
+        let linked = facts.linked.iter().map(|linked| &linked.candidate);
+        let mut mended = false;
+        for candidate in facts.current.iter().chain(&facts.same_work).chain(linked) {
+            mended |= self.mended(repository, &candidate.environment, &candidate.validity).await;
+        }
+        match mended {
+            true => self.gather_resolve_facts(codebase, conversation, repository, pull, settings).await,
+            false => Ok(facts),
+        }
+    }
+
+    /// True when something was mended. What stands at the place of an environment that is being made or removed may be
+    /// anybody's and stays as it is.
+    async fn mended(&self, repository: &Repository, environment: &Environment, seen: &Probe<Validity>) -> bool {
+        match seen {
+            Probe::Known(Validity::Valid | Validity::Broken) if environment.state == EnvironmentState::Active => {}
+            Probe::Known(Validity::Valid | Validity::Broken) => return false,
+            Probe::Known(Validity::Missing | Validity::OwnRepository | Validity::Foreign) | Probe::Unknown(_) => {
+                return false;
+            }
+        }
+        let repaired = self.parts().provider.repair(repository, &environment.path, &environment.branch).await;
+        repaired.unwrap_or_else(|error| {
+            tracing::warn!(environment.id = %environment.id, %error, "a broken worktree could not be mended");
+            false
+        })
+    }
+}
