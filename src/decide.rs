@@ -8,5 +8,6 @@ pub mod admit;
 pub mod cleanup;
 pub mod create;
 pub mod import;
+pub mod missed;
 pub mod reconcile;
 pub mod resolve;

@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
 //! (isolation, under the repository's own settings: [`repo_settings`]), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
-//! crash), [`workers`] (the loops).
+//! crash), [`missed`] (deliveries that did not arrive), [`workers`] (the loops).
 
 mod assign;
 mod census;
@@ -17,6 +17,7 @@ mod gather;
 mod intake;
 mod lanes;
 mod lease;
+mod missed;
 mod outbox;
 mod prepare;
 mod recover;
@@ -101,6 +102,8 @@ struct Inner {
     at_work: lease::AtWork,
     /// One reading of a settings file at a time.
     repo_settings: tokio::sync::Mutex<()>,
+    /// One look for missed deliveries at a time.
+    missed: tokio::sync::Mutex<()>,
 }
 
 /// Bells between the loops: ringing one early only makes its loop look once more.
@@ -124,6 +127,7 @@ impl Orchestrator {
             leases: lease::Leases::default(),
             at_work: lease::AtWork::default(),
             repo_settings: tokio::sync::Mutex::default(),
+            missed: tokio::sync::Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }

@@ -3,6 +3,7 @@
 mod crowd;
 mod doctor;
 mod full_disk;
+mod missed;
 mod stopping;
 
 use crate::support::world::{ANN, REPO};
