@@ -9,5 +9,6 @@ pub mod cleanup;
 pub mod create;
 pub mod follow;
 pub mod import;
+pub mod missed;
 pub mod reconcile;
 pub mod resolve;

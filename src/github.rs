@@ -6,6 +6,7 @@
 mod auth;
 mod client;
 mod comments;
+mod deliveries;
 mod error;
 mod graphql;
 pub mod payload;
@@ -17,6 +18,7 @@ pub mod signature;
 pub use auth::AppIdentity;
 pub use client::{Github, GithubSettings, InstallationClient};
 pub use comments::CommentInfo;
+pub use deliveries::AttemptLog;
 pub use error::GithubError;
 pub use graphql::LinkedThread;
 pub use pulls::{NewPullRequest, PullRequest};

@@ -4,6 +4,7 @@
 //! this one imports none. Text from outside becomes one of these types at the edge, so that inside no bare `String`
 //! stands for a branch, a commit or a repository.
 
+pub mod attempt;
 pub mod credential;
 pub mod event;
 pub mod furnished;
@@ -17,6 +18,7 @@ pub mod state;
 pub mod time;
 pub mod worktree;
 
+pub use attempt::*;
 pub use credential::*;
 pub use event::*;
 pub use furnished::*;

@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
 //! (isolation, under the repository's own settings: [`repo_settings`]), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
-//! crash), [`workers`] (the loops).
+//! crash), [`missed`] (deliveries that did not arrive), [`workers`] (the loops).
 
 mod assign;
 mod census;
@@ -18,6 +18,7 @@ mod intake;
 mod lanes;
 mod lease;
 mod mend;
+mod missed;
 mod outbox;
 mod pace;
 mod prepare;
@@ -107,6 +108,8 @@ struct Inner {
     at_work: lease::AtWork,
     /// One reading of a settings file at a time.
     repo_settings: tokio::sync::Mutex<()>,
+    /// One look for missed deliveries at a time.
+    missed: tokio::sync::Mutex<()>,
 }
 
 /// Bells between the loops: ringing one early only makes its loop look once more.
@@ -133,6 +136,7 @@ impl Orchestrator {
             leases: lease::Leases::default(),
             at_work: lease::AtWork::default(),
             repo_settings: tokio::sync::Mutex::default(),
+            missed: tokio::sync::Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }

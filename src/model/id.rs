@@ -80,6 +80,8 @@ github_ids! {
     UserId,
     /// GitHub's id of an issue comment, review comment or review.
     CommentId,
+    /// GitHub's id of one attempt to deliver a webhook.
+    AttemptId,
 }
 
 /// The number of an issue or pull request within its repository.

@@ -24,6 +24,7 @@ impl Orchestrator {
     pub async fn recover(&self) -> Result<(), StepError> {
         let now = self.now();
         let node = self.node();
+        self.begin_watch(now).await?;
         self.store().release_deliveries_of(node, now).await?;
         self.store().release_outgoing_of(node, now).await?;
         self.recover_runs(self.store().release_runs_of(node, now).await?).await;

@@ -11,7 +11,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::MissedTickBehavior};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Longest sleep of a loop: rows that wait for a moment in time ring no bell.
@@ -21,6 +21,8 @@ const AFTER_FAILURE: Duration = Duration::from_secs(2);
 /// How long senders may go on with what is due, once everything else has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 const OUTBOX_WORKERS: usize = 2;
+/// Pause between two looks for deliveries that did not arrive.
+const LOOK_FOR_MISSED: Duration = Duration::from_secs(120);
 
 /// The running loops.
 pub struct Workers {
@@ -70,6 +72,7 @@ impl Workers {
             workers.keep_stepping(senders, stop, true, |o| &o.inner.wake.outgoing, step);
         }
         workers.start_timers(orchestrator);
+        workers.start_looking_for_missed(orchestrator);
         workers
     }
 
@@ -200,6 +203,31 @@ impl Workers {
                     tracing::error!(%error, "a timed step failed; it is repeated");
                 }
             }
+        });
+    }
+
+    /// Deliveries that GitHub could not hand over. Nothing waits for it; dropping it in the middle does no harm.
+    fn start_looking_for_missed(&self, orchestrator: &Orchestrator) {
+        let (this, stop) = (orchestrator.clone(), self.stop_claiming.clone());
+        self.loops.spawn(async move {
+            let mut looks = tokio::time::interval(LOOK_FOR_MISSED);
+            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            // A GitHub that is down for hours is told once.
+            let mut failing = false;
+            let looking = async {
+                loop {
+                    looks.tick().await;
+                    match unwinding(this.look_for_missed(this.now())).await {
+                        Ok(()) => failing = false,
+                        Err(error) if failing => tracing::debug!(%error, "missed deliveries still not looked for"),
+                        Err(error) => {
+                            failing = true;
+                            tracing::warn!(%error, "missed deliveries could not be looked for; it is tried again and again");
+                        }
+                    }
+                }
+            };
+            stop.run_until_cancelled(looking).await
         });
     }
 }

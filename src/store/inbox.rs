@@ -261,6 +261,13 @@ impl Store {
         self.db.execute(sql.bind(owner).bind(now)).await
     }
 
+    /// Whether a delivery of this GUID was ever stored.
+    pub async fn knows_delivery(&self, guid: &str) -> Result<bool, StoreError> {
+        let sql = sql!("SELECT count(*) AS answer FROM inbox WHERE guid = $1");
+        let known: Answer = self.db.fetch_one(sql.bind(guid)).await?;
+        Ok(known.0 > 0)
+    }
+
     pub async fn load_delivery(&self, id: InboxId) -> Result<Option<Delivery>, StoreError> {
         self.db.fetch_optional(sql!("SELECT * FROM inbox WHERE id = $1").bind(id)).await
     }

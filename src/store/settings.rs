@@ -4,7 +4,7 @@ use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::sql;
 use super::{Store, StoreError};
-use crate::model::{CodebaseId, KnownSettings, Timestamp};
+use crate::model::{CodebaseId, KnownSettings, MissedWatch, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -46,6 +46,21 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.set_setting(&repo_settings_key(codebase), known, now).await
     }
+
+    /// What is remembered of the deliveries of this App that did not arrive. A record that another version wrote and this
+    /// one cannot read counts as none.
+    pub async fn load_missed_watch(&self, app_id: u64) -> Result<Option<MissedWatch>, StoreError> {
+        let value = self.setting(&missed_watch_key(app_id)).await?;
+        Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+    }
+
+    pub async fn save_missed_watch(&self, app_id: u64, watch: &MissedWatch, now: Timestamp) -> Result<(), StoreError> {
+        self.set_setting(&missed_watch_key(app_id), watch, now).await
+    }
+}
+
+fn missed_watch_key(app_id: u64) -> String {
+    format!("missed-deliveries/{app_id}")
 }
 
 fn repo_settings_key(codebase: CodebaseId) -> String {

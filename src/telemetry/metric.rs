@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 pub const WEBHOOKS: &str = "treewarden_webhooks_total";
 pub const DELIVERIES: &str = "treewarden_deliveries_total";
+pub const MISSED: &str = "treewarden_missed_deliveries_total";
 pub const RUNS: &str = "treewarden_runs_total";
 pub const RUN_SECONDS: &str = "treewarden_run_seconds";
 pub const OUTBOX_SENT: &str = "treewarden_outbox_sent_total";
@@ -43,6 +44,12 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         label: Some("result"),
         meaning: "Stored deliveries that were worked on, by result: done, ignored, retried, failed",
+    },
+    Metric {
+        name: MISSED,
+        kind: Kind::Counter,
+        label: Some("result"),
+        meaning: "Deliveries that GitHub could not hand over, by result: asked (each time they are asked for), arrived, given_up",
     },
     Metric {
         name: RUNS,

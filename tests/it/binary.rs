@@ -4,6 +4,7 @@ mod crowd;
 mod demo;
 mod doctor;
 mod full_disk;
+mod missed;
 mod stopping;
 
 use crate::support::world::{ANN, REPO};

@@ -1,6 +1,7 @@
 //! The GitHub room against real HTTP on loopback.
 
 mod client;
+mod deliveries;
 mod fake;
 mod platform;
 mod tokens;

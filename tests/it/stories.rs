@@ -8,6 +8,7 @@ mod faults;
 mod furnishing;
 mod issues;
 mod limits;
+mod missed;
 mod people;
 mod places;
 mod postgres;

@@ -31,6 +31,8 @@ pub struct DeliveryRecord {
     pub repository: Option<i64>,
     pub redelivery: bool,
     pub body: Arc<[u8]>,
+    /// When it set out.
+    pub sent_at: Moment,
     /// None while it is on its way.
     pub outcome: Option<DeliveryOutcome>,
 }
@@ -90,6 +92,7 @@ impl PostOffice {
             repository,
             redelivery: false,
             body: body.into(),
+            sent_at: chrono::Utc::now(),
             outcome: None,
         });
     }
@@ -97,7 +100,8 @@ impl PostOffice {
     /// Sends an earlier delivery once more, under `id`; false when there is no such delivery.
     pub fn redeliver(&mut self, earlier: i64, id: i64) -> bool {
         let Some(earlier) = self.log.get(&earlier) else { return false };
-        let again = DeliveryRecord { id, redelivery: true, outcome: None, ..earlier.clone() };
+        let sent_at = chrono::Utc::now();
+        let again = DeliveryRecord { id, redelivery: true, sent_at, outcome: None, ..earlier.clone() };
         self.enqueue(again);
         true
     }

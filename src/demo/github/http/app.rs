@@ -165,8 +165,8 @@ async fn list_repositories(State(hub): State<Arc<Hub>>, caller: Caller, page: Pa
 #[derive(Deserialize)]
 struct Cursor {
     per_page: Option<usize>,
-    /// Id of the first delivery of this page.
-    cursor: Option<i64>,
+    /// Names the first delivery of this page; only the `Link` header says how.
+    cursor: Option<String>,
 }
 
 /// Newest first, by cursor, as this list alone is paged on GitHub.
@@ -174,13 +174,19 @@ async fn list_deliveries(State(hub): State<Arc<Hub>>, caller: Caller, Query(part
     app_only(&caller)?;
     let size = part.per_page.unwrap_or(30).clamp(1, 100);
     let world = hub.world();
-    let upper = part.cursor.unwrap_or(i64::MAX);
+    let upper = match part.cursor.as_deref() {
+        None => i64::MAX,
+        Some(cursor) => {
+            let id = cursor.strip_prefix("v1_").and_then(|id| id.parse().ok());
+            id.ok_or_else(|| Refusal::invalid("Invalid cursor"))?
+        }
+    };
     let mut rest = world.post.log.range(..=upper).rev().map(|(_, record)| record);
     let items: Vec<Value> = rest.by_ref().take(size).map(|record| world.delivery_json(record, false)).collect();
     let next = rest.next().map(|record| record.id);
     let mut response = Json(items).into_response();
     if let Some(next) = next {
-        let url = format!("{}/app/hook/deliveries?per_page={size}&cursor={next}", world.api());
+        let url = format!("{}/app/hook/deliveries?per_page={size}&cursor=v1_{next}", world.api());
         if let Ok(link) = HeaderValue::from_str(&format!("<{url}>; rel=\"next\"")) {
             response.headers_mut().insert(header::LINK, link);
         }

@@ -153,7 +153,7 @@ impl World {
         let mut body = json!({
             "id": record.id,
             "guid": record.guid,
-            "delivered_at": outcome.map(|outcome| iso(outcome.delivered_at)),
+            "delivered_at": iso(outcome.map_or(record.sent_at, |outcome| outcome.delivered_at)),
             "redelivery": record.redelivery,
             "duration": outcome.map_or(0.0, |outcome| outcome.duration.as_secs_f64()),
             "status": outcome.map_or("pending", |outcome| outcome.status.as_str()),

@@ -1,0 +1,86 @@
+//! Deliveries that GitHub could not hand over (the service was down, the proxy failed, the disk was full): GitHub does not
+//! repeat them by itself, so it is asked to.
+//!
+//! Nothing here touches the inbox: what is asked for comes in by the door, signed, and is recognised by its GUID. So a crash
+//! at any point only means that something is asked for twice.
+
+use super::{Orchestrator, StepError};
+use crate::decide::missed::{MissedFacts, Wanted, look_back, missed, unanswered};
+use crate::github::GithubError;
+use crate::model::*;
+use crate::telemetry::metric;
+use std::collections::BTreeSet;
+
+impl Orchestrator {
+    /// The first start of this App here: nothing from before is ever asked for.
+    pub(super) async fn begin_watch(&self, now: Timestamp) -> Result<(), StepError> {
+        let app = self.parts().identity.app_id;
+        if self.store().load_missed_watch(app).await?.is_none() {
+            // GitHub tells times to the second.
+            let since = Timestamp::from_unix(now.unix());
+            self.store().save_missed_watch(app, &MissedWatch::from(since), now).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks GitHub once more for what did not arrive.
+    pub async fn look_for_missed(&self, now: Timestamp) -> Result<(), StepError> {
+        let _one_at_a_time = self.inner.missed.lock().await;
+        let app = self.parts().identity.app_id;
+        let Some(before) = self.store().load_missed_watch(app).await? else { return self.begin_watch(now).await };
+        let log = self.parts().github.attempts_since(look_back(&before, now)).await?;
+        if !log.complete {
+            tracing::warn!("too many deliveries since the last look: the oldest were not looked at");
+        }
+        let mut stored = BTreeSet::new();
+        for guid in unanswered(&log.attempts) {
+            if self.store().knows_delivery(guid).await? {
+                stored.insert(guid.to_owned());
+            }
+        }
+        let plan = missed(&MissedFacts { now, watch: &before, attempts: &log.attempts, stored: &stored });
+        let mut watch = plan.watch;
+        let asking = self.ask_again(&plan.ask, &mut watch, now).await;
+        if watch != before {
+            self.store().save_missed_watch(app, &watch, now).await?;
+        }
+        metrics::counter!(metric::MISSED, "result" => "arrived").increment(plan.arrived);
+        if plan.arrived > 0 {
+            tracing::info!(deliveries = plan.arrived, "missed deliveries arrived");
+        }
+        for guid in &plan.given_up {
+            metrics::counter!(metric::MISSED, "result" => "given_up").increment(1);
+            tracing::error!(delivery.guid = guid, "a delivery never arrived, and is not asked for any more");
+        }
+        Ok(asking?)
+    }
+
+    /// Until GitHub has enough of it; the rest comes with the next look. What was asked for is counted in `watch`.
+    async fn ask_again(&self, wanted: &[Wanted], watch: &mut MissedWatch, now: Timestamp) -> Result<(), GithubError> {
+        let mut asked = 0;
+        let mut outcome = Ok(());
+        for Wanted { guid, attempt } in wanted {
+            match self.parts().github.redeliver(*attempt).await {
+                Ok(()) => asked += 1,
+                // It may have been asked for.
+                Err(GithubError::OutcomeUnknown) => {
+                    watch.count(guid, now);
+                    outcome = Err(GithubError::OutcomeUnknown);
+                    break;
+                }
+                Err(error) if error.is_transient() || error == GithubError::Unauthorized => {
+                    outcome = Err(error);
+                    break;
+                }
+                // This one only: GitHub may not have it any more.
+                Err(error) => tracing::debug!(delivery.guid = guid, %error, "GitHub does not send a delivery again"),
+            }
+            watch.count(guid, now);
+        }
+        if asked > 0 {
+            metrics::counter!(metric::MISSED, "result" => "asked").increment(asked);
+            tracing::info!(deliveries = asked, "asked GitHub again for deliveries that did not arrive");
+        }
+        outcome
+    }
+}
