@@ -4,12 +4,12 @@
 //!
 //! ```text
 //! GitHub ──POST──▶ web::webhook ─verify─▶ store::inbox (durable, de-duplicated) ──▶ 202
-//!                                               │ claim, oldest first per conversation
+//!                                               │ claim, oldest first per conversation; `/stop` out of turn
 //!               github::payload ◀──── orchestrator::intake ────▶ command::{mention, grammar}
 //!                                               ▼  Event, Request (our words)
 //!                      orchestrator::gather ── asks store, git, github ──▶ facts (a snapshot)
 //!                                               ▼
-//!         decide::{admit, resolve, cleanup, reconcile}(&facts) ──▶ what to do, and why      ← pure
+//!     decide::{admit, resolve, create, follow, cleanup, reconcile, missed}(&facts) ──▶ what to do, and why    ← pure
 //!                                               ▼
 //!      orchestrator::{prepare, runs, deliver, sweep} ── repeatable effects ──▶ isolation · git · agent · store
 //!                                               ▼

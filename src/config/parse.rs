@@ -193,10 +193,13 @@ pub(super) fn variable_names(text: &str) -> Result<Vec<String>, Expected> {
     }
 }
 
-/// A path, a number, an option, or an address in which nothing is hidden.
+/// A path, a number, an option, or an address in which nothing is hidden. A key may begin with a slash, too, or be nothing but
+/// digits, but then it is long.
 pub(super) fn is_plain_value(text: &str) -> bool {
-    let path = text.starts_with('/') || text.starts_with("~/") || text.starts_with("./");
-    let number = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let below = text.strip_prefix("~/").or_else(|| text.strip_prefix("./")).or_else(|| text.strip_prefix('/'));
+    let path = below.is_some_and(|path| path.split('/').all(|part| part.len() < 16 && !part.ends_with('=')));
+    let digits = text.len() <= 12 && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let number = digits || text.parse::<std::net::IpAddr>().is_ok();
     let address = || {
         // A long part of a path is a key, as webhooks have one.
         web_url(text).is_ok_and(|url| url.split('/').skip(3).all(|part| part.len() < 16))

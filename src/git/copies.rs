@@ -165,9 +165,16 @@ impl Worktree {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
                 read => read.map_err(|error| GitError::file("reading", &repository.join("info/exclude"), &error))?,
             };
-            let own = Manifest::load(&own)?;
-            let others = excluded(&text).into_iter().map(PathBuf::from).filter(|path| !own.has(path));
-            Ok(others.filter(|path| is_there(&files, path)).collect::<Vec<_>>())
+            let mine = Manifest::load(&own)?;
+            let others = other_manifests(&repository, &own)?;
+            let hidden = excluded(&text).into_iter().map(PathBuf::from);
+            let hidden = hidden.filter(|path| !mine.has(path) && is_there(&files, path));
+            // What is a copy stays one, whatever became of the list of this worktree: an agent can write there.
+            let is_work = |path: &PathBuf| {
+                let listed = others.iter().filter(|other| other.has(path)).collect::<Vec<_>>();
+                !listed.is_empty() && !listed.iter().any(|other| other.is_unchanged(&files, path))
+            };
+            Ok(hidden.filter(is_work).collect::<Vec<_>>())
         });
         let mut hidden = Vec::new();
         for some in there.await?.chunks(NAMES_AT_ONCE) {
@@ -220,6 +227,13 @@ impl Repository {
         let directory = self.directory().to_owned();
         blocking(move || write_excludes(&directory)).await
     }
+}
+
+/// What was copied into the other worktrees of a repository, as far as that can be read.
+fn other_manifests(repository: &Path, own: &AdminEntry) -> Result<Vec<Manifest>, GitError> {
+    let entries = registry::entries(&repository.join("worktrees"))?;
+    let others = entries.into_iter().filter(|entry| entry.directory != own.directory);
+    Ok(others.filter_map(|entry| Manifest::load(&entry).ok()).collect())
 }
 
 fn write_excludes(repository: &Path) -> Result<(), GitError> {

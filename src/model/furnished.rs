@@ -34,6 +34,8 @@ pub struct Submodules {
     pub other_addresses: bool,
     /// Why none of them could even be tried.
     pub not_tried: Option<String>,
+    /// Why they were not brought along when their worktree moved: they stay at the commits they were at.
+    pub not_moved: Option<String>,
 }
 
 /// What became of the files that an operator keeps for a repository. Paths are relative.

@@ -61,7 +61,7 @@ impl Orchestrator {
         let (place, there) = on_named_branch(facts).map_err(refused)?;
         let adopted = there.map(|path| Adopted { path, from: AdoptedFrom::Branch });
         let limit = settings.worktree_limit(self.settings().environment_limit);
-        let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings };
+        let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings, unheard: false };
         let mut notes = Notes::default();
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {

@@ -24,6 +24,20 @@ pub(super) fn takes_long(command: &Command) -> bool {
     }
 }
 
+/// Whether a command does more than tell: `/stop` keeps one that waits from beginning.
+pub(super) fn changes(command: &Command) -> bool {
+    match command {
+        Command::Create { .. }
+        | Command::Link { .. }
+        | Command::Reset
+        | Command::Remove { .. }
+        | Command::Cleanup { .. }
+        | Command::Pin
+        | Command::Unpin => true,
+        Command::Help | Command::Status | Command::Stop | Command::List | Command::Orphans => false,
+    }
+}
+
 impl Orchestrator {
     /// The answer to a command, as Markdown.
     pub(super) async fn command(

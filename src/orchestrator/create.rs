@@ -27,6 +27,8 @@ pub(super) struct Creation<'a> {
     pub repository: &'a Repository,
     /// What the repository asks for.
     pub settings: &'a RepoSettings,
+    /// Nobody waits for it: what there is to tell is told with the next run.
+    pub unheard: bool,
 }
 
 impl Orchestrator {
@@ -116,7 +118,9 @@ impl Orchestrator {
         tracing::info!(target: EFFECT, { environment.id = %environment.id }, "create worktree");
         match self.make_worktree(creation, &environment, notes).await {
             Ok((start, began_ahead)) => {
-                let metadata = EnvironmentMetadata { began_ahead, ..environment.metadata };
+                // The first note is a run's opening, which each run has of its own.
+                let untold = if creation.unheard { notes.0.iter().skip(1).cloned().collect() } else { Vec::new() };
+                let metadata = EnvironmentMetadata { began_ahead, untold, ..environment.metadata };
                 let active =
                     Environment { state: EnvironmentState::Active, start: Some(start), metadata, ..environment };
                 tracing::debug!(target: EFFECT, { environment.id = %active.id }, "worktree created");
@@ -196,7 +200,7 @@ impl Orchestrator {
         environment: &Environment,
         before: Option<CommitSha>,
     ) -> Result<Vec<String>, StepError> {
-        let Creation { codebase, repository, settings } = *creation;
+        let Creation { codebase, repository, settings, .. } = *creation;
         let (Some(before), Some(after)) = (before, repository.tip(&environment.branch.full_ref()).await?) else {
             return Ok(Vec::new());
         };
@@ -205,7 +209,8 @@ impl Orchestrator {
         }
         let mut brought = Furnished::default();
         if let Some(base) = &environment.base
-            && repository.has_file(&after, ".gitmodules").await?
+            && (repository.has_file(&after, ".gitmodules").await?
+                || repository.has_file(&before, ".gitmodules").await?)
         {
             let policy = &extras(settings, environment.metadata.fork_head.is_some(), base).submodules;
             let worktree = &repository.worktree(&environment.path);
@@ -213,7 +218,7 @@ impl Orchestrator {
             let along = |credential| async move {
                 worktree.bring_submodules_along(from, to, policy, Some(&credential), SUBMODULES_PATIENCE).await
             };
-            let failed = |error: StepError| Submodules { not_tried: Some(error.to_string()), ..Submodules::default() };
+            let failed = |error: StepError| Submodules { not_moved: Some(error.to_string()), ..Submodules::default() };
             brought.submodules = self.with_credential(codebase, false, along).await.unwrap_or_else(failed);
         }
         if settings.lfs {

@@ -11,7 +11,10 @@ use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
 use crate::decide::cleanup::Keep;
 use crate::git::{CommitRequest, Ident, PushOutcome, Status};
 use crate::model::*;
-use crate::reply::{answers, cleanup, delivery, furnished};
+use crate::reply::{
+    answers, cleanup, delivery, furnished,
+    status::{pull_key, run_of_pull},
+};
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
 use std::{
@@ -25,24 +28,14 @@ const PULL_REQUEST_WAIT: Duration = Duration::from_secs(120);
 /// People in a thread whose permission is asked for, for the agent to know whom to trust.
 const MOST_ASKED: usize = 30;
 const ASKED_AT_ONCE: usize = 4;
-/// In front of the run, in the outbox key of its pull request.
-const PULL: &str = "pull/";
+/// Messages that a start looks through for pull requests that opened late.
+const LATE: u32 = 500;
 
 /// How far delivering went.
 pub(super) enum Delivered {
     ToItsEnd,
     /// Somebody asked to stop in time. What was done until then stays.
     Stopped,
-}
-
-/// The outbox key of the pull request that a run asks for.
-fn pull_key(run: RunId) -> String {
-    format!("{PULL}{run}")
-}
-
-/// The run whose pull request is wanted under this outbox key.
-pub(super) fn run_of_pull(key: &str) -> Option<RunId> {
-    key.strip_prefix(PULL)?.parse().ok().map(RunId)
 }
 
 impl Orchestrator {
@@ -105,11 +98,13 @@ impl Orchestrator {
             run.outcome.not_pushed_because = Some(answers::base_not_pushed(branch));
             return Ok(Delivered::ToItsEnd);
         }
-        if cancel.is_cancelled() {
+        let there = retry::patiently(|| self.on_the_remote(prepared)).await?;
+        // What a try before a restart pushed cannot be stopped any more.
+        if cancel.is_cancelled() && there.as_ref() != Some(&tip) {
             run.outcome.not_pushed_because = Some(answers::stopped_before_push(branch));
             return Ok(Delivered::Stopped);
         }
-        if let Some(why) = self.taken_back(prepared, &tip).await? {
+        if let Some(why) = taken_back(prepared, &tip, there.as_ref()).await? {
             run.outcome.not_pushed_because = Some(why);
             return Ok(Delivered::ToItsEnd);
         }
@@ -153,23 +148,17 @@ impl Orchestrator {
         }
     }
 
-    /// Commits that people took off the branch on the remote would come back with a push; why not to, if so.
-    async fn taken_back(&self, prepared: &Prepared, tip: &CommitSha) -> Result<Option<String>, StepError> {
-        let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
-        let Some(remote) = repository.tip(&branch.remote_ref()).await? else { return Ok(None) };
-        Ok(match dropped(repository, &prepared.environment, &remote).await? {
-            Some(seen) if repository.is_ancestor(&seen, tip).await? => {
-                Some(answers::push_rejected(branch, &answers::taken_back(branch)))
-            }
-            Some(_) | None => None,
-        })
+    /// The branch's commit on the remote now, where the repository is now: it may have been renamed while the agent was at
+    /// work.
+    async fn on_the_remote(&self, prepared: &Prepared) -> Result<Option<CommitSha>, StepError> {
+        let (_, clone_url) = self.refreshed(&prepared.codebase).await?;
+        prepared.repository.ensure(&clone_url).await?;
+        self.read_back(prepared).await
     }
 
-    /// To where the repository is now: it may have been renamed while the agent was at work.
     /// The token is asked for just before the push: one that has expired, or soon does, is replaced then.
     async fn push(&self, prepared: &Prepared) -> Result<PushOutcome, StepError> {
-        let (codebase, clone_url) = &self.refreshed(&prepared.codebase).await?;
-        prepared.repository.ensure(clone_url).await?;
+        let codebase = &prepared.codebase;
         let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
         self.with_credential(codebase, true, |credential| async move {
             // Objects first: a commit whose pointers lead nowhere is no good to anybody.
@@ -236,11 +225,12 @@ impl Orchestrator {
             }
             PullRequestMode::Never => return Ok(Delivered::ToItsEnd),
         };
-        if cancel.is_cancelled() {
+        let key = pull_key(run.id);
+        // One that a try before a restart asked for is opened, whatever is asked now.
+        if cancel.is_cancelled() && self.store().load_outgoing_by_key(&key).await?.is_none() {
             run.outcome.not_pushed_because = Some(answers::stopped_before_pull_request());
             return Ok(Delivered::Stopped);
         }
-        let key = pull_key(run.id);
         let outgoing = Outgoing::PullRequest {
             head: environment.branch.clone(),
             base,
@@ -261,7 +251,8 @@ impl Orchestrator {
     /// outcome and its status comment. Does nothing for one that is still live, which looks itself, here, when it ended.
     pub(super) async fn late_pull_request(&self, id: RunId) -> Result<(), StepError> {
         let Some(row) = self.store().load_outgoing_by_key(&pull_key(id)).await? else { return Ok(()) };
-        let Some(mut run) = self.store().load_run(id).await? else { return Ok(()) };
+        let run = self.store().load_run(id).await?;
+        let Some(mut run) = run.filter(|run| run.state.is_final()) else { return Ok(()) };
         let before = run.outcome.clone();
         match row.state {
             OutboxState::Pending | OutboxState::Sending => return Ok(()),
@@ -274,8 +265,20 @@ impl Orchestrator {
                 run.outcome.not_pushed_because = Some(answers::pull_request_refused(&why));
             }
         }
-        if run.outcome != before && self.store().correct_outcome(&run).await? {
+        if run.outcome != before {
+            // In this order: what is not written down yet is looked at again with the next start.
             self.publish(&run, None).await?;
+            self.store().correct_outcome(&run).await?;
+        }
+        Ok(())
+    }
+
+    /// The same for what a crash kept from being told.
+    pub(super) async fn late_pull_requests(&self) -> Result<(), StepError> {
+        for row in self.store().list_outgoing(LATE).await? {
+            if let Some(run) = run_of_pull(&row.key) {
+                self.late_pull_request(run).await?;
+            }
         }
         Ok(())
     }
@@ -357,6 +360,23 @@ impl Orchestrator {
 fn first_distinct<'a>(people: impl Iterator<Item = &'a Person>) -> Vec<Person> {
     let mut met = HashSet::new();
     people.filter(|person| met.insert(person.id)).take(MOST_ASKED).cloned().collect()
+}
+
+/// Commits that people took off the branch on the remote, which is `there` now, would come back with a push; why not to,
+/// if so.
+async fn taken_back(
+    prepared: &Prepared,
+    tip: &CommitSha,
+    there: Option<&CommitSha>,
+) -> Result<Option<String>, StepError> {
+    let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
+    let Some(there) = there else { return Ok(None) };
+    Ok(match dropped(repository, &prepared.environment, there).await? {
+        Some(seen) if repository.is_ancestor(&seen, tip).await? => {
+            Some(answers::push_rejected(branch, &answers::taken_back(branch)))
+        }
+        Some(_) | None => None,
+    })
 }
 
 /// What git would not commit: a repository of its own inside, most of the time.

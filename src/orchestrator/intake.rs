@@ -127,7 +127,12 @@ impl Orchestrator {
             Event::Deleted { thread, source } => self.deleted(&thread, &source).await,
             Event::Closed { thread, merged_head, by } => {
                 let state = if merged_head.is_some() { ThreadState::Merged } else { ThreadState::Closed };
-                let Some((_, conversation)) = self.known_thread(&thread).await? else { return ignored(UNKNOWN_THREAD) };
+                let Some((codebase, conversation)) = self.known_thread(&thread).await? else {
+                    return ignored(UNKNOWN_THREAD);
+                };
+                if self.is_open(&codebase, &thread).await? == Some(true) {
+                    return ignored("the thread has been opened again since");
+                }
                 self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
                 tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
                 self.audit(&by.login, "thread.closed", &subject(&thread), state.as_str()).await;
@@ -135,7 +140,12 @@ impl Orchestrator {
                 done(self.close_conversation(conversation.id).await?)
             }
             Event::Reopened { thread, by } => {
-                let Some((_, conversation)) = self.known_thread(&thread).await? else { return ignored(UNKNOWN_THREAD) };
+                let Some((codebase, conversation)) = self.known_thread(&thread).await? else {
+                    return ignored(UNKNOWN_THREAD);
+                };
+                if self.is_open(&codebase, &thread).await? == Some(false) {
+                    return ignored("the thread has been closed again since");
+                }
                 self.store().set_conversation_state(conversation.id, ThreadState::Open, None, self.now()).await?;
                 self.audit(&by.login, "thread.reopened", &subject(&thread), "").await;
                 done("the thread is open again")
@@ -146,6 +156,17 @@ impl Orchestrator {
                 done(format!("the repository is called {} now", repository.name))
             }
             Event::Installation { installation, access } => self.access_changed(installation, access).await,
+        }
+    }
+
+    /// What GitHub says of a thread now: an event may come late, after the one that undid it. `None`: it does not know the
+    /// thread any more.
+    async fn is_open(&self, codebase: &Codebase, thread: &ThreadRef) -> Result<Option<bool>, StepError> {
+        let client = self.client(codebase);
+        match client.issue(codebase.github_id, &codebase.name, thread.number).await {
+            Ok(now) => Ok(Some(now.state == ThreadState::Open)),
+            Err(error) if error.is_transient() => Err(error.into()),
+            Err(_) => Ok(None),
         }
     }
 
@@ -251,6 +272,9 @@ impl Orchestrator {
             grammar::Request::Command(command) => {
                 if commands::takes_long(&command) {
                     place.step_aside().await?;
+                }
+                if commands::changes(&command) && self.store().is_stopped(delivery.id).await? {
+                    return done(format!("{} was stopped before it began", grammar::entry(&command).name));
                 }
                 let text = self.command(delivery, &command, codebase, conversation, &message.author).await?;
                 self.comment(key.clone(), codebase, conversation, reply::commands::answer(&text, &key)).await?;

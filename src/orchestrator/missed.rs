@@ -46,7 +46,7 @@ impl Orchestrator {
         }
         metrics::counter!(metric::MISSED, "result" => "arrived").increment(plan.arrived);
         if plan.arrived > 0 {
-            tracing::info!(deliveries = plan.arrived, "missed deliveries arrived");
+            tracing::info!(missed.arrived = plan.arrived, "missed deliveries arrived");
         }
         for guid in &plan.given_up {
             metrics::counter!(metric::MISSED, "result" => "given_up").increment(1);
@@ -79,7 +79,7 @@ impl Orchestrator {
         }
         if asked > 0 {
             metrics::counter!(metric::MISSED, "result" => "asked").increment(asked);
-            tracing::info!(deliveries = asked, "asked GitHub again for deliveries that did not arrive");
+            tracing::info!(missed.asked = asked, "asked GitHub again for deliveries that did not arrive");
         }
         outcome
     }

@@ -2,12 +2,12 @@
 
 use super::{
     Orchestrator, StepError,
-    deliver::run_of_pull,
     lease::holding,
     retry::{self, outlasting},
 };
 use crate::model::*;
 use crate::platform::SendError;
+use crate::reply::status::run_of_pull;
 use crate::store::OutgoingEnd;
 use crate::telemetry::{field::EFFECT, metric};
 use futures::FutureExt;
@@ -85,7 +85,7 @@ impl Orchestrator {
         let now = self.now();
         if let Err(SendError::Limited { after, .. }) = sent {
             let until = now.plus(*after);
-            tracing::warn!(installation.id = %installation, %until, "GitHub asked to wait; nothing is sent before");
+            tracing::warn!(installation.id = %installation, outbox.paused_until = %until, "GitHub asked to wait; nothing is sent before");
             outlasting!(self.store().pause_sending(installation, until))?;
         }
         let is_content = match outgoing {

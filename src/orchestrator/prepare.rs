@@ -113,7 +113,7 @@ impl Orchestrator {
             };
             let Some(environment) = self.bind(run, environment.id).await? else { continue };
             let made = environment.state == EnvironmentState::Creating;
-            let work = Creation { codebase: &codebase, repository: &repository, settings: &settings };
+            let work = Creation { codebase: &codebase, repository: &repository, settings: &settings, unheard: false };
             let environment = match made {
                 true => self.finish_creation(&work, environment, &mut notes).await?,
                 false => environment,
@@ -296,7 +296,7 @@ impl Orchestrator {
                 let note = answers::moved_along(&branch, &local, &remote);
                 (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
             }
-            Follow::TakenBack => (Err(GitError::Refused { reason: answers::taken_back(&branch) }), None),
+            Follow::TakenBack => return Ok((environment, Some(answers::not_moved_back(&branch)))),
             Follow::Diverged => {
                 let (ours, theirs) = repository.ahead_behind(&local, &remote).await?;
                 (Err(GitError::Refused { reason: answers::diverged(ours, theirs) }), None)

@@ -33,6 +33,9 @@ impl Orchestrator {
                 tracing::error!(environment.id = %environment.id, error = %error, "environment not reconciled; it is kept");
             }
         }
+        if let Err(error) = self.late_pull_requests().await {
+            tracing::error!(%error, "pull requests that opened late are not told of; the next start does");
+        }
         if let Err(error) = self.parts().provider.empty_trash().await {
             tracing::error!(%error, "trash not emptied; what it holds was released before, and it is tried again");
         }
@@ -122,14 +125,10 @@ impl Orchestrator {
                 // rules, or not at all.
                 let before = self.store().load_repo_settings(codebase.id).await?;
                 let settings = self.look_up_settings(&codebase, &repository, before.as_ref()).await?.in_force;
-                let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings };
+                let creation =
+                    Creation { codebase: &codebase, repository: &repository, settings: &settings, unheard: true };
                 let mut notes = Notes::default();
-                let mut made = self.finish_creation(&creation, environment, &mut notes).await?;
-                // The first one is a run's opening, which the next run has of its own.
-                made.metadata.untold = notes.0.into_iter().skip(1).collect();
-                if !made.metadata.untold.is_empty() {
-                    self.store().update_environment(&made).await?;
-                }
+                self.finish_creation(&creation, environment, &mut notes).await?;
             }
             Repair::Discard => {
                 self.store().destroy_environment(&environment, None, self.now()).await?;

@@ -111,6 +111,10 @@ impl Orchestrator {
         }
         let told = std::mem::take(&mut environment.metadata.untold);
         run.opening = Some(run.opening.iter().chain(&told).cloned().collect::<Vec<_>>().join("\n\n"));
+        if let Err(error) = self.save(run).await {
+            tracing::warn!(run.id = %run.id, %error, "what is told is not written down yet");
+            return;
+        }
         match self.store().update_environment(environment).await {
             Ok(written) => *environment = written,
             Err(error) => tracing::warn!(environment.id = %environment.id, %error, "what was told is told once more"),

@@ -254,6 +254,14 @@ pub fn taken_back(branch: &BranchName) -> String {
     )
 }
 
+/// The same, told before a run.
+pub fn not_moved_back(branch: &BranchName) -> String {
+    format!(
+        "Somebody took commits off `{branch}` on the remote, and work that is only here rests on them: nothing was moved, and \
+         nothing is pushed until a person decides what of it is to stay."
+    )
+}
+
 /// Both sides have commits the other lacks.
 pub fn diverged(local: u64, remote: u64) -> String {
     format!("the histories diverged ({local} local, {remote} remote)")

@@ -63,6 +63,9 @@ fn submodules(submodules: &Submodules) -> Option<String> {
     if let Some(why) = &submodules.not_tried {
         return Some(format!("The submodules are left empty: {}.", plain(why)));
     }
+    if let Some(why) = &submodules.not_moved {
+        return Some(format!("The submodules stay at the commits they were at before: {}.", plain(why)));
+    }
     let failed: Vec<String> =
         submodules.failed.iter().take(NAMES).map(|(path, why)| format!("{} ({})", code(path), plain(why))).collect();
     let more = match submodules.failed.len().saturating_sub(NAMES) {

@@ -34,7 +34,7 @@ fn replaced(text: &str, path: &str, word: &str) -> String {
         let (before, after) = (&rest[..at], &rest[at + path.len()..]);
         out.push_str(before);
         // `/srv/tw` is no part of `/mnt/srv/tw` nor of `/srv/tw2`; `/srv/tw.` may end a sentence.
-        let begins = !out.ends_with(|c: char| goes_on(c) || matches!(c, '.' | '/'));
+        let begins = out.ends_with("://") || !out.ends_with(|c: char| goes_on(c) || matches!(c, '.' | '/'));
         let mut next = after.chars();
         let ends = match next.next() {
             Some('.') => !next.next().is_some_and(goes_on),
@@ -68,6 +68,7 @@ mod tests {
             ("/srv/tw/repos/x.git, and /srv/tw.", "[home]/repos/x.git, and [home]."),
             ("/srv/tw2 /mnt/srv/tw /srv/tw.old http://a/srv/tw", "/srv/tw2 /mnt/srv/tw /srv/tw.old http://a/srv/tw"),
             ("see /tmp/x", "see /tmp/x"),
+            ("file:///srv/tw/repos/x.git", "file://[home]/repos/x.git"),
         ];
         for (given, shown) in cases {
             assert_eq!(places.hide(given), shown);

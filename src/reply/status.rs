@@ -25,6 +25,19 @@ pub fn key(run: RunId) -> String {
     format!("status/{run}")
 }
 
+/// The outbox key of the pull request that a run asks for.
+pub fn pull_key(run: RunId) -> String {
+    format!("{PULL}{run}")
+}
+
+/// The run that asks for the pull request with this key.
+pub fn run_of_pull(key: &str) -> Option<RunId> {
+    key.strip_prefix(PULL)?.parse().ok().map(RunId)
+}
+
+/// In front of the run, in the key of its pull request.
+const PULL: &str = "pull/";
+
 /// The run whose status comment has this key.
 pub fn run_of(key: &str) -> Option<RunId> {
     key.strip_prefix("status/")?.parse().ok()

@@ -143,7 +143,9 @@ impl Store {
     pub async fn pause_content(&self, installation: InstallationId, until: Timestamp) -> Result<(), StoreError> {
         let sql = sql!(
             "INSERT INTO outbox_pauses (installation_id, content_until) VALUES ($1, $2)
-             ON CONFLICT (installation_id) DO UPDATE SET content_until = excluded.content_until"
+             ON CONFLICT (installation_id) DO UPDATE SET content_until =
+                 CASE WHEN outbox_pauses.content_until > excluded.content_until
+                      THEN outbox_pauses.content_until ELSE excluded.content_until END"
         );
         self.db.execute(sql.bind(installation).bind(until)).await.map(drop)
     }

@@ -298,6 +298,11 @@ impl Story {
         let failed = store.list_outgoing(500).await.unwrap();
         let failed: Vec<_> = failed.into_iter().filter(|row| row.state != OutboxState::Sent).collect();
         assert!(failed.is_empty(), "{failed:?}\n{}", self.account());
+        // What the service asked GitHub to send again may come after the story.
+        let deadline = Instant::now() + PATIENCE;
+        while store.unfinished().await.unwrap().deliveries > 0 && Instant::now() < deadline {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
         for delivery in store.list_deliveries(500, 0).await.unwrap() {
             assert!(matches!(delivery.state, InboxState::Done | InboxState::Ignored), "{delivery:?}");
         }

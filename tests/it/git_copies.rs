@@ -301,3 +301,26 @@ async fn a_copy_hides_nothing_in_another_worktree() {
     assert_eq!(place.lab.run(&path, &["show", "--format=", "--name-only", "HEAD"]), "dir/x\nnew [1]");
     assert!(known(worktree.status().await).is_clean());
 }
+
+/// Agents can write where the list of copies lies.
+#[tokio::test]
+async fn without_their_list_copies_are_not_committed_either() {
+    let (place, kept) = place(&[("local.yml", "secret: 1\n")]).await;
+    for others in ["b", "c"] {
+        let (path, _) = made(&place, others, &kept, &["*"]).await;
+        fs::remove_file(entry(&place, others).join("treewarden-copies")).unwrap();
+        let worktree = place.repository.worktree(&path);
+        assert_eq!(worktree.commit_all(&commit(others)).await.unwrap(), None, "{others}");
+        assert!(path.join("local.yml").exists());
+        if others == "b" {
+            // With one that has it still on its list.
+            made(&place, "d", &kept, &["*"]).await;
+            assert_eq!(worktree.commit_all(&commit(others)).await.unwrap(), None, "beside another copy");
+        }
+    }
+}
+
+fn entry(place: &Place, name: &str) -> PathBuf {
+    let link = fs::read_to_string(place.path(name).join(".git")).unwrap();
+    place.repository.directory().join("worktrees").join(link.trim().rsplit('/').next().unwrap())
+}

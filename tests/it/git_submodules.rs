@@ -237,11 +237,21 @@ async fn bump(place: &Place, file: &str) -> CommitSha {
 async fn submodules_come_along_when_nobody_works_in_them() {
     let place = place().await;
     let patience = Duration::from_secs(60);
-    for name in ["idle", "busy"] {
+    for name in ["idle", "busy", "inside"] {
         made(&place, name, SubmodulePolicy::All).await;
     }
     let from = place.repository.tip("refs/heads/idle").await.unwrap().unwrap();
     let to = bump(&place, "newer").await;
+    // Commits of a submodule inside that is not checked out any more lie in its repository only.
+    let inside = place.request("inside").await.path;
+    let own = place.lab.commit(&inside.join("sub/nested"), "own", "1\n");
+    place.lab.run(&inside.join("sub"), &["submodule", "deinit", "-q", "-f", "nested"]);
+    let worktree = place.repository.worktree(&inside);
+    worktree.fast_forward(&branch("inside"), &to).await.unwrap();
+    worktree.bring_submodules_along(&from, &to, &SubmodulePolicy::All, None, patience).await.unwrap();
+    assert!(!inside.join("sub/newer").exists(), "somebody worked there");
+    place.lab.run(&inside.join("sub"), &["submodule", "update", "-q", "--init", "nested"]);
+    assert_eq!(place.lab.run(&inside.join("sub/nested"), &["cat-file", "-t", own.as_str()]), "commit");
     for (name, file) in [("idle", None), ("busy", Some("sub/mine"))] {
         let path = place.request(name).await.path;
         let worktree = place.repository.worktree(&path);

@@ -194,16 +194,25 @@ impl Git {
         theirs: &str,
         base: Option<&str>,
     ) -> Result<Option<String>, Refusal> {
-        let base = base.map(|sha| format!("--merge-base={sha}"));
-        let mut arguments = vec!["merge-tree", "--write-tree", "--no-messages"];
-        arguments.extend(base.as_deref());
-        arguments.extend([ours, theirs]);
+        let (ours, theirs) = match base {
+            // Of two commits right on top of `base` it is the merge base; git 2.39 cannot be told otherwise.
+            Some(base) => (self.on_top(repository, ours, base).await?, self.on_top(repository, theirs, base).await?),
+            None => (ours.to_owned(), theirs.to_owned()),
+        };
+        let arguments = ["merge-tree", "--write-tree", "--no-messages", &ours, &theirs];
         let output = self.output(repository, &arguments).await?;
         match output.status.code() {
             Some(0) => Ok(Some(text_of(&output.stdout))),
             Some(1) => Ok(None),
             _ => Err(Refusal::Git(text_of(&output.stderr))),
         }
+    }
+
+    /// A commit with the files of `commit` and `base` as its only parent.
+    async fn on_top(&self, repository: i64, commit: &str, base: &str) -> Result<String, Refusal> {
+        let tree = self.run(repository, &["rev-parse", &format!("{commit}^{{tree}}")]).await?;
+        let nobody = Ident { name: "nobody".to_owned(), email: "nobody@localhost".to_owned() };
+        self.commit_tree(repository, tree.trim(), &[base], (&nobody, "2000-01-01T00:00:00Z"), &nobody, "").await
     }
 
     pub async fn commit_tree(

@@ -8,7 +8,7 @@ use crate::git::blocking;
 use crate::git::error::GitError;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
-use crate::git::worktree::{Worktree, is_there, path_of, submodule_holds_only};
+use crate::git::worktree::{Worktree, is_there, path_of, submodule_holds_only, submodule_repository_has_commits};
 use crate::model::{CommitSha, Credential, SubmodulePolicy, Submodules};
 use git2::{FileMode, Oid};
 use std::{
@@ -104,9 +104,10 @@ impl Moved {
             return Ok(true);
         }
         let modules = canonical(&entry.directory.join("modules"));
-        let ours = linked_from(&place).is_some_and(|own| own.starts_with(&modules));
-        let Some(before) = self.before.filter(|_| ours) else { return Ok(false) };
-        if !submodule_holds_only(&place, before)? {
+        let own = linked_from(&place).filter(|own| own.starts_with(&modules));
+        let (Some(before), Some(own)) = (self.before, own) else { return Ok(false) };
+        // Also those inside of it that are not checked out just now: their repositories go with it.
+        if !submodule_holds_only(&place, before)? || submodule_repository_has_commits(&own)? {
             return Ok(false);
         }
         take_back(entry, files, &self.path)?;

@@ -166,6 +166,10 @@ impl Worktree {
             return Err(GitError::refused(format!("{keep} holds something else")));
         }
         let _turn = self.repository.turn().await;
+        // Once more, now that nothing else of ours can move it.
+        if self.head().await?.sha.as_ref() != Some(from) {
+            return Err(GitError::refused(format!("the branch {branch} moved meanwhile")));
+        }
         match self.check_out(&entry, branch, to).await {
             Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
                 self.check_out(&entry, branch, to).await

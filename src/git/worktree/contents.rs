@@ -103,6 +103,16 @@ pub(in crate::git) fn submodule_holds_only(path: &Path, commit: git2::Oid) -> Re
     Ok(head == commit && !submodule_has_work(path)?)
 }
 
+/// Whether a repository of a submodule, or one that lies inside of it, has commits found nowhere else.
+pub(in crate::git) fn submodule_repository_has_commits(git_dir: &Path) -> Result<bool, GitError> {
+    for found in repositories_below(git_dir)? {
+        if has_own_commits(&open(&found)?)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The submodules that a submodule's index names.
 fn inside(repository: &git2::Repository) -> Result<Vec<PathBuf>, GitError> {
     let entries = repository.index()?;

@@ -141,6 +141,7 @@ fn is_harmless(line: &str) -> bool {
         || line == "Use '\\!' for literal leading exclamation."
         || warning.starts_with("ignoring overly long attributes line ")
         || warning.starts_with("ignoring overly large gitattributes ")
+        || warning.strip_prefix("ignoring excessively large pattern file: ").is_some_and(of_its_own)
         || linked.is_some_and(of_its_own)
         || (line.starts_with("[attr]")
             && line.rsplit_once(" not allowed: ").is_some_and(|(_, place)| in_attributes(place)))

@@ -156,7 +156,7 @@ async fn failed_messages(catalog: &Catalog<'_>, since: Timestamp) -> Result<Vec<
             what,
             thread: conversation.map(|conversation| Thread::of_conversation(catalog, &conversation)),
             codebase: catalog.name(row.codebase),
-            run: status::run_of(&row.key).map(|run| run.to_string()),
+            run: status::run_of(&row.key).or_else(|| status::run_of_pull(&row.key)).map(|run| run.to_string()),
             why: row.last_error.as_deref().map(Prose::sentence).unwrap_or_default(),
             when: ago(row.updated_at, catalog.now),
         });

@@ -110,7 +110,7 @@ async fn load(state: &WebState, id: &str) -> Result<Run, WebError> {
 /// The run's own comment and its pull request, as far as GitHub did not take them.
 async fn unsent(state: &WebState, run: RunId) -> Result<Vec<Unsent>, WebError> {
     let mut unsent = Vec::new();
-    for (what, key) in [("comment", status::key(run)), ("pull request", format!("pull/{run}"))] {
+    for (what, key) in [("comment", status::key(run)), ("pull request", status::pull_key(run))] {
         let row = match state.inner.store.load_outgoing_by_key(&key).await {
             Err(error) if error.is_corrupt() => None,
             row => row?,
@@ -135,7 +135,10 @@ fn read_end(path: &FilePath) -> Option<(String, bool)> {
     let mut bytes = Vec::new();
     file.take(LOG_BYTES).read_to_end(&mut bytes).ok()?;
     // Half a line may be half a secret.
-    let from = bytes.iter().position(|byte| *byte == b'\n').filter(|_| start > 0).map_or(0, |at| at + 1);
+    let from = match start {
+        0 => 0,
+        _ => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1),
+    };
     let text = plain_log(&String::from_utf8_lossy(&bytes[from..]));
     (!text.is_empty()).then_some((text, start > 0))
 }

@@ -77,6 +77,27 @@ async fn what_the_inbox_could_not_take_is_asked_for_when_it_can() {
     world.end().await;
 }
 
+/// What was undone meanwhile is not done again.
+#[tokio::test]
+async fn a_close_that_comes_after_the_reopening_closes_nothing() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    world.standin.faults().drop_deliveries(1);
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.standin.settled().await;
+    world.standin.reopen(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    look(&world, 2 * MINUTE).await;
+    assert_eq!(asked_again(&world.standin), 1);
+    let lines = world.store().list_deliveries(500, 0).await.unwrap();
+    let ignored = lines.iter().filter_map(|line| line.reason.as_deref());
+    assert_eq!(ignored.filter(|reason| reason.contains("has been opened again since")).count(), 1, "{lines:?}");
+    assert_eq!(world.environment().await.id, environment.id);
+    assert!(environment.path.exists());
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_delivery_that_keeps_failing_is_not_asked_for_for_ever() {
     let world = World::new().await;

@@ -332,7 +332,7 @@ async fn commits_that_were_taken_back_are_not_pushed_again() {
     world.ask(pull, "note that");
     world.settle().await;
     let status = world.status(pull);
-    assert!(status.contains("somebody took commits off `feature`") && status.contains("not pushed"), "{status}");
+    assert!(status.contains("somebody took commits off ") && status.contains("not pushed"), "{status}");
     assert_eq!(world.remote_tip("feature").await, Some(first));
     assert!(git(&path, &["rev-list", "HEAD"]).contains(&pushed));
     world.end().await;
@@ -358,5 +358,23 @@ async fn a_forks_kept_branch_is_given_to_no_other_work() {
     world.ask(pull, "agent:noop");
     world.settle().await;
     assert_eq!(world.environment().await.branch.as_str(), "pr-1-review");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_is_taken_back_while_the_agent_works_does_not_come_back_either() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature", "").await;
+    let first = world.remote_tip("feature").await.unwrap();
+    let secret = [("secret.txt", Some("hunter2\n"))];
+    world.standin.push_commit(REPO, ANN, "feature", "Oops", &secret).await.unwrap();
+    world.ask(pull, "note this agent:sleep=3");
+    world.until_agent_works().await;
+    world.standin.force_branch(REPO, ANN, "feature", &first).await.unwrap();
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains("somebody took commits off ") && status.contains("not pushed"), "{status}");
+    assert_eq!(world.remote_tip("feature").await, Some(first));
+    assert!(world.environment().await.path.join("NOTES.md").exists(), "nothing is lost");
     world.end().await;
 }
