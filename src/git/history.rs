@@ -131,11 +131,17 @@ impl Repository {
         other: &CommitSha,
         question: impl FnOnce(&git2::Repository, Oid, Oid) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T, GitError> {
-        let (one, other) = (oid(one)?, oid(other)?);
+        let ids = [oid(one)?, oid(other)?];
         self.read(move |repository| {
             if repository.is_shallow() {
                 return Err(GitError::refused("the history here is incomplete (a shallow clone)"));
             }
+            // Walks tell a commit that is missing from one that is damaged by their words only.
+            let objects = repository.odb()?;
+            if let Some(missing) = ids.iter().find(|id| !objects.exists(**id)) {
+                return Err(GitError::NotFound(format!("the commit {missing}")));
+            }
+            let [one, other] = ids;
             question(repository, one, other)
         })
         .await

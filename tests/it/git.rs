@@ -83,6 +83,17 @@ async fn a_default_branch_of_any_name_is_found() {
     assert_eq!(repository.tip("refs/remotes/origin/main").await.unwrap(), None);
 }
 
+#[tokio::test]
+async fn a_commit_that_is_not_here_is_told_from_a_no() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (main, nowhere) = (lab.main_tip(&repository).await, CommitSha::new(&"1".repeat(40)).unwrap());
+    let missing = |error: GitError| matches!(error, GitError::NotFound(what) if what.contains("1111111"));
+    assert!(missing(repository.is_ancestor(&nowhere, &main).await.unwrap_err()));
+    assert!(missing(repository.is_ancestor(&main, &nowhere).await.unwrap_err()));
+    assert!(missing(repository.ahead_behind(&nowhere, &main).await.unwrap_err()));
+}
+
 /// What a login page with status 200, or an empty body, looks like to git.
 #[tokio::test]
 async fn a_remote_that_suddenly_names_no_branch_is_not_believed() {

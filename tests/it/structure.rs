@@ -132,6 +132,7 @@ fn outside_worlds_have_one_door_each() {
         ("sqlx::", &["src/store/db.rs", "src/store/db/"]),
         ("octocrab", &["src/github/client.rs", "src/github/error.rs", "src/github.rs", "src/telemetry/log.rs"]),
         ("process::Command", &["src/git/command.rs", "src/agent/process.rs", "src/demo/"]),
+        ("Command::new(", &["src/git/command.rs", "src/agent/process.rs", "src/demo/"]),
         ("env::var", &["src/config.rs", "src/app/story.rs", "src/demo/"]),
         ("Utc::now", &["src/app.rs", "src/store/web_sessions.rs", "src/github/", "src/demo/"]),
         ("cfg(test)]\n    ", &[]),
