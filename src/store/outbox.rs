@@ -88,6 +88,28 @@ macro_rules! next_outgoing {
     };
 }
 
+/// Lets the pause of an installation (`$1`) last until `$2`; one that is longer already stays.
+macro_rules! pause {
+    ($until:literal) => {
+        concat!(
+            "INSERT INTO outbox_pauses (installation_id, ",
+            $until,
+            ") VALUES ($1, $2)
+             ON CONFLICT (installation_id) DO UPDATE SET ",
+            $until,
+            " = CASE WHEN outbox_pauses.",
+            $until,
+            " > excluded.",
+            $until,
+            " THEN outbox_pauses.",
+            $until,
+            " ELSE excluded.",
+            $until,
+            " END"
+        )
+    };
+}
+
 impl Store {
     /// Wants `new.outgoing` under `new.key`. The same wish again changes nothing; another one replaces it.
     pub async fn enqueue(&self, new: NewOutgoing, now: Timestamp) -> Result<OutboxRow, StoreError> {
@@ -130,23 +152,13 @@ impl Store {
 
     /// Nothing is sent for an installation until then.
     pub async fn pause_sending(&self, installation: InstallationId, until: Timestamp) -> Result<(), StoreError> {
-        let sql = sql!(
-            "INSERT INTO outbox_pauses (installation_id, everything_until) VALUES ($1, $2)
-             ON CONFLICT (installation_id) DO UPDATE SET everything_until =
-                 CASE WHEN outbox_pauses.everything_until > excluded.everything_until
-                      THEN outbox_pauses.everything_until ELSE excluded.everything_until END"
-        );
+        let sql = sql!(pause!("everything_until"));
         self.db.execute(sql.bind(installation).bind(until)).await.map(drop)
     }
 
     /// Nothing but reactions is sent for an installation until then.
     pub async fn pause_content(&self, installation: InstallationId, until: Timestamp) -> Result<(), StoreError> {
-        let sql = sql!(
-            "INSERT INTO outbox_pauses (installation_id, content_until) VALUES ($1, $2)
-             ON CONFLICT (installation_id) DO UPDATE SET content_until =
-                 CASE WHEN outbox_pauses.content_until > excluded.content_until
-                      THEN outbox_pauses.content_until ELSE excluded.content_until END"
-        );
+        let sql = sql!(pause!("content_until"));
         self.db.execute(sql.bind(installation).bind(until)).await.map(drop)
     }
 

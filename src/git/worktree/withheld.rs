@@ -73,13 +73,14 @@ impl Worktree {
     /// Whether a submodule would be recorded at a commit that it was recorded at before, or that the recorded one grew
     /// from. Merges and rebases move what is recorded and leave the checkout where it was, and so does `git add --all` after
     /// them: taken for a change, that would silently undo what people did. Nothing tells it from somebody who does want an
-    /// older commit; who does has to commit that themselves, which is never touched. New commits and unknown ones pass.
+    /// older commit; who does has to commit that themselves, which is never touched. New commits pass; where the submodule does
+    /// not have the recorded one, nobody can tell, and that counts as going back.
     async fn goes_back(&self, head: Oid, path: &Path, recorded: Oid, checkout: Oid) -> Result<bool, GitError> {
         let place = self.files.join(path);
         let grew_from = blocking(move || {
             // Started by nothing: libgit2 runs no program that the submodule's configuration may name.
             let Ok(submodule) = super::contents::open(&place) else { return Ok(false) };
-            Ok(submodule.graph_descendant_of(recorded, checkout).unwrap_or(false))
+            Ok(submodule.graph_descendant_of(recorded, checkout).unwrap_or(true))
         });
         if grew_from.await? {
             return Ok(true);
