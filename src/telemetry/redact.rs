@@ -4,7 +4,7 @@
 //! percent-encoded; unknown ones by the shape of GitHub's tokens and of PEM keys. Text may come in chunks cut anywhere:
 //! [`RedactStream`] holds back just those last bytes that may be the beginning of a secret.
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::{Engine, alphabet, engine::GeneralPurpose, engine::general_purpose::NO_PAD};
 use secrecy::{ExposeSecret, SecretString};
 use std::{fmt, mem, sync::Arc};
@@ -48,8 +48,11 @@ impl Redactor {
         let shapes = TOKEN_PREFIXES.iter().chain([&KEY_BEGIN]).map(|shape| shape.as_bytes().to_vec());
         let needles: Vec<Vec<u8>> = shapes.chain(known).collect();
         let longest = needles.iter().map(Vec::len).max().unwrap_or_default();
+        // A full table of transitions takes 7 MB for one private key, and each run has a redactor of its own.
+        let mut builder = AhoCorasick::builder();
+        builder.match_kind(MatchKind::LeftmostLongest).kind(Some(AhoCorasickKind::ContiguousNFA));
         // Building fails only for more than two billion patterns.
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&needles).ok();
+        let automaton = builder.build(&needles).ok();
         Self { patterns: Arc::new(Patterns { needles, automaton, longest }) }
     }
 
