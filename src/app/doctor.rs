@@ -103,6 +103,10 @@ fn home(config: &Config) -> Finding {
             let mend = "Run this as the user of the service, give that user the directory, or choose another home.";
             wrong("home", error.to_string(), mend)
         }
+        HomeError::WorktreeBase(_) => {
+            let mend = "Give the user of the service that directory, or choose another one in WORKTREE_BASE.";
+            wrong("home", error.to_string(), mend)
+        }
     }
 }
 
