@@ -65,6 +65,7 @@ async fn everything(config: &Config) -> Vec<Finding> {
     let mut findings = vec![settings(config), home(config), git().await];
     findings.push(database(config).await);
     findings.extend(secret_files(config));
+    findings.extend(short_secret(config));
     findings.extend(github(config).await);
     findings.extend(agent(config));
     findings.push(sandbox(config));
@@ -212,6 +213,16 @@ fn secret_files(config: &Config) -> Vec<Finding> {
         Some(wrong(what, seen, format!("chmod o-rwx,g-w {}", quoted(path))))
     };
     key.into_iter().chain(settings).filter_map(open).collect()
+}
+
+/// A webhook secret that could be guessed: one delivery that was seen is enough to try all short ones.
+fn short_secret(config: &Config) -> Option<Finding> {
+    const SHORTEST: usize = 16;
+    let secret = &config.github.app.as_ref()?.webhook_secret;
+    let mend =
+        "`openssl rand -hex 32` makes a long one: set it in GITHUB_WEBHOOK_SECRET and in the App's settings on GitHub.";
+    let short = secret.expose_secret().len() < SHORTEST;
+    short.then(|| wrong("secret", format!("the webhook secret has fewer than {SHORTEST} characters"), mend))
 }
 
 /// The mode of a file that others come to and may read or change.

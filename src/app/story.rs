@@ -71,7 +71,7 @@ pub async fn play(demo: &Demo, terminal: bool) -> anyhow::Result<ExitCode> {
     service.stop().await;
     standin.stop();
     if !held {
-        say("Everything has ended, so these links lead nowhere now. `treewarden demo --hold` stays up to look around.");
+        say("Everything has ended, so these links lead nowhere now. With `--hold`, the demo stays up to look around.");
     }
     Ok(if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

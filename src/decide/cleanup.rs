@@ -205,6 +205,28 @@ pub fn classify(facts: &RemovalFacts) -> Class {
     }
 }
 
+/// Whether a pass over one class is about this environment: it is of that class, or would be if nothing kept it. What
+/// cannot be known counts, too, so that people see the doubt.
+pub fn concerns(facts: &RemovalFacts, class: Class) -> bool {
+    if classify(facts) == class {
+        return true;
+    }
+    match facts.environment.state {
+        EnvironmentState::Creating | EnvironmentState::Destroyed => return false,
+        EnvironmentState::Active | EnvironmentState::Removing => {}
+    }
+    match &facts.branch {
+        Probe::Unknown(_) => classify(facts) != Class::Ghost,
+        Probe::Known(BranchFacts { merged: Some(_), has_own_commits: true, .. }) => class == Class::Merged,
+        Probe::Known(branch) => class == Class::Stale && is_over(facts, branch),
+    }
+}
+
+/// Its threads are closed, or nothing has happened for long.
+fn is_over(facts: &RemovalFacts, branch: &BranchFacts) -> bool {
+    facts.threads_closed || facts.now.since(last_activity(facts, branch)) >= facts.stale_after
+}
+
 /// Every reason to keep is collected, so that people see all of them at once; only with none is removal considered.
 pub fn verdict(facts: &RemovalFacts) -> Verdict {
     let mut keep = Vec::new();
@@ -261,8 +283,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     if let Some(branch) = branch
         && facts.occasion == Occasion::Pass
         && branch.merged.is_none()
-        && !facts.threads_closed
-        && facts.now.since(last_activity(facts, branch)) < facts.stale_after
+        && !is_over(facts, branch)
     {
         keep.push(Keep::StillActive);
     }

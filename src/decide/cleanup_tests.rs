@@ -94,6 +94,31 @@ fn a_commit_is_activity_unless_it_comes_from_the_future() {
 }
 
 #[test]
+fn what_would_be_stale_or_merged_but_for_a_reason_is_shown() {
+    let day = |day: i64| Timestamp::from_unix(day * 86_400);
+    let with = |merged: Option<MergeProof>, closed: bool, changed: u64| {
+        let mut facts = with_work(|work| work.changed = changed);
+        facts.branch = Probe::Known(with_own_commits(true, merged));
+        facts.environment.last_activity_at = day(29);
+        RemovalFacts { now: day(30), occasion: Occasion::Pass, threads_closed: closed, ..facts }
+    };
+    for (facts, class, about) in [
+        (with(None, true, 1), Class::Active, Some(Class::Stale)),
+        (with(None, true, 0), Class::Stale, Some(Class::Stale)),
+        (with(Some(merged()), false, 1), Class::Active, Some(Class::Merged)),
+        (with(Some(merged()), true, 0), Class::Merged, Some(Class::Merged)),
+        (with(None, false, 1), Class::Active, None),
+    ] {
+        assert_eq!(classify(&facts), class);
+        for one in [Class::Merged, Class::Stale] {
+            assert_eq!(concerns(&facts, one), about == Some(one), "{one:?}: {facts:?}");
+        }
+    }
+    let doubt = RemovalFacts { branch: Probe::Unknown("no".into()), ..with(None, false, 0) };
+    assert!(concerns(&doubt, Class::Merged) && concerns(&doubt, Class::Stale));
+}
+
+#[test]
 fn a_fresh_branch_is_not_merged() {
     let Verdict::Remove(removal) = verdict(&with_branch(false, Some(merged()))) else { panic!() };
     assert_eq!(removal.because, Because::NothingDone);

@@ -6,7 +6,7 @@
 mod finish;
 
 use super::{Orchestrator, StepError, gather, gather::View, retry};
-use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, verdict};
+use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, concerns, verdict};
 use crate::git::Repository;
 use crate::model::*;
 use crate::reply::cleanup;
@@ -48,7 +48,7 @@ pub struct Pass<'a> {
     pub actor: &'a str,
     /// `None`: all of them.
     pub codebase: Option<CodebaseId>,
-    /// `None`: of every class.
+    /// Those of a class, and those that something keeps from being of it. `None`: of every class.
     pub only: Option<Class>,
     /// No further environment is looked at once this is cancelled.
     pub(super) stop: Option<&'a CancellationToken>,
@@ -166,7 +166,7 @@ impl Orchestrator {
         Ok(removed)
     }
 
-    /// `None`: of another class than the one that is looked for.
+    /// `None`: the class that is looked for does not concern it.
     async fn pass_one(
         &self,
         codebase: &Codebase,
@@ -180,7 +180,7 @@ impl Orchestrator {
                 self.validity(&repository, environment).await;
             }
             let facts = self.removal_facts(codebase, &repository, environment, Occasion::Pass, view).await?;
-            if pass.only.is_some_and(|only| only != classify(&facts)) {
+            if pass.only.is_some_and(|only| !concerns(&facts, only)) {
                 return Ok(None);
             }
             if pass.dry_run {

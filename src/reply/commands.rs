@@ -19,7 +19,7 @@ pub fn pinned(environment: &Environment) -> String {
 /// `/worktree cleanup`: what was, or would be, removed.
 pub fn cleanup_report(kind: &str, report: &CleanupReport) -> String {
     if report.lines.is_empty() {
-        return format!("No {kind} worktree of this repository can be removed. Nothing was changed.");
+        return format!("No worktree of this repository is {kind}. Nothing was changed.");
     }
     let line = |line: &ReportLine| match &line.result {
         ReportResult::Removed(why) if report.dry_run => format!("- `{}` would be removed: {why}", line.branch),
@@ -223,7 +223,7 @@ pub fn thread_status(status: &ThreadStatus) -> String {
     let limit = status.limit;
     lines.push(format!(
         "{live} of {limit} in this repository: {merged} merged, {stale} stale (closed, or without activity for long), \
-         {active} active"
+         {active} active or kept"
     ));
     let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
     agent_text::foreign(&list, FOREIGN)

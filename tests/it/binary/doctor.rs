@@ -148,6 +148,7 @@ async fn what_would_fail_first_is_seen() {
     let mut command = installation.command(&["doctor"]);
     command.env_remove("GITHUB_APP_PRIVATE_KEY").env("GITHUB_APP_PRIVATE_KEY_FILE", &key);
     command.env("TREEWARDEN_AGENT_COMMAND", "/etc/passwd").env("TREEWARDEN_AGENT_ENV", "MODEL_KEY");
+    command.env("GITHUB_WEBHOOK_SECRET", "hunter2");
     installation.standin.register(&[("metadata", "read"), ("contents", "write"), ("issues", "read")], &["issues"]);
     installation.standin.uninstall(REPO).unwrap();
     let lines: Vec<String> =
@@ -156,6 +157,7 @@ async fn what_would_fail_first_is_seen() {
     let lines = lines.join("\n").replace(&dir, "<dir>").replace(&installation.standin.web_url(), "<github>");
     insta::assert_snapshot!(lines, @r#"
     key: <dir>/app.pem holds a secret and can be read or changed by others (mode 644) -> chmod o-rwx,g-w <dir>/app.pem
+    secret: the webhook secret has fewer than 16 characters -> `openssl rand -hex 32` makes a long one: set it in GITHUB_WEBHOOK_SECRET and in the App's settings on GitHub.
     github: the App lacks permissions: issues: write, pull_requests: write -> On GitHub, in the App's settings under "Permissions & events", grant them; then accept them where it is installed.
     github: the App does not hear of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository -> On GitHub, in the App's settings under "Permissions & events", subscribe to these events.
     github: the App is installed nowhere -> Install it on a repository: <github>/github-apps/treewarden-demo/installations/new

@@ -26,7 +26,7 @@ async fn commands_are_answered_while_a_run_is_live() {
     for line in [
         "Worktree **issue-1** on branch `issue-1`, based on `main`",
         "run running",
-        "1 worktree of 25 in this repository: 0 merged, 0 stale (closed, or without activity for long), 1 active",
+        "1 worktree of 25 in this repository: 0 merged, 0 stale (closed, or without activity for long), 1 active or kept",
     ] {
         assert!(status.contains(line), "{line} in {status}");
     }

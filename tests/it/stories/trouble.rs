@@ -99,6 +99,13 @@ async fn a_repository_the_agent_left_inside_is_kept_and_named() {
     world.settle().await;
     assert!(world.answer(issue).contains("another repository lies inside"), "{}", world.answer(issue));
     assert!(environment.path.join("nested/work.txt").exists());
+    let asking = world.worked_issue("add a greeting").await;
+    world.ask(asking, "/worktree cleanup stale");
+    world.settle().await;
+    let answer = world.answer(asking);
+    assert!(answer.starts_with(&format!("- `issue-{issue}` is kept: ")), "{answer}");
+    assert!(answer.contains("another repository lies inside"), "{answer}");
+    assert!(!answer.contains(&format!("issue-{asking}")), "{answer}");
     world.end().await;
 }
 
