@@ -7,6 +7,7 @@
 pub mod admit;
 pub mod cleanup;
 pub mod create;
+pub mod deliver;
 pub mod follow;
 pub mod import;
 pub mod missed;

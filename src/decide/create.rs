@@ -73,6 +73,29 @@ pub fn start(metadata: &EnvironmentMetadata, tips: &Tips) -> Option<Start> {
     Some(Start { from, tip: tip.clone(), kind })
 }
 
+/// What an environment's work may be compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct BaseFacts<'a> {
+    pub recorded: Option<&'a BranchName>,
+    /// It is on the remote.
+    pub recorded_exists: bool,
+    /// That of the pull request the work is about.
+    pub pull: Option<&'a BranchName>,
+    /// What the repository's settings ask for.
+    pub named: Option<&'a BranchName>,
+    pub default: Option<&'a BranchName>,
+}
+
+/// The base in the place of the recorded one, when that is not, or no longer, the right one.
+pub fn other_base<'a>(facts: &BaseFacts<'a>) -> Option<&'a BranchName> {
+    let fallback = facts.named.or(facts.default);
+    let wanted = match facts.recorded {
+        Some(_) if facts.recorded_exists => facts.pull,
+        _ => facts.pull.or(fallback),
+    };
+    wanted.filter(|wanted| Some(*wanted) != facts.recorded)
+}
+
 /// What a new worktree gets beside its checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extras {

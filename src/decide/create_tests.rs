@@ -86,3 +86,21 @@ proptest! {
         prop_assert_eq!((start.from, start.tip), (WorktreeStart::Existing, sha('a')));
     }
 }
+
+#[test]
+fn a_base_changes_only_when_it_is_no_longer_the_right_one() {
+    let name = |name: &str| BranchName::new(name).unwrap();
+    let (main, trunk, release) = (name("main"), name("trunk"), name("release"));
+    let facts = |recorded, exists, pull, named| {
+        let facts = BaseFacts { recorded, recorded_exists: exists, pull, named, default: Some(&trunk) };
+        other_base(&facts).cloned()
+    };
+    assert_eq!(facts(Some(&main), true, None, None), None);
+    assert_eq!(facts(Some(&main), true, None, Some(&release)), None, "work goes on from what it began on");
+    assert_eq!(facts(Some(&main), true, Some(&main), None), None);
+    assert_eq!(facts(Some(&main), true, Some(&release), None), Some(release.clone()), "retargeted");
+    assert_eq!(facts(Some(&main), false, None, None), Some(trunk.clone()), "renamed");
+    assert_eq!(facts(Some(&main), false, None, Some(&release)), Some(release.clone()));
+    assert_eq!(facts(Some(&trunk), false, None, None), None, "there is no other one");
+    assert_eq!(facts(None, false, None, None), Some(trunk.clone()), "imported");
+}

@@ -5,6 +5,7 @@
 
 mod shapes;
 
+use super::moment;
 use crate::model::*;
 use serde::Deserialize;
 use shapes::{Body, Comment, Shape};
@@ -230,7 +231,7 @@ fn thread_message(thread: ThreadRef, shape: &Shape) -> Result<Message, &'static 
         author: person(&shape.user)?,
         body: shape.body.clone().unwrap_or_default(),
         url: shape.html_url.clone().unwrap_or_default(),
-        written_at: written_at(shape.created_at.as_deref()),
+        written_at: moment(shape.created_at.as_deref()),
     })
 }
 
@@ -241,7 +242,7 @@ fn message(thread: ThreadRef, source: MessageSource, comment: &Comment) -> Resul
         author: person(&comment.user)?,
         body: comment.body.clone().unwrap_or_default(),
         url: comment.html_url.clone().unwrap_or_default(),
-        written_at: written_at(comment.created_at.as_deref().or(comment.submitted_at.as_deref())),
+        written_at: moment(comment.created_at.as_deref().or(comment.submitted_at.as_deref())),
     })
 }
 
@@ -259,10 +260,6 @@ fn person(user: &Option<shapes::User>) -> Result<Person, &'static str> {
         login: user.login.clone().ok_or("its author has no login")?,
         is_bot: user.kind.as_deref().is_some_and(|kind| kind != "User"),
     })
-}
-
-fn written_at(text: Option<&str>) -> Option<Timestamp> {
-    chrono::DateTime::parse_from_rfc3339(text?).ok().map(|moment| Timestamp::new(moment.to_utc()))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::client::InstallationClient;
 use super::error::GithubError;
+use super::moment;
 use super::rest::IdShape;
 use crate::model::*;
 use reqwest::Method;
@@ -14,6 +15,8 @@ pub struct PullRequest {
     pub title: String,
     pub body: String,
     pub state: ThreadState,
+    /// Absent also when GitHub's words for it are not understood.
+    pub merged_at: Option<Timestamp>,
     /// A fork's branch whose name we do not accept is called by GitHub's own ref for it, `pull/<n>/head`.
     pub head: BranchName,
     pub head_sha: CommitSha,
@@ -63,7 +66,8 @@ impl TryFrom<PullShape> for PullRequest {
     type Error = GithubError;
     fn try_from(shape: PullShape) -> Result<Self, GithubError> {
         let bad = |error: InvalidName| GithubError::BadAnswer(error.to_string());
-        let state = match (shape.state.as_str(), shape.merged_at) {
+        let merged_at = shape.merged_at.as_deref();
+        let state = match (shape.state.as_str(), merged_at) {
             (_, Some(_)) => ThreadState::Merged,
             ("open", None) => ThreadState::Open,
             (_, None) => ThreadState::Closed,
@@ -81,6 +85,7 @@ impl TryFrom<PullShape> for PullRequest {
             title: shape.title.unwrap_or_default(),
             body: shape.body.unwrap_or_default(),
             state,
+            merged_at: moment(merged_at),
             head: head.map_err(bad)?,
             head_sha: CommitSha::new(&shape.head.sha).map_err(bad)?,
             head_repository,

@@ -224,6 +224,8 @@ pub struct RunOutcome {
     /// The branch's commit when the agent began. Older rows call it `began_at`.
     #[serde(alias = "began_at")]
     pub head_before: Option<CommitSha>,
+    /// Its commit on the remote when the agent began.
+    pub remote_before: Option<CommitSha>,
     /// Its commit after the run's work was committed. Older rows call it `ended_at`.
     #[serde(alias = "ended_at")]
     pub head_after: Option<CommitSha>,

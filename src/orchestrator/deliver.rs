@@ -9,7 +9,9 @@ use super::{
 };
 use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
 use crate::decide::cleanup::Keep;
-use crate::git::{CommitRequest, Ident, PushOutcome, Status};
+use crate::decide::deliver::{Proposal, PullState, Push, PushFacts, Withheld, proposal, push};
+use crate::git::{CommitRequest, Ident, PushOutcome, Status, Worktree};
+use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::{
     answers, cleanup, delivery, furnished,
@@ -85,32 +87,14 @@ impl Orchestrator {
         }
         run.outcome.commits = Some(ahead);
         run.outcome.files_changed = Some(repository.diff_stat(&base_tip, &tip).await?.files);
-        if environment.metadata.fork_head.is_some() {
-            run.outcome.not_pushed_because = Some(answers::fork_not_pushed(branch));
-            return Ok(Delivered::ToItsEnd);
-        }
-        // A branch may have become the default one since work on it began.
-        if prepared.codebase.default_branch.as_ref() == Some(branch) {
-            run.outcome.not_pushed_because = Some(answers::default_not_pushed(branch));
-            return Ok(Delivered::ToItsEnd);
-        }
-        if prepared.settings.base.as_ref() == Some(branch) {
-            run.outcome.not_pushed_because = Some(answers::base_not_pushed(branch));
-            return Ok(Delivered::ToItsEnd);
-        }
-        let there = retry::patiently(|| self.on_the_remote(prepared)).await?;
-        // What a try before a restart pushed cannot be stopped any more.
-        if cancel.is_cancelled() && there.as_ref() != Some(&tip) {
-            run.outcome.not_pushed_because = Some(answers::stopped_before_push(branch));
-            return Ok(Delivered::Stopped);
-        }
-        if let Some(why) = taken_back(prepared, &tip, there.as_ref()).await? {
-            run.outcome.not_pushed_because = Some(why);
-            return Ok(Delivered::ToItsEnd);
-        }
-        run.outcome.not_pushed_because = furnished::copies_committed(branch, &worktree.copies_in_commits().await?);
-        if run.outcome.not_pushed_because.is_some() {
-            return Ok(Delivered::ToItsEnd);
+        let facts = self.push_facts(run, prepared, &worktree, tip, cancel).await?;
+        if let Push::Withheld(why) = push(facts) {
+            run.outcome.not_pushed_because = Some(answers::withheld(&why, branch));
+            return Ok(match why {
+                Withheld::Stopped => Delivered::Stopped,
+                Withheld::Fork | Withheld::Default | Withheld::Base | Withheld::Deleted => Delivered::ToItsEnd,
+                Withheld::TakenBack | Withheld::Copies(_) => Delivered::ToItsEnd,
+            });
         }
         effect(run, "push");
         let pushed = retry::patiently(|| self.push(prepared)).await?;
@@ -130,6 +114,35 @@ impl Orchestrator {
         self.note_agreement(environment.clone(), pushed.clone()).await?;
         effect(run, "pull request");
         self.ensure_pull_request(run, prepared, cancel).await
+    }
+
+    async fn push_facts(
+        &self,
+        run: &Run,
+        prepared: &Prepared,
+        worktree: &Worktree,
+        tip: CommitSha,
+        cancel: &CancellationToken,
+    ) -> Result<PushFacts, StepError> {
+        let environment = &prepared.environment;
+        let branch = Some(&environment.branch);
+        let from_fork = environment.metadata.fork_head.is_some();
+        // A fork's commits go nowhere, so nothing is asked about them.
+        let there = match from_fork {
+            true => None,
+            false => retry::patiently(|| self.on_the_remote(prepared)).await?,
+        };
+        Ok(PushFacts {
+            from_fork,
+            is_default: prepared.codebase.default_branch.as_ref() == branch,
+            is_base: prepared.settings.base.as_ref() == branch,
+            was_there: run.outcome.remote_before.is_some(),
+            taken_back: brings_back(prepared, &tip, there.as_ref()).await?,
+            copies: worktree.copies_in_commits().await?,
+            stop: cancel.is_cancelled(),
+            tip,
+            there,
+        })
     }
 
     fn commit_request(&self, run: &Run, prepared: &Prepared) -> CommitRequest {
@@ -203,17 +216,28 @@ impl Orchestrator {
                 return Ok(Delivered::ToItsEnd);
             }
         }
-        let open = retry::patiently(|| async {
+        let known = retry::patiently(|| async {
             let client = self.client(codebase);
-            Ok(client.find_open_pull_request(codebase.github_id, &codebase.name, &environment.branch).await?)
+            Ok(client.find_pull_requests(codebase.github_id, &codebase.name, &environment.branch).await?)
         });
-        if let Some(pull) = open.await? {
-            run.outcome.pull_request = Some(pull.number);
-            return Ok(Delivered::ToItsEnd);
-        }
+        let known = known.await?.into_iter().filter(|pull| !pull.is_fork());
+        let known: Vec<_> =
+            known.map(|PullRequest { number, state, merged_at, .. }| PullState { number, state, merged_at }).collect();
+        let merged = match proposal(&known, run.started_at) {
+            Proposal::Open(number) => {
+                run.outcome.pull_request = Some(number);
+                return Ok(Delivered::ToItsEnd);
+            }
+            Proposal::MergedMeanwhile(number) => Some(number),
+            Proposal::ToBeMade => None,
+        };
         let Some(base) = environment.base.clone() else { return Ok(Delivered::ToItsEnd) };
         // What was merged before needs no review again.
         if self.adds_nothing(prepared, &base).await {
+            return Ok(Delivered::ToItsEnd);
+        }
+        if let Some(number) = merged {
+            run.outcome.not_pushed_because = Some(answers::merged_meanwhile(number, &environment.branch));
             return Ok(Delivered::ToItsEnd);
         }
         let draft = match prepared.settings.pull_request {
@@ -362,21 +386,13 @@ fn first_distinct<'a>(people: impl Iterator<Item = &'a Person>) -> Vec<Person> {
     people.filter(|person| met.insert(person.id)).take(MOST_ASKED).cloned().collect()
 }
 
-/// Commits that people took off the branch on the remote, which is `there` now, would come back with a push; why not to,
-/// if so.
-async fn taken_back(
-    prepared: &Prepared,
-    tip: &CommitSha,
-    there: Option<&CommitSha>,
-) -> Result<Option<String>, StepError> {
-    let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
-    let Some(there) = there else { return Ok(None) };
-    Ok(match dropped(repository, &prepared.environment, there).await? {
-        Some(seen) if repository.is_ancestor(&seen, tip).await? => {
-            Some(answers::push_rejected(branch, &answers::taken_back(branch)))
-        }
-        Some(_) | None => None,
-    })
+/// Whether a push would bring back commits that people took off the branch on the remote, which is `there` now.
+async fn brings_back(prepared: &Prepared, tip: &CommitSha, there: Option<&CommitSha>) -> Result<bool, StepError> {
+    let Some(there) = there else { return Ok(false) };
+    match dropped(&prepared.repository, &prepared.environment, there).await? {
+        Some(seen) => Ok(prepared.repository.is_ancestor(&seen, tip).await?),
+        None => Ok(false),
+    }
 }
 
 /// What git would not commit: a repository of its own inside, most of the time.

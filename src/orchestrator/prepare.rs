@@ -5,6 +5,7 @@ use super::{
     create::{Adopted, Creation},
     gather, retry,
 };
+use crate::decide::create::{BaseFacts, other_base};
 use crate::decide::follow::{Follow, FollowFacts, follow};
 use crate::decide::resolve::{Choice, Found, Origin, resolve};
 use crate::git::{FetchRequest, GitError, Repository};
@@ -66,12 +67,16 @@ impl Orchestrator {
             ),
             ThreadKind::Issue => None,
         };
-        if pull.is_some() || !self.nothing_to_fetch(&codebase, &conversation, &repository).await {
-            let number = pull.as_ref().map(|pull| pull.number);
-            retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, number)).await?;
-        } else {
+        // The one branch that is known to be as the last fetch left it; `None` after a fetch: all are.
+        let mut only_fresh = match pull {
+            Some(_) => None,
+            None => self.unchanged_branch(&codebase, &conversation, &repository).await,
+        };
+        let number = pull.as_ref().map(|pull| pull.number);
+        match only_fresh {
+            None => retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, number)).await?,
             // It may have been renamed since the last fetch.
-            repository.ensure(&clone_url).await?;
+            Some(_) => repository.ensure(&clone_url).await?,
         }
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
@@ -81,6 +86,13 @@ impl Orchestrator {
             let resolution = resolve(&facts);
             for id in &resolution.forget {
                 self.forget(&repository, *id, &mut notes).await?;
+            }
+            if let Some(fresh) = &only_fresh
+                && self.branch_of(&resolution.choice).await?.is_some_and(|chosen| chosen != *fresh)
+            {
+                retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, None)).await?;
+                only_fresh = None;
+                continue;
             }
             let (environment, found) = match resolution.choice {
                 Choice::Block(block) => return Err(StepError::Refused(answers::blocked(&block))),
@@ -129,7 +141,9 @@ impl Orchestrator {
             if made {
                 notes.0.extend(self.settle_place_of_old(&conversation, &environment).await?);
             }
-            let environment = self.with_base(environment, &settings, pull.as_ref(), &codebase).await?;
+            let (environment, moved) =
+                self.with_base(&repository, environment, &settings, pull.as_ref(), &codebase).await?;
+            notes.0.extend(moved);
             run.opening = Some(notes.0.join("\n\n"));
             // A command may have given the thread another worktree meanwhile; that one counts from the next message on.
             self.store().tie_conversation(&conversation, environment.id, self.now()).await?;
@@ -164,17 +178,28 @@ impl Orchestrator {
         Ok((self.store().upsert_codebase(new, self.now()).await?, info.clone_url))
     }
 
-    /// Whether GitHub says that the branches an issue's work rests on are where the last fetch left them. Asking is much
-    /// cheaper than a fetch that brings nothing; any doubt leads to the fetch.
-    async fn nothing_to_fetch(
+    /// The branch that a choice leads to.
+    async fn branch_of(&self, choice: &Choice) -> Result<Option<BranchName>, StepError> {
+        Ok(match choice {
+            Choice::Block(_) => None,
+            Choice::Use { environment, .. } => {
+                self.store().load_environment(*environment).await?.map(|environment| environment.branch)
+            }
+            Choice::Create(place) | Choice::Adopt { place, .. } => Some(place.branch.clone()),
+        })
+    }
+
+    /// The branch that an issue's work most likely goes on, if GitHub says that it, and what it rests on, is where the last
+    /// fetch left it. Asking is much cheaper than a fetch that brings nothing; any doubt leads to the fetch.
+    async fn unchanged_branch(
         &self,
         codebase: &Codebase,
         conversation: &Conversation,
         repository: &Repository,
-    ) -> bool {
-        let Some(default) = codebase.default_branch.clone() else { return false };
+    ) -> Option<BranchName> {
+        let default = codebase.default_branch.clone()?;
         let before = self.store().load_repo_settings(codebase.id).await.ok().flatten();
-        let Ok(known) = self.look_up_settings(codebase, repository, before.as_ref()).await else { return false };
+        let known = self.look_up_settings(codebase, repository, before.as_ref()).await.ok()?;
         let settings = known.in_force;
         let bound = match conversation.environment {
             Some(id) => self.store().load_environment(id).await.ok().flatten(),
@@ -190,10 +215,10 @@ impl Orchestrator {
             }
             None => settings.branch(&gather::work_of(conversation).to_string()).ok(),
         };
-        let Some(own) = own else { return false };
+        let own = own?;
         // A branch that was in the way may be gone by now.
         if !matches!(repository.branch_in_the_way(&own).await, Ok(None)) {
-            return false;
+            return None;
         }
         let client = self.client(codebase);
         let unchanged = async |branch: &BranchName, needed: bool| {
@@ -204,8 +229,8 @@ impl Orchestrator {
             }
         };
         let bases = join_all(bases.iter().map(|base| unchanged(base, true)));
-        let (bases, own) = tokio::join!(bases, unchanged(&own, false));
-        own && bases.into_iter().all(|same| same)
+        let (bases, same) = tokio::join!(bases, unchanged(&own, false));
+        (same && bases.into_iter().all(|same| same)).then_some(own)
     }
 
     /// Brings the canonical repository up to date: all branches, and one pull request's head.
@@ -324,21 +349,32 @@ impl Orchestrator {
         Ok(Some(answers::place_of_old_left()))
     }
 
-    /// An imported environment gets its base with its first use.
+    /// The base as it is now: a pull request may have been given another one, and a branch may be gone from the remote. The
+    /// person is told of another base.
     async fn with_base(
         &self,
+        repository: &Repository,
         mut environment: Environment,
         settings: &RepoSettings,
         pull: Option<&PullRequest>,
         codebase: &Codebase,
-    ) -> Result<Environment, StepError> {
-        let base = pull.filter(|pull| environment.work.thread() == Some(pull.number)).map(|pull| pull.base.clone());
-        let base = base.or_else(|| settings.base.clone()).or_else(|| codebase.default_branch.clone());
-        if environment.base.is_some() || base.is_none() {
-            return Ok(environment);
-        }
-        environment.base = base;
-        Ok(self.store().update_environment(&environment).await?)
+    ) -> Result<(Environment, Option<String>), StepError> {
+        let recorded_exists = match &environment.base {
+            Some(base) => repository.tip(&base.remote_ref()).await?.is_some(),
+            None => false,
+        };
+        let own = pull.filter(|pull| environment.work.thread() == Some(pull.number));
+        let facts = BaseFacts {
+            recorded: environment.base.as_ref(),
+            recorded_exists,
+            pull: own.map(|pull| &pull.base),
+            named: settings.base.as_ref(),
+            default: codebase.default_branch.as_ref(),
+        };
+        let Some(base) = other_base(&facts).cloned() else { return Ok((environment, None)) };
+        let note = environment.base.as_ref().map(|before| answers::other_base(before, &base, recorded_exists));
+        environment.base = Some(base);
+        Ok((self.store().update_environment(&environment).await?, note))
     }
 
     /// The branch is where its remote is; of a fork's, this run and later ones name the commit that is looked at.

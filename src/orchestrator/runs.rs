@@ -85,7 +85,9 @@ impl Orchestrator {
         if cancel.is_cancelled() {
             return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
         }
-        run.outcome.head_before = prepared.repository.tip(&prepared.environment.branch.full_ref()).await?;
+        let branch = &prepared.environment.branch;
+        run.outcome.head_before = prepared.repository.tip(&branch.full_ref()).await?;
+        run.outcome.remote_before = prepared.repository.tip(&branch.remote_ref()).await?;
         self.enter(run, RunState::Running).await?;
         let end = self.work(run, &prepared, cancel).await?;
         tracing::debug!(target: EFFECT, { run.id = %run.id }, "agent ended");

@@ -1,6 +1,7 @@
 //! Short answers to a mention: first lines of a run, refusals, blocks, and how a run ended.
 
 use super::{agent_text, count, marker};
+use crate::decide::deliver::Withheld;
 use crate::decide::resolve::{Block, Lost};
 use crate::model::*;
 use std::time::Duration;
@@ -334,20 +335,49 @@ pub fn branch_drift(recorded: &BranchName, actual: Option<&BranchName>) -> Strin
     }
 }
 
+/// `exists`: the former base is still there.
+pub fn other_base(before: &BranchName, base: &BranchName, exists: bool) -> String {
+    match exists {
+        true => {
+            format!("The pull request goes into `{base}` now, no longer into `{before}`; work goes on against that.")
+        }
+        false => format!("The base branch `{before}` is gone from the remote, so work goes on against `{base}`."),
+    }
+}
+
 pub fn base_gone() -> String {
     "not pushed: the base branch is gone from the remote; the work is kept on its branch".to_owned()
 }
 
-pub fn fork_not_pushed(branch: &BranchName) -> String {
-    format!("not pushed: the pull request comes from a fork; the work is kept on `{branch}`")
+/// Why a branch with new work stays here.
+pub fn withheld(why: &Withheld, branch: &BranchName) -> String {
+    match why {
+        Withheld::Fork => {
+            format!("not pushed: the pull request comes from a fork; the work is kept on `{branch}`")
+        }
+        Withheld::Default => {
+            format!("not pushed: `{branch}` is the default branch, which I never push to; the work is kept on it here")
+        }
+        Withheld::Base => format!(
+            "not pushed: `{branch}` is the base of all new work, which I never push to; the work is kept on it here"
+        ),
+        Withheld::Stopped => {
+            format!("not pushed: stopped on request; the work is committed and kept on `{branch}`")
+        }
+        Withheld::Deleted => format!(
+            "not pushed: `{branch}` was deleted on GitHub while the agent worked; the work is kept on it here, and the next \
+             mention pushes it again, with a pull request of its own"
+        ),
+        Withheld::TakenBack => push_rejected(branch, &taken_back(branch)),
+        Withheld::Copies(paths) => super::furnished::copies_committed(branch, paths),
+    }
 }
 
-pub fn default_not_pushed(branch: &BranchName) -> String {
-    format!("not pushed: `{branch}` is the default branch, which I never push to; the work is kept on it here")
-}
-
-pub fn base_not_pushed(branch: &BranchName) -> String {
-    format!("not pushed: `{branch}` is the base of all new work, which I never push to; the work is kept on it here")
+pub fn merged_meanwhile(number: ThreadNumber, branch: &BranchName) -> String {
+    format!(
+        "#{number} was merged while the agent worked, so no other pull request was opened: `{branch}` has commits that the \
+         merge did not take; mention me again to have one opened for them"
+    )
 }
 
 pub fn push_rejected(branch: &BranchName, why: &str) -> String {
@@ -375,10 +405,6 @@ pub fn pull_request_refused(why: &str) -> String {
         "the branch is pushed, but GitHub refused its pull request ({why}); mention me again when the cause is gone, or \
          open it yourself"
     )
-}
-
-pub fn stopped_before_push(branch: &BranchName) -> String {
-    format!("not pushed: stopped on request; the work is committed and kept on `{branch}`")
 }
 
 pub fn stopped_before_pull_request() -> String {

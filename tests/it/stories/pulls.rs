@@ -36,6 +36,27 @@ async fn an_issue_and_its_pull_request_mentioned_at_once_share() {
 }
 
 #[tokio::test]
+async fn an_issue_that_joins_its_pull_request_finds_its_newest_commits() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let pull = world.pull_from("feature/x", &format!("Fixes #{issue}")).await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    // By hand, where nobody told the service of it.
+    let pushed = world.standin.push_commit(REPO, ANN, "feature/x", "Mine", &[("mine.txt", Some("mine\n"))]).await;
+    pushed.unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+
+    let status = world.status(issue);
+    assert!(status.contains(&format!("Reusing worktree from PR #{pull}")), "{status}");
+    assert!(!status.contains("rewritten") && !status.contains("not pushed"), "{status}");
+    assert!(world.environment().await.path.join("mine.txt").exists());
+    assert_eq!(world.pull(pull).commits.len(), 4, "all of it is on the branch");
+    world.end().await;
+}
+
+#[tokio::test]
 async fn waiting_for_the_shared_worktree_is_not_counted_as_work() {
     let world = World::new().await;
     let issue = world.worked_issue("add a greeting").await;
