@@ -321,6 +321,7 @@ async fn choices(root: &Path) {
             strays: Vec::new(),
             linked: Vec::new(),
             links: Vec::new(),
+            links_unknown: false,
         });
         assert!(matches!(choice.choice, Choice::Use { .. }));
         times.push(begun.elapsed().as_secs_f64() * 1e3);

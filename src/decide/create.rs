@@ -66,7 +66,8 @@ pub fn start(metadata: &EnvironmentMetadata, tips: &Tips) -> Option<Start> {
     };
     let kind = match (fork_head, lost_head) {
         (Some(sha), _) | (None, Some(sha)) if sha == tip => StartKind::Pinned,
-        (None, _) if !exists && Some(tip) == tips.base.as_ref() => StartKind::Fresh,
+        // A branch that a try before a crash made, and nobody has used, is as good as new.
+        (None, _) if Some(tip) == tips.base.as_ref() && (!exists || tips.remote.is_none()) => StartKind::Fresh,
         (Some(_), _) | (None, _) => StartKind::Continued,
     };
     let from = if exists { WorktreeStart::Existing } else { WorktreeStart::NewBranch(tip.clone()) };

@@ -48,7 +48,13 @@ fn only_the_base_or_the_branch_itself_starts_ordinary_work() {
     assert_eq!(kind(&plain, &base), Some(StartKind::Fresh));
     assert_eq!(kind(&plain, &Tips::default()), None);
     assert_eq!(kind(&plain, &Tips { remote: Some(sha('c')), ..base.clone() }), Some(StartKind::Continued));
-    assert_eq!(kind(&plain, &Tips { here: Some(sha('b')), ..base.clone() }), Some(StartKind::Continued));
+    assert_eq!(
+        kind(&plain, &Tips { here: Some(sha('b')), ..base.clone() }),
+        Some(StartKind::Fresh),
+        "made before a crash"
+    );
+    let there = Tips { here: Some(sha('b')), remote: Some(sha('b')), ..base.clone() };
+    assert_eq!(kind(&plain, &there), Some(StartKind::Continued));
     let fork = EnvironmentMetadata { fork_head: Some(sha('d')), ..plain.clone() };
     let begun = start(&fork, &Tips { remote: Some(sha('c')), ..base.clone() }).unwrap();
     assert_eq!(

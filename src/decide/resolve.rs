@@ -103,6 +103,8 @@ pub struct ResolveFacts {
     pub linked: Vec<LinkedCandidate>,
     /// References to other work, whether or not it has an environment.
     pub links: Vec<Work>,
+    /// GitHub could not say what this thread is linked with; `links` are what its text says.
+    pub links_unknown: bool,
 }
 
 /// The choice, and which rows turned out to be stale on the way.

@@ -50,6 +50,7 @@ fn issue_facts() -> ResolveFacts {
         strays: vec![],
         linked: vec![],
         links: vec![],
+        links_unknown: false,
     }
 }
 

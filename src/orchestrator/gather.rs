@@ -1,6 +1,6 @@
 //! Questions to the store, git and GitHub, answered as facts for `decide`. Nothing is changed here but caches.
 
-use super::{Orchestrator, StepError};
+use super::{Orchestrator, StepError, retry};
 use crate::command::closing;
 use crate::decide::cleanup::{
     BranchFacts, Lineage, MergeProof, Occasion, OwnWork, RemovalFacts, WorkInProgress, own_work,
@@ -92,7 +92,7 @@ impl Orchestrator {
             None => None,
         };
         let same_work = self.store().find_live_environment(codebase.id, &work).await?;
-        let links = self.links(codebase, conversation, pull).await;
+        let (links, links_unknown) = self.links(codebase, conversation, pull).await;
         let mut linked = Vec::new();
         for link in &links {
             let Some(environment) = self.store().find_live_environment(codebase.id, link).await? else { continue };
@@ -131,6 +131,7 @@ impl Orchestrator {
             same_work,
             linked,
             links,
+            links_unknown,
         })
     }
 
@@ -178,14 +179,24 @@ impl Orchestrator {
     }
 
     /// Work that a closing reference connects to this thread, in this repository. GitHub is asked first; when it cannot
-    /// answer, the texts are read.
-    async fn links(&self, codebase: &Codebase, conversation: &Conversation, pull: Option<&PullRequest>) -> Vec<Work> {
-        let client = self.client(codebase);
+    /// answer, which is said, the texts are read.
+    async fn links(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        pull: Option<&PullRequest>,
+    ) -> (Vec<Work>, bool) {
         let (id, name, number) = (codebase.github_id, &codebase.name, conversation.number);
-        let (kind, asked) = match pull {
-            Some(_) => (WorkKind::Issue, client.closing_issues(id, name, number).await),
-            None => (WorkKind::PullRequest, client.closing_pull_requests(id, name, number).await),
-        };
+        let kind = if pull.is_some() { WorkKind::Issue } else { WorkKind::PullRequest };
+        let asked = retry::patiently(|| async {
+            let client = self.client(codebase);
+            Ok(match pull {
+                Some(_) => client.closing_issues(id, name, number).await?,
+                None => client.closing_pull_requests(id, name, number).await?,
+            })
+        });
+        let asked = asked.await;
+        let unknown = asked.is_err();
         let mut numbers: Vec<ThreadNumber> = match asked {
             Ok(threads) => {
                 threads.iter().filter(|thread| thread.repository == id).map(|thread| thread.number).collect()
@@ -203,7 +214,7 @@ impl Orchestrator {
                 }
             }
         }
-        numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect()
+        (numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect(), unknown)
     }
 
     /// Everything a removal depends on.

@@ -117,6 +117,7 @@ impl Orchestrator {
                     let Some(environment) = journalled else { continue };
                     let apart = place.not_shared_with.as_ref();
                     notes.0.extend(apart.map(|work| answers::not_shared(work, settings.share_linked)));
+                    notes.0.extend((facts.links_unknown && apart.is_none()).then(answers::links_unknown));
                     if let Origin::LostHead { head, lost, .. } = &place.origin {
                         notes.0.push(answers::lost_head(*lost, head, &place.branch));
                     }

@@ -80,6 +80,13 @@ pub fn not_shared(work: &Work, share: ShareLinked) -> String {
     format!("Not sharing the worktree of {work}: {why}.")
 }
 
+/// Told with a worktree of its own that may have been shared.
+pub fn links_unknown() -> String {
+    "GitHub could not say just now which issues and pull requests this thread is linked with, so it gets a worktree of its \
+     own. Where there is another one to go on in, `/worktree link` does that."
+        .to_owned()
+}
+
 /// Told when linked work's environment is shared although it lacks the pull request's head.
 pub fn shared_apart(branch: &BranchName) -> String {
     format!(

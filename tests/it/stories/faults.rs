@@ -274,3 +274,26 @@ async fn a_secondary_limit_holds_back_every_thread() {
     world.until_agent_works().await;
     assert_eq!(world.standin.faults().left(), 9, "something was sent although GitHub asked to wait");
 }
+
+#[tokio::test]
+async fn one_bad_answer_about_links_costs_no_sharing_and_more_are_said() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let pull = world.pull_from("feature/x", &format!("Fixes #{issue}")).await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    world.standin.faults().inject(Some("POST"), "/api/graphql", 1, Fault::Status(502));
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert_eq!(world.standin.faults().left(), 0, "the fault did not strike");
+    assert!(world.status(issue).contains(&format!("Reusing worktree from PR #{pull}")), "{}", world.status(issue));
+
+    let other = world.issue();
+    world.standin.faults().inject(Some("POST"), "/api/graphql", u32::MAX, Fault::Status(502));
+    world.ask(other, "add a note");
+    world.settle().await;
+    world.standin.faults().clear();
+    let status = world.status(other);
+    assert!(status.starts_with('✅') && status.contains("GitHub could not say just now which"), "{status}");
+    world.end().await;
+}
