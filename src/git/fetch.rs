@@ -121,9 +121,21 @@ impl Repository {
         let call = call.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
         let call = call.args(["--no-recurse-submodules", "--prune", "--end-of-options", &remote.text]);
         call.args(request.refspecs()?).ok().await?;
-        match before.is_empty() || self.has_remote_branches().await? {
+        match (self.has_remote_branches().await?, before.is_empty()) {
+            (false, true) if request.branches => self.is_really_empty(credential).await,
+            (true, _) | (false, true) => Ok(()),
+            (false, false) => self.put_back(&before).await,
+        }
+    }
+
+    /// Branches that end where a shallow clone was cut off are left out by git without a word.
+    async fn is_really_empty(&self, credential: Option<&Credential>) -> Result<(), GitError> {
+        match self.ask(&[], "refs/heads/*", credential).await?.is_empty() {
             true => Ok(()),
-            false => self.put_back(&before).await,
+            false => Err(GitError::refused(
+                "the remote has branches but hands none of them on, because it is a shallow clone itself; \
+                 `git fetch --unshallow` there mends that",
+            )),
         }
     }
 
