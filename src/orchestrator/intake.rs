@@ -188,7 +188,7 @@ impl Orchestrator {
             codebase: codebase.id,
             kind: thread.kind,
             number: thread.number,
-            title: thread.title.clone(),
+            title: self.redact(&thread.title),
             state: thread.state,
         };
         let conversation = self.store().upsert_conversation(new, self.now()).await?;
@@ -288,7 +288,8 @@ impl Orchestrator {
                     delivery: delivery.id,
                     request: RunRequest {
                         requester: message.author.clone(),
-                        text,
+                        // Here, so that no page, commit or pull request can forget it.
+                        text: self.redact(&text),
                         source: message.source,
                         url: message.url,
                         written_at: message.written_at,
