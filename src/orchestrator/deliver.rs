@@ -69,7 +69,10 @@ impl Orchestrator {
         worktree.commit_all(&self.commit_request(run, prepared)).await?;
         effect(run, "committed");
         let kept = furnished::kept_from_lfs(&worktree.kept_from_lfs().await?);
-        run.outcome.left_behind = kept.or(left_behind(worktree.status().await, worktree.nested_repositories().await));
+        run.outcome.left_behind = match kept {
+            Some(kept) => Some(kept),
+            None => left_behind(&worktree).await,
+        };
         let tip =
             repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
         run.outcome.head_after = Some(tip.clone());
@@ -395,15 +398,20 @@ async fn brings_back(prepared: &Prepared, tip: &CommitSha, there: Option<&Commit
     }
 }
 
-/// What git would not commit: a repository of its own inside, most of the time.
-fn left_behind(status: Probe<Status>, nested: Probe<Vec<String>>) -> Option<String> {
-    let reason = match (status, nested) {
-        (Probe::Known(status), _) if status.is_clean() => return None,
-        (_, Probe::Known(nested)) if !nested.is_empty() => Keep::NestedRepository(nested[0].clone()),
-        (Probe::Known(status), _) => {
-            Keep::UncommittedChanges { changed: status.tracked + status.conflicted, untracked: status.untracked }
+/// What git would not commit, most of the time a repository of its own inside, and what no push of ours brings anywhere.
+async fn left_behind(worktree: &Worktree) -> Option<String> {
+    let reason = match (worktree.submodule_work().await, worktree.status().await) {
+        (Probe::Known(submodules), _) if !submodules.is_empty() => Keep::SubmoduleWork(submodules[0].clone()),
+        (Probe::Known(_), Probe::Known(status)) if status.is_clean() => return None,
+        (Probe::Known(_), Probe::Known(Status { tracked, conflicted, untracked, .. })) => {
+            match worktree.nested_repositories().await {
+                Probe::Known(nested) if !nested.is_empty() => Keep::NestedRepository(nested[0].clone()),
+                Probe::Known(_) | Probe::Unknown(_) => {
+                    Keep::UncommittedChanges { changed: tracked + conflicted, untracked }
+                }
+            }
         }
-        (Probe::Unknown(why), _) => Keep::CannotVerify(why),
+        (Probe::Unknown(why), _) | (_, Probe::Unknown(why)) => Keep::CannotVerify(why),
     };
     Some(cleanup::sentence(&reason))
 }

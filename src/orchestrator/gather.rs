@@ -367,7 +367,8 @@ impl Orchestrator {
         let worktree = repository.worktree(&environment.path);
         let dirty = worktree.status().await.map(|status| status.tracked + status.untracked + status.conflicted);
         let on_branch = Probe::from(worktree.head().await).map(|head| head.branch);
-        Seen { ahead_behind: ahead_behind.await.into(), dirty, on_branch }
+        let submodules = worktree.submodule_work().await;
+        Seen { ahead_behind: ahead_behind.await.into(), dirty, submodules, on_branch }
     }
 }
 

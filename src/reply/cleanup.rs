@@ -119,7 +119,10 @@ pub fn sentence(reason: &Keep) -> String {
         }
         Keep::OperationInProgress(what) => format!("a {what} is in progress"),
         Keep::HiddenChanges => "edits hidden from git status (skip-worktree or assume-unchanged)".to_owned(),
-        Keep::SubmoduleWork(path) => format!("the submodule `{path}` holds work of its own", path = plain(path)),
+        Keep::SubmoduleWork(path) => format!(
+            "the submodule `{path}` holds work of its own that is on no remote (push it from there, I do not push submodules)",
+            path = plain(path)
+        ),
         Keep::NestedRepository(path) => format!("another repository lies inside, at `{path}`", path = plain(path)),
         Keep::IgnoredFiles(path) => {
             format!("ignored files that exist nowhere else, such as `{path}`", path = plain(path))

@@ -170,6 +170,8 @@ pub struct Seen {
     pub ahead_behind: Probe<Option<(u64, u64)>>,
     /// Files that are not committed.
     pub dirty: Probe<u64>,
+    /// Submodules that hold work of their own.
+    pub submodules: Probe<Vec<String>>,
     /// Branch that HEAD is on; absent when detached.
     pub on_branch: Probe<Option<BranchName>>,
 }
@@ -198,9 +200,18 @@ pub fn thread_status(status: &ThreadStatus) -> String {
                 Probe::Unknown(why) => lines.push(format!("ahead/behind unknown: {why}")),
             }
             match &seen.dirty {
-                Probe::Known(0) => lines.push("clean".to_owned()),
+                Probe::Known(0) => match &seen.submodules {
+                    Probe::Known(work) if work.is_empty() => lines.push("clean".to_owned()),
+                    Probe::Known(_) | Probe::Unknown(_) => {}
+                },
                 Probe::Known(files) => lines.push(count(*files, "uncommitted file")),
                 Probe::Unknown(why) => lines.push(format!("working tree unknown: {why}")),
+            }
+            match &seen.submodules {
+                Probe::Known(work) => {
+                    lines.extend(work.iter().map(|path| cleanup::sentence(&Keep::SubmoduleWork(path.clone()))))
+                }
+                Probe::Unknown(why) => lines.push(format!("submodules unknown: {why}")),
             }
             match &seen.on_branch {
                 Probe::Known(Some(branch)) if *branch == environment.branch => {}
