@@ -1,6 +1,6 @@
 //! Questions to the store, git and GitHub, answered as facts for `decide`. Nothing is changed here but caches.
 
-use super::{Orchestrator, StepError};
+use super::{Orchestrator, StepError, retry};
 use crate::command::closing;
 use crate::decide::cleanup::{
     BranchFacts, Lineage, MergeProof, Occasion, OwnWork, RemovalFacts, WorkInProgress, own_work,
@@ -75,6 +75,18 @@ impl Orchestrator {
         let permission = self.client(codebase).permission(codebase.github_id, &codebase.name, person).await?;
         self.inner.permissions.remember(key, permission, now);
         Ok(permission)
+    }
+
+    /// A pull request as GitHub has it at this moment.
+    pub(super) async fn fetch_pull_request(
+        &self,
+        codebase: &Codebase,
+        number: ThreadNumber,
+    ) -> Result<PullRequest, StepError> {
+        retry::patiently(|| async {
+            Ok(self.client(codebase).pull_request(codebase.github_id, &codebase.name, number).await?)
+        })
+        .await
     }
 
     /// Everything the choice of an environment depends on. The canonical repository has just been fetched.
