@@ -5,6 +5,7 @@
 //! failed arrives as `Probe::Unknown` and only ever makes an answer more careful.
 
 pub mod admit;
+pub mod approve;
 pub mod cleanup;
 pub mod create;
 pub mod deliver;

@@ -5,6 +5,7 @@
 
 pub mod agent_text;
 pub mod answers;
+pub mod approval;
 pub mod cleanup;
 pub mod commands;
 pub mod delivery;

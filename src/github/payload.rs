@@ -88,7 +88,9 @@ fn thread_event(body: &Body, action: &str) -> Understood {
         "reopened" => Ok(Event::Reopened { thread, by: actor(body) }),
         "synchronize" => {
             let head = shape.head.as_ref().and_then(|head| head.sha.as_deref()).ok_or("no head commit")?;
-            Ok(Event::HeadMoved { thread, head: CommitSha::new(head).map_err(|_| "no head commit")? })
+            let head = CommitSha::new(head).map_err(|_| "no head commit")?;
+            let before = body.before.as_deref().and_then(|sha| CommitSha::new(sha).ok());
+            Ok(Event::HeadMoved { thread, before, head, by: actor(body) })
         }
         "transferred" => Ok(Event::Nothing(transferred(body, &thread))),
         _ => Err("nothing to do for this action"),

@@ -38,6 +38,19 @@ pub struct Conversation {
     pub updated_at: Timestamp,
 }
 
+/// A person let one commit of a fork's pull request run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    /// The pull request's thread.
+    pub conversation: ConversationId,
+    pub head: CommitSha,
+    pub approver: UserId,
+    pub login: String,
+    pub approved_at: Timestamp,
+    /// When a push ended it.
+    pub ended_at: Option<Timestamp>,
+}
+
 /// A thread of a platform that this version has no adapter for. It is kept, with what it points to, until an adapter takes
 /// it over under the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]

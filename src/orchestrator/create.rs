@@ -1,5 +1,6 @@
 //! Making the environment that was decided on: its journal row first, then its worktree with all that belongs into it.
 
+use super::approve::{fork_mark, mark_fork};
 use super::prepare::Notes;
 use super::{Orchestrator, StepError};
 use crate::decide::create::{Extras, Start, StartKind, Tips, check, extras, is_foreign, start};
@@ -172,8 +173,9 @@ impl Orchestrator {
             copy: creation.settings.copy.clone(),
         };
         let Start { from, tip, kind } = start;
-        if let Some(head) = &environment.metadata.fork_head {
-            repository.set_ref(&fork_mark(branch), head, None).await?;
+        // Of a branch that was kept, the mark says more than its tip, which may be work of ours.
+        if environment.metadata.fork_head.is_some() && !(tips.from_fork && tips.here.is_some()) {
+            mark_fork(repository, branch, &tip).await?;
         }
         let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start: from, furnishing };
         let furnished = self.parts().provider.create(repository, &request).await?;
@@ -267,9 +269,4 @@ async fn tips(repository: &Repository, branch: &BranchName, base: &BranchName) -
         base: repository.tip(&base.remote_ref()).await?,
         from_fork: repository.tip(&fork_mark(branch)).await?.is_some(),
     })
-}
-
-/// The ref by which a branch that was made from a fork's pull request is known for as long as the repository is.
-fn fork_mark(branch: &BranchName) -> String {
-    format!("refs/treewarden/fork/{branch}")
 }

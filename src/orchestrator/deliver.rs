@@ -209,15 +209,11 @@ impl Orchestrator {
         let environment = &prepared.environment;
         let codebase = &prepared.codebase;
         // As it is now: a person may have merged or closed it while the agent was at work.
-        if let Some(pull) = prepared.pull.as_ref().filter(|pull| pull.head == environment.branch) {
-            let ask = || async {
-                let client = self.client(codebase);
-                Ok(client.pull_request(codebase.github_id, &codebase.name, pull.number).await?)
-            };
-            if retry::patiently(ask).await?.state == ThreadState::Open {
-                run.outcome.pull_request = Some(pull.number);
-                return Ok(Delivered::ToItsEnd);
-            }
+        if let Some(pull) = prepared.pull.as_ref().filter(|pull| pull.head == environment.branch)
+            && self.fetch_pull_request(codebase, pull.number).await?.state == ThreadState::Open
+        {
+            run.outcome.pull_request = Some(pull.number);
+            return Ok(Delivered::ToItsEnd);
         }
         let known = retry::patiently(|| async {
             let client = self.client(codebase);

@@ -77,6 +77,18 @@ impl Orchestrator {
         Ok(permission)
     }
 
+    /// A pull request as GitHub has it at this moment.
+    pub(super) async fn fetch_pull_request(
+        &self,
+        codebase: &Codebase,
+        number: ThreadNumber,
+    ) -> Result<PullRequest, StepError> {
+        retry::patiently(|| async {
+            Ok(self.client(codebase).pull_request(codebase.github_id, &codebase.name, number).await?)
+        })
+        .await
+    }
+
     /// Everything the choice of an environment depends on. The canonical repository has just been fetched.
     pub(super) async fn gather_resolve_facts(
         &self,

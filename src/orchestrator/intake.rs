@@ -151,7 +151,15 @@ impl Orchestrator {
                 self.audit(&by.login, "thread.reopened", &subject(&thread), "").await;
                 done("the thread is open again")
             }
-            Event::HeadMoved { .. } => done("the next message on this pull request takes the new commits in"),
+            Event::HeadMoved { thread, before, head, by } => {
+                let Some((_, conversation)) = self.known_thread(&thread).await? else {
+                    return ignored(UNKNOWN_THREAD);
+                };
+                match self.end_approval(&conversation, before.as_ref(), &head, &by).await? {
+                    true => done("the approval of the commit before ended"),
+                    false => done("the next message on this pull request takes the new commits in"),
+                }
+            }
             Event::Renamed { repository } => {
                 self.codebase_of(&repository).await?;
                 done(format!("the repository is called {} now", repository.name))

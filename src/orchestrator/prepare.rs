@@ -2,11 +2,12 @@
 
 use super::{
     Orchestrator, StepError,
+    approve::{mark_fork, put_at},
     create::{Adopted, Creation},
     gather, retry,
 };
 use crate::decide::create::{BaseFacts, other_base};
-use crate::decide::follow::{Follow, FollowFacts, follow};
+use crate::decide::follow::{Follow, FollowFacts, ForkFollowFacts, follow, follow_fork};
 use crate::decide::resolve::{Choice, Found, Origin, resolve};
 use crate::git::{FetchRequest, GitError, Repository};
 use crate::github::PullRequest;
@@ -58,15 +59,12 @@ impl Orchestrator {
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(&codebase)).await?;
         let repository = self.repository(&codebase);
         let pull = match conversation.kind {
-            ThreadKind::PullRequest => Some(
-                retry::patiently(|| async {
-                    let client = self.client(&codebase);
-                    Ok(client.pull_request(codebase.github_id, &codebase.name, conversation.number).await?)
-                })
-                .await?,
-            ),
+            ThreadKind::PullRequest => Some(self.fetch_pull_request(&codebase, conversation.number).await?),
             ThreadKind::Issue => None,
         };
+        if let Some(pull) = &pull {
+            self.demand_approval(&conversation, pull).await?;
+        }
         // The one branch that is known to be as the last fetch left it; `None` after a fetch: all are.
         let mut only_fresh = match pull {
             Some(_) => None,
@@ -78,6 +76,15 @@ impl Orchestrator {
             // It may have been renamed since the last fetch.
             Some(_) => repository.ensure(&clone_url).await?,
         }
+        let pull = match pull {
+            // Somebody may have pushed before the fetch ended.
+            Some(pull) if pull.is_fork() => {
+                let now = self.fetch_pull_request(&codebase, pull.number).await?;
+                self.demand_approval(&conversation, &now).await?;
+                Some(now)
+            }
+            pull => pull,
+        };
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
         let mut notes = Notes::default();
@@ -298,28 +305,44 @@ impl Orchestrator {
         let remote = match (&environment.metadata.fork_head, pull) {
             // Another thread may have been linked to a fork's worktree.
             (Some(_), Some(pull)) if environment.work.thread() == Some(pull.number) => Some(pull.head_sha.clone()),
-            (Some(_), _) => None,
+            (Some(_), _) => return Ok((environment, None)),
             (None, _) => repository.tip(&environment.branch.remote_ref()).await?,
         };
         let branch = environment.branch.clone();
         let local = repository.tip(&branch.full_ref()).await?;
         let (Some(remote), Some(local)) = (remote, local) else { return Ok((environment, None)) };
         if remote == local {
-            return Ok((self.note_agreement(environment, remote).await?, None));
+            return Ok((self.arrived(repository, environment, remote).await?, None));
         }
-        let facts = FollowFacts {
-            remote_is_in: repository.is_ancestor(&remote, &local).await?,
-            is_in_remote: repository.is_ancestor(&local, &remote).await?,
-            is_where_seen: environment.metadata.agreed.as_ref() == Some(&local),
-            dropped: dropped(repository, &environment, &remote).await?.is_some(),
+        let remote_is_in = repository.is_ancestor(&remote, &local).await?;
+        let is_in_remote = repository.is_ancestor(&local, &remote).await?;
+        let follow = match environment.metadata.fork_head {
+            Some(_) => {
+                let put_at = put_at(repository, &environment).await?;
+                follow_fork(ForkFollowFacts {
+                    is_on_top: remote_is_in && put_at.as_ref() == Some(&remote),
+                    is_in_head: is_in_remote,
+                    is_where_put: put_at.as_ref() == Some(&local),
+                })
+            }
+            None => follow(FollowFacts {
+                remote_is_in,
+                is_in_remote,
+                is_where_seen: environment.metadata.agreed.as_ref() == Some(&local),
+                dropped: dropped(repository, &environment, &remote).await?.is_some(),
+            }),
         };
         let worktree = repository.worktree(&environment.path);
-        let (moved, note) = match follow(facts) {
+        let keep = format!("refs/treewarden/before/{}/{local}", environment.id);
+        let (moved, note) = match follow {
             Follow::Stay => return Ok((environment, None)),
             Follow::FastForward => (worktree.fast_forward(&branch, &remote).await, None),
             Follow::Move => {
-                let keep = format!("refs/treewarden/before/{}/{local}", environment.id);
                 let note = answers::moved_along(&branch, &local, &remote);
+                (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
+            }
+            Follow::SetAside => {
+                let note = answers::set_aside(&branch, &local, &remote, &keep);
                 (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
             }
             Follow::TakenBack => return Ok((environment, Some(answers::not_moved_back(&branch)))),
@@ -329,10 +352,23 @@ impl Orchestrator {
             }
         };
         match moved {
-            Ok(()) => Ok((self.note_agreement(environment, remote).await?, note)),
+            Ok(()) => Ok((self.arrived(repository, environment, remote).await?, note)),
             Err(GitError::Refused { reason }) => Ok((environment, Some(answers::cannot_follow(&branch, &reason)))),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The worktree is where its remote is.
+    async fn arrived(
+        &self,
+        repository: &Repository,
+        environment: Environment,
+        head: CommitSha,
+    ) -> Result<Environment, StepError> {
+        if environment.metadata.fork_head.is_some() {
+            mark_fork(repository, &environment.branch, &head).await?;
+        }
+        self.note_agreement(environment, head).await
     }
 
     /// What is to be said about the place where an imported thread worked before, when it did not become its environment.

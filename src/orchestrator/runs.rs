@@ -196,6 +196,7 @@ impl Orchestrator {
             return Err(StepError::Refused(answers::no_agent()));
         };
         let spec = self.turn(run, prepared).await?;
+        self.demand_approval_of_worktree(prepared).await?;
         let (sender, mut events) = mpsc::channel(64);
         let turn = agent.run(spec, sender, cancel.clone());
         tokio::pin!(turn);

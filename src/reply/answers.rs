@@ -136,6 +136,16 @@ pub fn moved_along(branch: &BranchName, from: &CommitSha, to: &CommitSha) -> Str
     )
 }
 
+/// Told when work on an earlier commit of a fork's pull request made room for the approved one.
+pub fn set_aside(branch: &BranchName, from: &CommitSha, to: &CommitSha, keep: &str) -> String {
+    format!(
+        "`{branch}` moved from `{}` to the approved commit `{}`. What was made here on the commit before is not part of it \
+         any more; it is kept in the service's repository, as `{keep}`.",
+        from.short(),
+        to.short()
+    )
+}
+
 /// Told when the remote branch moved on in a way the worktree cannot follow.
 pub fn cannot_follow(branch: &BranchName, why: &str) -> String {
     format!("`{branch}` on the remote has newer commits that were not taken in: {}.", agent_text::quoted(why))

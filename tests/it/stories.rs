@@ -2,6 +2,7 @@
 
 mod access;
 mod adoption;
+mod approval;
 mod closing;
 mod commands;
 mod faults;

@@ -32,6 +32,7 @@ async fn files_the_operator_keeps_are_copied_and_told_and_no_reason_to_keep_a_wo
 
     // A fork's code gets to see none of it.
     let (pull, _) = world.pull_from_fork("far").await;
+    world.approve(pull).await;
     world.ask(pull, "agent:noop");
     world.settle().await;
     assert!(world.status(pull).contains("not copied into the worktree of a fork's pull request"));

@@ -156,6 +156,7 @@ async fn a_forks_pull_request_is_reviewed_at_its_commit_and_never_pushed() {
     let (pull, fork) = world.pull_from_fork("main").await;
     let head = world.pull(pull).head_sha;
     let main = world.remote_tip("main").await;
+    world.approve(pull).await;
     world.ask(pull, "add a greeting");
     world.settle().await;
 
@@ -177,10 +178,12 @@ async fn a_forks_pull_request_is_reviewed_at_its_commit_and_never_pushed() {
 async fn a_forks_newer_commits_are_followed_and_named() {
     let world = World::new().await;
     let (pull, fork) = world.pull_from_fork("patch-1").await;
+    world.approve(pull).await;
     world.ask(pull, "agent:noop");
     world.settle().await;
     world.standin.push_commit(&fork, "bob", "patch-1", "More", &[("more.txt", Some("more\n"))]).await.unwrap();
     let head = world.pull(pull).head_sha;
+    world.approve(pull).await;
     for _ in 0..2 {
         world.ask(pull, "agent:noop");
         world.settle().await;
@@ -199,6 +202,8 @@ async fn two_forks_with_the_same_branch_name_stay_apart() {
     world.standin.push_commit(&fork, "cid", "patch-1", "Other", &[("other.txt", Some("other\n"))]).await.unwrap();
     let other = OpenPull { title: "Other", head: "cid:patch-1", ..OpenPull::default() };
     let two = world.standin.open_pull(REPO, "cid", other).await.unwrap();
+    world.approve(one).await;
+    world.approve(two).await;
     world.ask(one, "agent:noop");
     world.ask(two, "agent:noop");
     world.settle().await;
@@ -220,7 +225,13 @@ async fn a_pull_request_whose_fork_was_deleted_is_treated_as_a_forks() {
     assert_eq!(world.pull(pull).head_repository, None);
     world.ask(pull, "add a greeting");
     world.settle().await;
+    let (head, refused) = (world.pull(pull).head_sha, world.status(pull));
+    assert!(refused.contains(&format!("nobody has approved its head, `{head}`")), "{refused}");
+    assert!(world.all_environments().await.is_empty());
 
+    world.approve(pull).await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
     let status = world.status(pull);
     assert!(
         status.starts_with("⚠️ **Done, but not delivered**") && status.contains("Reviewing PR at commit"),
@@ -363,6 +374,7 @@ async fn commits_that_were_taken_back_are_not_pushed_again() {
 async fn a_forks_kept_branch_is_given_to_no_other_work() {
     let world = World::new().await;
     let (pull, _) = world.pull_from_fork("theirs").await;
+    world.approve(pull).await;
     world.ask(pull, "add a greeting");
     world.settle().await;
     let environment = world.environment().await;
@@ -378,7 +390,10 @@ async fn a_forks_kept_branch_is_given_to_no_other_work() {
     assert!(world.environments().await.is_empty());
     world.ask(pull, "agent:noop");
     world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains("Continuing on existing branch `pr-1-review`, 2 commits ahead"), "{status}");
     assert_eq!(world.environment().await.branch.as_str(), "pr-1-review");
+    assert_eq!(world.local_tip("pr-1-review").await, tip);
     world.end().await;
 }
 
