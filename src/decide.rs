@@ -10,5 +10,6 @@ pub mod create;
 pub mod follow;
 pub mod import;
 pub mod missed;
+pub mod pristine;
 pub mod reconcile;
 pub mod resolve;

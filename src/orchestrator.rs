@@ -17,6 +17,7 @@ mod gather;
 mod intake;
 mod lanes;
 mod lease;
+mod links;
 mod mend;
 mod missed;
 mod outbox;

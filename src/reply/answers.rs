@@ -1,6 +1,6 @@
 //! Short answers to a mention: first lines of a run, refusals, blocks, and how a run ended.
 
-use super::{agent_text, count, marker};
+use super::{agent_text, cleanup::called, count, marker};
 use crate::decide::resolve::{Block, Lost};
 use crate::model::*;
 use std::time::Duration;
@@ -42,11 +42,7 @@ pub fn opening(opening: &Opening) -> String {
         Opening::ReviewingFork { sha, branch } => {
             format!("Reviewing PR at commit `{}` (branch: `{branch}`)", sha.short())
         }
-        Opening::Reusing { work } => match work.kind {
-            WorkKind::Issue => format!("Reusing worktree from issue #{}", work.id),
-            WorkKind::PullRequest | WorkKind::Review => format!("Reusing worktree from PR #{}", work.id),
-            WorkKind::Thread | WorkKind::Task => format!("Reusing worktree from {work}"),
-        },
+        Opening::Reusing { work } => format!("Reusing worktree from {}", called(work)),
     }
 }
 
@@ -77,6 +73,14 @@ pub fn not_shared(work: &Work, share: ShareLinked) -> String {
         ShareLinked::Never => "the repository's settings keep threads apart (`share_linked: never`)",
     };
     format!("Not sharing the worktree of {work}: {why}.")
+}
+
+/// Told when linked work's environment made way for this one.
+pub fn made_way(work: &Work, branch: &BranchName) -> String {
+    format!(
+        "The worktree of {} held nothing of its own, so both threads work on `{branch}` from here on.",
+        called(work)
+    )
 }
 
 /// Told when linked work's environment is shared although it lacks the pull request's head.
@@ -458,6 +462,10 @@ mod tests {
         assert_eq!(
             opening(&Opening::Continuing { branch: &branch, ahead: 3 }),
             "Continuing on existing branch `issue-42`, 3 commits ahead"
+        );
+        assert_eq!(
+            made_way(&issue, &feature),
+            "The worktree of issue #42 held nothing of its own, so both threads work on `feature/x` from here on."
         );
     }
 }
