@@ -12,5 +12,6 @@ pub mod deliver;
 pub mod follow;
 pub mod import;
 pub mod missed;
+pub mod pristine;
 pub mod reconcile;
 pub mod resolve;

@@ -18,6 +18,7 @@ mod gather;
 mod intake;
 mod lanes;
 mod lease;
+mod links;
 mod mend;
 mod missed;
 mod outbox;

@@ -33,6 +33,8 @@ pub enum Occasion {
     Named,
     /// Its thread was closed.
     Closed,
+    /// A pull request that is linked with it is to be worked on in its place.
+    MakesWay,
     /// All of them are looked at, with none in particular in mind.
     Pass,
 }
@@ -239,7 +241,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     // A person may take an environment away from the threads that use it; nothing else may.
     match facts.occasion {
         Occasion::Named => {}
-        Occasion::Closed | Occasion::Pass => {
+        Occasion::Closed | Occasion::MakesWay | Occasion::Pass => {
             keep.extend(facts.open_conversations.iter().copied().map(Keep::StillUsedBy))
         }
     }
@@ -262,7 +264,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     // Nothing of a missing worktree is left to keep, so these come after the look at it.
     match facts.occasion {
         Occasion::Named => {}
-        Occasion::Closed | Occasion::Pass => keep.extend(platform_reasons(facts)),
+        Occasion::Closed | Occasion::MakesWay | Occasion::Pass => keep.extend(platform_reasons(facts)),
     }
     match &facts.foreign_lock {
         Probe::Known(None) => {}
@@ -354,4 +356,4 @@ fn removal(branch: &BranchFacts, environment: &Environment) -> Removal {
 
 #[cfg(test)]
 #[path = "cleanup_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -12,7 +12,7 @@ fn branch() -> BranchName {
     BranchName::new("issue-1").unwrap()
 }
 
-fn facts() -> RemovalFacts {
+pub fn facts() -> RemovalFacts {
     RemovalFacts {
         now: Timestamp::from_unix(1_000_000),
         occasion: Occasion::Closed,
@@ -45,7 +45,7 @@ fn facts() -> RemovalFacts {
     }
 }
 
-fn merged() -> MergeProof {
+pub fn merged() -> MergeProof {
     MergeProof::ContentInBase { base: BranchName::new("main").unwrap() }
 }
 
@@ -53,11 +53,11 @@ fn with_own_commits(has_own_commits: bool, merged: Option<MergeProof>) -> Branch
     BranchFacts { tip: sha('b'), last_commit: None, has_own_commits, merged }
 }
 
-fn with_branch(has_own_commits: bool, merged: Option<MergeProof>) -> RemovalFacts {
+pub fn with_branch(has_own_commits: bool, merged: Option<MergeProof>) -> RemovalFacts {
     RemovalFacts { branch: Probe::Known(with_own_commits(has_own_commits, merged)), ..facts() }
 }
 
-fn with_work(change: impl FnOnce(&mut WorkInProgress)) -> RemovalFacts {
+pub fn with_work(change: impl FnOnce(&mut WorkInProgress)) -> RemovalFacts {
     let mut work = WorkInProgress { on_branch: Some(branch()), ..Default::default() };
     change(&mut work);
     RemovalFacts { work: Probe::Known(work), ..facts() }
@@ -219,13 +219,13 @@ fn work_from_telegram_is_never_stale_and_never_taken_away_by_itself() {
 fn only_a_person_takes_it_away_from_open_threads() {
     let used = |occasion| RemovalFacts { occasion, open_conversations: vec![ThreadNumber(7)], ..facts() };
     assert!(matches!(verdict(&used(Occasion::Named)), Verdict::Remove(_)));
-    for occasion in [Occasion::Closed, Occasion::Pass] {
+    for occasion in [Occasion::Closed, Occasion::MakesWay, Occasion::Pass] {
         assert_eq!(verdict(&used(occasion)), Verdict::Keep(vec![Keep::StillUsedBy(ThreadNumber(7))]));
     }
 }
 
 prop_compose! {
-    fn any_facts()(
+    pub fn any_facts()(
         busy: bool, pinned: bool, others in 0..3i64, state in 0..4usize, changed in 0..3u64, untracked in 0..3u64,
         drift: bool, ignored: bool, own: bool, proven: bool, occasion in 0..3usize, threads_closed: bool,
         validity in 0..6usize, work_known: bool, branch_known: bool, locked: bool, foreign_branch: bool,

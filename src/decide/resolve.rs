@@ -22,6 +22,8 @@ pub struct LinkedCandidate {
     pub candidate: Candidate,
     /// The environment's branch contains the pull request's head commit.
     pub contains_head: Probe<bool>,
+    /// It holds nothing of its own ([`super::pristine`]), and nothing is in the way of the pull request's branch.
+    pub may_make_way: bool,
 }
 
 /// A worktree of the same repository that no live environment has: somebody else made it, or it was left over.
@@ -101,6 +103,8 @@ pub struct ResolveFacts {
     /// Looked for only when neither the conversation nor the work has an environment that is whole.
     pub strays: Vec<Stray>,
     pub linked: Vec<LinkedCandidate>,
+    /// Linked work whose environment has made way for this very request, before or after a restart.
+    pub made_way: Option<Work>,
     /// References to other work, whether or not it has an environment.
     pub links: Vec<Work>,
     /// GitHub could not say what this thread is linked with; `links` are what its text says.
@@ -122,6 +126,12 @@ pub enum Choice {
         found: Found,
     },
     Create(Place),
+    /// This linked environment, which holds nothing of its own, is taken away; then it is decided anew, and the pull
+    /// request's own is made, most likely as this place.
+    MakeWay {
+        environment: EnvironmentId,
+        place: Place,
+    },
     /// The place is there already: taken under management instead of making a second one.
     Adopt {
         place: Place,
@@ -218,7 +228,8 @@ pub enum Block {
     CheckedOut(BranchName),
 }
 
-/// First hit wins: conversation, its place of old, same work, safe linked work, a worktree that is there, creation.
+/// First hit wins: conversation, its place of old, same work, safe linked work, a worktree that is there, creation, for
+/// which linked work's environment may make way.
 pub fn resolve(facts: &ResolveFacts) -> Resolution {
     let mut forget = Vec::new();
     let own = [(&facts.current, Found::Conversation), (&facts.same_work, Found::SameWork)];
@@ -236,12 +247,19 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
         }
     }
 
-    let mut not_shared_with = None;
+    let (mut not_shared_with, mut way) = (None, None);
     for linked in &facts.linked {
         match examine(&linked.candidate, &mut forget) {
             Seen::Usable => {
-                if let Some(found) = sharing(linked, facts) {
-                    return Resolution { forget, choice: use_it(&linked.candidate, found) };
+                let makes_way = makes_way(linked, facts);
+                match sharing(linked, facts) {
+                    // In its place there will be one that has the pull request's head.
+                    Some(Found::LinkedApart(_)) if makes_way => {}
+                    Some(found) => return Resolution { forget, choice: use_it(&linked.candidate, found) },
+                    None => {}
+                }
+                if makes_way {
+                    way.get_or_insert(linked.candidate.environment.id);
                 }
                 not_shared_with.get_or_insert_with(|| linked.candidate.environment.work.clone());
             }
@@ -251,7 +269,11 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
             Seen::Stale => {}
         }
     }
-    Resolution { forget, choice: create(facts, not_shared_with) }
+    let choice = match (create(facts, not_shared_with), way) {
+        (Choice::Create(place), Some(environment)) => Choice::MakeWay { environment, place },
+        (choice, _) => choice,
+    };
+    Resolution { forget, choice }
 }
 
 /// A branch that a person names, and what is known about it.
@@ -356,6 +378,20 @@ fn sharing(linked: &LinkedCandidate, facts: &ResolveFacts) -> Option<Found> {
             (wanted.as_ref() == Some(&environment.branch)).then_some(Found::Linked(work))
         }
     }
+}
+
+/// Whether linked work's environment may make way for the pull request's own, on its real head branch. One is enough.
+fn makes_way(linked: &LinkedCandidate, facts: &ResolveFacts) -> bool {
+    let wanted = match facts.settings.share_linked {
+        ShareLinked::Auto | ShareLinked::Always => facts.made_way.is_none(),
+        ShareLinked::Never => false,
+    };
+    wanted
+        && linked.may_make_way
+        && linked.candidate.is_valid()
+        && linked.candidate.environment.state == EnvironmentState::Active
+        && facts.pull.as_ref().is_some_and(|pull| !pull.fork)
+        && matches!(beginning(facts), Ok((_, Origin::PullHead)))
 }
 
 /// The place of old, when it still serves: a pull request's must be on the branch its results go to.

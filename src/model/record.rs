@@ -165,6 +165,9 @@ pub struct PendingRemoval {
     /// The delivery with the command that asked for it.
     #[serde(default)]
     pub asked_in: Option<InboxId>,
+    /// The work whose own environment takes its place.
+    #[serde(default)]
+    pub successor: Option<Work>,
     /// What holds it up, while its files are in the trash; one sentence for people.
     #[serde(default)]
     pub stuck: Option<String>,

@@ -267,6 +267,11 @@ async fn tips(repository: &Repository, branch: &BranchName, base: &BranchName) -
         here: repository.tip(&branch.full_ref()).await?,
         remote: repository.tip(&branch.remote_ref()).await?,
         base: repository.tip(&base.remote_ref()).await?,
-        from_fork: repository.tip(&fork_mark(branch)).await?.is_some(),
+        from_fork: is_a_forks(repository, branch).await?,
     })
+}
+
+/// Whether a branch was once made here from a fork's pull request.
+pub(super) async fn is_a_forks(repository: &Repository, branch: &BranchName) -> Result<bool, GitError> {
+    Ok(repository.tip(&fork_mark(branch)).await?.is_some())
 }

@@ -97,6 +97,7 @@ impl Orchestrator {
         repository: &Repository,
         pull: Option<&PullRequest>,
         settings: &RepoSettings,
+        delivery: InboxId,
     ) -> Result<ResolveFacts, StepError> {
         let work = work_of(conversation);
         let current = match conversation.environment {
@@ -105,6 +106,16 @@ impl Orchestrator {
         };
         let same_work = self.store().find_live_environment(codebase.id, &work).await?;
         let (links, links_unknown) = self.links(codebase, conversation, pull).await;
+        let examined = async |environment: Option<Environment>| match environment {
+            Some(environment) => Some(self.candidate(repository, environment).await),
+            None => None,
+        };
+        let (current, same_work) = (examined(current).await, examined(same_work).await);
+        let has_place = current.iter().chain(&same_work).any(Candidate::is_valid);
+        let strays = match has_place {
+            true => Vec::new(),
+            false => self.strays(codebase.id, repository).await?,
+        };
         let mut linked = Vec::new();
         for link in &links {
             let Some(environment) = self.store().find_live_environment(codebase.id, link).await? else { continue };
@@ -112,17 +123,16 @@ impl Orchestrator {
                 Some(pull) => contains(repository, &environment.branch, &pull.head_sha).await,
                 None => Probe::Known(false),
             };
-            linked.push(LinkedCandidate { candidate: self.candidate(repository, environment).await, contains_head });
+            let candidate = self.candidate(repository, environment).await;
+            // It costs much, and is asked for only where it may matter.
+            let may_make_way = match pull {
+                Some(pull) if !has_place && !pull.is_fork() && candidate.is_valid() => {
+                    self.may_make_way(codebase, repository, &candidate.environment, &pull.head).await?
+                }
+                Some(_) | None => false,
+            };
+            linked.push(LinkedCandidate { candidate, contains_head, may_make_way });
         }
-        let examined = async |environment: Option<Environment>| match environment {
-            Some(environment) => Some(self.candidate(repository, environment).await),
-            None => None,
-        };
-        let (current, same_work) = (examined(current).await, examined(same_work).await);
-        let strays = match current.iter().chain(&same_work).any(Candidate::is_valid) {
-            true => Vec::new(),
-            false => self.strays(codebase.id, repository).await?,
-        };
         let on_remote = async |branch: Option<&BranchName>| match branch {
             Some(branch) => Ok::<_, StepError>(repository.tip(&branch.remote_ref()).await?.is_some()),
             None => Ok(false),
@@ -142,6 +152,10 @@ impl Orchestrator {
             current,
             same_work,
             linked,
+            made_way: match pull {
+                Some(_) => self.made_way(delivery).await?,
+                None => None,
+            },
             links,
             links_unknown,
         })

@@ -87,9 +87,14 @@ impl Orchestrator {
         };
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
-        let mut notes = Notes::default();
+        let (mut notes, mut stays) = (Notes::default(), BTreeSet::new());
         for _ in 0..DECISIONS {
-            let facts = self.resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings).await?;
+            let mut facts = self
+                .resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings, run.delivery)
+                .await?;
+            for linked in &mut facts.linked {
+                linked.may_make_way &= !stays.contains(&linked.candidate.environment.id);
+            }
             let resolution = resolve(&facts);
             for id in &resolution.forget {
                 self.forget(&repository, *id, &mut notes).await?;
@@ -106,6 +111,12 @@ impl Orchestrator {
                 Choice::Use { environment, found } => {
                     let Some(environment) = self.store().load_environment(environment).await? else { continue };
                     (environment, Some(found))
+                }
+                Choice::MakeWay { environment, place } => {
+                    if !self.make_way(&codebase, &repository, environment, &place, run.delivery).await? {
+                        stays.insert(environment);
+                    }
+                    continue;
                 }
                 Choice::Adopt { place, path, from } => {
                     let limit = settings.worktree_limit(self.settings().environment_limit);
@@ -149,6 +160,11 @@ impl Orchestrator {
             if made {
                 notes.0.extend(self.settle_place_of_old(&conversation, &environment).await?);
             }
+            if let Some(work) = facts.made_way.as_ref().filter(|_| environment.work == facts.work) {
+                self.tie_along(work, &environment).await?;
+                notes.0.push(answers::made_way(work, &environment.branch));
+            }
+            self.record_links(&environment).await?;
             let (environment, moved) =
                 self.with_base(&repository, environment, &settings, pull.as_ref(), &codebase).await?;
             notes.0.extend(moved);
@@ -189,7 +205,8 @@ impl Orchestrator {
     /// The branch that a choice leads to.
     async fn branch_of(&self, choice: &Choice) -> Result<Option<BranchName>, StepError> {
         Ok(match choice {
-            Choice::Block(_) => None,
+            // Who makes way is proven to hold nothing, after a fetch of its own.
+            Choice::Block(_) | Choice::MakeWay { .. } => None,
             Choice::Use { environment, .. } => {
                 self.store().load_environment(*environment).await?.map(|environment| environment.branch)
             }
@@ -391,7 +408,7 @@ impl Orchestrator {
     async fn with_base(
         &self,
         repository: &Repository,
-        mut environment: Environment,
+        environment: Environment,
         settings: &RepoSettings,
         pull: Option<&PullRequest>,
         codebase: &Codebase,
@@ -410,30 +427,48 @@ impl Orchestrator {
         };
         let Some(base) = other_base(&facts).cloned() else { return Ok((environment, None)) };
         let note = environment.base.as_ref().map(|before| answers::other_base(before, &base, recorded_exists));
-        environment.base = Some(base);
-        Ok((self.store().update_environment(&environment).await?, note))
+        Ok((self.changed(environment, |environment| environment.base = Some(base.clone())).await?, note))
     }
 
     /// The branch is where its remote is; of a fork's, this run and later ones name the commit that is looked at.
     pub(super) async fn note_agreement(
         &self,
-        mut environment: Environment,
+        environment: Environment,
         head: CommitSha,
     ) -> Result<Environment, StepError> {
-        while environment.metadata.agreed.as_ref() != Some(&head) {
-            environment.metadata.agreed = Some(head.clone());
-            environment.metadata.fork_head = environment.metadata.fork_head.map(|_| head.clone());
-            match self.store().update_environment(&environment).await {
-                Ok(noted) => return Ok(noted),
-                // A pass wrote why it kept it.
+        self.changed(environment, |environment| {
+            let metadata = &mut environment.metadata;
+            if metadata.agreed.as_ref() != Some(&head) {
+                metadata.agreed = Some(head.clone());
+                metadata.fork_head = metadata.fork_head.take().map(|_| head.clone());
+            }
+        })
+        .await
+    }
+
+    /// Writes a change into a row, if it is one; anew, on top of what somebody else wrote meanwhile: a pass says why it
+    /// kept it, a linked environment's run records the link.
+    pub(super) async fn changed(
+        &self,
+        mut environment: Environment,
+        change: impl Fn(&mut Environment),
+    ) -> Result<Environment, StepError> {
+        loop {
+            let mut wanted = environment.clone();
+            change(&mut wanted);
+            if wanted == environment {
+                return Ok(environment);
+            }
+            match self.store().update_environment(&wanted).await {
+                Ok(written) => return Ok(written),
                 Err(error) if error.is_conflict() => {
                     let now = self.store().load_environment(environment.id).await?;
-                    environment = now.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
+                    let live = now.filter(|now| now.state != EnvironmentState::Destroyed);
+                    environment = live.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(environment)
     }
 }
 

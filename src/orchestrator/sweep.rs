@@ -1,9 +1,11 @@
 //! Removing environments: for a closed thread, on request, and in passes over all of them.
 //!
 //! One sequence serves every trigger: facts, verdict, journal (`removing`), then [`finish`]: the provider's removal and the
-//! receipt. What was journalled is finished by the next start ([`super::recover`]).
+//! receipt. What was journalled is finished by the next start ([`super::recover`]). One that goes for another's sake is asked
+//! more before ([`make_way`]).
 
 mod finish;
+mod make_way;
 
 use super::{Orchestrator, StepError, gather, gather::View, retry};
 use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, concerns, verdict};
@@ -413,6 +415,7 @@ impl Orchestrator {
             delete_branch: removal.delete_branch,
             proof: cleanup::proof(&removal.because, &environment.branch),
             asked_in: cause.asked.map(|asked| asked.delivery.id),
+            successor: None,
             stuck: None,
         });
         Ok(self.store().update_environment(&environment).await?)

@@ -1,6 +1,6 @@
 //! Short answers to a mention: first lines of a run, refusals, blocks, and how a run ended.
 
-use super::{agent_text, count, marker};
+use super::{agent_text, cleanup::called, count, marker};
 use crate::decide::deliver::Withheld;
 use crate::decide::resolve::{Block, Lost};
 use crate::model::*;
@@ -43,11 +43,7 @@ pub fn opening(opening: &Opening) -> String {
         Opening::ReviewingFork { sha, branch } => {
             format!("Reviewing PR at commit `{}` (branch: `{branch}`)", sha.short())
         }
-        Opening::Reusing { work } => match work.kind {
-            WorkKind::Issue => format!("Reusing worktree from issue #{}", work.id),
-            WorkKind::PullRequest | WorkKind::Review => format!("Reusing worktree from PR #{}", work.id),
-            WorkKind::Thread | WorkKind::Task => format!("Reusing worktree from {work}"),
-        },
+        Opening::Reusing { work } => format!("Reusing worktree from {}", called(work)),
     }
 }
 
@@ -85,6 +81,14 @@ pub fn links_unknown() -> String {
     "GitHub could not say just now which issues and pull requests this thread is linked with, so it gets a worktree of its \
      own. Where there is another one to go on in, `/worktree link` does that."
         .to_owned()
+}
+
+/// Told when linked work's environment made way for this one.
+pub fn made_way(work: &Work, branch: &BranchName) -> String {
+    format!(
+        "The worktree of {} held nothing of its own, so both threads work on `{branch}` from here on.",
+        called(work)
+    )
 }
 
 /// Told when linked work's environment is shared although it lacks the pull request's head.
@@ -501,6 +505,10 @@ mod tests {
         assert_eq!(
             opening(&Opening::Continuing { branch: &branch, ahead: 3 }),
             "Continuing on existing branch `issue-42`, 3 commits ahead"
+        );
+        assert_eq!(
+            made_way(&issue, &feature),
+            "The worktree of issue #42 held nothing of its own, so both threads work on `feature/x` from here on."
         );
     }
 }

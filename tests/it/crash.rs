@@ -22,7 +22,7 @@ use tracing_subscriber::{Layer, filter::LevelFilter, layer::Context, layer::Subs
 use treewarden::{
     app::Service,
     config::{Config, Flags},
-    demo::github::{MergeMethod, Standin, StandinOptions},
+    demo::github::{MergeMethod, OpenPull, Standin, StandinOptions},
     model::*,
     store::{EnvironmentFilter, Store},
     telemetry::field::EFFECT,
@@ -41,8 +41,7 @@ const AT_ONCE: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
 /// Quick, and the same words make the same files whatever was there before.
-const AGENT: &str =
-    "sh -c 'if grep -q chapter-two; then echo two > two.txt; else echo one > one.txt; fi; echo Written.'";
+const AGENT: &str = "sh -c 'words=$(cat); case $words in *chapter-two*) echo two > two.txt;; *chapter-one*) echo one > one.txt;; esac; echo Written.'";
 
 /// Kills the process at an effect, after noting it.
 struct Bomb {
@@ -256,6 +255,29 @@ impl Story {
         self.end().await
     }
 
+    /// Nothing comes of an issue; its worktree makes way for a pull request of Ann's own that closes it.
+    async fn tell_of_making_way(&mut self) -> End {
+        let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
+        self.ask(issue, "think about it").await;
+        self.standin.push_commit(REPO, ANN, "feature/x", "Begin", &[("zero.txt", Some("zero\n"))]).await.unwrap();
+        let body = format!("Closes #{issue}");
+        let pull = OpenPull { title: "A chapter", body: &body, head: "feature/x", ..OpenPull::default() };
+        let pull = self.standin.open_pull(REPO, ANN, pull).await.unwrap();
+        self.settle().await;
+        self.before_command = self.effects();
+        self.ask(pull, "write chapter-two").await;
+        self.no_doubled_comments(&[issue, pull]).await;
+        let store = self.store.as_ref().unwrap();
+        let live = store.live_environments(None).await.unwrap();
+        assert_eq!(live.len(), 1, "{live:?}\n{}", self.account());
+        let users = store.conversations_of(live[0].id).await.unwrap();
+        assert_eq!(users.len(), 2, "both threads are tied: {users:?}\n{}", self.account());
+        // A run that was interrupted has been asked for anew, as another request.
+        let told = self.own_comments(pull).iter().any(|body| body.contains("held nothing of its own"));
+        assert!(told, "{:?}\n{}", self.own_comments(pull), self.account());
+        self.end().await
+    }
+
     /// An issue becomes a pull request, which gets a second commit and is merged.
     async fn tell(&mut self) -> End {
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
@@ -419,6 +441,17 @@ async fn killed_during_a_command_it_gives_the_same_answer() {
     drop(undisturbed);
     assert_eq!((expected.receipts, expected.worktrees, expected.succeeded), (1, 1, 1), "{expected:?}");
     killed_from(before + 1, effects, &expected, Story::tell_of_a_command).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_while_a_worktree_makes_way_it_comes_to_the_same_end() {
+    let mut undisturbed = Story::begin(0).await;
+    let expected = undisturbed.tell_of_making_way().await;
+    let (before, effects, account) = (undisturbed.before_command, undisturbed.effects(), undisturbed.account());
+    drop(undisturbed);
+    assert_eq!((expected.receipts, expected.worktrees, expected.succeeded), (1, 2, 2), "{expected:?}\n{account}");
+    assert_eq!(expected.local_refs, ["refs/heads/feature/x"], "{account}");
+    killed_from(before + 1, effects, &expected, Story::tell_of_making_way).await;
 }
 
 /// Effects may come in another order, and a few more or fewer; until one story gets through unharmed.

@@ -9,6 +9,7 @@ mod faults;
 mod furnishing;
 mod issues;
 mod limits;
+mod linked;
 mod missed;
 mod people;
 mod places;
