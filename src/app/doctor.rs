@@ -17,6 +17,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 /// One line of the examination.
@@ -69,7 +70,7 @@ async fn everything(config: &Config) -> Vec<Finding> {
     findings.extend(github(config).await);
     findings.extend(agent(config));
     findings.push(sandbox(config));
-    findings.push(address(config));
+    findings.push(address(config).await);
     findings
 }
 
@@ -384,20 +385,30 @@ fn sandbox(config: &Config) -> Finding {
 }
 
 /// Whether the service could listen where it is to.
-fn address(config: &Config) -> Finding {
+async fn address(config: &Config) -> Finding {
+    let mend = "Choose another address with --listen or TREEWARDEN_LISTEN.";
     let wanted = config.listen.to_string();
     match TcpListener::bind(&wanted) {
         Ok(_) => fine("address", format!("{wanted} can be listened on")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_a_service(&wanted).await => {
+            fine("address", format!("{wanted} is in use by a Treewarden that runs"))
+        }
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let seen =
-                format!("{wanted} is in use: by the service, if it runs; else choose another in TREEWARDEN_LISTEN");
-            fine("address", seen)
+            wrong("address", format!("{wanted} is in use by another program"), mend)
         }
-        Err(error) => {
-            let mend = "Choose another address with --listen or TREEWARDEN_LISTEN.";
-            wrong("address", format!("{wanted} cannot be listened on: {error}"), mend)
-        }
+        Err(error) => wrong("address", format!("{wanted} cannot be listened on: {error}"), mend),
     }
+}
+
+/// Whether a service like ours answers there: by the names of what it measures.
+async fn is_a_service(address: &str) -> bool {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let metrics = async {
+        let answer = reqwest::get(format!("http://{address}/metrics")).await?;
+        answer.text().await
+    };
+    let answered = tokio::time::timeout(PATIENCE, metrics).await;
+    answered.is_ok_and(|text| text.is_ok_and(|text| text.contains("treewarden_")))
 }
 
 /// Fit for a command line.

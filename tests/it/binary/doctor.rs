@@ -194,3 +194,13 @@ async fn a_mistake_in_the_file_is_mended_there() {
     let expected = format!("Correct or remove listn in {}.", file.display());
     assert_eq!(mends, [&*expected, "Correct MAX_CONCURRENT_RUNS in the environment, or unset it."]);
 }
+
+#[tokio::test]
+async fn a_port_that_another_program_has_is_named() {
+    let installation = Installation::new().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = installation.command(&["doctor"]);
+    command.env("TREEWARDEN_LISTEN", taken.local_addr().unwrap().to_string());
+    let wrong = complaints(command).await;
+    assert!(wrong.len() == 1 && wrong[0].0 == "address" && wrong[0].1.contains("by another program"), "{wrong:?}");
+}

@@ -252,6 +252,9 @@ async fn an_existing_branch_is_continued_and_nothing_is_made_where_nothing_may_b
         assert!(answer.contains(why) && answer.contains("Nothing was created"), "{words}: {answer}");
         assert_eq!(world.environments().await.len(), 1, "{words}");
     }
+    // BR-073
+    let option = answered(&world, issue, "/worktree create x1 --base=--lock").await;
+    assert!(option.contains("is not how that is used") && world.environments().await.len() == 1, "{option}");
     // The branch of another thread's worktree stays with that thread.
     let other = world.worked_issue("agent:noop").await;
     let taken = answered(&world, issue, &format!("/worktree create issue-{other}")).await;

@@ -171,6 +171,7 @@ async fn nothing_makes_way_for_a_fork_or_where_threads_stay_apart() {
     let issue = world.worked_issue("agent:noop").await;
     let (pull, _) = world.pull_from_fork("patch-1").await;
     world.standin.link(REPO, pull, issue).unwrap();
+    world.approve(pull).await;
     world.ask(pull, "agent:noop");
     world.settle().await;
     let branches = async || world.environments().await.iter().map(|live| live.branch.to_string()).collect::<Vec<_>>();
