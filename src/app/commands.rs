@@ -71,7 +71,10 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     }
     let service = Service::start(config).await?;
     say(format_args!("Treewarden listens on http://{}", service.address));
-    say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url));
+    match config.github.app {
+        Some(_) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
+        None => say("No GitHub App is configured: it works for repositories on this machine only."),
+    }
     say(format_args!("Panel, one-time link (this machine only, good for an hour): {}", service.login_link()));
     wait_for_signal().await?;
     let all = service.stop().await;
@@ -188,7 +191,7 @@ fn why_kept(environment: &Environment) -> Vec<String> {
     }
 }
 
-/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42`. Live ones come before removed ones, of which the
+/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42` or `owner/name#<conversation>`. Live ones come before removed ones, of which the
 /// newest counts.
 async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<Environment>> {
     if let Ok(id) = name.parse() {
@@ -202,6 +205,13 @@ async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<En
         if let Some(id) = uses {
             return Ok(store.load_environment(id).await?);
         }
+    }
+    if let Ok(name) = ThreadName::new(work)
+        && let Some(thread) = store.find_named_thread(PlatformKind::Local, &name).await?
+        && thread.codebase == codebase.id
+        && let Some(id) = thread.environment
+    {
+        return Ok(store.load_environment(id).await?);
     }
     let filter = EnvironmentFilter { codebase: Some(codebase.id), live_only: false, search: work.to_owned() };
     let mut called = store.list_environments(&filter, u32::MAX, 0).await?;

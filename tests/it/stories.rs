@@ -8,6 +8,7 @@ mod faults;
 mod furnishing;
 mod issues;
 mod limits;
+mod local;
 mod missed;
 mod people;
 mod places;

@@ -150,11 +150,7 @@ impl Orchestrator {
     ) -> Result<Option<NewOutgoing>, StepError> {
         let Some(conversation) = self.store().load_conversation(conversation).await? else { return Ok(None) };
         let key = told_under(environment.id, conversation.id);
-        let outgoing = Outgoing::Comment {
-            number: conversation.number,
-            body: cleanup::removed(details, &key),
-            marker: reply::marker(&key),
-        };
+        let outgoing = Outgoing::text(&conversation, cleanup::removed(details, &key), reply::marker(&key));
         Ok(Some(NewOutgoing {
             key,
             codebase: environment.codebase,
