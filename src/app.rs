@@ -8,6 +8,7 @@ mod door;
 mod hangup;
 mod import;
 mod lock;
+mod say;
 mod scratch;
 mod story;
 

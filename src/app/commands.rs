@@ -1,6 +1,6 @@
 //! What the command line asks for. Each command answers with the process's exit code.
 
-use super::{Core, Service, StartError, doctor, hangup::hung_up, import, story};
+use super::{Core, Service, StartError, doctor, hangup::hung_up, import, say, story};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::decide::cleanup::Keep;
@@ -26,7 +26,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(demo) => return story::play(demo, std::io::stdin().is_terminal()).await,
         Command::Doctor { json } => return doctor::examine(&flags, *json).await,
         Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } => {}
-        Command::Import(_) | Command::Env { .. } => {}
+        Command::Import(_) | Command::Say(_) | Command::Env { .. } => {}
     }
     let config = Config::from_process(&flags).map_err(|problems| anyhow!("{problems}"))?;
     telemetry::start(&config.log, config.log_format, Redactor::new(config.secrets()))?;
@@ -41,6 +41,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Cleanup { dry_run } => clean_up(&config, dry_run).await,
+        Command::Say(asked) => say::run(&config, &asked).await,
         Command::Import(asked) => import::import(&config, &asked).await,
         Command::Env { command } => environments(&config, &command).await,
         Command::DemoAgent | Command::Demo(_) | Command::Doctor { .. } => bail!("handled above"),
@@ -74,6 +75,9 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     match config.github.app {
         Some(_) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
         None => say("No GitHub App is configured: it works for repositories on this machine only."),
+    }
+    if config.local {
+        say("On this machine, speak to it with: treewarden say \"…\"");
     }
     say(format_args!("Panel, one-time link (this machine only, good for an hour): {}", service.login_link()));
     wait_for_signal().await?;
