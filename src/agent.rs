@@ -154,15 +154,15 @@ fn delete(aside: &Path) {
 /// The variables that tell an agent what it works on.
 pub fn work_env(
     repository: &RepoName,
-    thread: ThreadNumber,
+    thread: Option<ThreadNumber>,
     branch: &BranchName,
     base: Option<&BranchName>,
 ) -> Vec<(String, String)> {
     let mut env = vec![
         ("TREEWARDEN_REPO".to_owned(), repository.to_string()),
-        ("TREEWARDEN_ISSUE".to_owned(), thread.to_string()),
         ("TREEWARDEN_BRANCH".to_owned(), branch.to_string()),
     ];
+    env.extend(thread.map(|number| ("TREEWARDEN_ISSUE".to_owned(), number.to_string())));
     env.extend(base.map(|base| ("TREEWARDEN_BASE".to_owned(), base.to_string())));
     env
 }

@@ -4,9 +4,11 @@
 
 pub mod commands;
 mod doctor;
+mod door;
 mod hangup;
 mod import;
 mod lock;
+mod say;
 mod scratch;
 mod story;
 
@@ -17,12 +19,13 @@ use crate::github::{AppIdentity, Github, GithubError, GithubSettings};
 use crate::isolation::{IsolationError, WorktreeProvider};
 use crate::model::Timestamp;
 use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Workers};
-use crate::platform::GithubPlatform;
+use crate::platform::{GithubPlatform, LocalPlatform, Platforms};
 use crate::store::{self, Store, StoreError};
 use crate::telemetry::{Metrics, Redactor};
 use crate::web::{LoginLinks, ServeLimits, WebParts, WebState, loopback_url, router, serve};
+use door::{Door, DoorError};
 use lock::{HomeLock, LockError};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use std::{
     net::SocketAddr,
     sync::{
@@ -50,7 +53,8 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 pub enum StartError {
     #[error(
         "No GitHub App is configured, so nothing was started. Set GITHUB_APP_ID, GITHUB_APP_PRIVATE_KEY (or _FILE) and \
-         GITHUB_WEBHOOK_SECRET; the README says where they come from. To look around first: treewarden demo"
+         GITHUB_WEBHOOK_SECRET; the README says where they come from. Without GitHub, for repositories on this machine: \
+         TREEWARDEN_LOCAL=on. To look around first: treewarden demo"
     )]
     NoApp,
     #[error(
@@ -62,6 +66,8 @@ pub enum StartError {
     Home(#[from] HomeError),
     #[error(transparent)]
     Lock(#[from] LockError),
+    #[error(transparent)]
+    Door(#[from] DoorError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -109,7 +115,9 @@ pub fn wall_clock() -> Clock {
 impl Core {
     /// Takes the home, opens and migrates the database, and asks GitHub who we are.
     pub async fn build(config: &Config, public_url: &str) -> Result<Self, StartError> {
-        let app = config.github.app.as_ref().ok_or(StartError::NoApp)?;
+        if config.github.app.is_none() && !config.local {
+            return Err(StartError::NoApp);
+        }
         if config.agent.is_some() && config.sandbox != Sandbox::Off {
             return Err(StartError::NoSandbox);
         }
@@ -117,7 +125,7 @@ impl Core {
         let lock = HomeLock::take(&config.home)?;
         let patience = config.database_patience.unwrap_or(store::PATIENCE);
         let store = Store::open_with(config.database_url.expose_secret(), patience).await?;
-        match orchestrator(config, app, &store, public_url, lock.node()).await {
+        match orchestrator(config, &store, public_url, lock.node()).await {
             Ok((orchestrator, slug)) => Ok(Self { orchestrator, slug, lock }),
             Err(error) => {
                 store.close().await;
@@ -130,7 +138,6 @@ impl Core {
 /// Built around an open database, with the name GitHub gave the App.
 async fn orchestrator(
     config: &Config,
-    app: &AppCredentials,
     store: &Store,
     public_url: &str,
     node: &str,
@@ -139,14 +146,18 @@ async fn orchestrator(
     let proxy = config.github.proxy.clone();
     let git = Git::new(GitSettings { proxy, ..GitSettings::new("git", config.home.join("git")) })?;
     git.version().await?;
-    let github = Github::new(&GithubSettings {
-        app_id: app.app_id,
-        private_key_pem: app.private_key.clone(),
-        api_url: config.github.api_url.clone(),
-        web_url: config.github.web_url.clone(),
-        timeout: None,
-    })?;
-    let identity = who_we_are(&github, store, app.app_id).await?;
+    let (github, identity) = match &config.github.app {
+        Some(app) => {
+            let github = connected(config, app)?;
+            let identity = who_we_are(&github, store, app.app_id).await?;
+            (Some(github), identity)
+        }
+        None => (None, AppIdentity::nobody()),
+    };
+    let platforms = Platforms {
+        github: github.clone().map(|github| GithubPlatform::new(github, identity.clone())),
+        local: LocalPlatform::new(store.clone(), wall_clock()),
+    };
     let redactor = Redactor::new(config.secrets());
     let agent = config.agent.as_ref().map(|agent| {
         let runner = CommandRunner::new(agent.argv.clone(), agent.env.clone(), redactor.clone());
@@ -159,7 +170,7 @@ async fn orchestrator(
         settings: settings(config, &provider, public_url, node),
         store: store.clone(),
         git,
-        platform: Arc::new(GithubPlatform::new(github.clone(), identity.clone())),
+        platform: Arc::new(platforms),
         provider: Arc::new(provider),
         github,
         identity,
@@ -168,6 +179,16 @@ async fn orchestrator(
         redact: Arc::new(move |text| redactor.redact(text)),
     });
     Ok((orchestrator, slug))
+}
+
+fn connected(config: &Config, app: &AppCredentials) -> Result<Github, GithubError> {
+    Github::new(&GithubSettings {
+        app_id: app.app_id,
+        private_key_pem: app.private_key.clone(),
+        api_url: config.github.api_url.clone(),
+        web_url: config.github.web_url.clone(),
+        timeout: None,
+    })
 }
 
 /// What GitHub says, else what it said before: a GitHub that is down keeps nobody from taking its deliveries.
@@ -213,8 +234,7 @@ impl Service {
     /// Starts everything: deliveries are taken as soon as the database is open, and when this returns, work goes on where it
     /// was left.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
-        let app = config.github.app.as_ref().ok_or(StartError::NoApp)?;
-        let webhook_secret = app.webhook_secret.clone();
+        let webhook_secret = config.github.app.as_ref().map(|app| app.webhook_secret.clone());
         let address = config.listen.to_string();
         let listener = TcpListener::bind(&address).await;
         let listener = listener.map_err(|error| not_listening(config, address.clone(), error))?;
@@ -222,6 +242,13 @@ impl Service {
         let public_url = config.public_url(bound);
         let Core { orchestrator, slug, lock } = Core::build(config, &public_url).await?;
 
+        let local_token = match door(config, bound) {
+            Ok(token) => token,
+            Err(error) => {
+                orchestrator.store().close().await;
+                return Err(error.into());
+            }
+        };
         let metrics = Metrics::start();
         let working = Arc::new(AtomicBool::new(false));
         let links = LoginLinks::default();
@@ -232,6 +259,7 @@ impl Service {
             inbox: orchestrator.store().inbox_writer(),
             orchestrator: orchestrator.clone(),
             webhook_secret,
+            local_token,
             links: links.clone(),
             metrics: Box::new(move || metrics.render()),
             workers_healthy: working.clone(),
@@ -298,6 +326,14 @@ impl Service {
         close_store(self.server, self.orchestrator.store()).await;
         tracing::info!(stop.complete = all, "stopped");
         all
+    }
+}
+
+/// What opens the service to whoever speaks on this machine, when that is switched on.
+fn door(config: &Config, bound: SocketAddr) -> Result<Option<SecretString>, DoorError> {
+    match config.local {
+        true => Ok(Some(Door::open(&config.home, loopback_url(bound))?.token)),
+        false => Door::close(&config.home).map(|()| None),
     }
 }
 

@@ -40,6 +40,8 @@ pub enum Command {
     },
     /// Take over what an older database knows: conversations, repositories, environments, sessions
     Import(Import),
+    /// Say something to the running service, without GitHub, and show its answer
+    Say(Say),
     /// Look at environments
     Env {
         #[command(subcommand)]
@@ -86,6 +88,26 @@ pub struct Import {
     pub json: bool,
 }
 
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Say {
+    /// Go on in this conversation, or begin one of this name; without it a new one is begun
+    #[arg(long, value_name = "ID")]
+    pub conversation: Option<String>,
+    /// Repository: a path on this machine, or the name of one on GitHub that the service knows (owner/name); without it
+    /// that of the conversation, else that of the current directory
+    #[arg(long, value_name = "PATH|NAME")]
+    pub codebase: Option<String>,
+    /// Print the conversation once the message is stored, and do not wait for the answer
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Close the conversation: what was said is forgotten, its worktree goes when nothing would be lost
+    #[arg(long, requires = "conversation", conflicts_with_all = ["text", "codebase", "no_wait"])]
+    pub close: bool,
+    /// A request for the agent, or a command like /status; - reads standard input
+    #[arg(required_unless_present = "close")]
+    pub text: Option<String>,
+}
+
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub enum EnvCommand {
     /// Live environments with branch, state and when they were made
@@ -114,7 +136,7 @@ impl Cli {
         let listen = match &self.command {
             Command::Serve(listening) | Command::Demo(Demo { listening, .. }) => listening.listen.clone(),
             Command::Doctor { .. } | Command::Migrate | Command::Cleanup { .. } => None,
-            Command::Import(_) | Command::Env { .. } | Command::DemoAgent => None,
+            Command::Import(_) | Command::Say(_) | Command::Env { .. } | Command::DemoAgent => None,
         };
         Ok(Flags {
             config: self.config.as_ref().map(absolute).transpose()?,
@@ -156,6 +178,14 @@ mod tests {
         let import = Import { from: Some("sqlite:old.db".to_owned()), dry_run: true, backfill: false, json: false };
         assert_eq!(parse("treewarden import --from sqlite:old.db --dry-run").unwrap().command, Command::Import(import));
         assert!(parse("treewarden import --backfill").is_ok());
+        let Command::Say(said) = parse("treewarden say --codebase octo/hello --no-wait -").unwrap().command else {
+            panic!("a message");
+        };
+        assert_eq!(
+            (said.codebase.as_deref(), said.text.as_deref(), said.no_wait),
+            (Some("octo/hello"), Some("-"), true)
+        );
+        assert!(parse("treewarden say --close --conversation c").is_ok());
         assert_eq!(parse("treewarden demo-agent").unwrap().command, Command::DemoAgent);
         for wrong in [
             "treewarden",
@@ -166,6 +196,9 @@ mod tests {
             "treewarden env show",
             "treewarden import",
             "treewarden import --dry-run",
+            "treewarden say",
+            "treewarden say --close",
+            "treewarden say --close --conversation c text",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

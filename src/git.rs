@@ -20,6 +20,7 @@ mod history;
 mod leftovers;
 mod lfs;
 mod list;
+mod main_repository;
 mod merge;
 mod outside;
 mod pin;
@@ -46,6 +47,7 @@ pub use repository::Repository;
 pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
 use command::{Place, Program};
+use remote_url::RemoteUrl;
 use repository::Shared;
 use secrecy::SecretString;
 use std::{
@@ -145,13 +147,23 @@ impl Git {
 
     /// A handle on the canonical repository at `directory`, which need not exist yet.
     pub fn repository(&self, directory: impl AsRef<Path>) -> Repository {
-        let directory = canonical(directory.as_ref());
+        self.handle(directory.as_ref(), None)
+    }
+
+    /// The same for a copy of the repository at `origin` on this machine: with that one git speaks, whatever a
+    /// configuration says, and with no other.
+    pub fn repository_of(&self, directory: impl AsRef<Path>, origin: &Path) -> Repository {
+        self.handle(directory.as_ref(), RemoteUrl::local(&origin.to_string_lossy()).ok())
+    }
+
+    fn handle(&self, directory: &Path, origin: Option<RemoteUrl>) -> Repository {
+        let directory = canonical(directory);
         let mut known = self.inner.repositories.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, shared| shared.strong_count() > 0);
         let shared = match known.get(&directory).and_then(Weak::upgrade) {
             Some(shared) => shared,
             None => {
-                let shared = Arc::new(Shared::new(directory.clone()));
+                let shared = Arc::new(Shared::new(directory.clone(), origin));
                 known.insert(directory, Arc::downgrade(&shared));
                 shared
             }

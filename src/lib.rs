@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! GitHub ──POST──▶ web::webhook ─verify─▶ store::inbox (durable, de-duplicated) ──▶ 202
-//!                                               │ claim, oldest first per conversation; `/stop` out of turn
-//!               github::payload ◀──── orchestrator::intake ────▶ command::{mention, grammar}
+//! this machine ──POST──▶ web::local ─token─▶   │ claim, oldest first per conversation; `/stop` out of turn
+//!   github::payload, platform::local ◀──── orchestrator::intake ────▶ command::{mention, grammar}
 //!                                               ▼  Event, Request (our words)
 //!                      orchestrator::gather ── asks store, git, github ──▶ facts (a snapshot)
 //!                                               ▼
@@ -13,7 +13,7 @@
 //!                                               ▼
 //!      orchestrator::{prepare, runs, deliver, sweep} ── repeatable effects ──▶ isolation · git · agent · store
 //!                                               ▼
-//!                      reply (pure text) ──▶ store::outbox ──▶ platform ──▶ github
+//!                      reply (pure text) ──▶ store::outbox ──▶ platform ──▶ github, local_messages
 //! timer, button, command, CLI ──▶ orchestrator::sweep ──▶ the same facts, verdict, effects
 //! browser ──▶ web::pages ──▶ store (read) · orchestrator verbs (write)
 //! ```

@@ -5,20 +5,23 @@
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
-//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
+//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`missed`] (deliveries that did not arrive), [`workers`] (the loops).
 
 mod approve;
 mod assign;
+mod background;
 mod census;
 mod commands;
 mod create;
 mod deliver;
 mod gather;
+mod host;
 mod intake;
 mod lanes;
 mod lease;
 mod links;
+mod local;
 mod mend;
 mod missed;
 mod outbox;
@@ -32,11 +35,12 @@ mod status;
 pub mod sweep;
 mod workers;
 
+pub use local::NotTaken;
 pub use workers::Workers;
 
 use crate::agent::{AgentRunner, Limits};
-use crate::git::{Git, GitError, Repository};
-use crate::github::{AppIdentity, Github, GithubError, InstallationClient};
+use crate::git::{Git, GitError};
+use crate::github::{AppIdentity, Github, GithubError};
 use crate::isolation::Provider;
 use crate::model::*;
 use crate::platform::Platform;
@@ -87,7 +91,8 @@ pub struct Parts {
     pub settings: Settings,
     pub store: Store,
     pub git: Git,
-    pub github: Github,
+    /// Absent: no App is connected, and there are only repositories on this machine.
+    pub github: Option<Github>,
     pub identity: AppIdentity,
     pub platform: Arc<dyn Platform>,
     pub provider: Arc<dyn Provider>,
@@ -176,41 +181,6 @@ impl Orchestrator {
         (self.inner.parts.clock)()
     }
 
-    fn client(&self, codebase: &Codebase) -> InstallationClient {
-        self.parts().github.installation(codebase.installation)
-    }
-
-    fn repository(&self, codebase: &Codebase) -> Repository {
-        self.parts().git.repository(self.repository_path(codebase))
-    }
-
-    /// Where the canonical repository lies.
-    pub fn repository_path(&self, codebase: &Codebase) -> PathBuf {
-        self.settings().home.join("repos").join(&codebase.repository_dir)
-    }
-
-    /// One operation on the remote. A token that ended before its hour is replaced once.
-    async fn with_credential<T, F>(
-        &self,
-        codebase: &Codebase,
-        push: bool,
-        operation: impl Fn(Credential) -> F,
-    ) -> Result<T, StepError>
-    where
-        F: Future<Output = Result<T, GitError>>,
-    {
-        let client = self.client(codebase);
-        let credential = client.git_credential(codebase.github_id, push).await?;
-        match operation(credential.clone()).await {
-            Err(GitError::AuthFailed) => {
-                client.forget_git_credential(codebase.github_id, push, &credential).await;
-                let renewed = client.git_credential(codebase.github_id, push).await?;
-                Ok(operation(renewed).await?)
-            }
-            outcome => Ok(outcome?),
-        }
-    }
-
     /// Writes down what is to be said, with secrets taken out; the outbox loop sends it.
     async fn say(
         &self,
@@ -237,6 +207,7 @@ impl Orchestrator {
             Outgoing::PullRequest { head, base, title, body, draft } => {
                 Outgoing::PullRequest { head, base, title: clean(&title), body: clean(&body), draft }
             }
+            Outgoing::Message { body } => Outgoing::Message { body: agent_text::whole_comment(&clean(&body), "") },
             Outgoing::React { .. } => outgoing,
         }
     }

@@ -1,8 +1,10 @@
 //! Where people talk to the bot. A platform makes an outbox row true, once, however often it is asked; it decides nothing.
 
 mod github;
+pub mod local;
 
 pub use github::GithubPlatform;
+pub use local::LocalPlatform;
 
 use crate::model::*;
 use std::time::Duration;
@@ -19,6 +21,28 @@ pub enum SendError {
     /// Trying again cannot help.
     #[error("{0}")]
     Permanent(String),
+}
+
+/// All platforms there are: each row goes to the one it is for.
+pub struct Platforms {
+    /// Absent: no App is connected.
+    pub github: Option<GithubPlatform>,
+    pub local: LocalPlatform,
+}
+
+#[async_trait::async_trait]
+impl Platform for Platforms {
+    async fn send(&self, codebase: &Codebase, row: &OutboxRow) -> Result<Option<i64>, SendError> {
+        match (&row.outgoing, &self.github) {
+            (Outgoing::Message { .. }, _) => self.local.send(codebase, row).await,
+            (Outgoing::React { .. } | Outgoing::Comment { .. } | Outgoing::PullRequest { .. }, Some(github)) => {
+                github.send(codebase, row).await
+            }
+            (Outgoing::React { .. } | Outgoing::Comment { .. } | Outgoing::PullRequest { .. }, None) => {
+                Err(SendError::Permanent("no GitHub App is configured".to_owned()))
+            }
+        }
+    }
 }
 
 #[async_trait::async_trait]

@@ -3,7 +3,7 @@
 //!
 //! What may not live here: SQL, git, GitHub calls, policy. [`router`] lists every route in one table.
 //!
-//! Reading order: [`serve`] (connections), [`router`], [`webhook`] (what GitHub sends), [`guard`] and [`session`] (who gets in), [`pages`] (what
+//! Reading order: [`serve`] (connections), [`router`], [`webhook`] (what GitHub sends), [`local`] (what is said on this machine), [`guard`] and [`session`] (who gets in), [`pages`] (what
 //! people see), [`verbs`] (what they may do), [`view`] (rows as people read them).
 
 mod assets;
@@ -12,6 +12,7 @@ mod error;
 mod flash;
 mod guard;
 mod health;
+mod local;
 mod login;
 mod pages;
 mod router;
@@ -42,7 +43,10 @@ pub struct WebParts {
     pub store: Store,
     pub inbox: InboxWriter,
     pub orchestrator: Orchestrator,
-    pub webhook_secret: SecretString,
+    /// Absent: no App is connected, and nobody delivers.
+    pub webhook_secret: Option<SecretString>,
+    /// What opens `/local/messages`; absent: they are switched off.
+    pub local_token: Option<SecretString>,
     pub links: LoginLinks,
     /// Prometheus text.
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,

@@ -45,11 +45,10 @@ pub struct Task {
     pub written_at: Option<Timestamp>,
 }
 
-/// The issue or pull request it stands in.
+/// The issue, pull request or conversation it stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    pub number: ThreadNumber,
-    pub kind: ThreadKind,
+    pub id: ThreadId,
     pub title: String,
     pub body: String,
     pub labels: Vec<String>,
@@ -139,6 +138,7 @@ fn task(out: &mut String, facts: &PromptFacts) {
         MessageSource::IssueComment { .. } => "in a comment on",
         MessageSource::Review { .. } => "in a review of",
         MessageSource::ReviewComment { .. } => "in a comment on the code of",
+        MessageSource::Local => "in",
     };
     let thread = thread_name(facts);
     push(out, format_args!("# Task\n\n@{} (may give you work) wrote {place} {thread}:\n\n{text}\n\n", requester.login));
@@ -161,7 +161,12 @@ fn task(out: &mut String, facts: &PromptFacts) {
 }
 
 fn thread(out: &mut String, facts: &PromptFacts) {
-    let Thread { title, body, labels, author, .. } = &facts.thread;
+    let Thread { id, title, body, labels, author } = &facts.thread;
+    match id {
+        ThreadId::Numbered { .. } => {}
+        // It has no text but its messages.
+        ThreadId::Named(_) => return,
+    }
     push(out, format_args!("# Background: {}\n\n", thread_name(facts)));
     push(out, format_args!("Opened by @{} ({}).\n\n", author.person.login, author.mark()));
     push(out, format_args!("> Title: {}\n", one_line(&hidden::remove(title))));
@@ -201,7 +206,10 @@ fn comments(out: &mut String, facts: &PromptFacts) {
     if all == 0 {
         return;
     }
-    out.push_str("# Background: comments, oldest first\n\n");
+    out.push_str(match facts.thread.id {
+        ThreadId::Numbered { .. } => "# Background: comments, oldest first\n\n",
+        ThreadId::Named(_) => "# Background: what was said before, oldest first\n\n",
+    });
     for (comment, text, cut) in shown.into_iter().rev() {
         let author = &comment.author;
         push(out, format_args!("@{} ({}), {}:\n", author.person.login, author.mark(), comment.created_at));
@@ -222,6 +230,8 @@ fn is_background(comment: &Comment, facts: &PromptFacts) -> bool {
     let task = match facts.task.source {
         MessageSource::IssueComment { id } => id == comment.id,
         MessageSource::ThreadBody | MessageSource::Review { .. } | MessageSource::ReviewComment { .. } => false,
+        // Whoever gathers them leaves the task out.
+        MessageSource::Local => false,
     };
     !later && !task && !comment.author.person.is_bot
 }
@@ -245,11 +255,11 @@ fn changes(out: &mut String, facts: &PromptFacts) {
 }
 
 fn thread_name(facts: &PromptFacts) -> String {
-    let kind = match facts.thread.kind {
-        ThreadKind::Issue => "issue",
-        ThreadKind::PullRequest => "pull request",
-    };
-    format!("{kind} #{}", facts.thread.number)
+    match &facts.thread.id {
+        ThreadId::Numbered { kind: ThreadKind::Issue, number } => format!("issue #{number}"),
+        ThreadId::Numbered { kind: ThreadKind::PullRequest, number } => format!("pull request #{number}"),
+        ThreadId::Named(name) => format!("the conversation `{name}`"),
+    }
 }
 
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {

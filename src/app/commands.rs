@@ -1,6 +1,6 @@
 //! What the command line asks for. Each command answers with the process's exit code.
 
-use super::{Core, Service, StartError, doctor, hangup::hung_up, import, story};
+use super::{Core, Service, StartError, doctor, hangup::hung_up, import, say, story};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::decide::cleanup::Keep;
@@ -26,7 +26,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(demo) => return story::play(demo, std::io::stdin().is_terminal()).await,
         Command::Doctor { json } => return doctor::examine(&flags, *json).await,
         Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } => {}
-        Command::Import(_) | Command::Env { .. } => {}
+        Command::Import(_) | Command::Say(_) | Command::Env { .. } => {}
     }
     let config = Config::from_process(&flags).map_err(|problems| anyhow!("{problems}"))?;
     telemetry::start(&config.log, config.log_format, Redactor::new(config.secrets()))?;
@@ -41,6 +41,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Cleanup { dry_run } => clean_up(&config, dry_run).await,
+        Command::Say(asked) => say::run(&config, &asked).await,
         Command::Import(asked) => import::import(&config, &asked).await,
         Command::Env { command } => environments(&config, &command).await,
         Command::DemoAgent | Command::Demo(_) | Command::Doctor { .. } => bail!("handled above"),
@@ -71,7 +72,13 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     }
     let service = Service::start(config).await?;
     say(format_args!("Treewarden listens on http://{}", service.address));
-    say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url));
+    match config.github.app {
+        Some(_) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
+        None => say("No GitHub App is configured: it works for repositories on this machine only."),
+    }
+    if config.local {
+        say("On this machine, speak to it with: treewarden say \"…\"");
+    }
     say(format_args!("Panel, one-time link (this machine only, good for an hour): {}", service.login_link()));
     wait_for_signal().await?;
     let all = service.stop().await;
@@ -188,7 +195,7 @@ fn why_kept(environment: &Environment) -> Vec<String> {
     }
 }
 
-/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42`. Live ones come before removed ones, of which the
+/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42` or `owner/name#<conversation>`. Live ones come before removed ones, of which the
 /// newest counts.
 async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<Environment>> {
     if let Ok(id) = name.parse() {
@@ -202,6 +209,13 @@ async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<En
         if let Some(id) = uses {
             return Ok(store.load_environment(id).await?);
         }
+    }
+    if let Ok(name) = ThreadName::new(work)
+        && let Some(thread) = store.find_named_thread(PlatformKind::Local, &name).await?
+        && thread.codebase == codebase.id
+        && let Some(id) = thread.environment
+    {
+        return Ok(store.load_environment(id).await?);
     }
     let filter = EnvironmentFilter { codebase: Some(codebase.id), live_only: false, search: work.to_owned() };
     let mut called = store.list_environments(&filter, u32::MAX, 0).await?;

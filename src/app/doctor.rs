@@ -239,6 +239,9 @@ fn openness(file: &Path) -> Option<u32> {
 
 async fn github(config: &Config) -> Vec<Finding> {
     let Some(app) = &config.github.app else {
+        if config.local {
+            return vec![fine("github", "no App is configured; repositories on this machine need none")];
+        }
         let mend = "Set GITHUB_APP_ID, GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET; the README says where they \
                     come from.";
         return vec![wrong("github", "no App is configured", mend)];

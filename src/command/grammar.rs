@@ -31,9 +31,9 @@ pub enum Command {
     Status,
     Stop,
     List,
-    /// A worktree on this branch, for this thread to go on in.
+    /// A worktree for this, for this thread to go on in.
     Create {
-        branch: String,
+        what: New,
         base: Option<String>,
     },
     /// The environment by the name `/worktree list` shows: this thread goes on in it.
@@ -57,6 +57,24 @@ pub enum Command {
     Approve {
         head: CommitSha,
     },
+}
+
+/// What a worktree is made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum New {
+    /// One word: this branch.
+    Branch(String),
+    /// Several: a task, in somebody's own words.
+    Task(String),
+}
+
+impl New {
+    fn called(words: &[&str]) -> Self {
+        match words {
+            [branch] => New::Branch((*branch).to_owned()),
+            words => New::Task(words.join(" ")),
+        }
+    }
 }
 
 /// A row of the table of commands.
@@ -98,14 +116,14 @@ pub const COMMANDS: &[Entry] = &[
     },
     Entry {
         name: "/worktree create",
-        usage: "/worktree create <branch> [--base <branch>]",
-        does: "makes a worktree on that branch, called `task-<branch>`, in which this thread goes on; an existing branch is continued",
+        usage: "/worktree create <branch or words> [--base <branch>]",
+        does: "makes a worktree on that branch, called `task-<branch>`, in which this thread goes on; an existing branch is continued. Several words are a task: `Add dark mode!` is worked on in `task-add-dark-mode`",
         needs: Permission::Write,
     },
     Entry {
         name: "/worktree link",
         usage: "/worktree link <name>",
-        does: "lets this thread go on in the worktree of that name (`issue-42`, `pr-99`, `task-x`)",
+        does: "lets this thread go on in the worktree of that name (`issue-42`, `pr-99`, `task-x`, `thread-1a2b3c4d`)",
         needs: Permission::Write,
     },
     Entry {
@@ -171,9 +189,12 @@ pub fn parse(text: &str) -> Request {
             Ok(head) => Command::Approve { head },
             Err(_) => return unknown(),
         },
-        ["/worktree", "create", branch] if is_name(branch) => Command::Create { branch: name(2), base: None },
-        ["/worktree", "create", branch, "--base", base] if is_name(branch) && is_name(base) => {
-            Command::Create { branch: name(2), base: Some(name(4)) }
+        ["/worktree", "create", what @ .., "--base", base] if are_names(what) && is_name(base) => Command::Create {
+            what: New::called(&given[2..given.len() - 2]),
+            base: given.last().map(|base| (*base).to_owned()),
+        },
+        ["/worktree", "create", what @ ..] if are_names(what) => {
+            Command::Create { what: New::called(&given[2..]), base: None }
         }
         ["/worktree", "link", other] if is_name(other) => Command::Link { name: name(2) },
         ["/worktree", "orphans"] => Command::Orphans,
@@ -196,6 +217,10 @@ fn starts_with_command(text: &str) -> bool {
 
 fn is_name(word: &str) -> bool {
     !word.starts_with('-')
+}
+
+fn are_names(words: &[&str]) -> bool {
+    !words.is_empty() && words.iter().all(|word| is_name(word))
 }
 
 /// The table's row for a command.
@@ -287,12 +312,16 @@ mod tests {
         );
         assert_eq!(
             parse("/worktree CREATE Fix/A --BASE Release-2"),
-            Request::Command(Command::Create { branch: "Fix/A".into(), base: Some("Release-2".into()) })
+            Request::Command(Command::Create { what: New::Branch("Fix/A".into()), base: Some("Release-2".into()) })
+        );
+        assert_eq!(
+            parse("/worktree create Add dark mode! --base next"),
+            Request::Command(Command::Create { what: New::Task("Add dark mode!".into()), base: Some("next".into()) })
         );
         for unfinished in
             ["/worktree create", "/worktree create --base main", "/worktree create x --base", "/worktree create -x"]
         {
-            let usage = Hint::Usage(vec!["/worktree create <branch> [--base <branch>]"]);
+            let usage = Hint::Usage(vec!["/worktree create <branch or words> [--base <branch>]"]);
             assert_eq!(parse(unfinished), Request::Unknown { given: unfinished.into(), hint: usage });
         }
         let usages = |text: &str| match parse(text) {

@@ -2,15 +2,20 @@
 
 use super::grammar::{COMMANDS, Entry};
 
-/// Markdown: one line a command, and what happens without one.
-pub fn text(slug: &str) -> String {
+/// Markdown: one line a command, and what happens without one. `slug`: how the service is mentioned where it has to be.
+pub fn text(slug: Option<&str>) -> String {
     let rows = COMMANDS.iter().map(|entry| format!("- `{}` – {}", entry.usage, entry.does));
     let list: Vec<String> = rows.collect();
-    format!(
-        "Mention `@{slug}` with a request and I work on it in a worktree of its own. `@{slug}` followed by one of these is \
-         answered at once, without the agent:\n\n{}",
-        list.join("\n")
-    )
+    let begin = match slug {
+        Some(slug) => format!(
+            "Mention `@{slug}` with a request and I work on it in a worktree of its own. `@{slug}` followed by one of these \
+             is answered at once, without the agent:"
+        ),
+        None => "Say what is to be done, and I work on it in a worktree of its own. One of these is answered at once, without \
+                 the agent:"
+            .to_owned(),
+    };
+    format!("{begin}\n\n{}", list.join("\n"))
 }
 
 /// The same as rows of a Markdown table, for the README. A `|` ends a cell there, also in code.

@@ -14,7 +14,7 @@ pub struct RemovalFacts {
     /// A queued or live run uses it.
     pub busy: bool,
     /// Open conversations of other threads that point to it.
-    pub open_conversations: Vec<ThreadNumber>,
+    pub open_conversations: Vec<ThreadId>,
     /// Platforms without an adapter whose threads point to it; such threads are never closed.
     pub held_on: Vec<PlatformKind>,
     /// Every thread that is known to use it is closed.
@@ -141,7 +141,7 @@ pub enum Because {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Keep {
     Busy,
-    StillUsedBy(ThreadNumber),
+    StillUsedBy(ThreadId),
     /// A thread of another kind than the environment was made for.
     UsedOn(PlatformKind),
     /// Work that began there is never over.
@@ -242,7 +242,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     match facts.occasion {
         Occasion::Named => {}
         Occasion::Closed | Occasion::MakesWay | Occasion::Pass => {
-            keep.extend(facts.open_conversations.iter().copied().map(Keep::StillUsedBy))
+            keep.extend(facts.open_conversations.iter().cloned().map(Keep::StillUsedBy))
         }
     }
     match facts.environment.state {

@@ -8,6 +8,10 @@ fn sha(digit: char) -> CommitSha {
     CommitSha::new(&digit.to_string().repeat(40)).unwrap()
 }
 
+fn issue(number: i64) -> ThreadId {
+    ThreadId::Numbered { kind: ThreadKind::Issue, number: ThreadNumber(number) }
+}
+
 fn branch() -> BranchName {
     BranchName::new("issue-1").unwrap()
 }
@@ -139,7 +143,7 @@ fn every_reason_keeps_on_its_own() {
     let cases = [
         (RemovalFacts { busy: true, ..facts() }, Keep::Busy),
         (pinned, Keep::Pinned),
-        (RemovalFacts { open_conversations: vec![ThreadNumber(9)], ..facts() }, Keep::StillUsedBy(ThreadNumber(9))),
+        (RemovalFacts { open_conversations: vec![issue(9)], ..facts() }, Keep::StillUsedBy(issue(9))),
         (
             RemovalFacts { foreign_lock: Probe::Known(Some("demo".into())), ..facts() },
             Keep::LockedBySomeoneElse("demo".into()),
@@ -183,8 +187,8 @@ fn a_pass_leaves_recent_work_alone() {
     assert_eq!(verdict(&recent), Verdict::Keep(vec![Keep::StillActive]));
     let old = RemovalFacts { now: Timestamp::from_unix(999_999 + 15 * 86_400), ..recent };
     assert!(matches!(verdict(&old), Verdict::Remove(_)));
-    let used = RemovalFacts { open_conversations: vec![ThreadNumber(7)], ..old };
-    assert_eq!(verdict(&used), Verdict::Keep(vec![Keep::StillUsedBy(ThreadNumber(7))]));
+    let used = RemovalFacts { open_conversations: vec![issue(7)], ..old };
+    assert_eq!(verdict(&used), Verdict::Keep(vec![Keep::StillUsedBy(issue(7))]));
 }
 
 #[test]
@@ -217,10 +221,10 @@ fn work_from_telegram_is_never_stale_and_never_taken_away_by_itself() {
 
 #[test]
 fn only_a_person_takes_it_away_from_open_threads() {
-    let used = |occasion| RemovalFacts { occasion, open_conversations: vec![ThreadNumber(7)], ..facts() };
+    let used = |occasion| RemovalFacts { occasion, open_conversations: vec![issue(7)], ..facts() };
     assert!(matches!(verdict(&used(Occasion::Named)), Verdict::Remove(_)));
     for occasion in [Occasion::Closed, Occasion::MakesWay, Occasion::Pass] {
-        assert_eq!(verdict(&used(occasion)), Verdict::Keep(vec![Keep::StillUsedBy(ThreadNumber(7))]));
+        assert_eq!(verdict(&used(occasion)), Verdict::Keep(vec![Keep::StillUsedBy(issue(7))]));
     }
 }
 
@@ -237,7 +241,7 @@ prop_compose! {
         facts.environment.pinned = pinned;
         facts.environment.metadata.foreign_branch = foreign_branch;
         facts.environment.state = EnvironmentState::ALL[state];
-        facts.open_conversations = (0..others).map(ThreadNumber).collect();
+        facts.open_conversations = (0..others).map(issue).collect();
         facts.foreign_lock = Probe::Known(locked.then(|| "x".to_owned()));
         facts.validity = [
             Probe::Known(Validity::Valid), Probe::Known(Validity::Missing), Probe::Known(Validity::Foreign),

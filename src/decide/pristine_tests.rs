@@ -52,7 +52,9 @@ fn everything_that_is_there_or_waits_is_in_the_way() {
         with(|facts| facts.environment.pinned = true),
         with(|facts| facts.environment.metadata.adopted_from = Some(AdoptedFrom::Branch)),
         with(|facts| facts.environment.state = EnvironmentState::Creating),
-        with(|facts| facts.open_conversations = vec![ThreadNumber(9)]),
+        with(|facts| {
+            facts.open_conversations = vec![ThreadId::Numbered { kind: ThreadKind::Issue, number: ThreadNumber(9) }]
+        }),
         with(|facts| facts.held_on = vec![PlatformKind::Slack]),
         with(|facts| facts.foreign_lock = Probe::Known(Some("mine".into()))),
         with(|facts| facts.foreign_lock = Probe::Unknown("unreadable".into())),

@@ -279,6 +279,7 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
 /// A branch that a person names, and what is known about it.
 #[derive(Clone, Debug)]
 pub struct NamedFacts {
+    pub work: Work,
     pub branch: BranchName,
     /// The base they named.
     pub base: Option<BranchName>,
@@ -293,7 +294,7 @@ pub struct NamedFacts {
 /// A new environment on a branch that a person names, for whichever thread asked. Nothing is pushed to a base.
 /// Answers with the place, and with the worktree that has the branch, if there is one and it may be taken over.
 pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<PathBuf>), Block> {
-    let NamedFacts { branch, base, settings_base, default_branch, remote, on_remote, strays } = facts;
+    let NamedFacts { work, branch, base, settings_base, default_branch, remote, on_remote, strays } = facts;
     let protected = [&default_branch, &settings_base].into_iter().flatten().any(|protected| *protected == branch);
     let base = match (base, settings_base) {
         (Some(named), _) if !on_remote.contains(&named) => return Err(Block::BaseMissing(named)),
@@ -313,7 +314,6 @@ pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<PathBuf>), Bl
                 .to_owned(),
         ));
     }
-    let work = Work::on_branch(&branch);
     let there = match strays.iter().find(|stray| stray.branch == branch) {
         None => None,
         Some(stray) if stray.is_adoptable() => Some(stray.path.clone()),

@@ -354,6 +354,7 @@ fn any_facts() -> impl Strategy<Value = ResolveFacts> {
 fn named_facts(branch: &str, base: Option<&str>) -> NamedFacts {
     let name = |name: &str| BranchName::new(name).unwrap();
     NamedFacts {
+        work: Work::on_branch(&name(branch)),
         branch: name(branch),
         base: base.map(name),
         settings_base: None,

@@ -183,8 +183,11 @@ impl Call<'_> {
         self
     }
 
-    /// Lets this one process authenticate, when git asks for exactly this remote's scheme and host.
+    /// Lets this one process speak with this remote, and authenticate when git asks for exactly its scheme and host.
     pub fn credential(mut self, remote: &RemoteUrl, credential: Option<&Credential>) -> Self {
+        if remote.is_file() {
+            self.command.env("GIT_ALLOW_PROTOCOL", "file");
+        }
         if let Some(Credential { token, .. }) = credential {
             self.command
                 .env("GIT_ASKPASS", &self.program.files.script)

@@ -5,6 +5,11 @@ use super::repository::Repository;
 use crate::model::{BranchName, CommitSha, Credential};
 use std::fmt;
 
+/// On this machine the receiving git runs as the service, so that it runs nothing the repository there names, changes no
+/// branch that somebody has checked out, and overwrites none.
+const RECEIVE_QUIETLY: &str = "--receive-pack=git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c receive.autogc=false \
+     -c gc.auto=0 -c receive.denyCurrentBranch=refuse -c receive.denyNonFastForwards=true receive-pack";
+
 /// What the remote did. Whoever relies on it reads the branch back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PushOutcome {
@@ -22,6 +27,8 @@ pub enum Rejection {
     Protected,
     /// Workflow files were changed, which the App has no permission for.
     Workflows,
+    /// Somebody has the branch checked out in the repository on this machine.
+    CheckedOut,
     /// The remote's own words.
     Other(String),
 }
@@ -31,6 +38,7 @@ impl fmt::Display for Rejection {
         match self {
             Rejection::NonFastForward => f.write_str("the branch on the remote has commits that are not here"),
             Rejection::Protected => f.write_str("the branch is protected"),
+            Rejection::CheckedOut => f.write_str("the branch is checked out in the repository it would go to"),
             Rejection::Workflows => f.write_str("it changes workflow files, which this App may not"),
             Rejection::Other(words) => f.write_str(words),
         }
@@ -46,6 +54,10 @@ impl Repository {
         let tip = self.tip(&full).await?.ok_or_else(|| GitError::NotFound(format!("the branch {branch}")))?;
         let call = self.call("push").await?.credential(&remote, credential).slow();
         let call = call.args(["--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]);
+        let call = match self.shared.origin {
+            Some(_) => call.arg(RECEIVE_QUIETLY),
+            None => call,
+        };
         let call = call.args(["--no-signed", "--end-of-options", &remote.text]);
         // By commit, so that what is reported is what was sent, whatever moves the branch meanwhile.
         let output = call.arg(format!("{tip}:{full}")).run().await?;
@@ -113,6 +125,7 @@ fn classify(reason: &str, remarks: &str) -> Rejection {
     let says = |needle: &str| reason.contains(needle) || remarks.contains(needle);
     match reason {
         "non-fast-forward" | "fetch first" | "stale info" | "needs force" => Rejection::NonFastForward,
+        "branch is currently checked out" => Rejection::CheckedOut,
         _ if says("without `workflows` permission") => Rejection::Workflows,
         _ if says("protected branch") || says("Protected branch") || says("rule violations") => Rejection::Protected,
         _ if remarks.is_empty() => Rejection::Other(reason.to_owned()),

@@ -35,6 +35,16 @@ impl RemoteUrl {
         refuse("only https and http are spoken")
     }
 
+    /// A repository on this machine, by its absolute path.
+    pub fn local(path: &str) -> Result<Self, GitError> {
+        match path.starts_with('/') && !path.chars().any(char::is_control) {
+            true => Ok(Self { text: path.to_owned(), scheme: "file", host: String::new() }),
+            false => Err(GitError::refused(
+                "the path of the repository is not usable: it is not absolute, or has a line break",
+            )),
+        }
+    }
+
     /// Where its LFS objects are, as git-lfs derives it.
     pub fn lfs(&self) -> String {
         let text = self.text.trim_end_matches('/');
@@ -103,6 +113,14 @@ mod tests {
             assert!(RemoteUrl::new(bad, false).is_err(), "{bad}");
         }
         assert!(RemoteUrl::new("/srv/r.git", true).is_ok());
+    }
+
+    #[test]
+    fn a_repository_here_is_named_by_its_whole_path() {
+        assert!(RemoteUrl::local("/home/ann/My Work").unwrap().is_file());
+        for bad in ["", "hello", "./hello", "-x", "/a\nb", "file:///x"] {
+            assert!(RemoteUrl::local(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

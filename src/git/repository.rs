@@ -26,6 +26,8 @@ pub struct Repository {
 /// What all handles on one place share.
 pub(super) struct Shared {
     pub directory: PathBuf,
+    /// The repository on this machine that it is a copy of, if it is one of those. No file can make it another.
+    pub origin: Option<RemoteUrl>,
     /// One change at a time, in order of arrival.
     queue: AsyncMutex<()>,
     /// The remote as `ensure` was last told; before that, what the configuration file says.
@@ -36,9 +38,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn new(directory: PathBuf) -> Self {
+    pub fn new(directory: PathBuf, origin: Option<RemoteUrl>) -> Self {
         Self {
             directory,
+            origin,
             queue: AsyncMutex::default(),
             remote: Mutex::default(),
             waiting: Waiting::default(),
@@ -59,7 +62,7 @@ impl Repository {
 
     /// Makes the repository, empty, when it does not exist; gives it this remote. Costs no process when nothing is to do.
     pub async fn ensure(&self, remote_url: &str) -> Result<(), GitError> {
-        let remote = RemoteUrl::new(remote_url, self.git.inner.local_remotes)?;
+        let remote = self.address(remote_url)?;
         let wanted = config::render(&remote.text);
         {
             let _turn = self.turn().await;
@@ -84,6 +87,14 @@ impl Repository {
             tracing::warn!(git.directory = %self.directory().display(), "hooks taken out of the repository");
         }
         Ok(restored)
+    }
+
+    fn address(&self, text: &str) -> Result<RemoteUrl, GitError> {
+        match &self.shared.origin {
+            Some(origin) if origin.text == text => Ok(origin.clone()),
+            Some(_) => Err(GitError::refused("this is a copy of another repository on this machine")),
+            None => RemoteUrl::new(text, self.git.inner.local_remotes),
+        }
     }
 
     /// The worktree registered for `path`, whether or not it exists.
@@ -115,6 +126,9 @@ impl Repository {
 
     /// The address to talk to.
     pub(super) fn remote(&self) -> Result<RemoteUrl, GitError> {
+        if let Some(origin) = &self.shared.origin {
+            return Ok(origin.clone());
+        }
         let mut known = self.shared.remote.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(remote) = &*known {
             return Ok(remote.clone());

@@ -150,6 +150,15 @@ pub struct AppIdentity {
     pub bot: Person,
 }
 
+impl AppIdentity {
+    /// Where no App is connected: the name under which work is committed all the same.
+    pub fn nobody() -> Self {
+        let name = "treewarden";
+        let bot = Person { id: UserId(0), login: name.to_owned(), is_bot: true };
+        Self { app_id: 0, slug: name.to_owned(), name: name.to_owned(), bot }
+    }
+}
+
 #[derive(Deserialize)]
 struct AppAnswer {
     id: u64,

@@ -246,6 +246,7 @@ impl InstallationClient {
             MessageSource::ThreadBody | MessageSource::Review { .. } => format!("issues/{number}"),
             MessageSource::IssueComment { id } => format!("issues/comments/{id}"),
             MessageSource::ReviewComment { id, .. } => format!("pulls/comments/{id}"),
+            MessageSource::Local => return Err(GithubError::NotFound("the message".to_owned())),
         };
         let path = format!("/repos/{name}/{target}/reactions");
         self.write(repository, Method::POST, &path, &json!({"content": content})).await.map(drop)

@@ -1,8 +1,9 @@
-//! What happened on a platform, in our words. GitHub's payloads are turned into these at the edge (`github::payload`).
+//! What happened on a platform, in our words. GitHub's payloads are turned into these at the edge (`github::payload`), and so
+//! is what was said on this machine (`platform::local`).
 
 use super::{
-    BranchName, CommentId, CommitSha, InstallationId, RepoName, RepositoryId, ThreadKind, ThreadNumber, ThreadState,
-    Timestamp, UserId,
+    BranchName, CodebaseId, CommentId, CommitSha, InstallationId, RepoName, RepositoryId, ThreadKind, ThreadName,
+    ThreadNumber, ThreadState, Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -36,9 +37,39 @@ pub struct ThreadRef {
     pub state: ThreadState,
 }
 
+/// A thread of this machine's own platform. Its codebase is known already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalThread {
+    pub codebase: CodebaseId,
+    pub name: ThreadName,
+}
+
+/// What the person of this machine did in a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LocalEvent {
+    /// All of it is for the bot.
+    Said { thread: LocalThread, text: String, at: Timestamp },
+    /// They are done with the thread, and want nothing of it to be read any more.
+    Closed { thread: LocalThread },
+}
+
+/// Whoever speaks on this machine: the one who may read the service's home.
+pub const LOCAL_PERSON: &str = "local";
+
+impl LocalEvent {
+    pub fn thread(&self) -> &LocalThread {
+        match self {
+            LocalEvent::Said { thread, .. } | LocalEvent::Closed { thread } => thread,
+        }
+    }
+}
+
 /// Where in a thread a message stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MessageSource {
+    /// A message of a thread on this machine.
+    Local,
     /// The body of the issue or pull request itself.
     ThreadBody,
     IssueComment {
@@ -123,6 +154,8 @@ pub enum Event {
         installation: InstallationId,
         access: Access,
     },
+    /// Something on this machine's own platform.
+    Local(LocalEvent),
     /// Understood well enough to know that there is nothing to do, with the reason.
     Nothing(String),
 }

@@ -54,6 +54,8 @@ row_ids! {
     ReportId,
     /// A row of `audit_log`.
     AuditId,
+    /// A row of `local_messages`: of the delivery that brought it, or of the outgoing row that it stands for.
+    LocalMessageId,
 }
 
 macro_rules! github_ids {

@@ -67,6 +67,34 @@ impl fmt::Display for RepoName {
     }
 }
 
+/// What a thread is called on a platform that names threads by texts: anything of one line that can be shown as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ThreadName(String);
+
+impl ThreadName {
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        let refuse = |why| Err(invalid("name of a conversation", text, why));
+        if text.is_empty() || text.len() > 200 {
+            return refuse("1 to 200 bytes");
+        }
+        if text.trim() != text || text.chars().any(|c| c.is_control() || c == '`' || reorders(c)) {
+            return refuse("no space at its ends, no control character, no back-tick, nothing that turns text around");
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ThreadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// A branch name that `git check-ref-format refs/heads/<name>` accepts and that no git command can take for an option
 /// or a revision expression (no leading `-`, not `HEAD`, not `@`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -253,6 +281,7 @@ macro_rules! text_conversions {
 
 text_conversions!(
     RepoName by |text: &str| text.parse(),
+    ThreadName by ThreadName::new,
     BranchName by BranchName::new,
     CommitSha by CommitSha::new,
     BlobId by BlobId::new,

@@ -2,16 +2,15 @@
 
 use super::*;
 use serde::{Deserialize, Serialize};
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
 /// A repository Treewarden works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Codebase {
     pub id: CodebaseId,
-    pub github_id: RepositoryId,
-    pub installation: InstallationId,
+    pub host: Host,
     pub name: RepoName,
-    /// As GitHub last said; absent for an empty repository.
+    /// As its host last said; absent for an empty repository.
     pub default_branch: Option<BranchName>,
     /// Where its canonical repository lies below `repos/`; chosen once, kept through renames.
     pub repository_dir: String,
@@ -21,14 +20,44 @@ pub struct Codebase {
     pub updated_at: Timestamp,
 }
 
+/// Who keeps a codebase: whom its branches come from and go to, and who can be asked about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    Github {
+        id: RepositoryId,
+        installation: InstallationId,
+    },
+    /// A repository on this machine, never one of its linked worktrees. Git speaks with it and nobody else is asked: it has
+    /// no pull requests and no collaborators.
+    Local {
+        path: PathBuf,
+    },
+}
+
+impl Codebase {
+    pub fn github_id(&self) -> Option<RepositoryId> {
+        match self.host {
+            Host::Github { id, .. } => Some(id),
+            Host::Local { .. } => None,
+        }
+    }
+
+    /// The installation that gives access to it.
+    pub fn installation(&self) -> Option<InstallationId> {
+        match self.host {
+            Host::Github { installation, .. } => Some(installation),
+            Host::Local { .. } => None,
+        }
+    }
+}
+
 /// One thread on a platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
     pub id: ConversationId,
     pub platform: PlatformKind,
     pub codebase: CodebaseId,
-    pub kind: ThreadKind,
-    pub number: ThreadNumber,
+    pub thread: ThreadId,
     pub title: String,
     pub state: ThreadState,
     /// The head commit that was merged, for a merged pull request.
@@ -63,34 +92,6 @@ pub struct HeldConversation {
     pub environment: Option<EnvironmentId>,
     pub created_at: Timestamp,
     pub last_activity_at: Timestamp,
-}
-
-/// The work an environment is for: a kind and an id within the codebase, shown as `issue-42`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Work {
-    pub kind: WorkKind,
-    pub id: String,
-}
-
-impl Work {
-    /// A worktree that somebody asked for by its branch.
-    pub fn on_branch(branch: &BranchName) -> Self {
-        Self { kind: WorkKind::Task, id: branch.to_string() }
-    }
-
-    /// The thread of the same repository that the work belongs to; a task belongs to whoever uses it.
-    pub fn thread(&self) -> Option<ThreadNumber> {
-        match self.kind {
-            WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review => self.id.parse().ok().map(ThreadNumber),
-            WorkKind::Thread | WorkKind::Task => None,
-        }
-    }
-}
-
-impl fmt::Display for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.kind, self.id)
-    }
 }
 
 /// One isolated place to work: a worktree, its branch and this row.
@@ -283,37 +284,20 @@ pub struct Delivery {
     pub finished_at: Option<Timestamp>,
 }
 
-/// Something to be made true on a platform. Rows hold the wanted state, so sending twice changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Outgoing {
-    /// Add a reaction (`eyes`, `confused`, …) to a message.
-    React { number: ThreadNumber, source: MessageSource, content: String },
-    /// One comment that exists once and has this body. The body already carries `marker` (hidden).
-    Comment { number: ThreadNumber, body: String, marker: String },
-    /// An open pull request from `head` into `base` exists.
-    PullRequest { head: BranchName, base: BranchName, title: String, body: String, draft: bool },
-}
-
-/// A row of the outbox.
+/// A message of a thread on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutboxRow {
-    pub id: OutboxId,
-    /// Unique: `status/<run>`, `react/<delivery>/eyes`, `pull/<run>`, … Writing to a key again replaces what is wanted.
-    pub key: String,
-    pub codebase: CodebaseId,
-    pub conversation: Option<ConversationId>,
-    pub outgoing: Outgoing,
-    /// Raised whenever the wanted state changes; `sent_version` follows when it was sent.
-    pub version: i64,
-    pub sent_version: i64,
-    /// Id of what was created: comment id, or number of the pull request.
-    pub remote_id: Option<i64>,
-    pub state: OutboxState,
-    /// More than zero and no `remote_id`: an earlier try may have had its effect, look for it first.
-    pub attempts: i64,
-    pub last_error: Option<String>,
-    pub not_before: Timestamp,
+pub struct LocalMessage {
+    /// Stays the same when the message is edited.
+    pub id: LocalMessageId,
+    /// Absent: the service.
+    pub author: Option<String>,
+    /// The message that it answers.
+    pub answers: Option<LocalMessageId>,
+    pub body: String,
+    /// Grows within the conversation with each writing, of whichever message.
+    pub written: i64,
+    /// Of the run that it asked for.
+    pub run: Option<RunState>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }

@@ -3,7 +3,7 @@
 //! GitHub is asked where the pull request stands before anything is fetched, after the fetch, and once more right before the
 //! agent starts, together with the worktree: somebody may push at any moment.
 
-use super::{Orchestrator, StepError, prepare::Prepared};
+use super::{Orchestrator, StepError, prepare::Prepared, retry};
 use crate::decide::approve::{ForkFacts, ForkWorktree, Grant, grant, hold};
 use crate::git::{GitError, Repository};
 use crate::github::PullRequest;
@@ -20,13 +20,8 @@ impl Orchestrator {
         named: &CommitSha,
         by: &Person,
     ) -> Result<String, StepError> {
-        let fork_head = match conversation.kind {
-            ThreadKind::Issue => None,
-            ThreadKind::PullRequest => {
-                let pull = self.fetch_pull_request(codebase, conversation.number).await?;
-                pull.is_fork().then_some(pull.head_sha)
-            }
-        };
+        let pull = retry::patiently(|| self.pull_request_of(codebase, conversation)).await?;
+        let fork_head = pull.filter(PullRequest::is_fork).map(|pull| pull.head_sha);
         let granted = grant(named, fork_head.as_ref());
         if granted == Grant::Approved {
             let approval = Approval {
@@ -38,7 +33,7 @@ impl Orchestrator {
                 ended_at: None,
             };
             self.store().put_approval(&approval).await?;
-            self.audit_within(codebase.id, conversation.number, &by.login, "pull.approved", named.as_str()).await;
+            self.audit_within(codebase.id, &conversation.thread, &by.login, "pull.approved", named.as_str()).await;
         }
         Ok(approval::answer(&granted, named, &self.parts().identity.slug))
     }
@@ -55,8 +50,8 @@ impl Orchestrator {
         let ended = self.store().end_approval(conversation.id, before, self.now()).await?;
         if ended {
             let detail = format!("{before}, {head} was pushed");
-            let number = conversation.number;
-            self.audit_within(conversation.codebase, number, &by.login, "pull.approval_ended", &detail).await;
+            let thread = &conversation.thread;
+            self.audit_within(conversation.codebase, thread, &by.login, "pull.approval_ended", &detail).await;
         }
         Ok(ended)
     }
@@ -85,7 +80,7 @@ impl Orchestrator {
                 true => Some(fork_worktree(repository, environment, &pull.head_sha).await?),
                 false => None,
             };
-            let elsewhere = (number != conversation.number).then_some(number);
+            let elsewhere = (conversation.thread.number() != Some(number)).then_some(number);
             let thread = self.store().find_conversation(codebase.id, number).await?;
             self.demand(thread.as_ref(), &pull, worktree, elsewhere).await?;
         }

@@ -3,9 +3,16 @@
 use super::create::{Adopted, Creation};
 use super::prepare::{DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
+use crate::command::grammar::New;
 use crate::decide::resolve::{Block, NamedFacts, on_named_branch};
 use crate::model::*;
 use crate::reply::{answers, commands};
+
+/// What a worktree is to be called. A task's branch gets its name from the settings of the repository.
+struct Named {
+    work: Work,
+    branch: Option<BranchName>,
+}
 
 impl Orchestrator {
     /// `/worktree create`: makes the worktree, or goes on with the one an earlier try made. The answer, as Markdown.
@@ -13,17 +20,11 @@ impl Orchestrator {
         &self,
         codebase: &Codebase,
         conversation: &Conversation,
-        branch: &str,
+        what: &New,
         base: Option<&str>,
         by: &Person,
     ) -> Result<String, StepError> {
-        let named =
-            BranchName::to_create(branch).and_then(|branch| Ok((branch, base.map(BranchName::to_create).transpose()?)));
-        let (branch, base) = match named {
-            Ok(names) => names,
-            Err(error) => return Ok(commands::refused(&answers::blocked(&Block::BadBranch(error.to_string())))),
-        };
-        match self.assigned_new(codebase, conversation, branch, base, by).await {
+        match self.assigned_new(codebase, conversation, what, base, by).await {
             // A reason not to, already worded, is an answer like any other.
             Err(StepError::Refused(why)) => Ok(commands::refused(&why)),
             answer => answer,
@@ -34,10 +35,24 @@ impl Orchestrator {
         &self,
         codebase: &Codebase,
         conversation: &Conversation,
-        branch: BranchName,
-        base: Option<BranchName>,
+        what: &New,
+        base: Option<&str>,
         by: &Person,
     ) -> Result<String, StepError> {
+        let refused = |block: Block| StepError::Refused(answers::blocked(&block));
+        let bad = |error: InvalidName| refused(Block::BadBranch(error.to_string()));
+        // Before anybody is asked.
+        let base = base.map(BranchName::to_create).transpose().map_err(bad)?;
+        let named = match what {
+            New::Branch(branch) => {
+                let branch = BranchName::to_create(branch).map_err(bad)?;
+                Named { work: Work::on_branch(&branch), branch: Some(branch) }
+            }
+            New::Task(words) => {
+                let no_words = || refused(Block::BadBranch("there is no letter or digit in its name".to_owned()));
+                Named { work: Work::of_task(words).ok_or_else(no_words)?, branch: None }
+            }
+        };
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(codebase)).await?;
         let repository = self.repository(&codebase);
         retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, None)).await?;
@@ -48,7 +63,12 @@ impl Orchestrator {
                 on_remote.push(base.clone());
             }
         }
+        let branch = match named.branch {
+            Some(branch) => branch,
+            None => settings.branch(&named.work.to_string()).map_err(bad)?,
+        };
         let facts = NamedFacts {
+            work: named.work,
             branch,
             base,
             settings_base: settings.base.clone(),
@@ -57,7 +77,6 @@ impl Orchestrator {
             on_remote,
             strays: self.strays(codebase.id, &repository).await?,
         };
-        let refused = |block: Block| StepError::Refused(answers::blocked(&block));
         let (place, there) = on_named_branch(facts).map_err(refused)?;
         let adopted = there.map(|path| Adopted { path, from: AdoptedFrom::Branch });
         let limit = settings.worktree_limit(self.settings().environment_limit);
@@ -65,6 +84,10 @@ impl Orchestrator {
         let mut notes = Notes::default();
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
+                // `Add x` and the branch `add-x` have one name.
+                Some(other) if other.branch != place.branch => {
+                    return Err(StepError::Refused(answers::name_taken(&place.work, &other.branch)));
+                }
                 Some(environment) => environment,
                 None => {
                     let journalled = self
@@ -141,7 +164,7 @@ impl Orchestrator {
         let now = self.now();
         self.store().set_conversation_environment(conversation.id, Some(environment.id), now).await?;
         self.store().touch_environment(environment.id, now).await?;
-        let (thread, work) = (conversation.number, environment.work.to_string());
+        let (thread, work) = (&conversation.thread, environment.work.to_string());
         self.audit_within(conversation.codebase, thread, &by.login, "thread.assigned", &work).await;
         Ok(())
     }

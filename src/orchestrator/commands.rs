@@ -56,7 +56,10 @@ impl Orchestrator {
         by: &Person,
     ) -> Result<String, StepError> {
         match command {
-            Command::Help => Ok(help::text(&self.parts().identity.slug)),
+            Command::Help => Ok(match conversation.thread {
+                ThreadId::Numbered { .. } => help::text(Some(&self.parts().identity.slug)),
+                ThreadId::Named(_) => help::text(None),
+            }),
             Command::Status => self.thread_status(codebase, conversation).await,
             Command::Stop => {
                 // Marked before the look at the runs: one of them may be about to make its own.
@@ -68,8 +71,8 @@ impl Orchestrator {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
                 Ok(commands::environment_list(&environments, conversation.environment))
             }
-            Command::Create { branch, base } => {
-                self.create_on_request(codebase, conversation, branch, base.as_deref(), by).await
+            Command::Create { what, base } => {
+                self.create_on_request(codebase, conversation, what, base.as_deref(), by).await
             }
             Command::Link { name } => {
                 let live = self.store().live_environments(Some(codebase.id)).await?;
@@ -126,7 +129,7 @@ impl Orchestrator {
         }
         self.store().close_sessions_of(conversation.id, "reset", self.now()).await?;
         agent::forget(&self.agent_home(conversation.id)).await?;
-        self.audit_within(conversation.codebase, conversation.number, &by.login, "thread.reset", "").await;
+        self.audit_within(conversation.codebase, &conversation.thread, &by.login, "thread.reset", "").await;
         Ok(commands::forgotten())
     }
 
@@ -249,9 +252,12 @@ impl Orchestrator {
     }
 }
 
-/// By the work's name, which is unique; else by that or the branch in whatever case, when only one is called so.
+/// By the work's name, which is unique (a thread's also with what it is called on its platform); else by that or the branch
+/// in whatever case, when only one is called so.
 fn called(live: Vec<Environment>, name: &str) -> Option<Environment> {
-    if let Some(environment) = live.iter().find(|environment| environment.work.to_string() == name) {
+    let in_full = |work: &Work| work.kind == WorkKind::Thread && name.strip_prefix("thread-") == Some(&work.id);
+    let named = |environment: &&Environment| environment.work.to_string() == name || in_full(&environment.work);
+    if let Some(environment) = live.iter().find(named) {
         return Some(environment.clone());
     }
     let alike = |text: &str| text.eq_ignore_ascii_case(name);

@@ -217,8 +217,8 @@ impl Orchestrator {
             let policy = &extras(settings, environment.metadata.fork_head.is_some(), base).submodules;
             let worktree = &repository.worktree(&environment.path);
             let (from, to) = (&before, &after);
-            let along = |credential| async move {
-                worktree.bring_submodules_along(from, to, policy, Some(&credential), SUBMODULES_PATIENCE).await
+            let along = |credential: Option<Credential>| async move {
+                worktree.bring_submodules_along(from, to, policy, credential.as_ref(), SUBMODULES_PATIENCE).await
             };
             let failed = |error: StepError| Submodules { not_moved: Some(error.to_string()), ..Submodules::default() };
             brought.submodules = self.with_credential(codebase, false, along).await.unwrap_or_else(failed);
@@ -233,7 +233,8 @@ impl Orchestrator {
     /// Downloads what a move brought. A failure is told and ends nothing.
     async fn pull_lfs(&self, codebase: &Codebase, repository: &Repository, environment: &Environment) -> Lfs {
         let worktree = &repository.worktree(&environment.path);
-        let pull = |credential| async move { worktree.pull_lfs(Some(&credential), LFS_PATIENCE).await };
+        let pull =
+            |credential: Option<Credential>| async move { worktree.pull_lfs(credential.as_ref(), LFS_PATIENCE).await };
         let failed = |error: StepError| Lfs { failed: Some(error.to_string()), ..Lfs::default() };
         self.with_credential(codebase, false, pull).await.unwrap_or_else(failed)
     }
@@ -251,9 +252,14 @@ impl Orchestrator {
         if !has_any && !has_lfs {
             return None;
         }
-        let client = self.client(creation.codebase);
-        match client.git_credential(creation.codebase.github_id, false).await {
-            Ok(credential) => Some(credential),
+        let asked = async {
+            match self.on_github(creation.codebase)? {
+                Some(github) => Ok(Some(github.client.git_credential(github.id, false).await?)),
+                None => Ok::<_, StepError>(None),
+            }
+        };
+        match asked.await {
+            Ok(credential) => credential,
             Err(error) => {
                 tracing::warn!(codebase.name = %creation.codebase.name, error = %error, "no token for submodules and LFS");
                 None

@@ -2,12 +2,11 @@
 //! is true. Each step looks first whether it was done already, so a restart repeats all of them safely.
 
 use super::{
-    Orchestrator, StepError, gather,
+    Orchestrator, StepError,
     outbox::Sent,
     prepare::{Prepared, dropped},
     retry,
 };
-use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
 use crate::decide::cleanup::Keep;
 use crate::decide::deliver::{Proposal, PullState, Push, PushFacts, Withheld, proposal, push};
 use crate::git::{CommitRequest, Ident, PushOutcome, Status, Worktree};
@@ -18,18 +17,11 @@ use crate::reply::{
     status::{pull_key, run_of_pull},
 };
 use crate::telemetry::field::EFFECT;
-use futures::future::join_all;
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// How long a run waits for its pull request to be opened before it ends without one.
 const PULL_REQUEST_WAIT: Duration = Duration::from_secs(120);
-/// People in a thread whose permission is asked for, for the agent to know whom to trust.
-const MOST_ASKED: usize = 30;
-const ASKED_AT_ONCE: usize = 4;
 /// Messages that a start looks through for pull requests that opened late.
 const LATE: u32 = 500;
 
@@ -153,13 +145,23 @@ impl Orchestrator {
         let host = noreply_host(&self.settings().web_url);
         let ident = |person: &Person| Ident {
             name: person.login.clone(),
-            email: format!("{}+{}@{host}", person.id, person.login),
+            email: match self.parts().github {
+                Some(_) => format!("{}+{}@{host}", person.id, person.login),
+                None => format!("{}@localhost", person.login),
+            },
         };
         CommitRequest {
             message: delivery::commit_message(&run.request, &prepared.conversation),
             author: ident(bot),
             committer: ident(bot),
-            co_authors: vec![ident(&run.request.requester)],
+            co_authors: match run.request.source {
+                // Nobody knows an address of whoever is at this machine, and none is made up.
+                MessageSource::Local => Vec::new(),
+                MessageSource::ThreadBody
+                | MessageSource::IssueComment { .. }
+                | MessageSource::Review { .. }
+                | MessageSource::ReviewComment { .. } => vec![ident(&run.request.requester)],
+            },
             branch: prepared.environment.branch.clone(),
         }
     }
@@ -178,8 +180,8 @@ impl Orchestrator {
         let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
         self.with_credential(codebase, true, |credential| async move {
             // Objects first: a commit whose pointers lead nowhere is no good to anybody.
-            repository.push_lfs(branch, Some(&credential)).await?;
-            repository.push(branch, Some(&credential)).await
+            repository.push_lfs(branch, credential.as_ref()).await?;
+            repository.push(branch, credential.as_ref()).await
         })
         .await
     }
@@ -187,7 +189,8 @@ impl Orchestrator {
     async fn read_back(&self, prepared: &Prepared) -> Result<Option<CommitSha>, StepError> {
         let codebase = &prepared.codebase;
         let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
-        let read = |credential| async move { repository.remote_branch(branch, Some(&credential)).await };
+        let read =
+            |credential: Option<Credential>| async move { repository.remote_branch(branch, credential.as_ref()).await };
         self.with_credential(codebase, false, read).await
     }
 
@@ -208,6 +211,8 @@ impl Orchestrator {
     ) -> Result<Delivered, StepError> {
         let environment = &prepared.environment;
         let codebase = &prepared.codebase;
+        // Whoever has the repository finds the branch in it.
+        let Some(github) = &self.on_github(codebase)? else { return Ok(Delivered::ToItsEnd) };
         // As it is now: a person may have merged or closed it while the agent was at work.
         if let Some(pull) = prepared.pull.as_ref().filter(|pull| pull.head == environment.branch)
             && self.fetch_pull_request(codebase, pull.number).await?.state == ThreadState::Open
@@ -216,8 +221,7 @@ impl Orchestrator {
             return Ok(Delivered::ToItsEnd);
         }
         let known = retry::patiently(|| async {
-            let client = self.client(codebase);
-            Ok(client.find_pull_requests(codebase.github_id, &codebase.name, &environment.branch).await?)
+            Ok(github.client.find_pull_requests(github.id, github.name, &environment.branch).await?)
         });
         let known = known.await?.into_iter().filter(|pull| !pull.is_fork());
         let known: Vec<_> =
@@ -305,84 +309,6 @@ impl Orchestrator {
         }
         Ok(())
     }
-
-    /// What the agent is told, gathered at the moment the run starts.
-    pub(super) async fn prompt_facts(&self, run: &Run, prepared: &Prepared) -> Result<PromptFacts, StepError> {
-        let (codebase, conversation) = (&prepared.codebase, &prepared.conversation);
-        let client = self.client(codebase);
-        let (id, name, number) = (codebase.github_id, &codebase.name, conversation.number);
-        let issue = retry::patiently(|| async { Ok(client.issue(id, name, number).await?) }).await?;
-        let mut written = Vec::new();
-        for comment in retry::patiently(|| async { Ok(client.comments(id, name, number).await?) }).await? {
-            // The request itself is the task; what the service wrote is no background.
-            let request = matches!(run.request.source, MessageSource::IssueComment { id } if id == comment.id);
-            // Nor is what other programs wrote.
-            let program = |author: &Person| author.is_bot || author.id == self.parts().identity.bot.id;
-            let Some(author) = comment.author.filter(|author| !program(author) && !request) else { continue };
-            written.push((author, comment.id, comment.body, comment.created_at));
-        }
-        let opener = issue.author.unwrap_or_else(ghost);
-        let authors = std::iter::once(&opener).chain(written.iter().rev().map(|(author, ..)| author));
-        let permissions = self.permissions(codebase, &first_distinct(authors)).await;
-        let with_permission = |person: Person| {
-            let unknown = || Probe::Unknown("too many people wrote here".to_owned());
-            let permission = permissions.get(&person.id).cloned().unwrap_or_else(unknown);
-            Author { person, permission }
-        };
-        let comments = written.into_iter().map(|(author, id, body, created_at)| Comment {
-            id,
-            author: with_permission(author),
-            body,
-            created_at,
-        });
-        let comments = comments.collect();
-        Ok(PromptFacts {
-            repository: name.clone(),
-            branch: prepared.environment.branch.clone(),
-            base: prepared.environment.base.clone(),
-            work: gather::work_of(conversation),
-            task: Task {
-                text: run.request.text.clone(),
-                requester: run.request.requester.clone(),
-                source: run.request.source.clone(),
-                written_at: run.request.written_at,
-            },
-            thread: Thread {
-                number,
-                kind: conversation.kind,
-                title: issue.title,
-                body: issue.body,
-                labels: issue.labels,
-                author: with_permission(opener),
-            },
-            comments,
-            changes: self.changes(prepared).await?,
-        })
-    }
-
-    /// What each of these people may do.
-    async fn permissions(&self, codebase: &Codebase, people: &[Person]) -> HashMap<UserId, Probe<Permission>> {
-        let mut known = HashMap::new();
-        for group in people.chunks(ASKED_AT_ONCE) {
-            let asked = join_all(group.iter().map(|person| self.permission(codebase, person))).await;
-            known.extend(group.iter().map(|person| person.id).zip(asked.into_iter().map(Probe::from)));
-        }
-        known
-    }
-
-    /// For pull requests: how far the head is from its base.
-    async fn changes(&self, prepared: &Prepared) -> Result<Option<Changes>, StepError> {
-        let (Some(pull), Some(base)) = (&prepared.pull, &prepared.environment.base) else { return Ok(None) };
-        let Some(base) = prepared.repository.tip(&base.remote_ref()).await? else { return Ok(None) };
-        let stat = prepared.repository.diff_stat(&base, &pull.head_sha).await?;
-        Ok(Some(Changes { files: stat.files, insertions: stat.insertions, deletions: stat.deletions }))
-    }
-}
-
-/// The people of a thread, each once; the first ones only when there are many.
-fn first_distinct<'a>(people: impl Iterator<Item = &'a Person>) -> Vec<Person> {
-    let mut met = HashSet::new();
-    people.filter(|person| met.insert(person.id)).take(MOST_ASKED).cloned().collect()
 }
 
 /// Whether a push would bring back commits that people took off the branch on the remote, which is `there` now.
@@ -420,11 +346,6 @@ fn noreply_host(web_url: &str) -> String {
     format!("users.noreply.{host}")
 }
 
-/// GitHub's stand-in for deleted accounts.
-fn ghost() -> Person {
-    Person { id: UserId(10_137), login: "ghost".to_owned(), is_bot: false }
-}
-
 fn effect(run: &Run, what: &'static str) {
     tracing::info!(target: EFFECT, { run.id = %run.id }, "{what}");
 }
@@ -432,14 +353,6 @@ fn effect(run: &Run, what: &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nobody_is_asked_about_twice_and_not_about_everybody() {
-        let person = |id| Person { id: UserId(id), login: format!("p{id}"), is_bot: false };
-        let people: Vec<Person> = (0..200).map(|number| person(number / 2)).collect();
-        let asked: Vec<i64> = first_distinct(people.iter()).iter().map(|person| person.id.0).collect();
-        assert_eq!(asked, (0..30).collect::<Vec<i64>>());
-    }
 
     #[test]
     fn addresses_are_of_the_github_that_is_worked_with() {

@@ -1,6 +1,6 @@
 //! Questions to the store, git and GitHub, answered as facts for `decide`. Nothing is changed here but caches.
 
-use super::{Orchestrator, StepError, retry};
+use super::{Orchestrator, StepError, host::OnGithub, retry};
 use crate::command::closing;
 use crate::decide::cleanup::{
     BranchFacts, Lineage, MergeProof, Occasion, OwnWork, RemovalFacts, WorkInProgress, own_work,
@@ -47,15 +47,16 @@ pub(super) enum View {
 
 /// The work a thread stands for.
 pub(super) fn work_of(conversation: &Conversation) -> Work {
-    work_of_thread(conversation.kind, conversation.number)
+    Work::of_thread(&conversation.thread)
 }
 
-pub(super) fn work_of_thread(kind: ThreadKind, number: ThreadNumber) -> Work {
-    let kind = match kind {
-        ThreadKind::Issue => WorkKind::Issue,
-        ThreadKind::PullRequest => WorkKind::PullRequest,
-    };
-    Work { kind, id: number.to_string() }
+/// Whether the thread is the one that an environment was made for.
+fn is_own(conversation: &Conversation, work: &Work) -> bool {
+    match work.thread() {
+        // A review has the number of its pull request.
+        Some(number) => conversation.thread.number() == Some(number),
+        None => work_of(conversation) == *work,
+    }
 }
 
 /// The ref under which a pull request's head is kept.
@@ -64,29 +65,37 @@ pub(super) fn pull_ref(number: ThreadNumber) -> String {
 }
 
 impl Orchestrator {
+    /// The thread that a piece of work stands for, if it was ever met; a task belongs to whoever uses it.
+    pub(super) async fn thread_of_work(
+        &self,
+        codebase: CodebaseId,
+        work: &Work,
+    ) -> Result<Option<Conversation>, StoreError> {
+        if let Some(number) = work.thread() {
+            return self.store().find_conversation(codebase, number).await;
+        }
+        match (work.kind, ThreadName::new(&work.id)) {
+            (WorkKind::Thread, Ok(name)) => {
+                let thread = self.store().find_named_thread(PlatformKind::Local, &name).await?;
+                Ok(thread.filter(|thread| thread.codebase == codebase))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// What GitHub lets this person do on the codebase: at most two minutes old, or just asked for when it is less than to
     /// write.
     pub(super) async fn permission(&self, codebase: &Codebase, person: &Person) -> Result<Permission, StepError> {
-        let key = (codebase.github_id, person.id);
+        // Nobody but the person of this machine speaks about what is on it only, and they are not asked about here.
+        let Some(github) = self.on_github(codebase)? else { return Ok(Permission::None) };
+        let key = (github.id, person.id);
         let now = self.now();
         if let Some(permission) = self.inner.permissions.fresh(key, now) {
             return Ok(permission);
         }
-        let permission = self.client(codebase).permission(codebase.github_id, &codebase.name, person).await?;
+        let permission = github.client.permission(github.id, github.name, person).await?;
         self.inner.permissions.remember(key, permission, now);
         Ok(permission)
-    }
-
-    /// A pull request as GitHub has it at this moment.
-    pub(super) async fn fetch_pull_request(
-        &self,
-        codebase: &Codebase,
-        number: ThreadNumber,
-    ) -> Result<PullRequest, StepError> {
-        retry::patiently(|| async {
-            Ok(self.client(codebase).pull_request(codebase.github_id, &codebase.name, number).await?)
-        })
-        .await
     }
 
     /// Everything the choice of an environment depends on. The canonical repository has just been fetched.
@@ -212,10 +221,13 @@ impl Orchestrator {
         conversation: &Conversation,
         pull: Option<&PullRequest>,
     ) -> (Vec<Work>, bool) {
-        let (id, name, number) = (codebase.github_id, &codebase.name, conversation.number);
+        let (Ok(Some(OnGithub { client, id, name, .. })), Some(number)) =
+            (self.on_github(codebase), conversation.thread.number())
+        else {
+            return (Vec::new(), false);
+        };
         let kind = if pull.is_some() { WorkKind::Issue } else { WorkKind::PullRequest };
         let asked = retry::patiently(|| async {
-            let client = self.client(codebase);
             Ok(match pull {
                 Some(_) => client.closing_issues(id, name, number).await?,
                 None => client.closing_pull_requests(id, name, number).await?,
@@ -258,13 +270,16 @@ impl Orchestrator {
         let conversations = self.store().conversations_of(environment.id).await?;
         let held = self.store().held_conversations_of(environment.id).await?;
         // A task is the work of the thread that has used it for the longest.
-        let own = match environment.work.thread() {
-            Some(number) => Some(number),
-            None => conversations.first().map(|conversation| conversation.number),
+        let own = match environment.work.kind {
+            WorkKind::Task => conversations.first().map(|conversation| conversation.id),
+            WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review | WorkKind::Thread => {
+                let own = conversations.iter().find(|conversation| is_own(conversation, &environment.work));
+                own.map(|conversation| conversation.id)
+            }
         };
         let others = conversations
             .iter()
-            .filter(|conversation| conversation.state == ThreadState::Open && Some(conversation.number) != own);
+            .filter(|conversation| conversation.state == ThreadState::Open && Some(conversation.id) != own);
         Ok(RemovalFacts {
             now: self.now(),
             occasion,
@@ -274,7 +289,7 @@ impl Orchestrator {
             threads_closed: held.is_empty()
                 && !conversations.is_empty()
                 && conversations.iter().all(|conversation| conversation.state != ThreadState::Open),
-            open_conversations: others.map(|conversation| conversation.number).collect(),
+            open_conversations: others.map(|conversation| conversation.thread.clone()).collect(),
             foreign_lock: if usable { worktree.foreign_lock().await } else { Probe::Known(None) },
             work: match usable {
                 true => work_in_progress(&worktree).await,
@@ -373,8 +388,8 @@ impl Orchestrator {
         tip: &CommitSha,
         base: &BranchName,
     ) -> Result<Option<MergeProof>, StepError> {
-        let client = self.client(codebase);
-        let merged = client.merged_pull_request(codebase.github_id, &codebase.name, branch, tip, base).await?;
+        let Some(github) = self.on_github(codebase)? else { return Ok(None) };
+        let merged = github.client.merged_pull_request(github.id, github.name, branch, tip, base).await?;
         Ok(merged.map(|number| MergeProof::PullRequest { number }))
     }
 

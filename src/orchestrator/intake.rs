@@ -1,7 +1,7 @@
 //! One delivery becomes what it leads to: a run, an answer, a removal, a changed row, or nothing with a reason.
 
 use super::{
-    Orchestrator, StepError, commands, gather,
+    Orchestrator, StepError, commands,
     lanes::Place,
     lease::holding,
     retry::{self, outlasting},
@@ -11,6 +11,7 @@ use crate::command::{grammar, mention};
 use crate::decide::admit::{Admission, AdmitFacts, admit, passed_over};
 use crate::github::payload;
 use crate::model::*;
+use crate::platform::local;
 use crate::reply::{self, answers};
 use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
 use crate::telemetry::{field::EFFECT, metric};
@@ -25,16 +26,16 @@ const MISSED: u32 = 500;
 /// Why nothing follows from what happens in most threads.
 const UNKNOWN_THREAD: &str = "the bot has nothing to do with this thread";
 
-enum Handled {
+pub(super) enum Handled {
     Done(String),
     Ignored(String),
 }
 
-fn done(note: impl Into<String>) -> Result<Handled, StepError> {
+pub(super) fn done(note: impl Into<String>) -> Result<Handled, StepError> {
     Ok(Handled::Done(note.into()))
 }
 
-fn ignored(reason: impl Into<String>) -> Result<Handled, StepError> {
+pub(super) fn ignored(reason: impl Into<String>) -> Result<Handled, StepError> {
     Ok(Handled::Ignored(reason.into()))
 }
 
@@ -57,8 +58,7 @@ impl Orchestrator {
         let Ok(Event::Written(message) | Event::Edited { message, .. }) = payload::understand(event, body) else {
             return false;
         };
-        let text = mention::find(&message.body, &self.parts().identity.slug);
-        text.is_some_and(|text| grammar::parse(&text) == grammar::Request::Command(grammar::Command::Stop))
+        mention::find(&message.body, &self.parts().identity.slug).is_some_and(|text| is_stop(&text))
     }
 
     /// Claims the next request to stop, whatever else waits.
@@ -109,11 +109,12 @@ impl Orchestrator {
     }
 
     async fn handle(&self, delivery: &Delivery, place: &mut Place) -> Result<Handled, StepError> {
-        let event = match payload::understand(&delivery.event, &delivery.body) {
+        let event = match understand(delivery) {
             Ok(event) => event,
-            Err(error) => return ignored(error.to_string()),
+            Err(why) => return ignored(why),
         };
         match event {
+            Event::Local(event) => self.happened_here(delivery, event, place).await,
             Event::Nothing(reason) => ignored(reason),
             Event::Written(message) => self.written(delivery, message, place).await,
             Event::Edited { message, previous, editor } => {
@@ -171,8 +172,8 @@ impl Orchestrator {
     /// What GitHub says of a thread now: an event may come late, after the one that undid it. `None`: it does not know the
     /// thread any more.
     async fn is_open(&self, codebase: &Codebase, thread: &ThreadRef) -> Result<Option<bool>, StepError> {
-        let client = self.client(codebase);
-        match client.issue(codebase.github_id, &codebase.name, thread.number).await {
+        let Some(github) = self.on_github(codebase)? else { return Ok(None) };
+        match github.client.issue(github.id, github.name, thread.number).await {
             Ok(now) => Ok(Some(now.state == ThreadState::Open)),
             Err(error) if error.is_transient() => Err(error.into()),
             Err(_) => Ok(None),
@@ -206,7 +207,7 @@ impl Orchestrator {
     /// A thread that the bot has to do with: it met the bot before, or its work has a worktree. Nothing is made for others.
     async fn known_thread(&self, thread: &ThreadRef) -> Result<Option<(Codebase, Conversation)>, StepError> {
         let Some(codebase) = self.store().find_codebase_by_github(thread.repository.id).await? else { return Ok(None) };
-        let work = gather::work_of_thread(thread.kind, thread.number);
+        let work = Work::of_thread(&ThreadId::Numbered { kind: thread.kind, number: thread.number });
         let met = self.store().find_conversation(codebase.id, thread.number).await?.is_some();
         if !met && self.store().find_live_environment(codebase.id, &work).await?.is_none() {
             return Ok(None);
@@ -225,21 +226,9 @@ impl Orchestrator {
         }
         let (codebase, conversation) = self.thread(&message.thread).await?;
         let request = grammar::parse(&text);
-        let needs = match &request {
-            grammar::Request::Command(command) => grammar::entry(command).needs,
-            grammar::Request::Agent(_) | grammar::Request::Unknown { .. } => Permission::Write,
-        };
-        let now = self.now();
-        let admission = admit(&AdmitFacts {
-            permission: self.permission(&codebase, &message.author).await?,
-            needs,
-            // Commands start no run, and `/stop` is what ends a loop.
-            recent_runs: match &request {
-                grammar::Request::Agent(_) => self.store().recent_runs(conversation.id, now.minus(RECENT)).await?,
-                grammar::Request::Command(_) | grammar::Request::Unknown { .. } => 0,
-            },
-        });
-        match admission {
+        let needs = needs(&request);
+        let permission = self.permission(&codebase, &message.author).await?;
+        match self.admission(&conversation, &request, permission).await? {
             Admission::Refuse => {
                 let key = format!("refusal/{}/{}", conversation.id, message.author.id);
                 let body = answers::refusal(&message.author.login, needs, &key);
@@ -247,30 +236,60 @@ impl Orchestrator {
                 self.comment(key, &codebase, &conversation, body).await?;
                 ignored(format!("{} has no {needs} permission", message.author.login))
             }
-            Admission::TooMany => {
-                let window = now.unix() / RECENT.as_secs() as i64;
-                let key = format!("loop/{}/{window}", conversation.id);
-                self.comment(key.clone(), &codebase, &conversation, answers::too_many_runs(&key)).await?;
-                ignored("too many runs in this thread within ten minutes")
+            Admission::TooMany => self.too_many(&codebase, &conversation).await,
+            Admission::Welcome => {
+                self.react(delivery, &codebase, &message, "eyes").await?;
+                let Message { author, source, url, written_at, .. } = message;
+                let asked = RunRequest { requester: author, text, source, url, written_at };
+                self.welcome(delivery, &codebase, &conversation, asked, request, place).await
             }
-            Admission::Welcome => self.welcome(delivery, &codebase, &conversation, message, request, place).await,
         }
+    }
+
+    pub(super) async fn admission(
+        &self,
+        conversation: &Conversation,
+        request: &grammar::Request,
+        permission: Permission,
+    ) -> Result<Admission, StepError> {
+        Ok(admit(&AdmitFacts {
+            permission,
+            needs: needs(request),
+            // Commands start no run, and `/stop` is what ends a loop.
+            recent_runs: match request {
+                grammar::Request::Agent(_) => {
+                    self.store().recent_runs(conversation.id, self.now().minus(RECENT)).await?
+                }
+                grammar::Request::Command(_) | grammar::Request::Unknown { .. } => 0,
+            },
+        }))
+    }
+
+    pub(super) async fn too_many(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+    ) -> Result<Handled, StepError> {
+        let window = self.now().unix() / RECENT.as_secs() as i64;
+        let key = format!("loop/{}/{window}", conversation.id);
+        self.comment(key.clone(), codebase, conversation, answers::too_many_runs(&key)).await?;
+        ignored("too many runs in this thread within ten minutes")
     }
 
     fn passed_over(&self, message: &Message) -> Option<&'static str> {
         passed_over(&message.author, &self.parts().identity.bot, reply::carries_marker(&message.body))
     }
 
-    async fn welcome(
+    /// What somebody who may ask asked for.
+    pub(super) async fn welcome(
         &self,
         delivery: &Delivery,
         codebase: &Codebase,
         conversation: &Conversation,
-        message: Message,
+        asked: RunRequest,
         request: grammar::Request,
         place: &mut Place,
     ) -> Result<Handled, StepError> {
-        self.react(delivery, codebase, &message, "eyes").await?;
         let key = format!("answer/{}", delivery.id);
         match request {
             grammar::Request::Unknown { given, hint } => {
@@ -285,7 +304,7 @@ impl Orchestrator {
                 if commands::changes(&command) && self.store().is_stopped(delivery.id).await? {
                     return done(format!("{} was stopped before it began", grammar::entry(&command).name));
                 }
-                let text = self.command(delivery, &command, codebase, conversation, &message.author).await?;
+                let text = self.command(delivery, &command, codebase, conversation, &asked.requester).await?;
                 self.comment(key.clone(), codebase, conversation, reply::commands::answer(&text, &key)).await?;
                 done(format!("answered {}", grammar::entry(&command).name))
             }
@@ -294,14 +313,8 @@ impl Orchestrator {
                     codebase: codebase.id,
                     conversation: conversation.id,
                     delivery: delivery.id,
-                    request: RunRequest {
-                        requester: message.author.clone(),
-                        // Here, so that no page, commit or pull request can forget it.
-                        text: self.redact(&text),
-                        source: message.source,
-                        url: message.url,
-                        written_at: message.written_at,
-                    },
+                    // Here, so that no page, commit or pull request can forget it.
+                    request: RunRequest { text: self.redact(&text), ..asked },
                 };
                 let run = self.store().insert_run(new, self.now()).await?;
                 tracing::debug!(target: EFFECT, { run.id = %run.id }, "run queued");
@@ -314,8 +327,8 @@ impl Orchestrator {
                 if run.state == RunState::Queued {
                     self.publish(&run, None).await?;
                 }
-                self.audit(&message.author.login, "run.requested", &subject(&message.thread), &run.id.to_string())
-                    .await;
+                let subject = format!("{}#{}", codebase.name, conversation.thread);
+                self.audit(&run.request.requester.login, "run.requested", &subject, &run.id.to_string()).await;
                 self.inner.wake.runs.notify_one();
                 done(format!("run {}", run.id))
             }
@@ -326,6 +339,7 @@ impl Orchestrator {
         let Some((_, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
         let id = match source {
             MessageSource::ThreadBody => return ignored("a thread's own text cannot be deleted"),
+            MessageSource::Local => return ignored("what was said on this machine goes with its conversation only"),
             MessageSource::IssueComment { id }
             | MessageSource::Review { id }
             | MessageSource::ReviewComment { id, .. } => *id,
@@ -346,7 +360,8 @@ impl Orchestrator {
             Access::Granted | Access::Withdrawn => {
                 let connected = access == Access::Granted;
                 let all = self.store().list_codebases().await?.into_iter();
-                let ids: Vec<_> = all.filter(|own| own.installation == installation).map(|own| own.id).collect();
+                let ids: Vec<_> =
+                    all.filter(|own| own.installation() == Some(installation)).map(|own| own.id).collect();
                 for id in &ids {
                     self.store().set_codebase_connected(*id, connected, now).await?;
                 }
@@ -411,7 +426,7 @@ impl Orchestrator {
         body: String,
     ) -> Result<(), StepError> {
         let marker = reply::marker(&key);
-        let outgoing = Outgoing::Comment { number: conversation.number, body, marker };
+        let outgoing = Outgoing::text(conversation, body, marker);
         self.say(key, codebase.id, Some(conversation.id), outgoing).await?;
         Ok(())
     }
@@ -419,19 +434,42 @@ impl Orchestrator {
     /// Tells the thread that its delivery could not be handled, when it was addressed to the bot at all.
     async fn give_up(&self, delivery: &Delivery, error: &StepError) {
         tracing::error!(delivery.guid = %delivery.guid, error = %error, "delivery given up");
-        let message = match payload::understand(&delivery.event, &delivery.body) {
-            Ok(Event::Written(message) | Event::Edited { message, .. }) => message,
+        let thread = match understand(delivery) {
+            Ok(Event::Written(message) | Event::Edited { message, .. }) => {
+                let named = mention::find(&message.body, &self.parts().identity.slug).is_some();
+                if !named || self.passed_over(&message).is_some() {
+                    return;
+                }
+                self.thread(&message.thread).await
+            }
+            Ok(Event::Local(LocalEvent::Said { thread, text, .. })) => self.thread_here(&thread, &text).await,
             _ => return,
         };
-        if mention::find(&message.body, &self.parts().identity.slug).is_none() || self.passed_over(&message).is_some() {
-            return;
-        }
-        let Ok((codebase, conversation)) = self.thread(&message.thread).await else { return };
+        let Ok((codebase, conversation)) = thread else { return };
         let key = format!("answer/{}", delivery.id);
         let body = answers::gave_up(&error.to_string(), &key);
         if let Err(error) = self.comment(key, &codebase, &conversation, body).await {
             tracing::error!(error = %error, "the person could not be told");
         }
+    }
+}
+
+/// A delivery in our words, whichever platform it is from.
+fn understand(delivery: &Delivery) -> Result<Event, String> {
+    match delivery.event.as_str() {
+        local::EVENT => local::understand(&delivery.body).map_err(|error| error.to_string()),
+        event => payload::understand(event, &delivery.body).map_err(|error| error.to_string()),
+    }
+}
+
+pub(super) fn is_stop(text: &str) -> bool {
+    grammar::parse(text) == grammar::Request::Command(grammar::Command::Stop)
+}
+
+fn needs(request: &grammar::Request) -> Permission {
+    match request {
+        grammar::Request::Command(command) => grammar::entry(command).needs,
+        grammar::Request::Agent(_) | grammar::Request::Unknown { .. } => Permission::Write,
     }
 }
 

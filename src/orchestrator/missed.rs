@@ -6,7 +6,7 @@
 
 use super::{Orchestrator, StepError};
 use crate::decide::missed::{MissedFacts, Wanted, look_back, missed, unanswered};
-use crate::github::GithubError;
+use crate::github::{Github, GithubError};
 use crate::model::*;
 use crate::telemetry::metric;
 use std::collections::BTreeSet;
@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 impl Orchestrator {
     /// The first start of this App here: nothing from before is ever asked for.
     pub(super) async fn begin_watch(&self, now: Timestamp) -> Result<(), StepError> {
+        if self.parts().github.is_none() {
+            return Ok(());
+        }
         let app = self.parts().identity.app_id;
         if self.store().load_missed_watch(app).await?.is_none() {
             // GitHub tells times to the second.
@@ -25,10 +28,11 @@ impl Orchestrator {
 
     /// Asks GitHub once more for what did not arrive.
     pub async fn look_for_missed(&self, now: Timestamp) -> Result<(), StepError> {
+        let Some(github) = &self.parts().github else { return Ok(()) };
         let _one_at_a_time = self.inner.missed.lock().await;
         let app = self.parts().identity.app_id;
         let Some(before) = self.store().load_missed_watch(app).await? else { return self.begin_watch(now).await };
-        let log = self.parts().github.attempts_since(look_back(&before, now)).await?;
+        let log = github.attempts_since(look_back(&before, now)).await?;
         if !log.complete {
             tracing::warn!("too many deliveries since the last look: the oldest were not looked at");
         }
@@ -40,7 +44,7 @@ impl Orchestrator {
         }
         let plan = missed(&MissedFacts { now, watch: &before, attempts: &log.attempts, stored: &stored });
         let mut watch = plan.watch;
-        let asking = self.ask_again(&plan.ask, &mut watch, now).await;
+        let asking = ask_again(github, &plan.ask, &mut watch, now).await;
         if watch != before {
             self.store().save_missed_watch(app, &watch, now).await?;
         }
@@ -54,33 +58,38 @@ impl Orchestrator {
         }
         Ok(asking?)
     }
+}
 
-    /// Until GitHub has enough of it; the rest comes with the next look. What was asked for is counted in `watch`.
-    async fn ask_again(&self, wanted: &[Wanted], watch: &mut MissedWatch, now: Timestamp) -> Result<(), GithubError> {
-        let mut asked = 0;
-        let mut outcome = Ok(());
-        for Wanted { guid, attempt } in wanted {
-            match self.parts().github.redeliver(*attempt).await {
-                Ok(()) => asked += 1,
-                // It may have been asked for.
-                Err(GithubError::OutcomeUnknown) => {
-                    watch.count(guid, now);
-                    outcome = Err(GithubError::OutcomeUnknown);
-                    break;
-                }
-                Err(error) if error.is_transient() || error == GithubError::Unauthorized => {
-                    outcome = Err(error);
-                    break;
-                }
-                // This one only: GitHub may not have it any more.
-                Err(error) => tracing::debug!(delivery.guid = guid, %error, "GitHub does not send a delivery again"),
+/// Until GitHub has enough of it; the rest comes with the next look. What was asked for is counted in `watch`.
+async fn ask_again(
+    github: &Github,
+    wanted: &[Wanted],
+    watch: &mut MissedWatch,
+    now: Timestamp,
+) -> Result<(), GithubError> {
+    let mut asked = 0;
+    let mut outcome = Ok(());
+    for Wanted { guid, attempt } in wanted {
+        match github.redeliver(*attempt).await {
+            Ok(()) => asked += 1,
+            // It may have been asked for.
+            Err(GithubError::OutcomeUnknown) => {
+                watch.count(guid, now);
+                outcome = Err(GithubError::OutcomeUnknown);
+                break;
             }
-            watch.count(guid, now);
+            Err(error) if error.is_transient() || error == GithubError::Unauthorized => {
+                outcome = Err(error);
+                break;
+            }
+            // This one only: GitHub may not have it any more.
+            Err(error) => tracing::debug!(delivery.guid = guid, %error, "GitHub does not send a delivery again"),
         }
-        if asked > 0 {
-            metrics::counter!(metric::MISSED, "result" => "asked").increment(asked);
-            tracing::info!(missed.asked = asked, "asked GitHub again for deliveries that did not arrive");
-        }
-        outcome
+        watch.count(guid, now);
     }
+    if asked > 0 {
+        metrics::counter!(metric::MISSED, "result" => "asked").increment(asked);
+        tracing::info!(missed.asked = asked, "asked GitHub again for deliveries that did not arrive");
+    }
+    outcome
 }

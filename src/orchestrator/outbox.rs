@@ -37,8 +37,8 @@ impl Orchestrator {
                 let until = || self.now().plus(self.settings().lease);
                 let sent = holding!(self, send, self.store().renew_outgoing(&row, self.node(), until()));
                 let sent = sent.unwrap_or_else(|_| Err(SendError::Permanent(StepError::Panicked.to_string())));
-                if let Err(error) = self.keep_the_pace(codebase.installation, &row.outgoing, &sent).await {
-                    tracing::error!(installation.id = %codebase.installation, %error, "a pause of sending was not written");
+                if let Err(error) = self.keep_the_pace(&codebase, &row.outgoing, &sent).await {
+                    tracing::error!(codebase.name = %codebase.name, %error, "a pause of sending was not written");
                 }
                 sent
             }
@@ -78,10 +78,11 @@ impl Orchestrator {
     /// of: its codebase's next one is due then.
     async fn keep_the_pace(
         &self,
-        installation: InstallationId,
+        codebase: &Codebase,
         outgoing: &Outgoing,
         sent: &Result<Option<i64>, SendError>,
     ) -> Result<(), StepError> {
+        let Some(installation) = codebase.installation() else { return Ok(()) };
         let now = self.now();
         if let Err(SendError::Limited { after, .. }) = sent {
             let until = now.plus(*after);
@@ -89,7 +90,7 @@ impl Orchestrator {
             outlasting!(self.store().pause_sending(installation, until))?;
         }
         let is_content = match outgoing {
-            Outgoing::React { .. } => false,
+            Outgoing::React { .. } | Outgoing::Message { .. } => false,
             Outgoing::Comment { .. } | Outgoing::PullRequest { .. } => true,
         };
         if is_content && let Some(next) = self.inner.pace.spend(installation, now) {

@@ -9,7 +9,7 @@ use super::{
 use crate::decide::create::{BaseFacts, other_base};
 use crate::decide::follow::{Follow, FollowFacts, ForkFollowFacts, follow, follow_fork};
 use crate::decide::resolve::{Choice, Found, Origin, resolve};
-use crate::git::{FetchRequest, GitError, Repository};
+use crate::git::{GitError, Repository};
 use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::answers::{self, Opening};
@@ -58,10 +58,7 @@ impl Orchestrator {
         let (codebase, conversation) = self.thread_of(run).await?;
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(&codebase)).await?;
         let repository = self.repository(&codebase);
-        let pull = match conversation.kind {
-            ThreadKind::PullRequest => Some(self.fetch_pull_request(&codebase, conversation.number).await?),
-            ThreadKind::Issue => None,
-        };
+        let pull = retry::patiently(|| self.pull_request_of(&codebase, &conversation)).await?;
         if let Some(pull) = &pull {
             self.demand_approval(&conversation, pull).await?;
         }
@@ -187,21 +184,6 @@ impl Orchestrator {
         }
     }
 
-    /// The codebase with its present name and default branch, and where to clone it from.
-    pub(super) async fn refreshed(&self, codebase: &Codebase) -> Result<(Codebase, String), StepError> {
-        let info = self.client(codebase).repository(codebase.github_id).await?;
-        if info.archived {
-            return Err(StepError::Refused(answers::archived(&info.name)));
-        }
-        let new = crate::store::NewCodebase {
-            github_id: info.id,
-            installation: codebase.installation,
-            name: info.name,
-            default_branch: info.default_branch,
-        };
-        Ok((self.store().upsert_codebase(new, self.now()).await?, info.clone_url))
-    }
-
     /// The branch that a choice leads to.
     async fn branch_of(&self, choice: &Choice) -> Result<Option<BranchName>, StepError> {
         Ok(match choice {
@@ -222,6 +204,7 @@ impl Orchestrator {
         conversation: &Conversation,
         repository: &Repository,
     ) -> Option<BranchName> {
+        let github = self.on_github(codebase).ok()??;
         let default = codebase.default_branch.clone()?;
         let before = self.store().load_repo_settings(codebase.id).await.ok().flatten();
         let known = self.look_up_settings(codebase, repository, before.as_ref()).await.ok()?;
@@ -245,9 +228,8 @@ impl Orchestrator {
         if !matches!(repository.branch_in_the_way(&own).await, Ok(None)) {
             return None;
         }
-        let client = self.client(codebase);
         let unchanged = async |branch: &BranchName, needed: bool| {
-            let there = client.branch_tip(codebase.github_id, &codebase.name, branch);
+            let there = github.client.branch_tip(github.id, github.name, branch);
             match (there.await, repository.tip(&branch.remote_ref()).await) {
                 (Ok(there), Ok(here)) => there == here && (here.is_some() || !needed),
                 _ => false,
@@ -256,26 +238,6 @@ impl Orchestrator {
         let bases = join_all(bases.iter().map(|base| unchanged(base, true)));
         let (bases, same) = tokio::join!(bases, unchanged(&own, false));
         (same && bases.into_iter().all(|same| same)).then_some(own)
-    }
-
-    /// Brings the canonical repository up to date: all branches, and one pull request's head.
-    pub(super) async fn fetch(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        clone_url: &str,
-        pull: Option<ThreadNumber>,
-    ) -> Result<(), StepError> {
-        tracing::debug!(target: EFFECT, { codebase.name = %codebase.name }, "fetch");
-        repository.ensure(clone_url).await?;
-        let pulls = pull.map(|number| (format!("refs/pull/{number}/head"), gather::pull_ref(number)));
-        let request = &FetchRequest { branches: true, extra: pulls.into_iter().collect() };
-        self.with_credential(
-            codebase,
-            false,
-            |credential| async move { repository.fetch(request, Some(&credential)).await },
-        )
-        .await
     }
 
     /// A live row whose worktree is gone: closed, and the person told.

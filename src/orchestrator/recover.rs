@@ -153,8 +153,7 @@ impl Orchestrator {
         if self.store().environment_is_busy(environment.id).await? {
             return Ok(true);
         }
-        let Some(number) = environment.work.thread() else { return Ok(false) };
-        match self.store().find_conversation(environment.codebase, number).await? {
+        match self.thread_of_work(environment.codebase, &environment.work).await? {
             Some(thread) => Ok(self.store().live_run_of(thread.id).await?.is_some()),
             None => Ok(false),
         }

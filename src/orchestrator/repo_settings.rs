@@ -31,7 +31,7 @@ impl Orchestrator {
             let key = format!("settings/{}/{file}", conversation.id);
             let body = answers::settings_broken(problem, &known.in_force, &key);
             let marker = crate::reply::marker(&key);
-            let comment = Outgoing::Comment { number: conversation.number, body, marker };
+            let comment = Outgoing::text(conversation, body, marker);
             self.say(key, codebase.id, Some(conversation.id), comment).await?;
         }
         Ok(known.in_force)

@@ -36,7 +36,10 @@ impl Orchestrator {
         let body = status::render(&StatusView {
             run,
             repository: &codebase.name,
-            web_url: &settings.web_url,
+            web_url: match codebase.host {
+                Host::Github { .. } => Some(&settings.web_url),
+                Host::Local { .. } => None,
+            },
             panel_url: format!("{}/runs/{}", settings.public_url, run.id),
             branch: environment.as_ref().map(|environment| &environment.branch),
             place,
@@ -44,6 +47,6 @@ impl Orchestrator {
             elapsed: run.started_at.map(|start| end.since(start)),
         });
         let marker = reply::marker(&status::key(run.id));
-        Ok(Some(Outgoing::Comment { number: conversation.number, body, marker }))
+        Ok(Some(Outgoing::text(&conversation, body, marker)))
     }
 }

@@ -294,7 +294,11 @@ impl Orchestrator {
         };
         let key = told_under(environment.id, id);
         let (occasion, trigger) = (Occasion::Closed, Trigger::ThreadClosed);
-        let cause = Cause { occasion, trigger, actor: "webhook", tell: Some(id), asked: None };
+        let actor = match conversation.platform {
+            PlatformKind::Local => LOCAL_PERSON,
+            PlatformKind::Github | PlatformKind::Slack | PlatformKind::Discord | PlatformKind::Telegram => "webhook",
+        };
+        let cause = Cause { occasion, trigger, actor, tell: Some(id), asked: None };
         let view = self.fetched(&codebase).await;
         match self.remove_fetched(&codebase, environment.id, &cause, &view).await? {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
@@ -311,8 +315,8 @@ impl Orchestrator {
     /// A fresh view of the remote; a failure is a doubt that keeps everything.
     async fn fetched(&self, codebase: &Codebase) -> View {
         let fetch = retry::patiently(|| async {
-            let info = self.client(codebase).repository(codebase.github_id).await?;
-            self.fetch(codebase, &self.repository(codebase), &info.clone_url, None).await
+            let source = self.source(codebase).await?;
+            self.fetch(codebase, &self.repository(codebase), &source, None).await
         });
         View::Fetched(fetch.await.into())
     }
@@ -385,9 +389,7 @@ impl Orchestrator {
         if let Some(conversation) = own {
             return Ok(Some(conversation.id));
         }
-        let Some(number) = environment.work.thread() else { return Ok(None) };
-        let thread = self.store().find_conversation(environment.codebase, number).await?;
-        Ok(thread.map(|thread| thread.id))
+        Ok(self.thread_of_work(environment.codebase, &environment.work).await?.map(|thread| thread.id))
     }
 
     /// The reasons are remembered, so that the panel shows them. A row in transition belongs to whoever creates or removes

@@ -9,6 +9,13 @@ use std::time::Duration;
 const CLOCK_SLACK: Duration = Duration::from_secs(3600);
 const MENDING_PAUSE: Duration = Duration::from_secs(300);
 
+/// The repository that is written to.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    id: RepositoryId,
+    name: &'a RepoName,
+}
+
 #[derive(Clone, Copy)]
 struct WantedComment<'a> {
     number: ThreadNumber,
@@ -30,11 +37,11 @@ impl GithubPlatform {
     async fn comment(
         &self,
         client: &InstallationClient,
-        codebase: &Codebase,
+        Place { id, name }: Place<'_>,
         row: &OutboxRow,
         comment: &WantedComment<'_>,
     ) -> Result<i64, GithubError> {
-        let (id, name, WantedComment { number, body, marker }) = (codebase.github_id, &codebase.name, *comment);
+        let WantedComment { number, body, marker } = *comment;
         if let Some(known) = row.remote_id {
             match client.update_comment(id, name, CommentId(known), body).await {
                 // Somebody deleted it: say it again.
@@ -54,17 +61,17 @@ impl GithubPlatform {
     async fn pull_request(
         &self,
         client: &InstallationClient,
-        codebase: &Codebase,
+        place: Place<'_>,
         row: &OutboxRow,
         new: &NewPullRequest<'_>,
     ) -> Result<i64, GithubError> {
         if let Some(number) = row.remote_id {
             return Ok(number);
         }
-        if let Some(made) = self.made_before(client, codebase, row.attempts, new).await? {
+        if let Some(made) = self.made_before(client, place, row.attempts, new).await? {
             return Ok(made);
         }
-        let (id, name) = (codebase.github_id, &codebase.name);
+        let Place { id, name } = place;
         let created = match client.create_pull_request(id, name, new).await {
             // Not every plan has drafts, and GitHub says so in no other way; an open pull request is better than none.
             Err(GithubError::Invalid(_)) if new.draft => {
@@ -76,7 +83,7 @@ impl GithubPlatform {
             Ok(number) => Ok(number.0),
             // An earlier try whose answer was lost may be seen only now; asked as if this had been another try.
             Err(GithubError::Invalid(why)) => {
-                let made = self.made_before(client, codebase, row.attempts + 1, new).await?;
+                let made = self.made_before(client, place, row.attempts + 1, new).await?;
                 made.ok_or(GithubError::Invalid(why))
             }
             Err(error) => Err(error),
@@ -88,11 +95,10 @@ impl GithubPlatform {
     async fn made_before(
         &self,
         client: &InstallationClient,
-        codebase: &Codebase,
+        Place { id, name }: Place<'_>,
         attempts: i64,
         new: &NewPullRequest<'_>,
     ) -> Result<Option<i64>, GithubError> {
-        let (id, name) = (codebase.github_id, &codebase.name);
         if attempts <= 1 {
             let open = client.find_open_pull_request(id, name, new.head).await?;
             return Ok(open.map(|pull| pull.number.0));
@@ -112,10 +118,15 @@ fn same_text(stored: &str, wanted: &str) -> bool {
 #[async_trait::async_trait]
 impl Platform for GithubPlatform {
     async fn send(&self, codebase: &Codebase, row: &OutboxRow) -> Result<Option<i64>, SendError> {
-        let client = self.github.installation(codebase.installation);
+        let (id, installation) = match codebase.host {
+            Host::Github { id, installation } => (id, installation),
+            Host::Local { .. } => return Err(SendError::Permanent("the repository is not on GitHub".to_owned())),
+        };
+        let place = Place { id, name: &codebase.name };
+        let client = self.github.installation(installation);
         let sent = match &row.outgoing {
             Outgoing::React { number, source, content } => {
-                match client.react(codebase.github_id, &codebase.name, *number, source, content).await {
+                match client.react(place.id, place.name, *number, source, content).await {
                     // The message was deleted meanwhile: there is nobody left to be told.
                     Err(GithubError::NotFound(_)) => Ok(None),
                     outcome => outcome.map(|()| None),
@@ -123,11 +134,14 @@ impl Platform for GithubPlatform {
             }
             Outgoing::Comment { number, body, marker } => {
                 let wanted = WantedComment { number: *number, body, marker };
-                self.comment(&client, codebase, row, &wanted).await.map(Some)
+                self.comment(&client, place, row, &wanted).await.map(Some)
+            }
+            Outgoing::Message { .. } => {
+                return Err(SendError::Permanent("the conversation is not on GitHub".to_owned()));
             }
             Outgoing::PullRequest { head, base, title, body, draft } => {
                 let new = NewPullRequest { head, base, title, body, draft: *draft };
-                self.pull_request(&client, codebase, row, &new).await.map(Some)
+                self.pull_request(&client, place, row, &new).await.map(Some)
             }
         };
         sent.map_err(|error| match error {

@@ -4,7 +4,7 @@ use super::{agent_text, cleanup::called, count, marker};
 use crate::decide::deliver::Withheld;
 use crate::decide::resolve::{Block, Lost};
 use crate::model::*;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// How much is shown of a text from git, GitHub or an agent.
 pub(super) const FOREIGN: usize = 4_000;
@@ -245,6 +245,21 @@ pub fn removal_stuck(why: &str) -> String {
     format!("The worktree of this work is being removed, and that does not come to its end: {why}. Nothing was run.")
 }
 
+/// Work on a repository on GitHub, where no App is connected.
+pub fn no_app() -> String {
+    "This repository is on GitHub, and no GitHub App is configured here. Nothing was run; work done before is kept."
+        .to_owned()
+}
+
+/// A repository on this machine that was moved or deleted.
+pub fn repository_not_here(path: &Path) -> String {
+    format!(
+        "There is no repository at {} any more. Nothing was run or changed, and work done before is kept. Put it back, or \
+         name where it is now.",
+        path.display()
+    )
+}
+
 pub fn thread_unknown() -> String {
     "The thread or repository of this run is no longer known. Nothing was run.".to_owned()
 }
@@ -257,6 +272,14 @@ pub fn branch_taken(branch: &BranchName, work: &Work) -> String {
     format!(
         "The branch `{branch}` is in use by the worktree of {work}. Nothing was created. \
          Go on in that thread, or remove its worktree first."
+    )
+}
+
+/// Work of this name is on another branch.
+pub fn name_taken(work: &Work, branch: &BranchName) -> String {
+    format!(
+        "There is a worktree called {work} already, on `{branch}`. Nothing was created. Link this thread to that one, or \
+         choose another name."
     )
 }
 

@@ -122,7 +122,8 @@ pub fn ghost() -> String {
 pub fn sentence(reason: &Keep) -> String {
     match reason {
         Keep::Busy => "a run is live or queued in it".to_owned(),
-        Keep::StillUsedBy(number) => format!("still used by #{number}, which is open"),
+        Keep::StillUsedBy(ThreadId::Numbered { number, .. }) => format!("still used by #{number}, which is open"),
+        Keep::StillUsedBy(ThreadId::Named(name)) => format!("still used by the conversation `{name}`, which is open"),
         Keep::UsedOn(platform) => format!("a thread on {} uses it, too", platform_name(*platform)),
         Keep::Persistent(platform) => {
             format!("it belongs to a chat on {}, and such work is never over", platform_name(*platform))

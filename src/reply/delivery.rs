@@ -10,34 +10,59 @@ const SUMMARY: usize = 8_000;
 
 /// Subject from the request's first line, or from the thread's title; the rest says who asked, and where.
 pub fn commit_message(request: &RunRequest, conversation: &Conversation) -> String {
-    let asked = one_line(&request.text);
-    let subject = if asked.is_empty() { one_line(&conversation.title) } else { asked };
-    let subject = if subject.is_empty() { format!("Work on #{}", conversation.number) } else { capitalised(&subject) };
+    let first = one_line(&request.text);
+    let subject = if first.is_empty() { one_line(&conversation.title) } else { first };
+    let subject = if subject.is_empty() { work_on(conversation) } else { capitalised(&subject) };
     let subject = agent_text::defuse(&shortened(&subject, SUBJECT));
-    format!("{subject}\n\nRequested by {} in {}", request.requester.login, request.url)
+    format!("{subject}\n\n{}", asked(request, conversation))
+}
+
+fn work_on(conversation: &Conversation) -> String {
+    match &conversation.thread {
+        ThreadId::Numbered { number, .. } => format!("Work on #{number}"),
+        ThreadId::Named(_) => "Work on a request".to_owned(),
+    }
+}
+
+/// Who asked, and where.
+fn asked(request: &RunRequest, conversation: &Conversation) -> String {
+    match request.source {
+        MessageSource::Local => {
+            format!("Requested on the machine of the service ({})", Work::of_thread(&conversation.thread))
+        }
+        MessageSource::ThreadBody
+        | MessageSource::IssueComment { .. }
+        | MessageSource::Review { .. }
+        | MessageSource::ReviewComment { .. } => format!("Requested by {} in {}", request.requester.login, request.url),
+    }
+}
+
+/// What a thread is called whose first message this is.
+pub fn title_of(text: &str) -> String {
+    shortened(&one_line(text), 120)
 }
 
 pub fn pull_request_title(conversation: &Conversation) -> String {
     let title = one_line(&conversation.title);
-    let title = if title.is_empty() { format!("Work on #{}", conversation.number) } else { title };
+    let title = if title.is_empty() { work_on(conversation) } else { title };
     // Written by anybody; it may become the message of a squash commit on the default branch.
     agent_text::defuse(&shortened(&title, 200))
 }
 
 /// Links the issue, names who asked, and quotes the agent's summary, which cannot link or mention anything itself.
 pub fn pull_request_body(run: &Run, conversation: &Conversation, work: &Work) -> String {
-    let link = match work.kind {
-        WorkKind::Issue => format!("Fixes #{}", work.id),
-        WorkKind::PullRequest | WorkKind::Review | WorkKind::Thread | WorkKind::Task => {
-            format!("Continues #{}", conversation.number)
+    let link = match (work.kind, conversation.thread.number()) {
+        (WorkKind::Issue, _) => Some(format!("Fixes #{}", work.id)),
+        (WorkKind::PullRequest | WorkKind::Review | WorkKind::Thread | WorkKind::Task, Some(number)) => {
+            Some(format!("Continues #{number}"))
         }
+        (WorkKind::PullRequest | WorkKind::Review, None) => Some(format!("Continues #{}", work.id)),
+        (WorkKind::Thread | WorkKind::Task, None) => None,
     };
-    let summary = run.answer.as_deref().unwrap_or_default().trim();
-    let summary = match summary.is_empty() {
-        true => String::new(),
-        false => format!("\n\n{}", agent_text::present(summary, SUMMARY)),
-    };
-    format!("{link}{summary}\n\nRequested by {} in {}", run.request.requester.login, run.request.url)
+    let summary = run.answer.as_deref().map(str::trim).filter(|summary| !summary.is_empty());
+    let summary = summary.map(|summary| agent_text::present(summary, SUMMARY));
+    let parts = link.into_iter().chain(summary).chain([asked(&run.request, conversation)]);
+    parts.collect::<Vec<_>>().join("\n\n")
 }
 
 fn one_line(text: &str) -> String {
@@ -67,8 +92,7 @@ mod tests {
             id: ConversationId(Uuid::nil()),
             platform: PlatformKind::Github,
             codebase: CodebaseId(Uuid::nil()),
-            kind: ThreadKind::Issue,
-            number: ThreadNumber(1),
+            thread: ThreadId::Numbered { kind: ThreadKind::Issue, number: ThreadNumber(1) },
             title: title.into(),
             state: ThreadState::Open,
             merged_head: None,
@@ -86,6 +110,17 @@ mod tests {
             url: "https://g.example/1".into(),
             written_at: None,
         }
+    }
+
+    #[test]
+    fn a_conversation_on_this_machine_names_no_number_and_nobody() {
+        let name = ThreadName::new("fixes #7 @all").unwrap();
+        let thread = Conversation { thread: ThreadId::Named(name), ..conversation("") };
+        let asked = RunRequest { source: MessageSource::Local, ..request("") };
+        let message = commit_message(&asked, &thread);
+        let work = Work::of_thread(&thread.thread);
+        assert_eq!(message, format!("Work on a request\n\nRequested on the machine of the service ({work})"));
+        assert_eq!(title_of("  \n add a\u{202e} greeting\nplease"), "add a greeting");
     }
 
     #[test]

@@ -4,12 +4,13 @@ use super::{agent_text, count, marker};
 use crate::model::*;
 use std::time::Duration;
 
-/// Everything the comment shows. Links are relative to `web_url`, the platform's own pages.
+/// Everything the comment shows.
 #[derive(Clone, Debug)]
 pub struct StatusView<'a> {
     pub run: &'a Run,
     pub repository: &'a RepoName,
-    pub web_url: &'a str,
+    /// GitHub's pages, which links are relative to; absent for a repository that is on this machine only.
+    pub web_url: Option<&'a str>,
     /// Link into the panel for this run.
     pub panel_url: String,
     pub branch: Option<&'a BranchName>,
@@ -104,7 +105,11 @@ fn truth_line(view: &StatusView) -> Option<String> {
     }
     if let Some(sha) = &outcome.pushed {
         let stays = if unchanged { "is still" } else { "is" };
-        facts.push(format!("{branch} {stays} at {} on the remote", commit_link(view, sha)));
+        let place = match view.web_url {
+            Some(_) => "on the remote",
+            None => "in the repository itself",
+        };
+        facts.push(format!("{branch} {stays} at {} {place}", commit_link(view, sha)));
         // A person or the server itself may have moved it since.
         if let Some(own) = outcome.head_after.as_ref().filter(|own| *own != sha) {
             facts.push(format!("what was pushed from here was `{}`", own.short()));
@@ -116,8 +121,9 @@ fn truth_line(view: &StatusView) -> Option<String> {
     if let Some(number) = outcome.pull_request {
         facts.push(format!("pull request #{number}"));
     }
-    if let Some((base, branch)) = outcome.to_open_into.as_ref().zip(view.branch) {
-        facts.push(format!("[open a pull request into `{base}`]({})", compare_address(view, base, branch)));
+    if let Some(((base, branch), web_url)) = outcome.to_open_into.as_ref().zip(view.branch).zip(view.web_url) {
+        let address = compare_address(web_url, view.repository, base, branch);
+        facts.push(format!("[open a pull request into `{base}`]({address})"));
     }
     if let Some(why) = &outcome.not_pushed_because {
         facts.push(agent_text::line(why, FACT));
@@ -135,12 +141,15 @@ fn truth_line(view: &StatusView) -> Option<String> {
 }
 
 fn commit_link(view: &StatusView, sha: &CommitSha) -> String {
-    format!("[`{}`]({}/{}/commit/{sha})", sha.short(), view.web_url, view.repository)
+    match view.web_url {
+        Some(web_url) => format!("[`{}`]({web_url}/{}/commit/{sha})", sha.short(), view.repository),
+        None => format!("`{}`", sha.short()),
+    }
 }
 
 /// GitHub's page with the form filled in. See "Using query parameters to create a pull request" in GitHub's documentation.
-fn compare_address(view: &StatusView, base: &BranchName, branch: &BranchName) -> String {
-    format!("{}/{}/compare/{}...{}?expand=1", view.web_url, view.repository, base.in_address(), branch.in_address())
+fn compare_address(web_url: &str, repository: &RepoName, base: &BranchName, branch: &BranchName) -> String {
+    format!("{web_url}/{repository}/compare/{}...{}?expand=1", base.in_address(), branch.in_address())
 }
 
 fn links(view: &StatusView) -> String {

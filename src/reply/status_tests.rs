@@ -35,7 +35,7 @@ fn shown(run: &Run) -> String {
     render(&StatusView {
         run,
         repository: &"octo/hello".parse().unwrap(),
-        web_url: "https://github.example",
+        web_url: Some("https://github.example"),
         panel_url: "http://panel/runs/7".into(),
         branch: BranchName::new("issue-1").ok().as_ref(),
         place: Some(2),

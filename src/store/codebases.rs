@@ -1,10 +1,13 @@
-//! Table `codebases`. A repository is known by GitHub's id; its name is only what it is called at the moment.
+//! Table `codebases`. A repository is known by GitHub's id, or by its path on this machine; its name is only what it is
+//! called at the moment.
 
 use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::{new_id, sql};
-use super::{Answer, Store, StoreError};
+use super::{Answer, Store, StoreError, corrupt};
 use crate::model::*;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
 
 /// A repository as an event or GitHub's answer describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +19,25 @@ pub struct NewCodebase {
     pub default_branch: Option<BranchName>,
 }
 
+/// A repository on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLocalCodebase {
+    pub path: PathBuf,
+    /// What it would be called; where another one is called so, a part of the path's SHA-256 is added.
+    pub name: RepoName,
+    /// `None`: keep what is known.
+    pub default_branch: Option<BranchName>,
+}
+
 impl FromRow for Codebase {
     fn from_row(row: &Row) -> Result<Self, StoreError> {
+        let host = match row.maybe("local_path")? {
+            Some(path) => Host::Local { path },
+            None => Host::Github { id: row.get("github_id")?, installation: row.get("installation_id")? },
+        };
         Ok(Codebase {
             id: row.get("id")?,
-            github_id: row.get("github_id")?,
-            installation: row.get("installation_id")?,
+            host,
             name: row.get("name")?,
             repository_dir: row.get("repository_dir")?,
             default_branch: row.maybe("default_branch")?,
@@ -45,6 +61,44 @@ impl Store {
         let codebase = upsert_in(&mut tx, &new, now).await?;
         tx.commit().await?;
         Ok(codebase)
+    }
+
+    /// Makes or renews the row of a repository on this machine.
+    pub async fn upsert_local_codebase(&self, new: NewLocalCodebase, now: Timestamp) -> Result<Codebase, StoreError> {
+        let known = self.find_codebase_by_path(&new.path).await?;
+        if let Some(known) = known.filter(|known| known.connected && new.keeps(&known.default_branch)) {
+            return Ok(known);
+        }
+        let mut tx = self.db.begin().await?;
+        let name = free_name(&mut tx, &new).await?;
+        let sql = sql!(
+            "INSERT INTO codebases (id, github_id, installation_id, name, repository_dir, default_branch, connected,
+                                    local_path, created_at, updated_at)
+             VALUES ($1, $2, $3, $4, $5, $6, true, $7, $8, $8)
+             ON CONFLICT (local_path) WHERE local_path IS NOT NULL DO UPDATE SET
+                 connected = true, default_branch = coalesce(excluded.default_branch, codebases.default_branch),
+                 updated_at = excluded.updated_at
+             RETURNING *"
+        );
+        let codebase = tx
+            .fetch_one(
+                sql.bind(new_id::<CodebaseId>())
+                    .bind(no_github_id(&new.path))
+                    .bind(0_i64)
+                    .bind(&name)
+                    .bind(format!("{name}.git"))
+                    .bind(&new.default_branch)
+                    .bind(&new.path)
+                    .bind(now),
+            )
+            .await?;
+        tx.commit().await?;
+        Ok(codebase)
+    }
+
+    pub async fn find_codebase_by_path(&self, path: &Path) -> Result<Option<Codebase>, StoreError> {
+        let sql = sql!("SELECT * FROM codebases WHERE local_path = $1");
+        self.db.fetch_optional(sql.bind(path.to_owned())).await
     }
 
     pub async fn load_codebase(&self, id: CodebaseId) -> Result<Option<Codebase>, StoreError> {
@@ -126,8 +180,38 @@ pub(super) async fn upsert_in(tx: &mut Tx, new: &NewCodebase, now: Timestamp) ->
 fn says_nothing_new(known: &Codebase, new: &NewCodebase) -> bool {
     known.connected
         && known.name == new.name
-        && known.installation == new.installation
+        && known.installation() == Some(new.installation)
         && (new.default_branch.is_none() || known.default_branch == new.default_branch)
+}
+
+impl NewLocalCodebase {
+    fn keeps(&self, default: &Option<BranchName>) -> bool {
+        self.default_branch.is_none() || self.default_branch == *default
+    }
+}
+
+/// Below zero, which no id of GitHub's is, and another one for each path.
+fn no_github_id(path: &Path) -> i64 {
+    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+    let number = digest.iter().take(7).fold(0_i64, |number, byte| number << 8 | i64::from(*byte));
+    -1 - number
+}
+
+/// The name it would have, unless a repository of another path has it.
+async fn free_name(tx: &mut Tx, new: &NewLocalCodebase) -> Result<RepoName, StoreError> {
+    let sql = sql!(
+        "SELECT count(*) AS answer FROM codebases
+         WHERE (lower(name) = lower($1) OR lower(repository_dir) = lower($2))
+           AND (local_path IS NULL OR local_path <> $3)"
+    );
+    let (plain, directory) = (&new.name, format!("{}.git", new.name));
+    let taken: Answer = tx.fetch_one(sql.bind(plain).bind(directory).bind(&new.path)).await?;
+    if taken.0 == 0 {
+        return Ok(new.name.clone());
+    }
+    let digest = hex::encode(Sha256::digest(new.path.as_os_str().as_encoded_bytes()));
+    let start: String = plain.name().chars().take(80).collect();
+    RepoName::new(plain.owner(), &format!("{start}-{}", &digest[..8])).map_err(|error| corrupt("name", error))
 }
 
 /// Used for a first sight only: the place of a known repository never changes.

@@ -89,7 +89,19 @@ macro_rules! row_ids {
     )*};
 }
 
-row_ids!(CodebaseId, ConversationId, EnvironmentId, RunId, SessionId, OutboxId, InboxId, ReceiptId, ReportId, AuditId,);
+row_ids!(
+    CodebaseId,
+    ConversationId,
+    EnvironmentId,
+    RunId,
+    SessionId,
+    OutboxId,
+    InboxId,
+    ReceiptId,
+    ReportId,
+    AuditId,
+    LocalMessageId,
+);
 
 macro_rules! numbers {
     ($($type:ident),* $(,)?) => {$(
@@ -130,6 +142,7 @@ macro_rules! texts {
 
 texts!(
     RepoName by str::parse,
+    ThreadName by ThreadName::new,
     BranchName by BranchName::new,
     CommitSha by CommitSha::new,
     PlatformKind by str::parse,

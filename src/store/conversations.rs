@@ -18,14 +18,29 @@ pub struct NewConversation {
     pub state: ThreadState,
 }
 
+/// A thread that its platform names by a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewNamedThread {
+    pub platform: PlatformKind,
+    pub codebase: CodebaseId,
+    pub name: ThreadName,
+    /// Given once, for good.
+    pub title: String,
+}
+
+/// What stands in the column `kind` of such a thread.
+const NAMED: &str = "named";
+
 impl FromRow for Conversation {
     fn from_row(row: &Row) -> Result<Self, StoreError> {
         Ok(Conversation {
             id: row.get("id")?,
             platform: row.get("platform")?,
             codebase: row.get("codebase_id")?,
-            kind: row.get("kind")?,
-            number: row.get("number")?,
+            thread: match row.maybe("thread")? {
+                Some(name) => ThreadId::Named(name),
+                None => ThreadId::Numbered { kind: row.get("kind")?, number: row.get("number")? },
+            },
             title: row.get("title")?,
             state: row.get("state")?,
             merged_head: row.maybe("merged_head")?,
@@ -48,7 +63,9 @@ impl Store {
                     .bind(new.number),
             )
             .await?;
-        if let Some(known) = known.filter(|known| known.title == new.title && known.kind == new.kind) {
+        if let Some(known) = known.filter(|known| {
+            known.title == new.title && known.thread == ThreadId::Numbered { kind: new.kind, number: new.number }
+        }) {
             return Ok(known);
         }
         self.db
@@ -70,6 +87,51 @@ impl Store {
                 .bind(now),
             )
             .await
+    }
+
+    /// The thread with this name, made open where there is none yet; an older one stays as it is, in its codebase. One that
+    /// was held for its platform is taken over with what it points to. Such threads have numbers, too, which tell nobody
+    /// anything: one row a number.
+    pub async fn upsert_named_thread(&self, new: NewNamedThread, now: Timestamp) -> Result<Conversation, StoreError> {
+        if let Some(known) = self.find_named_thread(new.platform, &new.name).await? {
+            return Ok(known);
+        }
+        let mut tx = self.db.begin().await?;
+        // The codebase's row is the gate: of two that come at once, one goes first.
+        tx.execute(sql!("UPDATE codebases SET connected = connected WHERE id = $1").bind(new.codebase)).await?;
+        let held = super::held::take_over(&mut tx, &new).await?;
+        let sql = sql!(
+            "INSERT INTO conversations (id, platform, codebase_id, kind, number, thread, title, state, environment_id,
+                                        created_at, updated_at)
+             SELECT $1, $2, $3, $4, coalesce(max(number), 0) + 1, $5, $6, $7, $8, $9, $10
+             FROM conversations WHERE platform = $2 AND codebase_id = $3
+             ON CONFLICT (platform, thread) WHERE thread IS NOT NULL DO NOTHING"
+        );
+        let sql = sql
+            .bind(held.as_ref().map_or_else(new_id, |held| held.id))
+            .bind(new.platform)
+            .bind(new.codebase)
+            .bind(NAMED)
+            .bind(&new.name)
+            .bind(&new.title)
+            .bind(ThreadState::Open)
+            .bind(held.as_ref().and_then(|held| held.environment))
+            .bind(held.as_ref().map_or(now, |held| held.created_at))
+            .bind(now);
+        tx.execute(sql).await?;
+        let sql = sql!("SELECT * FROM conversations WHERE platform = $1 AND thread = $2");
+        let conversation = tx.fetch_one(sql.bind(new.platform).bind(&new.name)).await?;
+        tx.commit().await?;
+        Ok(conversation)
+    }
+
+    pub async fn find_named_thread(
+        &self,
+        platform: PlatformKind,
+        name: &ThreadName,
+    ) -> Result<Option<Conversation>, StoreError> {
+        let sql = sql!("SELECT * FROM conversations WHERE platform = $1 AND thread = $2");
+        self.db.fetch_optional(sql.bind(platform).bind(name)).await
     }
 
     pub async fn load_conversation(&self, id: ConversationId) -> Result<Option<Conversation>, StoreError> {

@@ -1,9 +1,10 @@
-//! Table `held_conversations`: threads of platforms that have no adapter yet.
+//! Table `held_conversations`: threads that came from another installation, of platforms that have no adapter yet or in which
+//! nobody has spoken since.
 
 use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::sql;
-use super::{Store, StoreError};
+use super::{NewNamedThread, Store, StoreError};
 use crate::model::*;
 
 impl FromRow for HeldConversation {
@@ -31,6 +32,16 @@ impl Store {
         let sql = sql!("SELECT * FROM held_conversations WHERE environment_id = $1 ORDER BY id");
         self.db.fetch_all(sql.bind(environment)).await
     }
+}
+
+/// The thread is a conversation from now on, under the same id, when nothing says that it is about another repository.
+pub(super) async fn take_over(tx: &mut Tx, new: &NewNamedThread) -> Result<Option<HeldConversation>, StoreError> {
+    let sql = sql!(
+        "DELETE FROM held_conversations
+         WHERE platform = $1 AND thread = $2 AND (codebase_id = $3 OR (codebase_id IS NULL AND environment_id IS NULL))
+         RETURNING *"
+    );
+    tx.fetch_optional(sql.bind(new.platform).bind(&new.name).bind(new.codebase)).await
 }
 
 /// Held threads let go of an environment that ends.

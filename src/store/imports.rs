@@ -236,6 +236,12 @@ impl Pass<'_> {
         codebase: Option<CodebaseId>,
         environment: Option<EnvironmentId>,
     ) -> Result<Import, StoreError> {
+        // Taken over since.
+        let sql = sql!("SELECT * FROM conversations WHERE platform = $1 AND thread = $2");
+        let here: Option<Conversation> = self.tx.fetch_optional(sql.bind(platform).bind(thread)).await?;
+        if here.is_some() {
+            return Ok(Import::Present);
+        }
         let sql = sql!("SELECT * FROM held_conversations WHERE platform = $1 AND thread = $2");
         let known: Option<HeldConversation> = self.tx.fetch_optional(sql.bind(platform).bind(thread)).await?;
         let after = match &known {

@@ -54,7 +54,7 @@ pub struct DeliveryLine {
 const OUT_OF_TURN: &str = "stop ";
 
 /// A key as it is stored.
-fn stored_key(key: &str, out_of_turn: bool) -> String {
+pub(super) fn stored_key(key: &str, out_of_turn: bool) -> String {
     if out_of_turn { format!("{OUT_OF_TURN}{key}") } else { key.to_owned() }
 }
 
@@ -94,6 +94,14 @@ impl Queued for Delivery {
             "UPDATE inbox SET state = 'failed', reason = $2, finished_at = $3, lease_owner = NULL, lease_until = NULL
              WHERE id = $1 AND state = 'claimed'"
         )
+    }
+}
+
+struct Found(InboxId);
+
+impl FromRow for Found {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        row.get("id").map(Found)
     }
 }
 
@@ -266,6 +274,13 @@ impl Store {
         let sql = sql!("SELECT count(*) AS answer FROM inbox WHERE guid = $1");
         let known: Answer = self.db.fetch_one(sql.bind(guid)).await?;
         Ok(known.0 > 0)
+    }
+
+    /// The delivery of this GUID.
+    pub async fn find_delivery(&self, guid: &str) -> Result<Option<InboxId>, StoreError> {
+        let found: Option<Found> =
+            self.db.fetch_optional(sql!("SELECT id FROM inbox WHERE guid = $1").bind(guid)).await?;
+        Ok(found.map(|Found(id)| id))
     }
 
     pub async fn load_delivery(&self, id: InboxId) -> Result<Option<Delivery>, StoreError> {

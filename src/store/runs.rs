@@ -211,7 +211,7 @@ fn write(run: &Run, owner: &str) -> Result<Sql, StoreError> {
 /// The comment a run answers, by which its deletion finds it.
 fn source_comment(source: &MessageSource) -> Option<CommentId> {
     match source {
-        MessageSource::ThreadBody => None,
+        MessageSource::ThreadBody | MessageSource::Local => None,
         MessageSource::IssueComment { id } | MessageSource::Review { id } | MessageSource::ReviewComment { id, .. } => {
             Some(*id)
         }

@@ -2,6 +2,7 @@
 
 use super::{assets, pages::render};
 use crate::github::{payload::BadPayload, signature::BadSignature};
+use crate::orchestrator::NotTaken;
 use askama::Template;
 use axum::{
     Json,
@@ -31,6 +32,15 @@ pub enum WebError {
     TooManyBodies,
     #[error("the delivery could not be stored just now; deliver it again in a minute")]
     NotStored,
+    // What is told to whoever speaks on this machine.
+    #[error("Nothing was stored: {0}.")]
+    BadMessage(String),
+    #[error("Nothing was stored: {0}.")]
+    NotTaken(NotTaken),
+    #[error("The token is missing or wrong; nothing was done. It lies in the home of the service, in local.json.")]
+    NoToken,
+    #[error("Pages in a browser cannot be let in here; nothing was done. The panel is for those.")]
+    NoBrowsers,
     // What people are told.
     #[error("This page answers on the machine it runs on only. Use an SSH tunnel to reach it from elsewhere.")]
     Elsewhere,
@@ -58,19 +68,37 @@ macro_rules! internal {
     )*};
 }
 
+impl From<NotTaken> for WebError {
+    fn from(error: NotTaken) -> Self {
+        match error {
+            NotTaken::Store(error) => error.into(),
+            error => WebError::NotTaken(error),
+        }
+    }
+}
+
 internal!(crate::store::StoreError, tower_sessions::session::Error, tokio::task::JoinError);
 
 impl WebError {
     fn status(&self) -> StatusCode {
         match self {
-            WebError::Signature(_) | WebError::NotSignedIn => StatusCode::UNAUTHORIZED,
+            WebError::Signature(_) | WebError::NotSignedIn | WebError::NoToken => StatusCode::UNAUTHORIZED,
+            WebError::BadMessage(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            WebError::NotTaken(error) => match error {
+                NotTaken::UnknownCodebase(_) | NotTaken::UnknownConversation(_) => StatusCode::NOT_FOUND,
+                NotTaken::OtherCodebase { .. } => StatusCode::CONFLICT,
+                NotTaken::NoRepository { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+                NotTaken::Store(_) | NotTaken::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            },
             WebError::Payload(_) | WebError::Header(_) | WebError::Incomplete => StatusCode::BAD_REQUEST,
             WebError::FormEncoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             WebError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             WebError::NotStored | WebError::TooManyBodies => StatusCode::SERVICE_UNAVAILABLE,
-            WebError::Elsewhere | WebError::ForeignHost | WebError::CrossSite | WebError::UsedLink => {
-                StatusCode::FORBIDDEN
-            }
+            WebError::NoBrowsers
+            | WebError::Elsewhere
+            | WebError::ForeignHost
+            | WebError::CrossSite
+            | WebError::UsedLink => StatusCode::FORBIDDEN,
             WebError::NotFound => StatusCode::NOT_FOUND,
             WebError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }

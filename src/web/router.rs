@@ -1,6 +1,6 @@
 //! Every route, in one table, and what stands around them.
 
-use super::{WebState, assets, error, guard, health, login, pages, session, webhook};
+use super::{WebState, assets, error, guard, health, local, login, pages, session, webhook};
 use axum::{
     Extension, Router,
     extract::{DefaultBodyLimit, MatchedPath, Request},
@@ -50,14 +50,28 @@ pub fn router(state: WebState) -> Router {
         );
 
     let machines = Router::new()
-        .route("/webhooks/github", post(webhook::receive))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready).layer(Extension(health::Check::default())))
         .route("/metrics", get(health::metrics).route_layer(from_fn_with_state(state.clone(), guard::direct_and_local)))
         .route("/assets/{hash}/{name}", get(assets::serve));
 
+    // What is not there is not routed: nobody can be told apart from a stranger.
+    let mut doors = Router::new();
+    if state.inner.webhook_secret.is_some() {
+        doors = doors.route("/webhooks/github", post(webhook::receive));
+    }
+    if state.inner.local_token.is_some() {
+        let messages = get(local::read).post(local::say).delete(local::close);
+        let around = ServiceBuilder::new()
+            .layer(from_fn_with_state(state.clone(), guard::direct_and_local))
+            .layer(set(header::CACHE_CONTROL, "no-store"))
+            .layer(from_fn_with_state(state.clone(), local::holds_token));
+        doors = doors.merge(Router::new().route("/local/messages", messages).route_layer(around));
+    }
+
     panel
         .merge(machines)
+        .merge(doors)
         .fallback(error::unknown_page)
         .layer(
             ServiceBuilder::new()

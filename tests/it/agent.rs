@@ -112,7 +112,7 @@ async fn the_environment_is_cleared() {
     let mut bench = Bench::with_env("/usr/bin/env", vec![("MODEL", "m-1".to_owned()), ("HOME", "/root".to_owned())]);
     bench.spec.env = work_env(
         &"octo/hello".parse().unwrap(),
-        ThreadNumber(42),
+        Some(ThreadNumber(42)),
         &BranchName::new("issue-42").unwrap(),
         Some(&BranchName::new("main").unwrap()),
     );

@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod full_disk;
 mod missed;
+mod say;
 mod stopping;
 
 use crate::support::world::{ANN, REPO};

@@ -533,3 +533,43 @@ async fn a_file_is_read_from_the_branch_as_fetched_and_from_nowhere_else() {
     assert_eq!(repository.file_at(main, path, 100).await.unwrap().unwrap().content, Content::NoFile);
     assert_eq!(repository.file_at(main, ".github", 100).await.unwrap().unwrap().content, Content::NoFile);
 }
+
+/// A copy of a repository on this machine speaks with that one and no other, whatever the settings and files say.
+#[tokio::test]
+async fn a_copy_of_a_repository_here_speaks_with_that_one_only() {
+    let lab = Lab::new();
+    let people = lab.path("people");
+    let git = treewarden::git::Git::new(treewarden::git::GitSettings::new("git", lab.path("strict"))).unwrap();
+    assert_eq!(git.main_repository(&people).await.unwrap(), people.canonicalize().unwrap());
+    assert!(
+        git.main_repository(&lab.path("strict")).await.is_err() && git.main_repository(Path::new("/")).await.is_err()
+    );
+    let repository = git.repository_of(lab.path("copies/c.git"), &people);
+    repository.ensure(people.to_str().unwrap()).await.unwrap();
+    lab.fetch(&repository).await;
+    assert_eq!(repository.remote_head(None).await.unwrap(), Some(branch("main")));
+    for other in [lab.path("r.git").to_str().unwrap(), "https://github.com/octo/hello.git"] {
+        assert!(repository.ensure(other).await.is_err(), "{other}");
+    }
+    // Somebody who reaches the file cannot send it elsewhere, nor let another handle read a path.
+    lab.run(repository.directory(), &["config", "remote.origin.url", lab.path("r.git").to_str().unwrap()]);
+    assert!(repository.restore_config().await.unwrap());
+    assert_eq!(lab.run(repository.directory(), &["config", "remote.origin.url"]), people.display().to_string());
+    let other = treewarden::git::Git::new(treewarden::git::GitSettings::new("git", lab.path("strict"))).unwrap();
+    assert!(other.repository(repository.directory()).remote_head(None).await.is_err());
+
+    // Never to what is checked out, in whichever worktree, and never over what is there.
+    let tip = lab.main_tip(&repository).await;
+    let (_, _worktree) = lab.worktree(&repository, "ours").await;
+    assert_eq!(repository.push(&branch("ours"), None).await.unwrap(), PushOutcome::Pushed(tip.clone()));
+    lab.run(&people, &["worktree", "add", "-q", lab.path("side").to_str().unwrap(), "ours"]);
+    lab.commit(&lab.path("worktrees/ours"), "f", "ours\n");
+    let checked_out = PushOutcome::Rejected { reason: Rejection::CheckedOut };
+    lab.run(&people, &["config", "receive.denyCurrentBranch", "updateInstead"]);
+    assert_eq!(repository.push(&branch("ours"), None).await.unwrap(), checked_out);
+    lab.commit(&lab.path("side"), "f", "theirs\n");
+    lab.run(&lab.path("side"), &["checkout", "-q", "--detach"]);
+    lab.run(&people, &["config", "receive.denyNonFastForwards", "false"]);
+    let behind = PushOutcome::Rejected { reason: Rejection::NonFastForward };
+    assert_eq!(repository.push(&branch("ours"), None).await.unwrap(), behind);
+}

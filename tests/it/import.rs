@@ -289,7 +289,8 @@ async fn every_stage_is_taken_over_once() {
             store.find_conversation(codebase.id, ThreadNumber(scene.issues[at])).await.unwrap().unwrap()
         };
         let (one, two) = (thread(0).await, thread(1).await);
-        assert_eq!((one.title.as_str(), one.kind, one.state), ("One", ThreadKind::Issue, ThreadState::Open));
+        let issue = ThreadId::Numbered { kind: ThreadKind::Issue, number: ThreadNumber(1) };
+        assert_eq!((one.title.as_str(), &one.thread, one.state), ("One", &issue, ThreadState::Open));
         assert_eq!(one.created_at.to_string(), "2025-01-01T00:00:00Z");
         assert_eq!(two.environment, None);
         let live = store.live_environments(None).await.unwrap();

@@ -4,6 +4,7 @@ mod codebases;
 mod environments;
 mod imports;
 mod inbox;
+mod local;
 mod outbox;
 mod plans;
 mod records;

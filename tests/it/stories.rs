@@ -10,6 +10,7 @@ mod furnishing;
 mod issues;
 mod limits;
 mod linked;
+mod local;
 mod missed;
 mod people;
 mod places;

@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["model", "telemetry"]),
     ("git", &["model", "telemetry"]),
     ("github", &["model", "telemetry"]),
-    ("platform", &["model", "telemetry", "github"]),
+    ("platform", &["model", "telemetry", "store", "github"]),
     ("isolation", &["model", "telemetry", "git"]),
     ("agent", &["model", "telemetry"]),
     (

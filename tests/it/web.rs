@@ -2,6 +2,7 @@
 //! so what a request stored stays as it was stored.
 
 mod actions;
+mod local;
 mod login;
 mod machines;
 mod pages;
@@ -28,13 +29,15 @@ use treewarden::github::{AppIdentity, Github, GithubSettings, signature};
 use treewarden::isolation::WorktreeProvider;
 use treewarden::model::*;
 use treewarden::orchestrator::{Orchestrator, Parts, Settings};
-use treewarden::platform::GithubPlatform;
+use treewarden::platform::{GithubPlatform, LocalPlatform, Platforms};
 use treewarden::store::{
     DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Store,
 };
 use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 
 const REPO: &str = "octo/hello";
+/// Opens `/local/messages`.
+const TOKEN: &str = "a token of the test";
 
 /// A served panel with everything behind it.
 struct Stage {
@@ -85,7 +88,8 @@ impl Stage {
             store: store.clone(),
             inbox: store.inbox_writer(),
             orchestrator: orchestrator.clone(),
-            webhook_secret: secret(),
+            webhook_secret: Some(secret()),
+            local_token: Some(SecretString::from(TOKEN)),
             links: links.clone(),
             metrics: Box::new(|| "treewarden_up 1\n".to_owned()),
             workers_healthy: workers_healthy.clone(),
@@ -298,9 +302,12 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
         },
         store: store.clone(),
         git: git.clone(),
-        platform: Arc::new(GithubPlatform::new(github.clone(), identity.clone())),
+        platform: Arc::new(Platforms {
+            github: Some(GithubPlatform::new(github.clone(), identity.clone())),
+            local: LocalPlatform::new(store.clone(), Arc::new(now)),
+        }),
         provider: Arc::new(WorktreeProvider::new(&worktree_base, &home.join("trash")).unwrap()),
-        github,
+        github: Some(github),
         identity,
         agent: None,
         clock: Arc::new(now),

@@ -55,8 +55,10 @@ impl Sources<'_> {
     /// As it is known here, else as GitHub knows it.
     async fn repository(&self, name: &RepoName) -> anyhow::Result<Result<RepositoryFacts, Unreached>> {
         let here = self.store.find_codebase(name).await?;
-        if let Some(codebase) = here.filter(|codebase| codebase.connected) {
-            let Codebase { github_id, installation, name, default_branch, .. } = codebase;
+        if let Some(codebase) = here.filter(|codebase| codebase.connected)
+            && let Host::Github { id: github_id, installation } = codebase.host
+        {
+            let Codebase { name, default_branch, .. } = codebase;
             return Ok(Ok(RepositoryFacts { github_id, installation, name, default_branch }));
         }
         let Some(github) = &self.github else { return Ok(Err(Unreached::NoApp)) };
@@ -79,10 +81,11 @@ impl Sources<'_> {
         repository: &RepositoryFacts,
         number: ThreadNumber,
     ) -> anyhow::Result<Option<Option<ThreadFacts>>> {
-        if let Some(codebase) = self.codebases.iter().find(|codebase| codebase.github_id == repository.github_id)
+        if let Some(codebase) = self.codebases.iter().find(|known| known.github_id() == Some(repository.github_id))
             && let Some(known) = self.store.find_conversation(codebase.id, number).await?
+            && let ThreadId::Numbered { kind, .. } = known.thread
         {
-            let Conversation { kind, title, state, .. } = known;
+            let Conversation { title, state, .. } = known;
             return Ok(Some(Some(ThreadFacts { kind, title, state })));
         }
         let Some(github) = &self.github else { return Ok(None) };
@@ -155,7 +158,10 @@ impl Sources<'_> {
         }
         match worktree.head().await {
             Ok(head) if head.branch == codebase.default_branch => Place::Elsewhere { branch },
-            Ok(head) => Place::Usable { repository: codebase.github_id, path: real, branch: head.branch },
+            Ok(head) => match codebase.github_id() {
+                Some(repository) => Place::Usable { repository, path: real, branch: head.branch },
+                None => Place::Elsewhere { branch },
+            },
             Err(error) => Place::Unclear(error.to_string()),
         }
     }
@@ -170,7 +176,7 @@ impl Sources<'_> {
             },
         };
         let codebase = self.codebases.iter().find(|known| Some(known.id) == codebase);
-        Ok(Some((codebase.map(|codebase| codebase.github_id), environment.is_some())))
+        Ok(Some((codebase.and_then(Codebase::github_id), environment.is_some())))
     }
 }
 

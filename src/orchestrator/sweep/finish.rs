@@ -153,14 +153,11 @@ impl Orchestrator {
     ) -> Result<Option<NewOutgoing>, StepError> {
         let Some(conversation) = self.store().load_conversation(conversation).await? else { return Ok(None) };
         let key = told_under(environment.id, conversation.id);
-        let outgoing = Outgoing::Comment {
-            number: conversation.number,
-            body: match successor {
-                Some(successor) => cleanup::made_way(successor, &key),
-                None => cleanup::removed(details, &key),
-            },
-            marker: reply::marker(&key),
+        let body = match successor {
+            Some(successor) => cleanup::made_way(successor, &key),
+            None => cleanup::removed(details, &key),
         };
+        let outgoing = Outgoing::text(&conversation, body, reply::marker(&key));
         Ok(Some(NewOutgoing {
             key,
             codebase: environment.codebase,

@@ -149,6 +149,7 @@ async fn failed_messages(catalog: &Catalog<'_>, since: Timestamp) -> Result<Vec<
         };
         let what = match row.outgoing {
             Outgoing::Comment { .. } => "comment",
+            Outgoing::Message { .. } => "message",
             Outgoing::PullRequest { .. } => "pull request",
             Outgoing::React { .. } => "reaction",
         };

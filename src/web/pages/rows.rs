@@ -37,7 +37,7 @@ impl<'a> Catalog<'a> {
 
     /// By GitHub's id.
     pub fn by_github(&self, id: RepositoryId) -> Option<&Codebase> {
-        self.codebases.values().find(|codebase| codebase.github_id == id)
+        self.codebases.values().find(|codebase| codebase.github_id() == Some(id))
     }
 
     pub fn store(&self) -> &Store {
@@ -48,12 +48,17 @@ impl<'a> Catalog<'a> {
         self.codebases.get(&id).map(|codebase| codebase.name.to_string()).unwrap_or_default()
     }
 
+    /// `None`: it is not on GitHub, or not known.
     pub fn links(&self, id: CodebaseId) -> Option<Links> {
-        self.codebases.get(&id).map(|codebase| Links::new(&self.state.inner.web_url, &codebase.name))
+        let codebase = self.codebases.get(&id)?;
+        match codebase.host {
+            Host::Github { .. } => Some(Links::new(&self.state.inner.web_url, &codebase.name)),
+            Host::Local { .. } => None,
+        }
     }
 }
 
-/// An issue or pull request, linked to GitHub where that is possible.
+/// An issue, pull request or conversation, linked to GitHub where that is possible.
 pub struct Thread {
     pub icon: &'static str,
     /// `#42`, or the name of work that has no number.
@@ -65,12 +70,14 @@ pub struct Thread {
 
 impl Thread {
     pub fn of_conversation(catalog: &Catalog, conversation: &Conversation) -> Self {
-        let links = catalog.links(conversation.codebase);
-        Self {
-            icon: icon(conversation.kind),
-            label: format!("#{}", conversation.number),
-            title: straight(&conversation.title),
-            url: links.map(|links| links.thread(conversation.kind, conversation.number)),
+        let title = straight(&conversation.title);
+        match &conversation.thread {
+            ThreadId::Numbered { kind, number } => {
+                let links = catalog.links(conversation.codebase);
+                let url = links.map(|links| links.thread(*kind, *number));
+                Self { icon: icon(*kind), label: format!("#{number}"), title, url }
+            }
+            ThreadId::Named(name) => Self { icon: "branch", label: straight(name.as_str()), title, url: None },
         }
     }
 

@@ -19,8 +19,7 @@ fn codebase() -> Codebase {
     let now = Timestamp::from_unix(1_772_323_200);
     Codebase {
         id: CodebaseId(uuid::Uuid::nil()),
-        github_id: REPOSITORY,
-        installation: InstallationId(3),
+        host: Host::Github { id: REPOSITORY, installation: InstallationId(3) },
         name: name(),
         default_branch: None,
         repository_dir: "1".to_owned(),

@@ -21,7 +21,7 @@ async fn a_renamed_repository_stays_itself() {
         let before = codebase(&store, 1, "acme/app").await;
         let after = store.upsert_codebase(named(1, "acme/app2"), at(5)).await.unwrap();
         assert_eq!(after.id, before.id);
-        assert_eq!((after.name.to_string().as_str(), after.installation), ("acme/app2", InstallationId(8)));
+        assert_eq!((after.name.to_string().as_str(), after.installation()), ("acme/app2", Some(InstallationId(8))));
         assert_eq!(after.default_branch, before.default_branch, "not said is not gone");
         assert_eq!((after.repository_dir.as_str(), after.updated_at), ("acme/app.git", at(5)));
         assert_eq!(store.find_codebase(&"ACME/App2".parse().unwrap()).await.unwrap(), Some(after.clone()));
@@ -85,7 +85,8 @@ async fn a_thread_is_one_row_whatever_is_heard_of_it() {
             state: ThreadState::Open,
         };
         let second = store.upsert_conversation(new, at(1)).await.unwrap();
-        assert_eq!((second.id, second.title.as_str(), second.kind), (first.id, "Renamed", ThreadKind::PullRequest));
+        let pull = ThreadId::Numbered { kind: ThreadKind::PullRequest, number: ThreadNumber(42) };
+        assert_eq!((second.id, second.title.as_str(), &second.thread), (first.id, "Renamed", &pull));
         assert_eq!(store.find_conversation(app.id, ThreadNumber(42)).await.unwrap(), Some(second));
         let head = CommitSha::new(&"a".repeat(40)).unwrap();
         store.set_conversation_state(first.id, ThreadState::Merged, Some(head.clone()), at(2)).await.unwrap();

@@ -230,15 +230,15 @@ async fn a_pause_is_of_one_installation_and_one_of_content_lets_reactions_throug
         store.enqueue(wish(&app, "k1", "one", 0), at(0)).await.unwrap();
         store.enqueue(wish(&elsewhere, "k2", "two", 0), at(0)).await.unwrap();
         store.enqueue(wish(&app, "react/1/eyes", "three", 0), at(0)).await.unwrap();
-        store.pause_content(app.installation, at(10)).await.unwrap();
+        store.pause_content(app.installation().unwrap(), at(10)).await.unwrap();
         assert_eq!(next(1).await.as_deref(), Some("react/1/eyes"));
         assert_eq!(next(1).await.as_deref(), Some("k2"));
         assert_eq!(next(9).await, None);
         assert_eq!(next(10).await.as_deref(), Some("k1"));
 
         store.enqueue(wish(&app, "react/2/eyes", "four", 0), at(0)).await.unwrap();
-        store.pause_sending(app.installation, at(30)).await.unwrap();
-        store.pause_sending(app.installation, at(20)).await.unwrap();
+        store.pause_sending(app.installation().unwrap(), at(30)).await.unwrap();
+        store.pause_sending(app.installation().unwrap(), at(20)).await.unwrap();
         assert_eq!(next(29).await, None);
         assert_eq!(next(30).await.as_deref(), Some("react/2/eyes"));
     })

@@ -8,7 +8,7 @@ const LONG: [&str; 8] =
     ["inbox", "runs", "outbox", "isolation_environments", "conversations", "sessions", "next", "other"];
 
 /// Indexes that hold only rows that are not over.
-const SHORT: [&str; 18] = [
+const SHORT: [&str; 19] = [
     "codebases_connected_name",
     "conversations_environment",
     "environments_live",
@@ -19,6 +19,7 @@ const SHORT: [&str; 18] = [
     "inbox_received",
     "inbox_one_claim_per_key",
     "inbox_failed",
+    "outbox_conversation",
     "outbox_failed",
     "outbox_one_at_a_time",
     "outbox_waiting",
@@ -30,7 +31,9 @@ const SHORT: [&str; 18] = [
 ];
 
 /// Steps through an index that holds the history as well, each with the reason why that is fine.
-const FINE: [&str; 4] = [
+const FINE: [&str; 5] = [
+    // A unique key, all of it.
+    "conversations_thread (platform=? AND thread=?)",
     // What was asked within an hour.
     "runs_asked (conversation_id=? AND created_at>?)",
     // A person stops a conversation, or deletes a comment: once in a while, and its own runs only.

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use treewarden::{
-    model::{PlatformKind, UserId},
+    model::*,
     store::{Schema, Store, StoreError, statements},
 };
 
@@ -173,6 +173,19 @@ const FILLED: &[(i64, &str)] = &[
          VALUES ('01900000-0000-7000-8000-000000000003', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 5, 'ada',
                  '2026-11-28T00:00:00.000000Z');",
     ),
+    (
+        11,
+        "INSERT INTO codebases (id, github_id, installation_id, name, repository_dir, connected, local_path, created_at,
+                 updated_at)
+         VALUES ('01900000-0000-7000-8000-000000000006', -1, 0, '_local/tools', '_local/tools.git', true, '/srv/tools',
+                 '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z');
+         INSERT INTO conversations (id, platform, codebase_id, kind, number, thread, title, state, created_at, updated_at)
+         VALUES ('01900000-0000-7000-8000-000000000007', 'local', '01900000-0000-7000-8000-000000000006', 'named', 1,
+                 'chat', 'Tidy up', 'open', '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z');
+         INSERT INTO local_messages (id, conversation_id, body, written, created_at, updated_at)
+         VALUES ('01900000-0000-7000-8000-000000000008', '01900000-0000-7000-8000-000000000007', 'hello', 1,
+                 '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z');",
+    ),
 ];
 
 #[tokio::test]
@@ -185,14 +198,24 @@ async fn data_survives_every_step() {
             store.migrate_to(*version).await.unwrap();
             raw(&url, text).await;
         }
-        let codebase = store.list_codebases().await.unwrap().remove(0);
+        let mut codebases = store.list_codebases().await.unwrap();
+        let here = codebases.remove(0);
+        assert_eq!((here.host.clone(), here.installation()), (Host::Local { path: "/srv/tools".into() }, None));
+        let codebase = codebases.remove(0);
         assert_eq!((codebase.name.to_string().as_str(), codebase.connected), ("octo/hello", true));
+        assert_eq!(codebase.host, Host::Github { id: RepositoryId(1), installation: InstallationId(7) });
+        let chat =
+            store.find_named_thread(PlatformKind::Local, &ThreadName::new("chat").unwrap()).await.unwrap().unwrap();
+        assert_eq!((chat.codebase, chat.title.as_str()), (here.id, "Tidy up"));
+        assert_eq!(store.local_messages(chat.id, 0, 10).await.unwrap()[0].body, "hello");
         let environment = store.live_environments(Some(codebase.id)).await.unwrap().remove(0);
         assert_eq!((environment.work.to_string().as_str(), environment.pinned), ("issue-42", true));
         let threads = store.conversations_of(environment.id).await.unwrap();
         assert_eq!(threads.len(), 1);
         let approval = store.load_approval(threads[0].id).await.unwrap().unwrap();
         assert_eq!((approval.approver, approval.login.as_str(), approval.ended_at), (UserId(5), "ada", None));
+        let issue = ThreadId::Numbered { kind: ThreadKind::Issue, number: ThreadNumber(42) };
+        assert_eq!(threads.into_iter().map(|thread| thread.thread).collect::<Vec<_>>(), [issue]);
         assert_eq!(store.held_conversations_of(environment.id).await.unwrap()[0].platform, PlatformKind::Telegram);
         assert!(store.load_outgoing_by_key("greeting").await.unwrap().is_some());
         assert_eq!(store.setting("colour").await.unwrap(), Some("green".into()));
@@ -250,7 +273,7 @@ async fn both_engines_have_the_same_tables() {
     }
     connection.close().await.unwrap();
     assert_eq!(in_sqlite, in_postgres);
-    let expected = "approvals audit_log cleanup_reports codebases conversations held_conversations inbox isolation_environments outbox \
+    let expected = "approvals audit_log cleanup_reports codebases conversations held_conversations inbox isolation_environments local_messages outbox \
                     outbox_pauses receipts runs sessions settings web_sessions workstreams";
     assert_eq!(in_sqlite.keys().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
     database.drop().await;

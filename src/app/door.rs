@@ -1,0 +1,103 @@
+//! `local.json` in the home: where the running service takes messages of this machine, and the token that opens that. Who
+//! may read the home is who may speak.
+
+use rustix::fs::Mode;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs, io,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+const FILE: &str = "local.json";
+
+/// What the file says.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Door {
+    /// On loopback, without a trailing slash.
+    pub url: String,
+    pub token: SecretString,
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    url: &'a str,
+    token: &'a str,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be written: {error}", path.display())]
+pub struct DoorError {
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl Door {
+    /// Writes the file for a service at `url`. The token stays the same over restarts, so that scripts may remember it.
+    pub fn open(home: &Path, url: String) -> Result<Self, DoorError> {
+        let token = Self::read(home).ok().map(|before| before.token).filter(is_ours).unwrap_or_else(fresh);
+        let door = Self { url, token };
+        let path = home.join(FILE);
+        door.write(&path).map_err(|error| DoorError { path, error })?;
+        Ok(door)
+    }
+
+    /// Takes the file away: nobody is to look for a service where there is none.
+    pub fn close(home: &Path) -> Result<(), DoorError> {
+        let path = home.join(FILE);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(DoorError { path, error }),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn read(home: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&fs::read(home.join(FILE))?)?)
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let new = path.with_extension("json.new");
+        let _ = fs::remove_file(&new);
+        let private = Mode::RUSR | Mode::WUSR;
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(private.bits()).open(&new)?;
+        let text = serde_json::to_string(&Written { url: &self.url, token: self.token.expose_secret() })?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;
+        fs::rename(&new, path)
+    }
+}
+
+fn is_ours(token: &SecretString) -> bool {
+    let token = token.expose_secret();
+    token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn fresh() -> SecretString {
+    let mut token = [0; 32];
+    // The system's random source does not fail once the process runs; without randomness nobody could be let in.
+    aws_lc_rs::rand::fill(&mut token).expect("the system gives random bytes");
+    SecretString::from(hex::encode(token))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_token_stays_and_nobody_else_reads_it() {
+        let home = tempfile::tempdir().unwrap();
+        let first = Door::open(home.path(), "http://127.0.0.1:1".to_owned()).unwrap();
+        let second = Door::open(home.path(), "http://127.0.0.1:2".to_owned()).unwrap();
+        assert_eq!(first.token.expose_secret(), second.token.expose_secret());
+        let read = Door::read(home.path()).unwrap();
+        assert_eq!((read.url.as_str(), is_ours(&read.token)), ("http://127.0.0.1:2", true));
+        assert_eq!(fs::metadata(home.path().join(FILE)).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::write(home.path().join(FILE), r#"{"url": "http://127.0.0.1:2", "token": ""}"#).unwrap();
+        assert!(is_ours(&Door::open(home.path(), String::new()).unwrap().token), "an empty token opens nothing");
+        Door::close(home.path()).unwrap();
+        Door::close(home.path()).unwrap();
+        assert!(Door::read(home.path()).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! `treewarden say`: hands a message to the running service over loopback, and shows what comes of it.
+//!
+//! Progress goes to standard error, the answer to standard output, so that a script reads the answer only.
+
+use super::{commands::say, door::Door};
+use crate::cli::Say;
+use crate::command::grammar;
+use crate::config::Config;
+use anyhow::{Context, anyhow, bail};
+use reqwest::{Client, RequestBuilder, StatusCode};
+use secrecy::ExposeSecret;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, io, path::Path, process::ExitCode, time::Duration};
+
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// One request; the answer of an agent takes as many of them as it takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Deserialize)]
+struct Taken {
+    /// Of the message.
+    id: String,
+    conversation: String,
+}
+
+#[derive(Deserialize)]
+struct Seen {
+    busy: bool,
+    after: i64,
+    messages: Vec<Message>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    id: String,
+    author: String,
+    answers: Option<String>,
+    text: String,
+    written: i64,
+    run: Option<String>,
+}
+
+struct Service {
+    http: Client,
+    door: Door,
+}
+
+pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
+    let door = Door::read(&config.home).map_err(|error| anyhow!("{}", no_door(config, &error)))?;
+    let http = Client::builder().no_proxy().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none()).build()?;
+    let service = Service { http, door };
+    if asked.close {
+        let name = asked.conversation.as_deref().context("--close needs --conversation")?;
+        let _: Value = service.answer(service.to(Client::delete).query(&[("conversation", name)])).await?;
+        say(format_args!(
+            "The conversation {name} is closed and forgotten; its worktree goes when nothing would be lost."
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = match asked.text.as_deref() {
+        Some("-") => io::read_to_string(io::stdin()).context("standard input is not readable")?,
+        Some(text) => text.to_owned(),
+        None => bail!("There is nothing to say. Usage: treewarden say \"text\""),
+    };
+    let message = json!({
+        "text": text,
+        "conversation": asked.conversation,
+        "codebase": codebase(asked)?,
+    });
+    let taken: Taken = service.answer(service.to(Client::post).json(&message)).await?;
+    let Taken { id, conversation } = &taken;
+    if asked.no_wait {
+        say(conversation);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if asked.conversation.is_none() {
+        eprintln!("Conversation {conversation}; go on with: treewarden say --conversation {conversation} \"…\"");
+    }
+    // Commands are answered at once, whatever else is under way.
+    let waits = matches!(grammar::parse(message["text"].as_str().unwrap_or_default()), grammar::Request::Agent(_));
+    service.follow(conversation, id, waits).await
+}
+
+/// As the service understands it: a path is absolute, a name is a name. Without any, a new conversation is about the
+/// repository of the current directory.
+fn codebase(asked: &Say) -> anyhow::Result<Option<String>> {
+    let path = match (&asked.codebase, &asked.conversation) {
+        (None, Some(_)) => return Ok(None),
+        (None, None) => Path::new("."),
+        (Some(named), _) => {
+            let path = Path::new(named);
+            // `octo/hello` is a name unless something is there.
+            if !named.starts_with(['/', '.', '~']) && !path.exists() {
+                return Ok(Some(named.clone()));
+            }
+            path
+        }
+    };
+    let path = std::path::absolute(path).context("the current directory is not readable")?;
+    Ok(Some(path.to_str().context("the path of the repository is no text")?.to_owned()))
+}
+
+fn no_door(config: &Config, error: &io::Error) -> String {
+    let home = config.home.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => format!(
+            "No service on {home} takes messages of this machine. Start it with TREEWARDEN_LOCAL=on (treewarden serve), or \
+             name its home with --home."
+        ),
+        _ => format!("{home}/local.json cannot be read: {error}. Only the user of the service may speak to it."),
+    }
+}
+
+impl Service {
+    fn to(&self, method: impl Fn(&Client, String) -> RequestBuilder) -> RequestBuilder {
+        method(&self.http, format!("{}/local/messages", self.door.url)).bearer_auth(self.door.token.expose_secret())
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
+        let url = &self.door.url;
+        let answer = request.send().await.map_err(|error| match error.is_connect() {
+            true => anyhow!("The service does not run: nothing answers at {url}. Start it with treewarden serve."),
+            false => {
+                anyhow!("The service at {url} did not answer: {error}. Ask again; a message that was taken is kept.")
+            }
+        })?;
+        let status = answer.status();
+        let body = answer.bytes().await.context("the answer of the service broke off")?;
+        if status.is_success() {
+            return serde_json::from_slice(&body)
+                .context("the service answered with something else; is it another version?");
+        }
+        let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+        match (status, told["error"].as_str()) {
+            (StatusCode::NOT_FOUND, Some(why)) if !why.starts_with("Nothing was stored") => {
+                bail!("The service at {url} takes no messages of this machine: start it with TREEWARDEN_LOCAL=on.")
+            }
+            (_, Some(why)) => bail!("{why}"),
+            (status, None) => bail!("The service at {url} refused ({status})."),
+        }
+    }
+
+    /// Shows what the service says to the message, and what it says by itself from then on; until there is an answer, or,
+    /// when it `waits` for an agent, nothing is under way any more.
+    async fn follow(&self, conversation: &str, message: &str, waits: bool) -> anyhow::Result<ExitCode> {
+        // In the order in which they came, as they were written last.
+        let (mut said, mut order) = (BTreeMap::new(), Vec::new());
+        let (mut after, mut mine, mut shown) = (0, None, String::new());
+        loop {
+            let query = [("conversation", conversation.to_owned()), ("after", after.to_string())];
+            let seen: Seen = self.answer(self.to(Client::get).query(&query)).await?;
+            after = seen.after;
+            for one in seen.messages {
+                if one.id == message {
+                    mine = Some(one.written);
+                    continue;
+                }
+                let others = one.answers.as_deref().is_some_and(|answered| answered != message);
+                if one.author != "treewarden" || mine.is_none() || others {
+                    continue;
+                }
+                let progress = one.text.lines().next().unwrap_or_default().to_owned();
+                if seen.busy && progress != shown {
+                    eprintln!("{progress}");
+                    shown = progress;
+                }
+                if said.insert(one.id.clone(), one.text).is_none() {
+                    order.push(one.id);
+                }
+            }
+            if !seen.busy || (!waits && !order.is_empty()) {
+                break;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        let mine = mine.context("The conversation was closed before the answer could be read.")?;
+        let query = [("conversation", conversation.to_owned()), ("after", (mine - 1).to_string())];
+        let seen: Seen = self.answer(self.to(Client::get).query(&query)).await?;
+        let run = seen.messages.into_iter().find(|one| one.id == message).and_then(|one| one.run);
+        for id in &order {
+            say(said[id].trim_end());
+        }
+        Ok(if run.is_none_or(|state| state == "succeeded") { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}

@@ -1,0 +1,28 @@
+//! Finding the repository that a path on this machine belongs to.
+
+use super::error::GitError;
+use super::{Git, blocking};
+use git2::{Repository, RepositoryOpenFlags};
+use std::path::{Path, PathBuf};
+
+impl Git {
+    /// The repository whose files are at `path`, or around it: of a linked worktree the one it is linked to. Answers with the
+    /// directory of its main worktree, or with its own when it is bare; no link is on the way. Nothing of it is run.
+    pub async fn main_repository(&self, path: &Path) -> Result<PathBuf, GitError> {
+        let path = path.to_owned();
+        blocking(move || {
+            let none: [&Path; 0] = [];
+            let repository = Repository::open_ext(&path, RepositoryOpenFlags::CROSS_FS, none)?;
+            let common = repository.commondir();
+            let common = common.canonicalize().map_err(|error| GitError::file("looking at", common, &error))?;
+            if common.to_str().is_none() {
+                return Err(GitError::refused("its path is no text"));
+            }
+            match (common.file_name().is_some_and(|name| name == ".git"), common.parent()) {
+                (true, Some(files)) => Ok(files.to_owned()),
+                _ => Ok(common),
+            }
+        })
+        .await
+    }
+}

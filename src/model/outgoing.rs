@@ -1,0 +1,73 @@
+//! What is to be said on a platform, as rows of the outbox hold it.
+
+use super::*;
+use serde::{Deserialize, Serialize};
+
+/// Something to be made true on a platform. Rows hold the wanted state, so sending twice changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outgoing {
+    /// Add a reaction (`eyes`, `confused`, …) to a message.
+    React { number: ThreadNumber, source: MessageSource, content: String },
+    /// One comment that exists once and has this body. The body already carries `marker` (hidden).
+    Comment { number: ThreadNumber, body: String, marker: String },
+    /// A message in a thread that is no issue or pull request: the one the row's conversation is.
+    Message { body: String },
+    /// An open pull request from `head` into `base` exists.
+    PullRequest { head: BranchName, base: BranchName, title: String, body: String, draft: bool },
+}
+
+impl Outgoing {
+    /// What is said in a conversation. The body already carries `marker`, which nobody needs who keeps messages by their id.
+    pub fn text(conversation: &Conversation, body: String, marker: String) -> Self {
+        match conversation.thread {
+            ThreadId::Numbered { number, .. } => Outgoing::Comment { number, body, marker },
+            ThreadId::Named(_) => {
+                let text = body.trim_end();
+                Outgoing::Message { body: text.strip_suffix(&marker).unwrap_or(text).trim_end().to_owned() }
+            }
+        }
+    }
+}
+
+/// A row of the outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxRow {
+    pub id: OutboxId,
+    /// Unique: `status/<run>`, `react/<delivery>/eyes`, `pull/<run>`, … Writing to a key again replaces what is wanted.
+    pub key: String,
+    pub codebase: CodebaseId,
+    pub conversation: Option<ConversationId>,
+    pub outgoing: Outgoing,
+    /// Raised whenever the wanted state changes; `sent_version` follows when it was sent.
+    pub version: i64,
+    pub sent_version: i64,
+    /// Id of what was created: comment id, or number of the pull request.
+    pub remote_id: Option<i64>,
+    pub state: OutboxState,
+    /// More than zero and no `remote_id`: an earlier try may have had its effect, look for it first.
+    pub attempts: i64,
+    pub last_error: Option<String>,
+    pub not_before: Timestamp,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What a row of the outbox answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    Delivery(InboxId),
+    Run(RunId),
+    /// It tells of something that happened by itself.
+    Nobody,
+}
+
+impl OutboxRow {
+    pub fn told(&self) -> Told {
+        match self.key.split_once('/') {
+            Some(("answer", id)) => id.parse().map_or(Told::Nobody, Told::Delivery),
+            Some(("status", id)) => id.parse().map_or(Told::Nobody, Told::Run),
+            _ => Told::Nobody,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Threads, and the work that is done for them: what both are called.
+
+use super::*;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// Which thread of its platform a conversation is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ThreadId {
+    /// An issue or pull request of the codebase.
+    Numbered { kind: ThreadKind, number: ThreadNumber },
+    /// A thread that has a name of its own on its platform.
+    Named(ThreadName),
+}
+
+impl ThreadId {
+    pub fn number(&self) -> Option<ThreadNumber> {
+        match self {
+            ThreadId::Numbered { number, .. } => Some(*number),
+            ThreadId::Named(_) => None,
+        }
+    }
+
+    /// The pull request that it is.
+    pub fn pull_request(&self) -> Option<ThreadNumber> {
+        match self {
+            ThreadId::Numbered { kind: ThreadKind::PullRequest, number } => Some(*number),
+            ThreadId::Numbered { kind: ThreadKind::Issue, .. } | ThreadId::Named(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for ThreadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ThreadId::Numbered { number, .. } => number.fmt(f),
+            ThreadId::Named(name) => name.fmt(f),
+        }
+    }
+}
+
+/// The work an environment is for: a kind and an id within the codebase, shown as `issue-42`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Work {
+    pub kind: WorkKind,
+    pub id: String,
+}
+
+impl Work {
+    /// A worktree that somebody asked for by its branch.
+    pub fn on_branch(branch: &BranchName) -> Self {
+        Self { kind: WorkKind::Task, id: branch.to_string() }
+    }
+
+    /// A task that somebody names in words of their own: `Add dark mode!` is `task-add-dark-mode`. `None`: there is no letter
+    /// or digit in them.
+    pub fn of_task(words: &str) -> Option<Self> {
+        let id = slugified(words);
+        (!id.is_empty()).then_some(Self { kind: WorkKind::Task, id })
+    }
+
+    /// The work that a thread stands for.
+    pub fn of_thread(thread: &ThreadId) -> Self {
+        match thread {
+            ThreadId::Numbered { kind: ThreadKind::Issue, number } => {
+                Self { kind: WorkKind::Issue, id: number.to_string() }
+            }
+            ThreadId::Numbered { kind: ThreadKind::PullRequest, number } => {
+                Self { kind: WorkKind::PullRequest, id: number.to_string() }
+            }
+            ThreadId::Named(name) => Self { kind: WorkKind::Thread, id: name.to_string() },
+        }
+    }
+
+    /// The issue or pull request of the same repository that the work belongs to; a task belongs to whoever uses it.
+    pub fn thread(&self) -> Option<ThreadNumber> {
+        match self.kind {
+            WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review => self.id.parse().ok().map(ThreadNumber),
+            WorkKind::Thread | WorkKind::Task => None,
+        }
+    }
+}
+
+/// As people name it, and as its branch is called where Treewarden chooses the name. A thread may be named by any text, so
+/// that it is known by the beginning of that text's SHA-256.
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review | WorkKind::Task => {
+                write!(f, "{}-{}", self.kind, self.id)
+            }
+            WorkKind::Thread => write!(f, "{}-{}", self.kind, &hex::encode(Sha256::digest(&self.id))[..8]),
+        }
+    }
+}
+
+/// Letters and digits in lower case, with one `-` for whatever is between them.
+fn slugified(words: &str) -> String {
+    const LONGEST: usize = 50;
+    let parts = words.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
+    let slug = parts.map(str::to_lowercase).collect::<Vec<_>>().join("-");
+    let short: String = slug.chars().take(LONGEST).collect();
+    short.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_called_like_its_branch() {
+        let named = |name: &str| Work::of_thread(&ThreadId::Named(ThreadName::new(name).unwrap())).to_string();
+        // printf %s chat | sha256sum
+        assert_eq!(named("chat"), "thread-31e06f7d");
+        assert_ne!(named("chat"), named("Chat"));
+        let task = |words: &str| Work::of_task(words).map(|work| work.to_string());
+        assert_eq!(task("Add dark mode!").as_deref(), Some("task-add-dark-mode"));
+        assert_eq!(task("  (Für alle) ").as_deref(), Some("task-für-alle"));
+        assert_eq!(task("!!!"), None);
+        let long = task(&"long ".repeat(30)).unwrap();
+        assert!(long.chars().count() <= 55 && !long.ends_with('-'), "{long}");
+        let issue = ThreadId::Numbered { kind: ThreadKind::Issue, number: ThreadNumber(7) };
+        assert_eq!(Work::of_thread(&issue).to_string(), "issue-7");
+    }
+}

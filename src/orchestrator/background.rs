@@ -1,0 +1,145 @@
+//! What an agent is told about its task: who said what in the thread, and how far the work is. Gathered when a run starts.
+
+use super::{Orchestrator, StepError, gather, host::OnGithub, prepare::Prepared, retry};
+use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
+use crate::model::*;
+use futures::future::join_all;
+use std::collections::{HashMap, HashSet};
+
+/// People in a thread whose permission is asked for, for the agent to know whom to trust.
+const MOST_ASKED: usize = 30;
+const ASKED_AT_ONCE: usize = 4;
+/// Messages of a thread on this machine that are looked through, the oldest first.
+const MOST_READ: u32 = 1000;
+
+impl Orchestrator {
+    /// What the agent is told, gathered at the moment the run starts.
+    pub(super) async fn prompt_facts(&self, run: &Run, prepared: &Prepared) -> Result<PromptFacts, StepError> {
+        let (codebase, conversation) = (&prepared.codebase, &prepared.conversation);
+        let (thread, comments) = match (&conversation.thread, self.on_github(codebase)?) {
+            (ThreadId::Numbered { number, .. }, Some(github)) => {
+                self.said_on_github(run, codebase, conversation, &github, *number).await?
+            }
+            (ThreadId::Numbered { .. } | ThreadId::Named(_), _) => self.said_here(run, conversation).await?,
+        };
+        Ok(PromptFacts {
+            repository: codebase.name.clone(),
+            branch: prepared.environment.branch.clone(),
+            base: prepared.environment.base.clone(),
+            work: gather::work_of(conversation),
+            task: Task {
+                text: run.request.text.clone(),
+                requester: run.request.requester.clone(),
+                source: run.request.source.clone(),
+                written_at: run.request.written_at,
+            },
+            thread,
+            comments,
+            changes: self.changes(prepared).await?,
+        })
+    }
+
+    /// The messages before the one that is answered; what the service wrote is no background.
+    async fn said_here(&self, run: &Run, conversation: &Conversation) -> Result<(Thread, Vec<Comment>), StepError> {
+        let writer = || Author { person: run.request.requester.clone(), permission: Probe::Known(Permission::Write) };
+        let mut comments = Vec::new();
+        for message in self.store().local_messages(conversation.id, 0, MOST_READ).await? {
+            if message.author.is_some() && message.id.0 != run.delivery.0 {
+                comments.push(Comment {
+                    id: CommentId(message.written),
+                    author: writer(),
+                    body: message.body,
+                    created_at: message.created_at,
+                });
+            }
+        }
+        let (id, title) = (conversation.thread.clone(), conversation.title.clone());
+        Ok((Thread { id, title, body: String::new(), labels: Vec::new(), author: writer() }, comments))
+    }
+
+    async fn said_on_github(
+        &self,
+        run: &Run,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        github: &OnGithub<'_>,
+        number: ThreadNumber,
+    ) -> Result<(Thread, Vec<Comment>), StepError> {
+        let OnGithub { client, id, name, .. } = github;
+        let id = *id;
+        let issue = retry::patiently(|| async { Ok(client.issue(id, name, number).await?) }).await?;
+        let mut written = Vec::new();
+        for comment in retry::patiently(|| async { Ok(client.comments(id, name, number).await?) }).await? {
+            // The request itself is the task; what the service wrote is no background.
+            let request = matches!(run.request.source, MessageSource::IssueComment { id } if id == comment.id);
+            // Nor is what other programs wrote.
+            let program = |author: &Person| author.is_bot || author.id == self.parts().identity.bot.id;
+            let Some(author) = comment.author.filter(|author| !program(author) && !request) else { continue };
+            written.push((author, comment.id, comment.body, comment.created_at));
+        }
+        let opener = issue.author.unwrap_or_else(ghost);
+        let authors = std::iter::once(&opener).chain(written.iter().rev().map(|(author, ..)| author));
+        let permissions = self.permissions(codebase, &first_distinct(authors)).await;
+        let with_permission = |person: Person| {
+            let unknown = || Probe::Unknown("too many people wrote here".to_owned());
+            let permission = permissions.get(&person.id).cloned().unwrap_or_else(unknown);
+            Author { person, permission }
+        };
+        let comments = written.into_iter().map(|(author, id, body, created_at)| Comment {
+            id,
+            author: with_permission(author),
+            body,
+            created_at,
+        });
+        let thread = Thread {
+            id: conversation.thread.clone(),
+            title: issue.title,
+            body: issue.body,
+            labels: issue.labels,
+            author: with_permission(opener),
+        };
+        Ok((thread, comments.collect()))
+    }
+
+    /// What each of these people may do.
+    async fn permissions(&self, codebase: &Codebase, people: &[Person]) -> HashMap<UserId, Probe<Permission>> {
+        let mut known = HashMap::new();
+        for group in people.chunks(ASKED_AT_ONCE) {
+            let asked = join_all(group.iter().map(|person| self.permission(codebase, person))).await;
+            known.extend(group.iter().map(|person| person.id).zip(asked.into_iter().map(Probe::from)));
+        }
+        known
+    }
+
+    /// For pull requests: how far the head is from its base.
+    async fn changes(&self, prepared: &Prepared) -> Result<Option<Changes>, StepError> {
+        let (Some(pull), Some(base)) = (&prepared.pull, &prepared.environment.base) else { return Ok(None) };
+        let Some(base) = prepared.repository.tip(&base.remote_ref()).await? else { return Ok(None) };
+        let stat = prepared.repository.diff_stat(&base, &pull.head_sha).await?;
+        Ok(Some(Changes { files: stat.files, insertions: stat.insertions, deletions: stat.deletions }))
+    }
+}
+
+/// The people of a thread, each once; the first ones only when there are many.
+fn first_distinct<'a>(people: impl Iterator<Item = &'a Person>) -> Vec<Person> {
+    let mut met = HashSet::new();
+    people.filter(|person| met.insert(person.id)).take(MOST_ASKED).cloned().collect()
+}
+
+/// GitHub's stand-in for deleted accounts.
+fn ghost() -> Person {
+    Person { id: UserId(10_137), login: "ghost".to_owned(), is_bot: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_about_twice_and_not_about_everybody() {
+        let person = |id| Person { id: UserId(id), login: format!("p{id}"), is_bot: false };
+        let people: Vec<Person> = (0..200).map(|number| person(number / 2)).collect();
+        let asked: Vec<i64> = first_distinct(people.iter()).iter().map(|person| person.id.0).collect();
+        assert_eq!(asked, (0..30).collect::<Vec<i64>>());
+    }
+}

@@ -1,0 +1,173 @@
+//! Whom a codebase is asked about, and where its branches come from and go to. This is the one place that knows that some
+//! repositories are on GitHub and others on this machine only.
+
+use super::{Orchestrator, StepError, gather, retry};
+use crate::git::{FetchRequest, GitError, Repository};
+use crate::github::{InstallationClient, PullRequest};
+use crate::model::*;
+use crate::reply::answers;
+use crate::store::{NewCodebase, NewLocalCodebase};
+use crate::telemetry::field::EFFECT;
+use std::path::{Path, PathBuf};
+
+/// A codebase on GitHub, and who asks about it there.
+pub(super) struct OnGithub<'a> {
+    pub client: InstallationClient,
+    pub id: RepositoryId,
+    pub name: &'a RepoName,
+    installation: InstallationId,
+}
+
+enum Keeper<'a> {
+    Github(OnGithub<'a>),
+    /// A repository on this machine.
+    Local(&'a Path),
+}
+
+impl Orchestrator {
+    fn keeper<'a>(&self, codebase: &'a Codebase) -> Result<Keeper<'a>, StepError> {
+        match &codebase.host {
+            Host::Github { id, installation } => {
+                let github = self.parts().github.as_ref();
+                let github = github.ok_or_else(|| StepError::Refused(answers::no_app()))?;
+                let client = github.installation(*installation);
+                let (id, installation) = (*id, *installation);
+                Ok(Keeper::Github(OnGithub { client, id, name: &codebase.name, installation }))
+            }
+            Host::Local { path } => Ok(Keeper::Local(path)),
+        }
+    }
+
+    /// `None`: it is on this machine only, and there is nobody to ask.
+    pub(super) fn on_github<'a>(&self, codebase: &'a Codebase) -> Result<Option<OnGithub<'a>>, StepError> {
+        Ok(match self.keeper(codebase)? {
+            Keeper::Github(github) => Some(github),
+            Keeper::Local(_) => None,
+        })
+    }
+
+    pub(super) fn repository(&self, codebase: &Codebase) -> Repository {
+        let directory = self.repository_path(codebase);
+        match &codebase.host {
+            Host::Github { .. } => self.parts().git.repository(directory),
+            Host::Local { path } => self.parts().git.repository_of(directory, path),
+        }
+    }
+
+    /// Where the canonical repository lies.
+    pub fn repository_path(&self, codebase: &Codebase) -> PathBuf {
+        self.settings().home.join("repos").join(&codebase.repository_dir)
+    }
+
+    /// The pull request that a conversation is, as GitHub has it now.
+    pub(super) async fn pull_request_of(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+    ) -> Result<Option<PullRequest>, StepError> {
+        let Some(number) = conversation.thread.pull_request() else { return Ok(None) };
+        match self.on_github(codebase)? {
+            Some(github) => Ok(Some(github.client.pull_request(github.id, github.name, number).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// A pull request as GitHub has it at this moment.
+    pub(super) async fn fetch_pull_request(
+        &self,
+        codebase: &Codebase,
+        number: ThreadNumber,
+    ) -> Result<PullRequest, StepError> {
+        let github = self.on_github(codebase)?.ok_or_else(|| StepError::Refused(answers::no_app()))?;
+        retry::patiently(|| async { Ok(github.client.pull_request(github.id, github.name, number).await?) }).await
+    }
+
+    /// The codebase with its present name and default branch, and where to clone it from.
+    pub(super) async fn refreshed(&self, codebase: &Codebase) -> Result<(Codebase, String), StepError> {
+        let github = match self.keeper(codebase)? {
+            Keeper::Github(github) => github,
+            Keeper::Local(path) => return self.refreshed_here(codebase, path).await,
+        };
+        let info = github.client.repository(github.id).await?;
+        if info.archived {
+            return Err(StepError::Refused(answers::archived(&info.name)));
+        }
+        let new = NewCodebase {
+            github_id: info.id,
+            installation: github.installation,
+            name: info.name,
+            default_branch: info.default_branch,
+        };
+        Ok((self.store().upsert_codebase(new, self.now()).await?, info.clone_url))
+    }
+
+    /// New work starts from the branch that was checked out there when the repository was met first, for as long as that
+    /// exists: people who look at a result by checking it out do not mean to change that.
+    async fn refreshed_here(&self, codebase: &Codebase, path: &Path) -> Result<(Codebase, String), StepError> {
+        let source = here(path)?;
+        let repository = self.repository(codebase);
+        repository.ensure(&source).await?;
+        let default = match &codebase.default_branch {
+            Some(known) if repository.remote_branch(known, None).await?.is_some() => Some(known.clone()),
+            Some(_) | None => repository.remote_head(None).await?,
+        };
+        let new = NewLocalCodebase { path: path.to_owned(), name: codebase.name.clone(), default_branch: default };
+        Ok((self.store().upsert_local_codebase(new, self.now()).await?, source))
+    }
+
+    /// Where to fetch from now, also from a repository that takes nothing any more.
+    pub(super) async fn source(&self, codebase: &Codebase) -> Result<String, StepError> {
+        match self.keeper(codebase)? {
+            Keeper::Github(github) => Ok(github.client.repository(github.id).await?.clone_url),
+            Keeper::Local(path) => here(path),
+        }
+    }
+
+    /// Brings the canonical repository up to date: all branches, and one pull request's head.
+    pub(super) async fn fetch(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        clone_url: &str,
+        pull: Option<ThreadNumber>,
+    ) -> Result<(), StepError> {
+        tracing::debug!(target: EFFECT, { codebase.name = %codebase.name }, "fetch");
+        repository.ensure(clone_url).await?;
+        let pulls = pull.map(|number| (format!("refs/pull/{number}/head"), gather::pull_ref(number)));
+        let request = &FetchRequest { branches: true, extra: pulls.into_iter().collect() };
+        self.with_credential(codebase, false, |credential| async move {
+            repository.fetch(request, credential.as_ref()).await
+        })
+        .await
+    }
+
+    /// One operation on the remote. A token that ended before its hour is replaced once; a repository on this machine wants
+    /// none.
+    pub(super) async fn with_credential<T, F>(
+        &self,
+        codebase: &Codebase,
+        push: bool,
+        operation: impl Fn(Option<Credential>) -> F,
+    ) -> Result<T, StepError>
+    where
+        F: Future<Output = Result<T, GitError>>,
+    {
+        let Some(OnGithub { client, id, .. }) = self.on_github(codebase)? else { return Ok(operation(None).await?) };
+        let credential = client.git_credential(id, push).await?;
+        match operation(Some(credential.clone())).await {
+            Err(GitError::AuthFailed) => {
+                client.forget_git_credential(id, push, &credential).await;
+                let renewed = client.git_credential(id, push).await?;
+                Ok(operation(Some(renewed)).await?)
+            }
+            outcome => Ok(outcome?),
+        }
+    }
+}
+
+fn here(path: &Path) -> Result<String, StepError> {
+    match (path.to_str(), path.is_dir()) {
+        (Some(text), true) => Ok(text.to_owned()),
+        _ => Err(StepError::Refused(answers::repository_not_here(path))),
+    }
+}

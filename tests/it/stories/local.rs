@@ -1,0 +1,427 @@
+//! What people and scripts on this machine say, with GitHub and without.
+
+use crate::support::{
+    postgres::Database,
+    world::{ANN, REPO, World, git},
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use treewarden::{demo::github::MergeMethod, model::*};
+
+const ON: (&str, &str) = ("TREEWARDEN_LOCAL", "on");
+
+/// Speaks as a script on this machine does.
+struct Script {
+    http: reqwest::Client,
+    url: String,
+    token: String,
+}
+
+impl Script {
+    fn new(home: &Path) -> Self {
+        let door: Value = serde_json::from_slice(&std::fs::read(home.join("local.json")).unwrap()).unwrap();
+        let text = |field: &str| door[field].as_str().unwrap().to_owned();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { http, url: format!("{}/local/messages", text("url")), token: text("token") }
+    }
+
+    async fn post(&self, message: Value) -> (u16, Value) {
+        let answer = self.http.post(&self.url).bearer_auth(&self.token).json(&message).send().await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap())
+    }
+
+    async fn say(&self, conversation: &str, codebase: &str, text: &str) -> String {
+        let message = json!({"conversation": conversation, "codebase": codebase, "text": text});
+        let (status, answer) = self.post(message).await;
+        assert_eq!(status, 202, "{answer}");
+        answer["id"].as_str().unwrap().to_owned()
+    }
+
+    async fn read(&self, conversation: &str, after: i64) -> Value {
+        let query = [("conversation", conversation.to_owned()), ("after", after.to_string())];
+        let answer = self.http.get(&self.url).bearer_auth(&self.token).query(&query).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.json().await.unwrap()
+    }
+
+    /// All texts of the service in a conversation.
+    async fn answers(&self, conversation: &str) -> Vec<String> {
+        let seen = self.read(conversation, 0).await;
+        let all = seen["messages"].as_array().unwrap().iter().filter(|one| one["author"] == "treewarden");
+        all.map(|one| one["text"].as_str().unwrap().to_owned()).collect()
+    }
+
+    async fn last(&self, conversation: &str) -> String {
+        self.answers(conversation).await.pop().unwrap_or_else(|| panic!("nothing was said in {conversation}"))
+    }
+
+    async fn close(&self, conversation: &str) {
+        let request = self.http.delete(&self.url).query(&[("conversation", conversation)]);
+        assert_eq!(request.bearer_auth(&self.token).send().await.unwrap().status(), 202);
+    }
+}
+
+/// A repository of Ann's on this machine, with one commit on `main`, and hooks that must never run.
+fn repository(dir: &Path, name: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::create_dir_all(&path).unwrap();
+    git(&path, &["init", "--quiet", "--initial-branch=main"]);
+    std::fs::write(path.join("README.md"), "# tools\n").unwrap();
+    git(&path, &["add", "."]);
+    git(&path, &["commit", "--quiet", "-m", "Begin"]);
+    for hook in ["pre-receive", "update", "post-receive", "post-update", "reference-transaction"] {
+        let file = path.join(".git/hooks").join(hook);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, format!("#!/bin/sh\ntouch '{}'\n", dir.join("hook-ran").display())).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    path
+}
+
+fn tip(repository: &Path, branch: &str) -> String {
+    git(repository, &["for-each-ref", "--format=%(objectname)", &format!("refs/heads/{branch}")])
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+async fn met(world: &World) {
+    // The service knows a repository once something was heard of it.
+    let issue = world.issue();
+    world.ask(issue, "/help");
+    world.settle().await;
+}
+
+#[tokio::test]
+async fn a_message_leads_to_a_pull_request_like_a_mention() {
+    let world = World::with(&[ON]).await;
+    met(&world).await;
+    let script = Script::new(&world.home());
+    let id = script.say("chat", REPO, "add a greeting").await;
+    world.settle().await;
+
+    let environment = world.environment().await;
+    assert_eq!(environment.work, Work { kind: WorkKind::Thread, id: "chat".to_owned() });
+    assert_eq!(environment.branch.as_str(), "thread-31e06f7d");
+    let seen = script.read("chat", 0).await;
+    assert_eq!((&seen["busy"], &seen["state"], &seen["codebase"]), (&json!(false), &json!("open"), &json!(REPO)));
+    let messages = seen["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert_eq!((&messages[0]["id"], &messages[0]["author"]), (&json!(id), &json!("local")));
+    assert_eq!((&messages[0]["text"], &messages[0]["run"]), (&json!("add a greeting"), &json!("succeeded")));
+    assert_eq!(messages[1]["answers"], json!(id));
+    let status = messages[1]["text"].as_str().unwrap();
+    assert!(status.starts_with("✅ **Done** for `local`") && !status.contains("<!--"), "{status}");
+    assert!(status.contains("Working in isolated branch `thread-31e06f7d`"), "{status}");
+    let pull = world.pull_of("thread-31e06f7d");
+    assert!(status.contains(&format!("pull request #{}", pull.number)), "{status}");
+    assert!(pull.draft && !pull.body.contains("Fixes") && !pull.body.contains('#'), "{}", pull.body);
+    assert_eq!(pull.title, "add a greeting");
+    assert!(pull.body.ends_with("Requested on the machine of the service (thread-31e06f7d)"), "{}", pull.body);
+    let commit = git(&world.canonical().await, &["log", "-1", "--format=%an %b", "thread-31e06f7d"]);
+    assert!(!commit.contains("Co-authored-by") && commit.contains("thread-31e06f7d"), "{commit}");
+
+    // The same message is edited in place; whoever read up to a number gets what is new.
+    let after = seen["after"].as_i64().unwrap();
+    script.say("chat", REPO, "add a note").await;
+    world.settle().await;
+    let later = script.read("chat", after).await;
+    let later: Vec<&str> =
+        later["messages"].as_array().unwrap().iter().map(|one| one["text"].as_str().unwrap()).collect();
+    assert_eq!(later.len(), 2);
+    assert!(later[1].contains("pull request"), "{later:?}");
+    assert_eq!(world.pull_of("thread-31e06f7d").commits.len(), 2);
+    let prompt = world.runs().await.pop().unwrap().id;
+    let prompt = std::fs::read_to_string(world.home().join(format!("runs/{prompt}.prompt"))).unwrap();
+    assert!(prompt.contains("what was said before") && prompt.contains("> add a greeting"), "{prompt}");
+    assert_eq!(prompt.matches("add a note").count(), 1, "the task is no background: {prompt}");
+    assert!(world.page("/runs").await.contains("chat"));
+    assert!(world.page("/deliveries").await.contains("local chat"));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn commands_are_answered_and_threads_share_worktrees_by_name() {
+    let world = World::with(&[ON]).await;
+    let issue = world.worked_issue("add a greeting").await;
+    let script = Script::new(&world.home());
+    let ask = async |conversation: &str, words: &str| {
+        script.say(conversation, REPO, words).await;
+        world.settle().await;
+        script.last(conversation).await
+    };
+    assert!(ask("chat", "/help").await.starts_with("Say what is to be done"));
+    assert!(ask("chat", "/status").await.contains("1 worktree of 25"));
+    assert!(ask("chat", "/worktree link issue-1").await.contains("**issue-1** on branch `issue-1`"));
+    script.say("chat", REPO, "add a note").await;
+    world.settle().await;
+    assert_eq!(world.pull_of("issue-1").commits.len(), 2);
+    assert_eq!(world.environments().await.len(), 1);
+
+    // Another conversation goes on where a third one works, by either of its names.
+    script.say("deep thought", REPO, "write this down").await;
+    world.settle().await;
+    let named = Work { kind: WorkKind::Thread, id: "deep thought".to_owned() }.to_string();
+    for words in [format!("/worktree link {named}"), format!("/worktree link {}", named.to_uppercase())] {
+        assert!(ask("chat", &words).await.contains(&format!("**{named}** on branch `{named}`")), "{words}");
+    }
+    let task = ask("chat", "/worktree create Add dark mode!").await;
+    assert!(task.contains("**task-add-dark-mode** on branch `task-add-dark-mode`"), "{task}");
+    let again = ask("chat", "/worktree create add  DARK mode").await;
+    assert!(again.starts_with("This thread goes on in the worktree **task-add-dark-mode**"), "{again}");
+    let taken = ask("chat", "/worktree create add-dark-mode").await;
+    assert!(taken.contains("There is a worktree called task-add-dark-mode already"), "{taken}");
+    // An issue may go on there, too.
+    world.ask(issue, "/worktree link task-add-dark-mode");
+    world.settle().await;
+    assert!(world.answer(issue).contains("**task-add-dark-mode**"), "{}", world.answer(issue));
+    let list = ask("chat", "/worktree list").await;
+    for name in ["issue-1", &named, "task-add-dark-mode"] {
+        assert!(list.contains(&format!("**{name}** `{name}`")), "{name} in {list}");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn closing_a_conversation_forgets_what_was_said_and_never_work() {
+    let world = World::with(&[ON]).await;
+    met(&world).await;
+    let script = Script::new(&world.home());
+    script.say("kept", REPO, "add a greeting").await;
+    script.say("merged", REPO, "write this down").await;
+    world.settle().await;
+    let named = |id: &str| Work { kind: WorkKind::Thread, id: id.to_owned() }.to_string();
+    let (kept, merged) = (named("kept"), named("merged"));
+    let live = world.environments().await;
+    let of = |branch: &str| live.iter().find(|one| one.branch.as_str() == branch).unwrap().clone();
+    std::fs::write(of(&kept).path.join("half.txt"), "half\n").unwrap();
+    let pull = world.pull_of(&merged);
+    world.standin.set_draft(REPO, ANN, pull.number, false).unwrap();
+    world.standin.merge(REPO, ANN, pull.number, MergeMethod::Squash).await.unwrap();
+    world.settle().await;
+    script.close("kept").await;
+    script.close("merged").await;
+    world.settle().await;
+
+    let told = script.answers("kept").await;
+    assert_eq!(told.len(), 1, "what was said before is forgotten: {told:?}");
+    assert!(told[0].contains("you have uncommitted changes"), "{told:?}");
+    assert_eq!(world.environment().await.branch.as_str(), kept);
+    let told = script.answers("merged").await;
+    assert!(told.len() == 1 && told[0].starts_with("🧹 The worktree was removed"), "{told:?}");
+    assert!(world.store().receipt_of(of(&merged).id).await.unwrap().unwrap().details.branch_deleted);
+    assert!(!of(&merged).path.exists());
+    assert_eq!(script.read("kept", 0).await["state"], "closed");
+    // Whoever speaks there again goes on there.
+    script.say("kept", REPO, "write this down").await;
+    world.settle().await;
+    assert_eq!(script.read("kept", 0).await["state"], "open");
+    assert_eq!(world.environment().await.branch.as_str(), kept);
+    assert_eq!(world.remote_file(&kept, "half.txt").await.as_deref(), Some("half\n"));
+    let (status, told) =
+        script.post(json!({"conversation": "kept", "codebase": text(&world.home()), "text": "x"})).await;
+    assert!(status == 422 && told["error"].as_str().unwrap().contains("no git repository"), "{told}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn messages_survive_a_restart_and_come_once() {
+    let world = World::with(&[ON, ("MAX_CONCURRENT_RUNS", "1")]).await;
+    met(&world).await;
+    let script = Script::new(&world.home());
+    let message = json!({"conversation": "chat", "codebase": REPO, "text": "note one agent:sleep=1", "id": "a"});
+    assert_eq!(script.post(message.clone()).await.0, 202);
+    script.say("chat", REPO, "note two").await;
+    let world = world.restart(|_| ()).await;
+    let script = Script::new(&world.home());
+    assert_eq!(script.post(message).await.1["status"], "duplicate");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
+    assert_eq!(script.answers("chat").await.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_run_is_stopped_from_this_machine() {
+    let world = World::with(&[ON]).await;
+    met(&world).await;
+    let script = Script::new(&world.home());
+    script.say("chat", REPO, "agent:sleep=600").await;
+    world.until_agent_works().await;
+    assert_eq!(script.read("chat", 0).await["busy"], true);
+    script.say("chat", REPO, "/stop").await;
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Cancelled]);
+    assert!(script.answers("chat").await.iter().any(|text| text.contains("Stopping 1 run")));
+    world.end().await;
+}
+
+/// Without a word to GitHub: the stand-in fails the story when it is asked for anything it does not have.
+#[tokio::test]
+async fn a_repository_on_this_machine_gets_its_work_as_a_branch() {
+    let world = World::with(&[ON]).await;
+    let people = world.dir.path().join("people");
+    let tools = repository(&people, "tools");
+    let script = Script::new(&world.home());
+    let branch = Work { kind: WorkKind::Thread, id: "chat".to_owned() }.to_string();
+    script.say("chat", text(&tools), "add a greeting").await;
+    world.settle().await;
+
+    let status = script.last("chat").await;
+    let pushed = tip(&tools, &branch);
+    assert!(status.starts_with("✅ **Done**"), "{status}");
+    assert!(status.contains(&format!("`{branch}` is at `{}` in the repository itself", &pushed[..7])), "{status}");
+    assert!(!status.contains("pull request") && !status.contains("http://127.0.0.1:0"), "{status}");
+    assert_eq!(git(&tools, &["status", "--porcelain"]), "", "nothing of theirs was touched");
+    assert_eq!(git(&tools, &["branch", "--show-current"]), "main");
+    let environment = world.environment().await;
+    assert_eq!(environment.base.as_ref().map(BranchName::as_str), Some("main"));
+    let codebases = world.store().list_codebases().await.unwrap();
+    assert_eq!(codebases.len(), 1);
+    assert_eq!(codebases[0].host, Host::Local { path: tools.canonicalize().unwrap() });
+    assert_eq!(codebases[0].name.to_string(), "_local/tools");
+    assert!(world.standin.pulls(REPO).unwrap().is_empty());
+    assert!(!people.join("hook-ran").exists(), "hooks of theirs do not run");
+    let page = world.page("/environments").await;
+    assert!(page.contains("_local/tools") && page.contains(&branch), "{page}");
+
+    // What they have checked out stays as it is, and the work is kept.
+    git(&tools, &["checkout", "--quiet", &branch]);
+    script.say("chat", text(&tools), "add a note").await;
+    world.settle().await;
+    let status = script.last("chat").await;
+    assert!(status.starts_with("⚠️ **Done, but not delivered**"), "{status}");
+    assert!(status.contains("not pushed: the branch is checked out in the repository it would go to"), "{status}");
+    assert_eq!(tip(&tools, &branch), pushed);
+    git(&tools, &["checkout", "--quiet", "main"]);
+    script.say("chat", text(&tools), "write this down").await;
+    world.settle().await;
+    assert!(script.last("chat").await.starts_with("✅ **Done**"), "{}", script.last("chat").await);
+    assert_eq!(git(&tools, &["rev-list", "--count", &format!("main..{branch}")]), "3");
+
+    // Merged by hand, closed, gone.
+    git(&tools, &["merge", "--quiet", "--no-ff", "--no-edit", &branch]);
+    script.close("chat").await;
+    world.settle().await;
+    let told = script.last("chat").await;
+    assert!(told.contains(&format!("`{branch}` is merged into `main`")), "{told}");
+    assert!(world.environments().await.is_empty() && !environment.path.exists());
+    assert!(!tip(&tools, &branch).is_empty(), "their branch is theirs");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_people_committed_there_meanwhile_is_never_overwritten() {
+    let world = World::with(&[ON]).await;
+    let tools = repository(&world.dir.path().join("people"), "tools");
+    let script = Script::new(&world.home());
+    let branch = Work { kind: WorkKind::Thread, id: "chat".to_owned() }.to_string();
+    script.say("chat", text(&tools), "add a greeting").await;
+    world.settle().await;
+    git(&tools, &["checkout", "--quiet", &branch]);
+    std::fs::write(tools.join("theirs.txt"), "theirs\n").unwrap();
+    git(&tools, &["add", "."]);
+    git(&tools, &["commit", "--quiet", "-m", "Theirs"]);
+    git(&tools, &["checkout", "--quiet", "main"]);
+    let theirs = tip(&tools, &branch);
+    script.say("chat", text(&tools), "write this down").await;
+    world.settle().await;
+    assert!(script.last("chat").await.starts_with("✅ **Done**"), "{}", script.last("chat").await);
+    assert!(world.environment().await.path.join("theirs.txt").exists(), "it was taken in");
+    git(&tools, &["merge-base", "--is-ancestor", &theirs, &branch]);
+    // A branch that they rewrote stays as they left it, with new work on top.
+    git(&tools, &["branch", "--force", &branch, "main"]);
+    script.say("chat", text(&tools), "note three").await;
+    world.settle().await;
+    assert_eq!(git(&tools, &["log", "--format=%s", &branch]), "Note three\nBegin");
+    let status = script.last("chat").await;
+    assert!(status.contains("was rewritten on the remote"), "{status}");
+    world.end().await;
+}
+
+/// The path somebody is at may be any worktree of a repository, or lie deep within it.
+#[tokio::test]
+async fn a_path_leads_to_the_repository_itself() {
+    let world = World::with(&[ON]).await;
+    met(&world).await;
+    let people = world.dir.path().join("people");
+    let tools = repository(&people, "My Tools");
+    let linked = people.join("linked");
+    git(&tools, &["worktree", "add", "--quiet", "-b", "side", text(&linked)]);
+    std::fs::create_dir_all(linked.join("deep/down")).unwrap();
+    std::os::unix::fs::symlink(&linked, people.join("link")).unwrap();
+    let bare = people.join("bare.git");
+    git(&people, &["clone", "--quiet", "--bare", text(&tools), text(&bare)]);
+    let script = Script::new(&world.home());
+    for (conversation, path) in
+        [("a", tools.clone()), ("b", linked.clone()), ("c", linked.join("deep/down")), ("d", people.join("link"))]
+    {
+        script.say(conversation, text(&path), "/status").await;
+        world.settle().await;
+        let seen = script.read(conversation, 0).await;
+        assert_eq!(seen["codebase"], "_local/My-Tools", "{}", path.display());
+    }
+    script.say("e", text(&bare), "add a greeting").await;
+    world.settle().await;
+    assert_eq!(script.read("e", 0).await["codebase"], "_local/bare");
+    assert!(script.last("e").await.starts_with("✅"), "{}", script.last("e").await);
+    let main = tools.canonicalize().unwrap();
+    let codebases = world.store().list_codebases().await.unwrap();
+    let here: Vec<_> = codebases.iter().filter(|one| one.host == Host::Local { path: main.clone() }).collect();
+    assert_eq!((codebases.len(), here.len()), (3, 1));
+    // Work begins from the branch that is checked out in the repository itself.
+    script.say("a", text(&linked), "add a greeting").await;
+    world.settle().await;
+    let live = world.environments().await;
+    let own = live.iter().find(|one| one.codebase == here[0].id).unwrap();
+    assert_eq!(own.base.as_ref().map(BranchName::as_str), Some("main"));
+    // From within a worktree of the service's own, the repository it was made for is meant.
+    script.say("f", text(&own.path), "/status").await;
+    world.settle().await;
+    assert_eq!(script.read("f", 0).await["codebase"], "_local/My-Tools");
+    // One conversation is about one repository.
+    let (status, told) = script.post(json!({"conversation": "a", "codebase": REPO, "text": "x"})).await;
+    assert_eq!(status, 409);
+    assert!(told["error"].as_str().unwrap().contains("is about _local/My-Tools"), "{told}");
+    // One that was moved away says so, and is found again.
+    let away = people.join("away");
+    std::fs::rename(&tools, &away).unwrap();
+    let (status, _) = script.post(json!({"conversation": "a", "text": "add a note"})).await;
+    assert_eq!(status, 202);
+    world.settle().await;
+    assert!(script.last("a").await.contains("There is no repository at"), "{}", script.last("a").await);
+    std::fs::rename(&away, &tools).unwrap();
+    script.say("a", text(&tools), "add a note").await;
+    world.settle().await;
+    assert!(script.last("a").await.starts_with("✅"), "{}", script.last("a").await);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_same_on_postgresql() {
+    let Some(database) = Database::create().await else { return };
+    let world = World::with(&[ON, ("DATABASE_URL", &database.url)]).await;
+    let tools = repository(&world.dir.path().join("people"), "tools");
+    let script = Script::new(&world.home());
+    script.say("chat", text(&tools), "add a greeting").await;
+    script.say("other", text(&tools), "write this down").await;
+    world.settle().await;
+    for conversation in ["chat", "other"] {
+        assert!(script.last(conversation).await.starts_with("✅ **Done**"), "{}", script.last(conversation).await);
+    }
+    script.close("chat").await;
+    world.settle().await;
+    assert_eq!(script.answers("chat").await.len(), 1);
+    world.end().await;
+    database.drop().await;
+}
+
+#[tokio::test]
+async fn nobody_is_let_in_while_it_is_switched_off() {
+    let world = World::new().await;
+    let url = format!("http://{}/local/messages?conversation=x", world.service.address);
+    assert_eq!(reqwest::get(url).await.unwrap().status(), 404);
+    assert!(!world.home().join("local.json").exists());
+    world.end().await;
+}
