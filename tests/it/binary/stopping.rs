@@ -98,7 +98,7 @@ async fn a_start_that_comes_to_nothing_leaves_the_database_in_one_file() {
 async fn a_hangup_stops_it_as_gently_as_a_request() {
     let installation = Installation::new().await;
     let serving = installation.serve().await;
-    installation.ask("agent:sleep=2 add a greeting");
+    installation.ask("agent:sleep=6 add a greeting");
     let store = installation.store().await;
     until("an agent at work", || async { runs(&store).await.pop().filter(|run| run.process.is_some()) }).await;
     serving.signal(Signal::HUP);
