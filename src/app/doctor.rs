@@ -403,15 +403,15 @@ async fn address(config: &Config) -> Finding {
     }
 }
 
-/// Whether a service like ours answers there: by the names of what it measures.
+/// Whether a service like ours answers there, if only by refusing: it answers strangers to its address, too.
 async fn is_a_service(address: &str) -> bool {
     const PATIENCE: Duration = Duration::from_secs(2);
-    let metrics = async {
-        let answer = reqwest::get(format!("http://{address}/metrics")).await?;
-        answer.text().await
+    let text = async {
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        client.get(format!("http://{address}/metrics")).send().await?.text().await
     };
-    let answered = tokio::time::timeout(PATIENCE, metrics).await;
-    answered.is_ok_and(|text| text.is_ok_and(|text| text.contains("treewarden_")))
+    let answered = tokio::time::timeout(PATIENCE, text).await;
+    answered.is_ok_and(|text| text.is_ok_and(|text| text.contains("reewarden")))
 }
 
 /// Fit for a command line.

@@ -66,21 +66,25 @@ pub struct PullState {
     pub number: ThreadNumber,
     pub state: ThreadState,
     pub merged_at: Option<Timestamp>,
+    pub head: CommitSha,
 }
 
 /// What to do about the pull request of a pushed branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proposal {
-    Open(ThreadNumber),
+    /// It is open, or was merged with all of the work.
+    HasIt(ThreadNumber),
     /// It was merged while the agent worked: people decide what becomes of the rest.
     MergedMeanwhile(ThreadNumber),
     ToBeMade,
 }
 
-/// `began`: when the run did.
-pub fn proposal(pulls: &[PullState], began: Option<Timestamp>) -> Proposal {
-    if let Some(open) = pulls.iter().find(|pull| pull.state == ThreadState::Open) {
-        return Proposal::Open(open.number);
+/// `tip`: where the branch is on the remote; `began`: when the run did.
+pub fn proposal(pulls: &[PullState], tip: Option<&CommitSha>, began: Option<Timestamp>) -> Proposal {
+    let took_all = |pull: &&PullState| pull.state == ThreadState::Merged && Some(&pull.head) == tip;
+    let open = pulls.iter().find(|pull| pull.state == ThreadState::Open);
+    if let Some(pull) = open.or_else(|| pulls.iter().find(took_all)) {
+        return Proposal::HasIt(pull.number);
     }
     // GitHub tells whole seconds.
     let meanwhile = |pull: &&PullState| match (pull.merged_at, began) {
@@ -141,7 +145,9 @@ mod tests {
     #[test]
     fn only_a_merge_during_the_run_keeps_a_pull_request_from_being_made() {
         let at = |unix| Some(Timestamp::from_unix(unix));
-        let pull = |number, state, merged_at| PullState { number: ThreadNumber(number), state, merged_at };
+        let pull =
+            |number, state, merged_at| PullState { number: ThreadNumber(number), state, merged_at, head: sha('a') };
+        let proposal = |pulls: &[PullState], began| proposal(pulls, Some(&sha('b')), began);
         let merged = |unix| pull(1, ThreadState::Merged, at(unix));
         assert_eq!(proposal(&[], at(5)), Proposal::ToBeMade);
         assert_eq!(proposal(&[merged(4)], at(5)), Proposal::ToBeMade);
@@ -149,6 +155,11 @@ mod tests {
         assert_eq!(proposal(&[merged(6)], None), Proposal::ToBeMade);
         assert_eq!(proposal(&[pull(1, ThreadState::Closed, None)], at(5)), Proposal::ToBeMade);
         let open = pull(2, ThreadState::Open, None);
-        assert_eq!(proposal(&[merged(6), open], at(5)), Proposal::Open(ThreadNumber(2)));
+        assert_eq!(proposal(&[merged(6), open], at(5)), Proposal::HasIt(ThreadNumber(2)));
+        assert_eq!(
+            super::proposal(&[merged(6)], Some(&sha('a')), at(5)),
+            Proposal::HasIt(ThreadNumber(1)),
+            "with all of it"
+        );
     }
 }

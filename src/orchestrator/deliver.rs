@@ -123,13 +123,13 @@ impl Orchestrator {
         let branch = Some(&environment.branch);
         let from_fork = environment.metadata.fork_head.is_some();
         // A fork's commits go nowhere, so nothing is asked about them.
-        let there = match from_fork {
-            true => None,
+        let (there, default) = match from_fork {
+            true => (None, prepared.codebase.default_branch.clone()),
             false => retry::patiently(|| self.on_the_remote(prepared)).await?,
         };
         Ok(PushFacts {
             from_fork,
-            is_default: prepared.codebase.default_branch.as_ref() == branch,
+            is_default: default.as_ref() == branch,
             is_base: prepared.settings.base.as_ref() == branch,
             was_there: run.outcome.remote_before.is_some(),
             taken_back: brings_back(prepared, &tip, there.as_ref()).await?,
@@ -168,10 +168,10 @@ impl Orchestrator {
 
     /// The branch's commit on the remote now, where the repository is now: it may have been renamed while the agent was at
     /// work.
-    async fn on_the_remote(&self, prepared: &Prepared) -> Result<Option<CommitSha>, StepError> {
-        let (_, clone_url) = self.refreshed(&prepared.codebase).await?;
+    async fn on_the_remote(&self, prepared: &Prepared) -> Result<(Option<CommitSha>, Option<BranchName>), StepError> {
+        let (codebase, clone_url) = self.refreshed(&prepared.codebase).await?;
         prepared.repository.ensure(&clone_url).await?;
-        self.read_back(prepared).await
+        Ok((self.read_back(prepared).await?, codebase.default_branch))
     }
 
     /// The token is asked for just before the push: one that has expired, or soon does, is replaced then.
@@ -214,7 +214,7 @@ impl Orchestrator {
         // Whoever has the repository finds the branch in it.
         let Some(github) = &self.on_github(codebase)? else { return Ok(Delivered::ToItsEnd) };
         // As it is now: a person may have merged or closed it while the agent was at work.
-        if let Some(pull) = prepared.pull.as_ref().filter(|pull| pull.head == environment.branch)
+        if let Some(pull) = prepared.pull.as_ref().filter(|pull| pull.head == environment.branch && !pull.is_fork())
             && self.fetch_pull_request(codebase, pull.number).await?.state == ThreadState::Open
         {
             run.outcome.pull_request = Some(pull.number);
@@ -224,10 +224,16 @@ impl Orchestrator {
             Ok(github.client.find_pull_requests(github.id, github.name, &environment.branch).await?)
         });
         let known = known.await?.into_iter().filter(|pull| !pull.is_fork());
-        let known: Vec<_> =
-            known.map(|PullRequest { number, state, merged_at, .. }| PullState { number, state, merged_at }).collect();
-        let merged = match proposal(&known, run.started_at) {
-            Proposal::Open(number) => {
+        let known: Vec<_> = known
+            .map(|PullRequest { number, state, merged_at, head_sha: head, .. }| PullState {
+                number,
+                state,
+                merged_at,
+                head,
+            })
+            .collect();
+        let merged = match proposal(&known, run.outcome.pushed.as_ref(), run.started_at) {
+            Proposal::HasIt(number) => {
                 run.outcome.pull_request = Some(number);
                 return Ok(Delivered::ToItsEnd);
             }

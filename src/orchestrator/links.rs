@@ -27,16 +27,18 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// Points the thread of work whose environment made way to the one that has its place, unless it is over or went
+    /// Points the thread of work whose environment made way to the one that has its place. False: it is over, or went
     /// elsewhere.
-    pub(super) async fn tie_along(&self, work: &Work, environment: &Environment) -> Result<(), StepError> {
-        let Some(number) = work.thread() else { return Ok(()) };
+    pub(super) async fn tie_along(&self, work: &Work, environment: &Environment) -> Result<bool, StepError> {
+        let Some(number) = work.thread() else { return Ok(false) };
         let thread = self.store().find_conversation(environment.codebase, number).await?;
-        let loose = |thread: &Conversation| thread.environment.is_none() && thread.state == ThreadState::Open;
-        let Some(thread) = thread.filter(loose) else { return Ok(()) };
+        let Some(thread) = thread.filter(|thread| thread.state == ThreadState::Open) else { return Ok(false) };
+        if thread.environment.is_some() {
+            return Ok(thread.environment == Some(environment.id));
+        }
         self.store().tie_conversation(&thread, environment.id, self.now()).await?;
         tracing::debug!(target: EFFECT, { conversation.id = %thread.id, environment.id = %environment.id }, "thread tied along");
-        Ok(())
+        Ok(true)
     }
 }
 

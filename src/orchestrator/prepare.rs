@@ -158,8 +158,8 @@ impl Orchestrator {
                 notes.0.extend(self.settle_place_of_old(&conversation, &environment).await?);
             }
             if let Some(work) = facts.made_way.as_ref().filter(|_| environment.work == facts.work) {
-                self.tie_along(work, &environment).await?;
-                notes.0.push(answers::made_way(work, &environment.branch));
+                let tied = self.tie_along(work, &environment).await?;
+                notes.0.extend(tied.then(|| answers::made_way(work, &environment.branch)));
             }
             self.record_links(&environment).await?;
             let (environment, moved) =

@@ -32,6 +32,8 @@ struct Cause<'a> {
     actor: &'a str,
     tell: Option<ConversationId>,
     asked: Option<Asked<'a>>,
+    /// It goes only as one of this class.
+    only: Option<Class>,
 }
 
 /// The command that asked for it, and the thread that is answered.
@@ -101,7 +103,7 @@ impl Orchestrator {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
         let view = self.fetched(&codebase).await;
-        let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None, asked };
+        let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None, asked, only: None };
         self.remove_fetched(&codebase, id, &cause, &view).await
     }
 
@@ -195,8 +197,8 @@ impl Orchestrator {
                 }));
             }
         }
-        let Pass { trigger, actor, asked, .. } = *pass;
-        let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None, asked };
+        let Pass { trigger, actor, asked, only, .. } = *pass;
+        let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None, asked, only };
         Ok(Some(match self.remove_fetched(codebase, environment.id, &cause, view).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
             // Somebody else may have been faster; the receipt knows why.
@@ -212,7 +214,7 @@ impl Orchestrator {
     pub(super) async fn make_room(&self, codebase: &Codebase) -> Result<Room, StepError> {
         let (repository, view) = (self.repository(codebase), self.fetched(codebase).await);
         let (occasion, trigger) = (Occasion::Pass, Trigger::Limit);
-        let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked: None };
+        let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked: None, only: None };
         let mut room = Room::default();
         for environment in self.store().live_environments(Some(codebase.id)).await? {
             self.validity(&repository, &environment).await;
@@ -298,7 +300,7 @@ impl Orchestrator {
             PlatformKind::Local => LOCAL_PERSON,
             PlatformKind::Github | PlatformKind::Slack | PlatformKind::Discord | PlatformKind::Telegram => "webhook",
         };
-        let cause = Cause { occasion, trigger, actor, tell: Some(id), asked: None };
+        let cause = Cause { occasion, trigger, actor, tell: Some(id), asked: None, only: None };
         let view = self.fetched(&codebase).await;
         match self.remove_fetched(&codebase, environment.id, &cause, &view).await? {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
@@ -343,6 +345,10 @@ impl Orchestrator {
             Verdict::Ghost => {
                 self.close_without_worktree(&repository, &environment).await?;
                 Ok(Swept::Gone)
+            }
+            // What could not be known a moment ago is known now, and nobody asked for this.
+            Verdict::Remove(_) if cause.only.is_some_and(|only| classify(&facts) != only) => {
+                Ok(Swept::Kept(vec![Keep::CannotVerify("it changed while it was looked at".to_owned())]))
             }
             Verdict::Remove(removal) => {
                 let environment = self.journal(environment, &removal, cause).await?;

@@ -275,10 +275,10 @@ fn judge_userinfo(rest: &[u8], end: usize, last: bool) -> Verdict {
     let Some(next) = rest.get(length) else {
         return if last { Verdict::Harmless } else { Verdict::Undecided };
     };
+    // All of it: some take a token for the user's name.
     match rest[..length].iter().position(|b| *b == b':') {
-        // A mark that stands there already is no password.
         Some(colon) if *next == b'@' && colon + 1 < length => {
-            Verdict::Secret { from: end + colon + 1, end: end + length, then: State::Text }
+            Verdict::Secret { from: end, end: end + length, then: State::Text }
         }
         Some(_) | None => Verdict::Harmless,
     }
@@ -314,8 +314,13 @@ fn variants(secret: &str) -> Vec<Vec<u8>> {
     }
     let mut found = vec![secret.as_bytes().to_vec()];
     if secret.contains('\n') {
-        found
-            .extend(secret.lines().map(str::trim).filter(|line| line.len() >= MIN_LINE).map(|l| l.as_bytes().to_vec()));
+        found.extend(
+            secret
+                .lines()
+                .map(str::trim)
+                .filter(|line| line.len() >= MIN_LINE && !line.starts_with("-----"))
+                .map(|l| l.as_bytes().to_vec()),
+        );
         // As a file: with the line feed that ends it.
         let encoded = STANDARD.encode(format!("{secret}\n"));
         let lines = WRAPPED_AT.iter().flat_map(|columns| encoded.as_bytes().chunks(*columns));

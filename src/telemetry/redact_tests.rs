@@ -66,6 +66,8 @@ fn keys_go_whole_and_line_by_line() {
     let redactor = &*REDACTOR;
     assert_eq!(redactor.redact(&format!("key:\n{KEY}end")), "key:\n[redacted]\nend");
     assert_eq!(redactor.redact("line Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6"), "line [redacted]");
+    let other = KEY.replace("MIIEpAIBAAKCAQEA0123", "MIIEpAIBAAKCAQEA9876");
+    assert_eq!(redactor.redact(&format!("another:\n{other}end")), "another:\n[redacted]\nend");
     let foreign = "-----BEGIN OPENSSH PRIVATE KEY-----\\nabc\\n-----END OPENSSH PRIVATE KEY-----";
     assert_eq!(redactor.redact(&format!("{{\"key\":\"{foreign}\"}}")), "{\"key\":\"[redacted]\"}");
     assert_eq!(redactor.redact("-----BEGIN CERTIFICATE-----"), "-----BEGIN CERTIFICATE-----");
@@ -88,9 +90,10 @@ fn a_key_file_goes_as_base64_wraps_it() {
 fn a_password_in_an_address_goes() {
     let redactor = Redactor::new([]);
     for (text, clean) in [
-        ("see https://ann:hunter2@example.org/x.git now", "see https://ann:[redacted]@example.org/x.git now"),
-        ("postgres://tw:p%40ss:w!@db:5432/tw", "postgres://tw:[redacted]@db:5432/tw"),
-        ("redis://:hunter2@cache", "redis://:[redacted]@cache"),
+        ("see https://ann:hunter2@example.org/x.git now", "see https://[redacted]@example.org/x.git now"),
+        ("postgres://tw:p%40ss:w!@db:5432/tw", "postgres://[redacted]@db:5432/tw"),
+        ("https://ghp_0123456789abcdef0123:x-oauth-basic@github.com/", "https://[redacted]@github.com/"),
+        ("redis://:hunter2@cache", "redis://[redacted]@cache"),
     ] {
         assert_eq!(redactor.redact(text), clean);
         assert_eq!(redactor.redact(clean), clean);
