@@ -20,13 +20,8 @@ impl Orchestrator {
         named: &CommitSha,
         by: &Person,
     ) -> Result<String, StepError> {
-        let fork_head = match conversation.kind {
-            ThreadKind::Issue => None,
-            ThreadKind::PullRequest => {
-                let pull = self.fetch_pull_request(codebase, conversation.number).await?;
-                pull.is_fork().then_some(pull.head_sha)
-            }
-        };
+        let pull = self.pull_request_of(codebase, conversation).await?;
+        let fork_head = pull.filter(PullRequest::is_fork).map(|pull| pull.head_sha);
         let granted = grant(named, fork_head.as_ref());
         if granted == Grant::Approved {
             let approval = Approval {

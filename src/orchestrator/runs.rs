@@ -152,13 +152,7 @@ impl Orchestrator {
             None => None,
         };
         let environment = environment.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
-        let pull = match conversation.kind {
-            ThreadKind::PullRequest => {
-                let client = self.client(&codebase);
-                Some(client.pull_request(codebase.github_id, &codebase.name, conversation.number).await?)
-            }
-            ThreadKind::Issue => None,
-        };
+        let pull = self.pull_request_of(&codebase, &conversation).await?;
         let repository = self.repository(&codebase);
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
         Ok(Prepared { codebase, conversation, repository, environment, pull, settings })
