@@ -2,6 +2,7 @@
 //! helps. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
 
 use super::commands::say;
+use super::lock::HomeLock;
 use super::scratch::Scratch;
 use crate::agent::FALLBACK_PATH;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Sandbox};
@@ -17,7 +18,6 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
 /// One line of the examination.
@@ -70,7 +70,7 @@ async fn everything(config: &Config) -> Vec<Finding> {
     findings.extend(github(config).await);
     findings.extend(agent(config));
     findings.push(sandbox(config));
-    findings.push(address(config).await);
+    findings.push(address(config));
     findings
 }
 
@@ -388,30 +388,19 @@ fn sandbox(config: &Config) -> Finding {
 }
 
 /// Whether the service could listen where it is to.
-async fn address(config: &Config) -> Finding {
+fn address(config: &Config) -> Finding {
     let mend = "Choose another address with --listen or TREEWARDEN_LISTEN.";
     let wanted = config.listen.to_string();
     match TcpListener::bind(&wanted) {
         Ok(_) => fine("address", format!("{wanted} can be listened on")),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_a_service(&wanted).await => {
-            fine("address", format!("{wanted} is in use by a Treewarden that runs"))
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && HomeLock::is_held(&config.home) => {
+            fine("address", format!("{wanted} is in use by the service, which runs on this home"))
         }
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             wrong("address", format!("{wanted} is in use by another program"), mend)
         }
         Err(error) => wrong("address", format!("{wanted} cannot be listened on: {error}"), mend),
     }
-}
-
-/// Whether a service like ours answers there, if only by refusing: it answers strangers to its address, too.
-async fn is_a_service(address: &str) -> bool {
-    const PATIENCE: Duration = Duration::from_secs(2);
-    let text = async {
-        let client = reqwest::Client::builder().no_proxy().build()?;
-        client.get(format!("http://{address}/metrics")).send().await?.text().await
-    };
-    let answered = tokio::time::timeout(PATIENCE, text).await;
-    answered.is_ok_and(|text| text.is_ok_and(|text| text.contains("reewarden")))
 }
 
 /// Fit for a command line.

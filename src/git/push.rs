@@ -62,13 +62,9 @@ impl Repository {
         // By commit, so that what is reported is what was sent, whatever moves the branch meanwhile.
         let output = call.arg(format!("{tip}:{full}")).run().await?;
         match (output.status, verdict(&output.stdout, &full)) {
-            (Some(0), Some(Line::Pushed)) => {
+            (Some(0), Some(line @ (Line::Pushed | Line::UpToDate))) => {
                 self.note_remote(branch, &tip).await;
-                Ok(PushOutcome::Pushed(tip))
-            }
-            (Some(0), Some(Line::UpToDate)) => {
-                self.note_remote(branch, &tip).await;
-                Ok(PushOutcome::UpToDate(tip))
+                Ok(if line == Line::Pushed { PushOutcome::Pushed(tip) } else { PushOutcome::UpToDate(tip) })
             }
             (Some(1), Some(Line::Rejected(reason))) => {
                 Ok(PushOutcome::Rejected { reason: classify(&reason, &output.remarks()) })

@@ -3,7 +3,7 @@
 //! GitHub is asked where the pull request stands before anything is fetched, after the fetch, and once more right before the
 //! agent starts, together with the worktree: somebody may push at any moment.
 
-use super::{Orchestrator, StepError, prepare::Prepared, retry};
+use super::{Orchestrator, StepError, prepare::Prepared};
 use crate::decide::approve::{ForkFacts, ForkWorktree, Grant, grant, hold};
 use crate::git::{GitError, Repository};
 use crate::github::PullRequest;
@@ -20,7 +20,7 @@ impl Orchestrator {
         named: &CommitSha,
         by: &Person,
     ) -> Result<String, StepError> {
-        let pull = retry::patiently(|| self.pull_request_of(codebase, conversation)).await?;
+        let pull = self.pull_request_of(codebase, conversation).await?;
         let fork_head = pull.filter(PullRequest::is_fork).map(|pull| pull.head_sha);
         let granted = grant(named, fork_head.as_ref());
         if granted == Grant::Approved {

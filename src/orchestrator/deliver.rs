@@ -15,6 +15,7 @@ use crate::model::*;
 use crate::reply::{
     answers, cleanup, delivery, furnished,
     status::{pull_key, run_of_pull},
+    undelivered,
 };
 use crate::telemetry::field::EFFECT;
 use std::time::Duration;
@@ -54,7 +55,7 @@ impl Orchestrator {
         let worktree = repository.worktree(&environment.path);
         let head = worktree.head().await?;
         if head.branch.as_ref() != Some(branch) {
-            run.outcome.not_pushed_because = Some(answers::branch_drift(branch, head.branch.as_ref()));
+            run.outcome.not_pushed_because = Some(undelivered::branch_drift(branch, head.branch.as_ref()));
             return Ok(Delivered::ToItsEnd);
         }
         effect(run, "commit");
@@ -73,7 +74,7 @@ impl Orchestrator {
             None => None,
         };
         let Some(base_tip) = base_tip else {
-            run.outcome.not_pushed_because = Some(answers::base_gone());
+            run.outcome.not_pushed_because = Some(undelivered::base_gone());
             return Ok(Delivered::ToItsEnd);
         };
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
@@ -84,7 +85,7 @@ impl Orchestrator {
         run.outcome.files_changed = Some(repository.diff_stat(&base_tip, &tip).await?.files);
         let facts = self.push_facts(run, prepared, &worktree, tip, cancel).await?;
         if let Push::Withheld(why) = push(facts) {
-            run.outcome.not_pushed_because = Some(answers::withheld(&why, branch));
+            run.outcome.not_pushed_because = Some(undelivered::withheld(&why, branch));
             return Ok(match why {
                 Withheld::Stopped => Delivered::Stopped,
                 Withheld::Fork | Withheld::Default | Withheld::Base | Withheld::Deleted => Delivered::ToItsEnd,
@@ -97,13 +98,13 @@ impl Orchestrator {
         match pushed {
             PushOutcome::Pushed(_) | PushOutcome::UpToDate(_) => {}
             PushOutcome::Rejected { reason } => {
-                run.outcome.not_pushed_because = Some(answers::push_rejected(branch, &reason.to_string()));
+                run.outcome.not_pushed_because = Some(undelivered::push_rejected(branch, &reason.to_string()));
                 return Ok(Delivered::ToItsEnd);
             }
         }
         run.outcome.pushed = retry::patiently(|| self.read_back(prepared)).await?;
         let Some(pushed) = &run.outcome.pushed else {
-            run.outcome.not_pushed_because = Some(answers::gone_after_the_push(branch));
+            run.outcome.not_pushed_because = Some(undelivered::gone_after_the_push(branch));
             return Ok(Delivered::ToItsEnd);
         };
         self.note_agreement(environment.clone(), pushed.clone()).await?;
@@ -246,7 +247,7 @@ impl Orchestrator {
             return Ok(Delivered::ToItsEnd);
         }
         if let Some(number) = merged {
-            run.outcome.not_pushed_because = Some(answers::merged_meanwhile(number, &environment.branch));
+            run.outcome.not_pushed_because = Some(undelivered::merged_meanwhile(number, &environment.branch));
             return Ok(Delivered::ToItsEnd);
         }
         let draft = match prepared.settings.pull_request {
@@ -261,7 +262,7 @@ impl Orchestrator {
         let key = pull_key(run.id);
         // One that a try before a restart asked for is opened, whatever is asked now.
         if cancel.is_cancelled() && self.store().load_outgoing_by_key(&key).await?.is_none() {
-            run.outcome.not_pushed_because = Some(answers::stopped_before_pull_request());
+            run.outcome.not_pushed_because = Some(undelivered::stopped_before_pull_request());
             return Ok(Delivered::Stopped);
         }
         let outgoing = Outgoing::PullRequest {
@@ -274,8 +275,8 @@ impl Orchestrator {
         self.say(key.clone(), codebase.id, Some(run.conversation), outgoing).await?;
         match self.wait_until_sent(&key, PULL_REQUEST_WAIT).await? {
             Sent::Yes(number) => run.outcome.pull_request = number.map(ThreadNumber),
-            Sent::Never(why) => run.outcome.not_pushed_because = Some(answers::pull_request_refused(&why)),
-            Sent::NotYet(why) => run.outcome.not_pushed_because = Some(answers::no_pull_request_yet(&why)),
+            Sent::Never(why) => run.outcome.not_pushed_because = Some(undelivered::pull_request_refused(&why)),
+            Sent::NotYet(why) => run.outcome.not_pushed_because = Some(undelivered::no_pull_request_yet(&why)),
         }
         Ok(Delivered::ToItsEnd)
     }
@@ -295,7 +296,7 @@ impl Orchestrator {
             }
             OutboxState::Failed => {
                 let why = row.last_error.unwrap_or_default();
-                run.outcome.not_pushed_because = Some(answers::pull_request_refused(&why));
+                run.outcome.not_pushed_because = Some(undelivered::pull_request_refused(&why));
             }
         }
         if run.outcome != before {

@@ -5,6 +5,7 @@ use crate::command::closing;
 use crate::decide::cleanup::{
     BranchFacts, Lineage, MergeProof, Occasion, OwnWork, RemovalFacts, WorkInProgress, own_work,
 };
+use crate::decide::create::{BaseFacts, other_base};
 use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
@@ -322,18 +323,18 @@ impl Orchestrator {
             .tip(&branch.full_ref())
             .await?
             .ok_or_else(|| missing(format!("the branch {branch} no longer exists here")))?;
-        let base = environment.base.clone().or_else(|| codebase.default_branch.clone());
-        let base = base.ok_or_else(|| missing("no base branch is known".to_owned()))?;
-        let (base, base_tip) = match (repository.tip(&base.remote_ref()).await?, &codebase.default_branch) {
-            (Some(tip), _) => (base, tip),
-            // Renamed, or merged and deleted: what is in the default branch is not lost.
-            (None, Some(default)) => {
-                let tip = repository.tip(&default.remote_ref()).await?;
-                let gone = || missing(format!("the base {base} no longer exists on the remote"));
-                (default.clone(), tip.ok_or_else(gone)?)
-            }
-            (None, None) => return Err(missing(format!("the base {base} no longer exists on the remote"))),
+        let recorded = environment.base.as_ref();
+        let recorded_exists = match recorded {
+            Some(base) => repository.tip(&base.remote_ref()).await?.is_some(),
+            None => false,
         };
+        let default = codebase.default_branch.as_ref();
+        let other = other_base(&BaseFacts { recorded, recorded_exists, pull: None, named: None, default });
+        let base = other.or(recorded).cloned().ok_or_else(|| missing("no base branch is known".to_owned()))?;
+        let base_tip = repository
+            .tip(&base.remote_ref())
+            .await?
+            .ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
         let newest = repository.log(&base_tip, &tip, 1).await?;
         let last_commit = newest.first().map(|commit| commit.committed_at);

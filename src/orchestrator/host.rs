@@ -59,15 +59,14 @@ impl Orchestrator {
         self.settings().home.join("repos").join(&codebase.repository_dir)
     }
 
-    /// The pull request that a conversation is, as GitHub has it now.
+    /// The pull request that a conversation is, as GitHub has it at this moment.
     pub(super) async fn pull_request_of(
         &self,
         codebase: &Codebase,
         conversation: &Conversation,
     ) -> Result<Option<PullRequest>, StepError> {
-        let Some(number) = conversation.thread.pull_request() else { return Ok(None) };
-        match self.on_github(codebase)? {
-            Some(github) => Ok(Some(github.client.pull_request(github.id, github.name, number).await?)),
+        match conversation.thread.pull_request() {
+            Some(number) => self.fetch_pull_request(codebase, number).await.map(Some),
             None => Ok(None),
         }
     }

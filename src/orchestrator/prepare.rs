@@ -58,7 +58,7 @@ impl Orchestrator {
         let (codebase, conversation) = self.thread_of(run).await?;
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(&codebase)).await?;
         let repository = self.repository(&codebase);
-        let pull = retry::patiently(|| self.pull_request_of(&codebase, &conversation)).await?;
+        let pull = self.pull_request_of(&codebase, &conversation).await?;
         if let Some(pull) = &pull {
             self.demand_approval(&conversation, pull).await?;
         }

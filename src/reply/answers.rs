@@ -1,15 +1,12 @@
 //! Short answers to a mention: first lines of a run, refusals, blocks, and how a run ended.
 
 use super::{agent_text, cleanup::called, count, marker};
-use crate::decide::deliver::Withheld;
 use crate::decide::resolve::{Block, Lost};
 use crate::model::*;
 use std::{path::Path, time::Duration};
 
 /// How much is shown of a text from git, GitHub or an agent.
 pub(super) const FOREIGN: usize = 4_000;
-/// The same where a sentence of ours goes on behind it.
-const SAID: usize = 1_000;
 
 /// How an environment was found or made: the first line of the status comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -291,15 +288,7 @@ pub fn branch_beside(branch: &BranchName, other: &str) -> String {
     )
 }
 
-/// Commits are gone from the remote, and work that is only here rests on them.
-pub fn taken_back(branch: &BranchName) -> String {
-    format!(
-        "somebody took commits off `{branch}` on the remote, and work that is only here rests on them; a push would bring \
-         them back"
-    )
-}
-
-/// The same, told before a run.
+/// Told before a run, about commits that people took off a branch and work that rests on them.
 pub fn not_moved_back(branch: &BranchName) -> String {
     format!(
         "Somebody took commits off `{branch}` on the remote, and work that is only here rests on them: nothing was moved, and \
@@ -366,19 +355,6 @@ pub fn environment_lost() -> String {
 
 // What stands in the line of verified facts when work stayed local.
 
-pub fn branch_drift(recorded: &BranchName, actual: Option<&BranchName>) -> String {
-    match actual.map(|actual| actual.as_str().replace('`', "'")) {
-        Some(actual) => format!(
-            "not pushed: the agent left `{recorded}` for `{actual}`; its work is kept there; mention me and ask to \
-             bring it back to `{recorded}`"
-        ),
-        None => format!(
-            "not pushed: the agent detached HEAD from `{recorded}`; its work is kept in the worktree; mention me \
-             and ask to bring it back to `{recorded}`"
-        ),
-    }
-}
-
 /// `exists`: the former base is still there.
 pub fn other_base(before: &BranchName, base: &BranchName, exists: bool) -> String {
     match exists {
@@ -387,72 +363,6 @@ pub fn other_base(before: &BranchName, base: &BranchName, exists: bool) -> Strin
         }
         false => format!("The base branch `{before}` is gone from the remote, so work goes on against `{base}`."),
     }
-}
-
-pub fn base_gone() -> String {
-    "not pushed: the base branch is gone from the remote; the work is kept on its branch".to_owned()
-}
-
-/// Why a branch with new work stays here.
-pub fn withheld(why: &Withheld, branch: &BranchName) -> String {
-    match why {
-        Withheld::Fork => {
-            format!("not pushed: the pull request comes from a fork; the work is kept on `{branch}`")
-        }
-        Withheld::Default => {
-            format!("not pushed: `{branch}` is the default branch, which I never push to; the work is kept on it here")
-        }
-        Withheld::Base => format!(
-            "not pushed: `{branch}` is the base of all new work, which I never push to; the work is kept on it here"
-        ),
-        Withheld::Stopped => {
-            format!("not pushed: stopped on request; the work is committed and kept on `{branch}`")
-        }
-        Withheld::Deleted => format!(
-            "not pushed: `{branch}` was deleted on GitHub while the agent worked; the work is kept on it here, and the next \
-             mention pushes it again, with a pull request of its own"
-        ),
-        Withheld::TakenBack => push_rejected(branch, &taken_back(branch)),
-        Withheld::Copies(paths) => super::furnished::copies_committed(branch, paths),
-    }
-}
-
-pub fn merged_meanwhile(number: ThreadNumber, branch: &BranchName) -> String {
-    format!(
-        "#{number} was merged while the agent worked, so no other pull request was opened: `{branch}` has commits that the \
-         merge did not take; mention me again to have one opened for them"
-    )
-}
-
-pub fn push_rejected(branch: &BranchName, why: &str) -> String {
-    // The remote's remarks, which a hook there words.
-    let why: String = agent_text::quoted(why).chars().take(SAID).collect();
-    format!("not pushed: {why}; nothing was overwritten, the work is kept on `{branch}`")
-}
-
-pub fn gone_after_the_push(branch: &BranchName) -> String {
-    format!(
-        "the remote took the commits, but has no branch `{branch}` afterwards; the work is kept on it here, and the next \
-         mention pushes it again"
-    )
-}
-
-pub fn no_pull_request_yet(why: &str) -> String {
-    format!(
-        "the branch is pushed, but its pull request is not open yet ({}); it is opened as soon as GitHub takes it",
-        agent_text::quoted(why)
-    )
-}
-
-pub fn pull_request_refused(why: &str) -> String {
-    format!(
-        "the branch is pushed, but GitHub refused its pull request ({why}); mention me again when the cause is gone, or \
-         open it yourself"
-    )
-}
-
-pub fn stopped_before_pull_request() -> String {
-    "the branch is pushed; no pull request was opened, since somebody asked to stop".to_owned()
 }
 
 /// The limit message; `live` and the census are of live environments.

@@ -18,6 +18,7 @@ const MANIFEST: &str = "treewarden-copies";
 
 /// More than a manifest, or the exclude file of a repository, ever has.
 pub(super) const MOST_LISTED: u64 = 64 * 1024 * 1024;
+
 /// What was copied into one worktree.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Manifest(pub(super) BTreeMap<String, Option<String>>);

@@ -203,4 +203,11 @@ async fn a_port_that_another_program_has_is_named() {
     command.env("TREEWARDEN_LISTEN", taken.local_addr().unwrap().to_string());
     let wrong = complaints(command).await;
     assert!(wrong.len() == 1 && wrong[0].0 == "address" && wrong[0].1.contains("by another program"), "{wrong:?}");
+    drop(taken);
+
+    let serving = installation.serve().await;
+    let mut beside = installation.command(&["doctor"]);
+    beside.env("TREEWARDEN_LISTEN", serving.url.strip_prefix("http://").unwrap());
+    assert_eq!(complaints(beside).await, [], "the service itself");
+    serving.stop().await;
 }
