@@ -186,7 +186,8 @@ impl Call<'_> {
     /// Lets this one process speak with this remote, and authenticate when git asks for exactly its scheme and host.
     pub fn credential(mut self, remote: &RemoteUrl, credential: Option<&Credential>) -> Self {
         if remote.is_file() {
-            self.command.env("GIT_ALLOW_PROTOCOL", "file");
+            // A repository here may name a program that brings what it lacks. It is not asked.
+            self.command.env("GIT_ALLOW_PROTOCOL", "file").env("GIT_NO_LAZY_FETCH", "1");
         }
         if let Some(Credential { token, .. }) = credential {
             self.command

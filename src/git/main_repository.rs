@@ -1,6 +1,7 @@
 //! Finding the repository that a path on this machine belongs to.
 
 use super::error::GitError;
+use super::remote_url::RemoteUrl;
 use super::{Git, blocking};
 use git2::{Repository, RepositoryOpenFlags};
 use std::path::{Path, PathBuf};
@@ -15,9 +16,9 @@ impl Git {
             let repository = Repository::open_ext(&path, RepositoryOpenFlags::CROSS_FS, none)?;
             let common = repository.commondir();
             let common = common.canonicalize().map_err(|error| GitError::file("looking at", common, &error))?;
-            if common.to_str().is_none() {
-                return Err(GitError::refused("its path is no text"));
-            }
+            let text = common.to_str().ok_or_else(|| GitError::refused("its path is no text"))?;
+            // What could not be spoken with later is told now.
+            RemoteUrl::local(text)?;
             match (common.file_name().is_some_and(|name| name == ".git"), common.parent()) {
                 (true, Some(files)) => Ok(files.to_owned()),
                 _ => Ok(common),

@@ -7,8 +7,9 @@ use std::fmt;
 
 /// On this machine the receiving git runs as the service, so that it runs nothing the repository there names, changes no
 /// branch that somebody has checked out, and overwrites none.
-const RECEIVE_QUIETLY: &str = "--receive-pack=git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c receive.autogc=false \
-     -c gc.auto=0 -c receive.denyCurrentBranch=refuse -c receive.denyNonFastForwards=true receive-pack";
+const RECEIVE_QUIETLY: &str = "--receive-pack=git -c core.hooksPath=/dev/null -c core.fsmonitor=false \
+     -c core.alternateRefsCommand=true -c receive.autogc=false -c gc.auto=0 -c receive.denyCurrentBranch=refuse \
+     -c receive.denyNonFastForwards=true receive-pack";
 
 /// What the remote did. Whoever relies on it reads the branch back.
 #[derive(Clone, Debug, PartialEq, Eq)]

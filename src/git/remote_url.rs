@@ -1,7 +1,7 @@
 //! Where a canonical repository is fetched from: checked once, so that no credential, option or odd transport gets in.
 
 use super::error::GitError;
-use crate::model::Credential;
+use crate::model::{Credential, percent_encoded};
 
 /// An address git may talk to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,9 @@ impl RemoteUrl {
     pub fn lfs(&self) -> String {
         let text = self.text.trim_end_matches('/');
         match self.scheme {
-            "file" if text.starts_with('/') => format!("file://{text}"),
+            "file" if text.starts_with('/') => {
+                format!("file://{}", text.split('/').map(percent_encoded).collect::<Vec<_>>().join("/"))
+            }
             "file" => text.to_owned(),
             _ => format!("{}.git/info/lfs", text.strip_suffix(".git").unwrap_or(text)),
         }
@@ -126,6 +128,7 @@ mod tests {
     #[test]
     fn objects_of_lfs_are_beside_the_repository() {
         let of = |text: &str| RemoteUrl::new(text, true).unwrap().lfs();
+        assert_eq!(RemoteUrl::local("/My 50%/#1").unwrap().lfs(), "file:///My%2050%25/%231");
         assert_eq!(of("https://h/a/b"), "https://h/a/b.git/info/lfs");
         assert_eq!(of("https://h/a/b.git"), "https://h/a/b.git/info/lfs");
         assert_eq!(

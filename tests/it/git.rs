@@ -558,6 +558,11 @@ async fn a_copy_of_a_repository_here_speaks_with_that_one_only() {
     let other = treewarden::git::Git::new(treewarden::git::GitSettings::new("git", lab.path("strict"))).unwrap();
     assert!(other.repository(repository.directory()).remote_head(None).await.is_err());
 
+    // Nothing that it names is run: neither for the objects that it borrows, nor as a hook.
+    let touched = lab.path("touched");
+    lab.run(&people, &["config", "core.alternateRefsCommand", &format!("touch '{}';:", touched.display())]);
+    let borrowed = format!("{}\n", lab.path("r.git/objects").display());
+    std::fs::write(people.join(".git/objects/info/alternates"), borrowed).unwrap();
     // Never to what is checked out, in whichever worktree, and never over what is there.
     let tip = lab.main_tip(&repository).await;
     let (_, _worktree) = lab.worktree(&repository, "ours").await;
@@ -572,4 +577,45 @@ async fn a_copy_of_a_repository_here_speaks_with_that_one_only() {
     lab.run(&people, &["config", "receive.denyNonFastForwards", "false"]);
     let behind = PushOutcome::Rejected { reason: Rejection::NonFastForward };
     assert_eq!(repository.push(&branch("ours"), None).await.unwrap(), behind);
+    assert!(!touched.exists());
+}
+
+/// All the ways in which people keep repositories, under names that a shell or an address would read otherwise.
+#[tokio::test]
+async fn a_repository_here_is_found_however_it_is_kept() {
+    let lab = Lab::new();
+    let people = lab.path("people");
+    let git = treewarden::git::Git::new(treewarden::git::GitSettings::new("git", lab.path("strict"))).unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let bare = lab.path("it's 50% #1/bare.git");
+    lab.run(&people, &["clone", "-q", "--bare", ".", &text(&bare)]);
+    let linked = lab.path("linked of bare");
+    lab.run(&bare, &["worktree", "add", "-q", "-b", "side", &text(&linked)]);
+    let around = lab.path("around");
+    lab.run(&people, &["clone", "-q", "--bare", ".", &text(&around.join(".git"))]);
+    lab.run(&around, &["worktree", "add", "-q", "-b", "side", &text(&around.join("side"))]);
+    let apart = lab.path("apart");
+    lab.run(&people, &["clone", "-q", "--separate-git-dir", &text(&lab.path("kept apart")), ".", &text(&apart)]);
+    let found = [
+        (bare.clone(), &bare),
+        (linked.clone(), &bare),
+        (around.clone(), &around),
+        (around.join("side"), &around),
+        (apart.clone(), &lab.path("kept apart")),
+        (people.join(".git"), &people),
+    ];
+    for (path, wanted) in found {
+        let main = git.main_repository(&path).await.unwrap();
+        assert_eq!(main, wanted.canonicalize().unwrap(), "{}", path.display());
+        let copy = git.repository_of(lab.path("copies").join(main.file_name().unwrap()), &main);
+        copy.ensure(main.to_str().unwrap()).await.unwrap();
+        lab.fetch(&copy).await;
+        assert_eq!(copy.remote_head(None).await.unwrap(), Some(branch("main")), "{}", path.display());
+    }
+    let copy = git.repository_of(lab.path("copies/bare.git"), &bare.canonicalize().unwrap());
+    let (_, _worktree) = lab.worktree(&copy, "ours").await;
+    assert!(matches!(copy.push(&branch("ours"), None).await.unwrap(), PushOutcome::Pushed(_)));
+    let odd = lab.path("line\nbreak");
+    lab.run(&people, &["clone", "-q", ".", &text(&odd)]);
+    assert!(git.main_repository(&odd).await.unwrap_err().to_string().contains("line break"));
 }
