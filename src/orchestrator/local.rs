@@ -201,7 +201,7 @@ impl Orchestrator {
             conversation: conversation.id,
             author: Some(LOCAL_PERSON.to_owned()),
             answers: None,
-            body: text.clone(),
+            body: self.redact(&text),
         };
         self.store().write_local_message(&message, self.now()).await?;
         tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "message shown");
@@ -242,7 +242,7 @@ impl Orchestrator {
             platform: PlatformKind::Local,
             codebase: thread.codebase,
             name: thread.name.clone(),
-            title: delivery::title_of(text),
+            title: delivery::title_of(&self.redact(text)),
         };
         self.store().upsert_named_thread(new, self.now()).await
     }

@@ -243,6 +243,30 @@ async fn messages_survive_a_restart_and_come_once() {
 }
 
 #[tokio::test]
+async fn a_secret_that_somebody_says_goes_no_further() {
+    let world = World::with(&[ON]).await;
+    let tools = repository(&world.dir.path().join("people"), "tools");
+    let script = Script::new(&world.home());
+    let (secret, token) = ("a secret of the story", "ghs_0123456789abcdef");
+    script.say("chat", text(&tools), &format!("note {secret} and {token}")).await;
+    script.say("other", text(&tools), &format!("/{secret} {token}")).await;
+    world.settle().await;
+    let run = world.runs().await.remove(0);
+    let mut shown = vec![script.read("chat", 0).await.to_string(), script.read("other", 0).await.to_string()];
+    for page in ["/", "/runs", &format!("/runs/{}", run.id), "/environments", "/deliveries", "/audit"] {
+        shown.push(world.page(page).await);
+    }
+    let branch = world.environment().await.branch;
+    let message = git(&tools, &["log", "-1", "--format=%B", branch.as_str()]);
+    assert!(message.contains("[redacted]"), "{message}");
+    shown.push(message);
+    for text in shown {
+        assert!(!text.contains(secret) && !text.contains(token), "{text}");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_run_is_stopped_from_this_machine() {
     let world = World::with(&[ON]).await;
     met(&world).await;
