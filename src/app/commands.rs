@@ -195,8 +195,8 @@ fn why_kept(environment: &Environment) -> Vec<String> {
     }
 }
 
-/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42` or `owner/name#<conversation>`. Live ones come before removed ones, of which the
-/// newest counts.
+/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42` or `owner/name#<conversation>`. Live ones come before
+/// removed ones, of which the newest counts.
 async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<Environment>> {
     if let Ok(id) = name.parse() {
         return Ok(store.load_environment(id).await?);

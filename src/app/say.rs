@@ -2,7 +2,7 @@
 //!
 //! Progress goes to standard error, the answer to standard output, so that a script reads the answer only.
 
-use super::{commands::say, door::Door};
+use super::{commands::say, door::Door, lock::HomeLock};
 use crate::cli::Say;
 use crate::command::grammar;
 use crate::config::Config;
@@ -48,7 +48,7 @@ struct Service {
 }
 
 pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
-    let door = Door::read(&config.home).map_err(|error| anyhow!("{}", no_door(config, &error)))?;
+    let door = open_door(&config.home).map_err(|why| anyhow!(why))?;
     let http = Client::builder().no_proxy().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none()).build()?;
     let service = Service { http, door };
     if asked.close {
@@ -102,15 +102,28 @@ fn codebase(asked: &Say) -> anyhow::Result<Option<String>> {
     Ok(Some(path.to_str().context("the path of the repository is no text")?.to_owned()))
 }
 
-fn no_door(config: &Config, error: &io::Error) -> String {
-    let home = config.home.display();
-    match error.kind() {
-        io::ErrorKind::NotFound => format!(
-            "No service on {home} takes messages of this machine. Start it with TREEWARDEN_LOCAL=on (treewarden serve), or \
-             name its home with --home."
-        ),
-        _ => format!("{home}/local.json cannot be read: {error}. Only the user of the service may speak to it."),
+/// Of a service that runs: at the address of one that has ended, anybody may listen by now.
+fn open_door(home: &Path) -> Result<Door, String> {
+    let (door, runs, home) = (Door::read(home), HomeLock::is_held(home), home.display());
+    match door {
+        Ok(door) if runs => Ok(door),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(format!("{home}/local.json cannot be read: {error}. Only the user of the service may speak to it."))
+        }
+        Err(_) if runs => Err(format!(
+            "The service on {home} takes no messages of this machine, so nothing was sent. Start it again with \
+             TREEWARDEN_LOCAL=on."
+        )),
+        Ok(_) | Err(_) => Err(format!(
+            "No service runs on {home}, so nothing was sent. Start it: TREEWARDEN_LOCAL=on treewarden serve. If it has \
+             another home, name that with --home."
+        )),
     }
+}
+
+/// Without what a terminal would obey: not all of it is the service's own text.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 impl Service {
@@ -121,7 +134,9 @@ impl Service {
     async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
         let url = &self.door.url;
         let answer = request.send().await.map_err(|error| match error.is_connect() {
-            true => anyhow!("The service does not run: nothing answers at {url}. Start it with treewarden serve."),
+            true => {
+                anyhow!("Nothing answers at {url}: the service is just starting or stopping. Ask again in a moment.")
+            }
             false => {
                 anyhow!("The service at {url} did not answer: {error}. Ask again; a message that was taken is kept.")
             }
@@ -137,7 +152,7 @@ impl Service {
             (StatusCode::NOT_FOUND, Some(why)) if !why.starts_with("Nothing was stored") => {
                 bail!("The service at {url} takes no messages of this machine: start it with TREEWARDEN_LOCAL=on.")
             }
-            (_, Some(why)) => bail!("{why}"),
+            (_, Some(why)) => bail!("{}", plain(why)),
             (status, None) => bail!("The service at {url} refused ({status})."),
         }
     }
@@ -161,12 +176,13 @@ impl Service {
                 if one.author != "treewarden" || mine.is_none() || others {
                     continue;
                 }
-                let progress = one.text.lines().next().unwrap_or_default().to_owned();
+                let text = plain(&one.text);
+                let progress = text.lines().next().unwrap_or_default().to_owned();
                 if seen.busy && progress != shown {
                     eprintln!("{progress}");
                     shown = progress;
                 }
-                if said.insert(one.id.clone(), one.text).is_none() {
+                if said.insert(one.id.clone(), text).is_none() {
                     order.push(one.id);
                 }
             }
