@@ -42,8 +42,8 @@ pub fn withheld(why: &Withheld, branch: &BranchName) -> String {
             format!("not pushed: stopped on request; the work is committed and kept on `{branch}`")
         }
         Withheld::Deleted => format!(
-            "not pushed: `{branch}` was deleted on GitHub while the agent worked; the work is kept on it here, and the next \
-             mention pushes it again, with a pull request of its own"
+            "not pushed: `{branch}` was deleted on the remote while the agent worked; the work is kept on it here, and the \
+             next request pushes it again, on GitHub with a pull request of its own"
         ),
         Withheld::TakenBack => push_rejected(branch, &taken_back(branch)),
         Withheld::Copies(paths) => furnished::copies_committed(branch, paths),

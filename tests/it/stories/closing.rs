@@ -291,7 +291,7 @@ async fn a_branch_deleted_during_a_run_is_not_pushed_again_by_itself() {
     world.settle().await;
 
     let status = world.status(issue);
-    assert!(status.contains("`issue-1` was deleted on GitHub while the agent worked"), "{status}");
+    assert!(status.contains("`issue-1` was deleted on the remote while the agent worked"), "{status}");
     assert_eq!(world.remote_tip("issue-1").await, None);
     assert!(world.local_tip("issue-1").await.is_some(), "the work is kept here");
     world.standin.reopen(REPO, ANN, issue).unwrap();
