@@ -100,7 +100,7 @@ pub struct Say {
     /// Print the conversation once the message is stored, and do not wait for the answer
     #[arg(long)]
     pub no_wait: bool,
-    /// Close the conversation: what was said is forgotten, its worktree goes when nothing would be lost
+    /// Close the conversation: what was said can no longer be read in it, and its worktree goes when nothing would be lost
     #[arg(long, requires = "conversation", conflicts_with_all = ["text", "codebase", "no_wait"])]
     pub close: bool,
     /// A request for the agent, or a command like /status; - reads standard input

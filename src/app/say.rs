@@ -55,7 +55,8 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
         let name = asked.conversation.as_deref().context("--close needs --conversation")?;
         let _: Value = service.answer(service.to(Client::delete).query(&[("conversation", name)])).await?;
         say(format_args!(
-            "The conversation {name} is closed and forgotten; its worktree goes when nothing would be lost."
+            "The conversation {name} is closed, and what was said can no longer be read in it. Its worktree goes when nothing \
+             would be lost."
         ));
         return Ok(ExitCode::SUCCESS);
     }

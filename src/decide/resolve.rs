@@ -65,7 +65,7 @@ pub struct PullFacts {
 pub enum Remote {
     /// No branch at all.
     Empty,
-    /// Branches, but not the one that GitHub names as the default.
+    /// Branches, but not the one that its host names as the default, or none is named.
     WithoutDefault,
     WithDefault,
 }
@@ -75,8 +75,8 @@ impl Remote {
     fn base(self, default: Option<&BranchName>) -> Result<&BranchName, Block> {
         match (self, default) {
             (Remote::WithDefault, Some(default)) => Ok(default),
-            (Remote::WithoutDefault, Some(default)) => Err(Block::NoDefaultBranch(default.clone())),
-            (Remote::Empty, _) | (_, None) => Err(Block::EmptyRepository),
+            (Remote::WithoutDefault, named) => Err(Block::NoDefaultBranch(named.cloned())),
+            (Remote::Empty, _) | (Remote::WithDefault, None) => Err(Block::EmptyRepository),
         }
     }
 }
@@ -193,8 +193,9 @@ pub enum Lost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Block {
     EmptyRepository,
-    /// The repository has branches, but not the one that GitHub calls the default.
-    NoDefaultBranch(BranchName),
+    /// The repository has branches, but not the one that its host calls the default; `None`: the host names none, as where
+    /// no branch is checked out on this machine.
+    NoDefaultBranch(Option<BranchName>),
     /// The base that the repository's settings name is not on the remote.
     NoSuchBase(BranchName),
     /// A worktree is recorded but could not be examined; making another could split the work.

@@ -168,7 +168,9 @@ fn an_empty_repository_blocks() {
     assert_eq!(resolve(&unnamed).choice, Choice::Block(Block::EmptyRepository));
     let without = ResolveFacts { remote: Remote::WithoutDefault, ..issue_facts() };
     let trunk = BranchName::new("trunk").unwrap();
-    assert_eq!(resolve(&without).choice, Choice::Block(Block::NoDefaultBranch(trunk)));
+    assert_eq!(resolve(&without).choice, Choice::Block(Block::NoDefaultBranch(Some(trunk))));
+    let detached = ResolveFacts { default_branch: None, ..without };
+    assert_eq!(resolve(&detached).choice, Choice::Block(Block::NoDefaultBranch(None)));
 }
 
 #[test]
@@ -378,7 +380,7 @@ fn a_named_branch_starts_at_the_base_that_was_named_or_else_configured() {
     assert_eq!(base_of(absent), Err(Block::NoSuchBase(name("gone"))));
     let without = |remote| NamedFacts { remote, ..named_facts("f", None) };
     assert_eq!(base_of(without(Remote::Empty)), Err(Block::EmptyRepository));
-    assert_eq!(base_of(without(Remote::WithoutDefault)), Err(Block::NoDefaultBranch(name("main"))));
+    assert_eq!(base_of(without(Remote::WithoutDefault)), Err(Block::NoDefaultBranch(Some(name("main")))));
     for protected in ["main", "next"] {
         let facts = NamedFacts { branch: name(protected), ..configured.clone() };
         assert_eq!(base_of(facts), Err(Block::ProtectedBranch(name(protected))));

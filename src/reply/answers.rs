@@ -159,10 +159,16 @@ pub fn blocked(block: &Block) -> String {
              Push a first commit, then mention me again."
                 .to_owned()
         }
-        Block::NoDefaultBranch(default) => format!(
-            "The repository has branches, but not `{default}`, which GitHub calls its default. Nothing was created. Push it, \
-             or choose another default branch in the repository's settings on GitHub; then mention me again."
+        Block::NoDefaultBranch(Some(default)) => format!(
+            "The repository has branches, but not `{default}`, its default one. Nothing was created. Push it, or choose \
+             another default branch: on GitHub in the repository's settings, on this machine by checking one out there; then \
+             mention me again."
         ),
+        Block::NoDefaultBranch(None) => {
+            "The repository has branches, but none is checked out in it, so that nothing says which one to start from. Nothing \
+             was created. Check one out there, then mention me again."
+                .to_owned()
+        }
         Block::NoSuchBase(base) => format!(
             "The base branch `{base}`, which `{REPO_SETTINGS_FILE}` names, does not exist on the remote. Nothing was \
              created. Push it, or name another one there on the default branch; then mention me again."

@@ -104,7 +104,7 @@ async fn somebody_without_github_gets_work_done() {
     let (well, answer, _) = here.say(&["--conversation", "mine", "/stop"]).await;
     assert!(well && answer.starts_with("Stopping 1 run"), "{answer}");
     let (well, answer, _) = here.say(&["--close", "--conversation", "mine"]).await;
-    assert!(well && answer.contains("is closed and forgotten"), "{answer}");
+    assert!(well && answer.contains("The conversation mine is closed"), "{answer}");
 
     for (arguments, why) in [
         (&["--conversation", "new", "x"][..], "there is no conversation new yet"),

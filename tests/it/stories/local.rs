@@ -364,6 +364,30 @@ async fn what_people_committed_there_meanwhile_is_never_overwritten() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn work_starts_from_what_is_checked_out_or_not_at_all() {
+    let world = World::with(&[ON]).await;
+    let people = world.dir.path().join("people");
+    let empty = people.join("empty");
+    git(&world.home(), &["init", "--quiet", text(&empty)]);
+    let tools = repository(&people, "tools");
+    git(&tools, &["checkout", "--quiet", "--detach"]);
+    let script = Script::new(&world.home());
+    script.say("empty", text(&empty), "add a greeting").await;
+    script.say("chat", text(&tools), "add a greeting").await;
+    world.settle().await;
+    let told = script.last("empty").await;
+    assert!(told.contains("has no commits yet"), "{told}");
+    let told = script.last("chat").await;
+    assert!(told.contains("none is checked out in it") && told.contains("Nothing was created"), "{told}");
+    git(&tools, &["checkout", "--quiet", "-b", "next"]);
+    script.say("chat", text(&tools), "add a greeting").await;
+    world.settle().await;
+    assert!(script.last("chat").await.starts_with("✅ **Done**"), "{}", script.last("chat").await);
+    assert_eq!(world.environment().await.base.as_ref().map(BranchName::as_str), Some("next"));
+    world.end().await;
+}
+
 /// The path somebody is at may be any worktree of a repository, or lie deep within it.
 #[tokio::test]
 async fn a_path_leads_to_the_repository_itself() {

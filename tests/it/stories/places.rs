@@ -49,7 +49,7 @@ async fn a_default_branch_that_does_not_exist_is_named() {
     let last = || world.standin.comments(odd, issue).unwrap().pop().unwrap().body;
     ask();
     world.settle().await;
-    assert!(last().contains("has branches, but not `main`, which GitHub calls its default"), "{}", last());
+    assert!(last().contains("has branches, but not `main`, its default one"), "{}", last());
     assert!(world.all_environments().await.is_empty());
 
     world.standin.set_default_branch(odd, "dev").await.unwrap();
