@@ -117,10 +117,15 @@ impl Repository {
     async fn fetch_now(&self, request: &FetchRequest, credential: Option<&Credential>) -> Result<(), GitError> {
         let remote = self.remote()?;
         let before = if request.branches { self.remote_branches().await? } else { Vec::new() };
+        let promised = if request.branches { self.promised()? } else { Vec::new() };
         let call = self.call("fetch").await?.credential(&remote, credential).slow();
         let call = call.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
-        let call = call.args(["--no-recurse-submodules", "--prune", "--end-of-options", &remote.text]);
+        // Of a remote that is shallow itself, git would else bring nothing, and call that a success.
+        let call = call.args(["--no-recurse-submodules", "--prune", "--update-shallow"]);
+        let call = call.args(self.missing_parts(&promised)?).args(["--end-of-options", &remote.text]);
         call.args(request.refspecs()?).ok().await?;
+        self.forget_promises(&promised)?;
+        self.refuse_cut_off_remote()?;
         match before.is_empty() || self.has_remote_branches().await? {
             true => Ok(()),
             false => self.put_back(&before).await,

@@ -173,6 +173,10 @@ impl Orchestrator {
         repository: &Repository,
     ) -> bool {
         let Some(default) = codebase.default_branch.clone() else { return false };
+        // What is missing comes with a fetch only.
+        if !repository.is_whole().unwrap_or(false) {
+            return false;
+        }
         let before = self.store().load_repo_settings(codebase.id).await.ok().flatten();
         let Ok(known) = self.look_up_settings(codebase, repository, before.as_ref()).await else { return false };
         let settings = known.in_force;

@@ -7,6 +7,7 @@ mod commands;
 mod faults;
 mod furnishing;
 mod issues;
+mod kinds;
 mod limits;
 mod missed;
 mod people;
