@@ -2,9 +2,13 @@
 
 use super::error::GitError;
 use super::repository::Repository;
-use crate::model::{BranchName, CommitSha, Credential};
+use super::{blocking, small_file, write_whole};
+use crate::model::{BranchName, CommitSha, Credential, Timestamp};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::oneshot;
+
+/// Holds the time of the last fetch in the repository; gitrepository-layout(5) reserves no such name.
+const FETCHED: &str = "treewarden-fetched";
 
 /// What to bring here. Remote branches go to `refs/remotes/origin/`, never to `refs/heads/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,6 +91,18 @@ impl Repository {
                 return result;
             }
         }
+    }
+
+    /// Remembers when the last fetch of all branches was, to tell people how old a view of the remote is.
+    pub async fn note_fetch(&self, at: Timestamp) -> Result<(), GitError> {
+        let path = self.directory().join(FETCHED);
+        blocking(move || write_whole(&path, at.unix().to_string().as_bytes())).await
+    }
+
+    /// When [`Repository::note_fetch`] was last told of one; absent when nobody knows.
+    pub fn fetched_at(&self) -> Option<Timestamp> {
+        let text = small_file(&self.directory().join(FETCHED)).ok()?;
+        String::from_utf8(text).ok()?.trim().parse().ok().map(Timestamp::from_unix)
     }
 
     async fn fetch_waiting(&self, credential: Option<&Credential>) {

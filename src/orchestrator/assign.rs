@@ -1,6 +1,7 @@
 //! Giving a thread another worktree, on request: one on a branch that a person names, or one that is there already.
 
 use super::create::{Adopted, Creation};
+use super::offline::Needed;
 use super::prepare::{DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
 use crate::decide::resolve::{Block, NamedFacts, on_named_branch};
@@ -40,7 +41,8 @@ impl Orchestrator {
     ) -> Result<String, StepError> {
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(codebase)).await?;
         let repository = self.repository(&codebase);
-        retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, None)).await?;
+        let needed = Needed { pull: None, base: base.as_ref() };
+        let offline = self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?;
         let settings = self.repo_settings(&codebase, &repository, conversation).await?;
         let mut on_remote = Vec::new();
         for base in [&base, &settings.base].into_iter().flatten() {
@@ -62,7 +64,7 @@ impl Orchestrator {
         let adopted = there.map(|path| Adopted { path, from: AdoptedFrom::Branch });
         let limit = settings.worktree_limit(self.settings().environment_limit);
         let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings, unheard: false };
-        let mut notes = Notes::default();
+        let mut notes = Notes(offline.into_iter().collect());
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
                 Some(environment) => environment,

@@ -3,7 +3,9 @@
 use super::{
     Orchestrator, StepError,
     create::{Adopted, Creation},
-    gather, retry,
+    gather,
+    offline::Needed,
+    retry,
 };
 use crate::decide::follow::{Follow, FollowFacts, follow};
 use crate::decide::resolve::{Choice, Found, Origin, resolve};
@@ -66,16 +68,16 @@ impl Orchestrator {
             ),
             ThreadKind::Issue => None,
         };
+        let mut notes = Notes::default();
         if pull.is_some() || !self.nothing_to_fetch(&codebase, &conversation, &repository).await {
-            let number = pull.as_ref().map(|pull| pull.number);
-            retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, number)).await?;
+            let needed = Needed { pull: pull.as_ref(), base: None };
+            notes.0.extend(self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?);
         } else {
             // It may have been renamed since the last fetch.
             repository.ensure(&clone_url).await?;
         }
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
-        let mut notes = Notes::default();
         for _ in 0..DECISIONS {
             let facts = self.resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings).await?;
             let resolution = resolve(&facts);
@@ -224,12 +226,14 @@ impl Orchestrator {
         repository.ensure(clone_url).await?;
         let pulls = pull.map(|number| (format!("refs/pull/{number}/head"), gather::pull_ref(number)));
         let request = &FetchRequest { branches: true, extra: pulls.into_iter().collect() };
-        self.with_credential(
-            codebase,
-            false,
-            |credential| async move { repository.fetch(request, Some(&credential)).await },
-        )
-        .await
+        self.with_credential(codebase, false, |credential| async move {
+            repository.fetch(request, Some(&credential)).await
+        })
+        .await?;
+        if let Err(error) = repository.note_fetch(self.now()).await {
+            tracing::warn!(codebase.name = %codebase.name, %error, "the time of the fetch was not noted");
+        }
+        Ok(())
     }
 
     /// A live row whose worktree is gone: closed, and the person told.

@@ -63,6 +63,23 @@ pub fn adopted(branch: &BranchName) -> String {
     format!("Took over the worktree of `{branch}` that was there already; what it holds is part of this work now.")
 }
 
+/// Told when work starts without asking the git server; `age`: of what is known of it.
+pub fn offline(age: Option<Duration>) -> String {
+    let age = age.map_or("nobody knows how long ago that was".to_owned(), |age| format!("{} ago", rough(age)));
+    format!("The git server cannot be reached, so this goes on from what the last fetch brought ({age}).")
+}
+
+/// In the largest unit that it is at least two of.
+fn rough(duration: Duration) -> String {
+    let minutes = duration.as_secs() / 60;
+    match minutes {
+        0 => "less than a minute".to_owned(),
+        1..120 => count(minutes, "minute"),
+        120..2880 => count(minutes / 60, "hour"),
+        _ => count(minutes / 1440, "day"),
+    }
+}
+
 /// Told when the place where an imported thread worked before could not become its environment.
 pub fn place_of_old_left() -> String {
     "The worktree in which this thread worked before it was imported is still there, but could not be taken over: it is on \
@@ -442,6 +459,18 @@ pub fn cut_short(tries: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_work_without_the_server_starts_from_has_an_age() {
+        let minutes = |minutes| offline(Some(Duration::from_secs(minutes * 60)));
+        insta::assert_snapshot!(minutes(1439), @"The git server cannot be reached, so this goes on from what the last fetch brought (23 hours ago).");
+        for (age, words) in
+            [(0, "less than a minute ago"), (1, "1 minute ago"), (119, "119 minutes ago"), (2880, "2 days ago")]
+        {
+            assert!(minutes(age).contains(words), "{words}: {}", minutes(age));
+        }
+        assert!(offline(None).contains("nobody knows"));
+    }
 
     #[test]
     fn first_lines_are_exact() {
