@@ -32,16 +32,40 @@ pub struct Stray {
     pub validity: Probe<Validity>,
     /// A lock that is not ours, with its reason.
     pub foreign_lock: Probe<Option<String>>,
-    /// Nothing is uncommitted that a run would publish as its own.
+    /// Nothing is uncommitted that a run would publish as its own, and nothing like a merge is under way.
     pub clean: Probe<bool>,
+}
+
+/// Why a worktree that nobody manages may not be taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Its files are gone.
+    Gone,
+    /// What is at its path is not this worktree, or git does not know it any more.
+    NotWhole,
+    Locked(String),
+    Unclean,
+    Doubt(String),
 }
 
 impl Stray {
     /// It may be taken over. A doubt is a no.
     pub fn is_adoptable(&self) -> bool {
-        self.validity == Probe::Known(Validity::Valid)
-            && self.foreign_lock == Probe::Known(None)
-            && self.clean == Probe::Known(true)
+        self.unfit().is_none()
+    }
+
+    /// What speaks against taking it over.
+    pub fn unfit(&self) -> Option<Unfit> {
+        match (&self.validity, &self.foreign_lock, &self.clean) {
+            (Probe::Known(Validity::Missing), ..) => Some(Unfit::Gone),
+            (Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign), ..) => Some(Unfit::NotWhole),
+            (_, Probe::Known(Some(why)), _) => Some(Unfit::Locked(why.clone())),
+            (Probe::Unknown(why), ..) | (_, Probe::Unknown(why), _) | (.., Probe::Unknown(why)) => {
+                Some(Unfit::Doubt(why.clone()))
+            }
+            (.., Probe::Known(false)) => Some(Unfit::Unclean),
+            (Probe::Known(Validity::Valid), Probe::Known(None), Probe::Known(true)) => None,
+        }
     }
 }
 
@@ -213,7 +237,10 @@ pub enum Block {
     /// A branch name from outside that we refuse.
     BadBranch(String),
     /// A worktree that is not to be touched has the branch, and git has a branch in one worktree only.
-    CheckedOut(BranchName),
+    CheckedOut {
+        branch: BranchName,
+        why: Unfit,
+    },
 }
 
 /// First hit wins: conversation, its place of old, same work, safe linked work, a worktree that is there, creation.
@@ -292,8 +319,10 @@ pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<PathBuf>), Bl
     let work = Work::on_branch(&branch);
     let there = match strays.iter().find(|stray| stray.branch == branch) {
         None => None,
-        Some(stray) if stray.is_adoptable() => Some(stray.path.clone()),
-        Some(_) => return Err(Block::CheckedOut(branch)),
+        Some(stray) => match stray.unfit() {
+            None => Some(stray.path.clone()),
+            Some(why) => return Err(Block::CheckedOut { branch, why }),
+        },
     };
     Ok((Place { work, branch, base, origin: Origin::Base, links: Vec::new(), not_shared_with: None }, there))
 }
@@ -380,10 +409,10 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
     };
     match facts.strays.iter().find(|stray| stray.branch == place.branch) {
         None => Choice::Create(place),
-        Some(stray) if stray.is_adoptable() => {
-            Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Branch }
-        }
-        Some(_) => Choice::Block(Block::CheckedOut(place.branch)),
+        Some(stray) => match stray.unfit() {
+            None => Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Branch },
+            Some(why) => Choice::Block(Block::CheckedOut { branch: place.branch, why }),
+        },
     }
 }
 

@@ -91,7 +91,7 @@ fn a_worktree_that_is_there_is_adopted_and_never_doubled() {
     let issue =
         |adoptable| ResolveFacts { strays: vec![stray("other", true), stray("issue-1", adoptable)], ..issue_facts() };
     assert_eq!(adopted(issue(true)), Some(("issue-1".to_owned(), true, AdoptedFrom::Branch)));
-    assert!(matches!(resolve(&issue(false)).choice, Choice::Block(Block::CheckedOut(_))));
+    assert!(matches!(resolve(&issue(false)).choice, Choice::Block(Block::CheckedOut { why: Unfit::Unclean, .. })));
     let pull = ResolveFacts { strays: vec![stray("feature/x", true)], ..pull_facts("feature/x", false) };
     assert_eq!(adopted(pull.clone()), Some(("feature/x".to_owned(), true, AdoptedFrom::Branch)));
     // Alike is not the same: results would be pushed elsewhere.
@@ -346,15 +346,18 @@ fn a_named_branch_takes_over_a_worktree_only_without_any_doubt() {
     let there = |stray: Stray| on_named_branch(NamedFacts { strays: vec![stray], ..named_facts("f", None) });
     let whole = stray("f", true);
     assert_eq!(there(whole.clone()).map(|(_, path)| path), Ok(Some(whole.path.clone())));
-    let refused = Err(Block::CheckedOut(BranchName::new("f").unwrap()));
-    for doubtful in [
-        Stray { clean: Probe::Known(false), ..whole.clone() },
-        Stray { clean: Probe::Unknown("why".into()), ..whole.clone() },
-        Stray { foreign_lock: Probe::Known(Some("mine".into())), ..whole.clone() },
-        Stray { foreign_lock: Probe::Unknown("why".into()), ..whole.clone() },
-        Stray { validity: Probe::Known(Validity::Broken), ..whole.clone() },
-        Stray { validity: Probe::Unknown("why".into()), ..whole },
+    let branch = BranchName::new("f").unwrap();
+    let unknown = || Unfit::Doubt("why".into());
+    for (doubtful, why) in [
+        (Stray { clean: Probe::Known(false), ..whole.clone() }, Unfit::Unclean),
+        (Stray { clean: Probe::Unknown("why".into()), ..whole.clone() }, unknown()),
+        (Stray { foreign_lock: Probe::Known(Some("mine".into())), ..whole.clone() }, Unfit::Locked("mine".into())),
+        (Stray { foreign_lock: Probe::Unknown("why".into()), ..whole.clone() }, unknown()),
+        (Stray { validity: Probe::Known(Validity::Broken), ..whole.clone() }, Unfit::NotWhole),
+        (Stray { validity: Probe::Known(Validity::Missing), ..whole.clone() }, Unfit::Gone),
+        (Stray { validity: Probe::Unknown("why".into()), ..whole }, unknown()),
     ] {
+        let refused = Err(Block::CheckedOut { branch: branch.clone(), why });
         assert_eq!(there(doubtful).map(|(_, path)| path), refused);
     }
 }

@@ -57,7 +57,7 @@ impl Orchestrator {
             default_branch: codebase.default_branch.clone(),
             remote: self.remote(&codebase, &repository).await?,
             on_remote,
-            strays: self.strays(codebase.id, &repository).await?,
+            strays: self.strays(&repository).await?,
         };
         let refused = |block: Block| StepError::Refused(answers::blocked(&block));
         let (place, there) = on_named_branch(facts).map_err(refused)?;

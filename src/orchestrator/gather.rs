@@ -8,6 +8,7 @@ use crate::decide::cleanup::{
 use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
+use crate::isolation::Maker;
 use crate::model::*;
 use crate::reply::commands::Seen;
 use crate::store::StoreError;
@@ -109,7 +110,7 @@ impl Orchestrator {
         let (current, same_work) = (examined(current).await, examined(same_work).await);
         let strays = match current.iter().chain(&same_work).any(Candidate::is_valid) {
             true => Vec::new(),
-            false => self.strays(codebase.id, repository).await?,
+            false => self.strays(repository).await?,
         };
         let on_remote = async |branch: Option<&BranchName>| match branch {
             Some(branch) => Ok::<_, StepError>(repository.tip(&branch.remote_ref()).await?.is_some()),
@@ -150,21 +151,31 @@ impl Orchestrator {
     /// Where a conversation worked before it was imported.
     async fn legacy(&self, conversation: &Conversation, repository: &Repository) -> Result<Option<Stray>, StepError> {
         let Some(path) = self.store().legacy_path(conversation.id).await? else { return Ok(None) };
-        let strays = self.strays(conversation.codebase, repository).await?;
+        let strays = self.strays(repository).await?;
         Ok(strays.into_iter().find(|stray| stray.path == path))
     }
 
     /// Worktrees of a repository, on a branch, that no live environment has.
-    pub(super) async fn strays(&self, codebase: CodebaseId, repository: &Repository) -> Result<Vec<Stray>, StepError> {
-        let live = self.store().live_environments(Some(codebase)).await?;
+    pub(super) async fn strays(&self, repository: &Repository) -> Result<Vec<Stray>, StepError> {
+        let live = self.store().live_environments(None).await?;
+        let provider = &self.parts().provider;
         let mut strays = Vec::new();
-        for entry in self.parts().provider.list(repository).await? {
+        for entry in provider.list(repository).await? {
             let known = live.iter().any(|environment| entry.is_at(&environment.path));
-            let Some(branch) = entry.branch.clone().filter(|_| !known && !entry.prunable) else { continue };
+            // A missing one of ours is no obstacle: its place is made anew.
+            let ours_and_gone = entry.prunable && !provider.is_outside(&entry.path);
+            let Some(branch) = entry.branch.clone().filter(|_| !known && !ours_and_gone) else { continue };
+            self.hide_if_outside(&entry.path);
             let worktree = repository.worktree(&entry.path);
-            let validity = self.parts().provider.health(repository, &entry.path).await;
+            let entangled = |environment: &Environment| {
+                environment.path.starts_with(&entry.path) || entry.path.starts_with(&environment.path)
+            };
+            let validity = match live.iter().any(entangled) {
+                true => Probe::Unknown("it lies inside another one, or around it".to_owned()),
+                false => provider.health(repository, &entry.path, Maker::Others).await,
+            };
             let (foreign_lock, clean) = match validity == Probe::Known(Validity::Valid) {
-                true => (worktree.foreign_lock().await, worktree.status().await.map(|status| status.is_clean())),
+                true => (worktree.foreign_lock().await, is_clean(&worktree).await),
                 false => (Probe::Known(None), Probe::Unknown("there is no worktree to look at".to_owned())),
             };
             strays.push(Stray { path: entry.path, branch, validity, foreign_lock, clean });
@@ -173,7 +184,7 @@ impl Orchestrator {
     }
 
     async fn candidate(&self, repository: &Repository, environment: Environment) -> Candidate {
-        let validity = self.parts().provider.health(repository, &environment.path).await;
+        let validity = self.health(repository, &environment).await;
         Candidate { environment, validity }
     }
 
@@ -215,7 +226,7 @@ impl Orchestrator {
         occasion: Occasion,
         view: &View,
     ) -> Result<RemovalFacts, StoreError> {
-        let validity = self.parts().provider.health(repository, &environment.path).await;
+        let validity = self.health(repository, environment).await;
         let usable = validity == Probe::Known(Validity::Valid);
         let worktree = repository.worktree(&environment.path);
         let conversations = self.store().conversations_of(environment.id).await?;
@@ -351,6 +362,14 @@ impl Orchestrator {
         let dirty = worktree.status().await.map(|status| status.tracked + status.untracked + status.conflicted);
         let on_branch = Probe::from(worktree.head().await).map(|head| head.branch);
         Seen { ahead_behind: ahead_behind.await.into(), dirty, on_branch }
+    }
+}
+
+/// Nothing uncommitted, and nothing under way that a commit would end.
+async fn is_clean(worktree: &Worktree) -> Probe<bool> {
+    match (worktree.status().await, worktree.operation_in_progress().await) {
+        (Probe::Known(status), Probe::Known(operation)) => Probe::Known(status.is_clean() && operation.is_none()),
+        (Probe::Unknown(why), _) | (_, Probe::Unknown(why)) => Probe::Unknown(why),
     }
 }
 

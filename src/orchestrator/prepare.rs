@@ -81,8 +81,12 @@ impl Orchestrator {
         for _ in 0..DECISIONS {
             let facts = self.resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings).await?;
             let resolution = resolve(&facts);
+            let mut still_listed = false;
             for id in &resolution.forget {
-                self.forget(&repository, *id, &mut notes).await?;
+                still_listed |= self.forget(&repository, *id, &mut notes).await?;
+            }
+            if still_listed {
+                continue;
             }
             let (environment, found) = match resolution.choice {
                 Choice::Block(block) => return Err(StepError::Refused(answers::blocked(&block))),
@@ -236,18 +240,18 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// A live row whose worktree is gone: closed, and the person told.
+    /// A live row whose worktree is gone: closed, and the person told. True when git goes on listing the worktree, which
+    /// was not ours to take out: the choice is to be made anew with that.
     pub(super) async fn forget(
         &self,
         repository: &Repository,
         id: EnvironmentId,
         notes: &mut Notes,
-    ) -> Result<(), StepError> {
-        if let Some(environment) = self.store().load_environment(id).await? {
-            self.close_without_worktree(repository, &environment).await?;
-            notes.0.push(answers::stale_reference(&environment.branch));
-        }
-        Ok(())
+    ) -> Result<bool, StepError> {
+        let Some(environment) = self.store().load_environment(id).await? else { return Ok(false) };
+        self.close_without_worktree(repository, &environment).await?;
+        notes.0.push(answers::stale_reference(&environment.branch));
+        Ok(self.is_outside(&environment))
     }
 
     /// Ties the run to the environment; the database refuses a second live run in it. `None`: a removal came between

@@ -352,7 +352,9 @@ impl Orchestrator {
         repository: &Repository,
         environment: &Environment,
     ) -> Result<(), StepError> {
-        if std::fs::symlink_metadata(&environment.path).is_err() {
+        if self.is_outside(environment) {
+            repository.release_worktree(&environment.path).await?;
+        } else if std::fs::symlink_metadata(&environment.path).is_err() {
             repository.unregister(&environment.path).await?;
         }
         self.store().destroy_environment(environment, None, self.now()).await?;

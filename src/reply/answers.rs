@@ -1,7 +1,7 @@
 //! Short answers to a mention: first lines of a run, refusals, blocks, and how a run ended.
 
 use super::{agent_text, count, marker};
-use crate::decide::resolve::{Block, Lost};
+use crate::decide::resolve::{Block, Lost, Unfit};
 use crate::model::*;
 use std::time::Duration;
 
@@ -150,6 +150,28 @@ pub fn cannot_follow(branch: &BranchName, why: &str) -> String {
     format!("`{branch}` on the remote has newer commits that were not taken in: {}.", agent_text::quoted(why))
 }
 
+/// Why a worktree may not be taken over, as the end of a sentence.
+fn unfit(why: &Unfit) -> String {
+    match why {
+        Unfit::Gone => "its files are gone, and only git still lists it".to_owned(),
+        Unfit::NotWhole => "what is at its place is not that worktree any more, or git does not know it".to_owned(),
+        Unfit::Locked(reason) if reason.is_empty() => "somebody locked it".to_owned(),
+        Unfit::Locked(reason) => format!("somebody locked it ({})", agent_text::quoted(reason)),
+        Unfit::Unclean => "it holds something uncommitted".to_owned(),
+        Unfit::Doubt(cause) => agent_text::quoted(cause),
+    }
+}
+
+/// What a person does about it.
+fn way_out(why: &Unfit) -> &'static str {
+    match why {
+        Unfit::Gone => "Bring it back, or take it out with `git worktree remove`",
+        Unfit::NotWhole | Unfit::Doubt(_) => "Mend that, or take it out with `git worktree remove`",
+        Unfit::Locked(_) => "Unlock it or take it away",
+        Unfit::Unclean => "Commit what it holds or take it away",
+    }
+}
+
 pub fn blocked(block: &Block) -> String {
     match block {
         Block::EmptyRepository => {
@@ -199,10 +221,11 @@ pub fn blocked(block: &Block) -> String {
         Block::ProtectedBranch(branch) => format!(
             "`{branch}` is a base that work branches off, and I never push to one. Nothing was created. Name another branch."
         ),
-        Block::CheckedOut(branch) => format!(
-            "The branch `{branch}` is in use in a worktree that I did not make and may not take over: it lies elsewhere, is \
-             locked, or holds something uncommitted (`/worktree orphans` lists it). Nothing was created or changed there. \
-             Commit what it holds or take it away, then mention me again."
+        Block::CheckedOut { branch, why } => format!(
+            "The branch `{branch}` is in use in a worktree that I did not make and may not take over: {} \
+             (`/worktree orphans` lists it). Nothing was created or changed there. {}, then mention me again.",
+            unfit(why),
+            way_out(why)
         ),
         Block::ForkBranch(branch) => format!(
             "`{branch}` is kept here from the pull request of a fork: it may hold what nobody here has reviewed, and I push \
