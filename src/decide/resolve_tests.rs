@@ -49,6 +49,7 @@ fn issue_facts() -> ResolveFacts {
         same_work: None,
         strays: vec![],
         linked: vec![],
+        merged_branches: vec![],
         made_way: None,
         links: vec![],
         links_unknown: false,
@@ -62,6 +63,7 @@ fn pull(head: &str, fork: bool) -> PullFacts {
         head_sha: sha('b'),
         fork,
         head_gone: false,
+        head_renamed: false,
         base: BranchName::new("main").unwrap(),
     }
 }
@@ -125,6 +127,19 @@ fn a_new_issue_gets_its_own_branch_from_the_default_branch() {
 }
 
 #[test]
+fn work_whose_branch_was_merged_gets_the_next_one() {
+    let names = |names: &[&str]| names.iter().map(|name| BranchName::new(name).unwrap()).collect::<Vec<_>>();
+    let again = |merged: &[&str]| {
+        let choice = resolve(&ResolveFacts { merged_branches: names(merged), ..issue_facts() }).choice;
+        let Choice::Create(place) = choice else { panic!("expected a creation") };
+        (place.branch.to_string(), place.instead_of.map(|old| old.to_string()))
+    };
+    assert_eq!(again(&[]), ("issue-1".to_owned(), None));
+    assert_eq!(again(&["issue-1"]), ("issue-1-2".to_owned(), Some("issue-1".to_owned())));
+    assert_eq!(again(&["issue-1", "issue-1-2"]), ("issue-1-3".to_owned(), Some("issue-1-2".to_owned())));
+}
+
+#[test]
 fn a_pull_request_uses_its_real_branch_and_a_fork_a_pinned_review_branch() {
     let Choice::Create(place) = resolve(&pull_facts("feature/x", false)).choice else { panic!() };
     assert_eq!((place.branch.as_str(), place.origin), ("feature/x", Origin::PullHead));
@@ -139,6 +154,12 @@ fn a_pull_request_uses_its_real_branch_and_a_fork_a_pinned_review_branch() {
     assert_eq!(place.branch.as_str(), "pr-9-review");
     let head = BranchName::new("feature/x").unwrap();
     assert_eq!(place.origin, Origin::LostHead { head, sha: sha('b'), lost: Lost::Gone });
+
+    let mut refused = pull_facts("pull/9/head", false);
+    refused.pull.as_mut().unwrap().head_renamed = true;
+    let Choice::Create(place) = resolve(&refused).choice else { panic!() };
+    assert_eq!(place.branch.as_str(), "pr-9-review");
+    assert!(matches!(place.origin, Origin::LostHead { lost: Lost::Refused, .. }));
 }
 
 #[test]

@@ -6,13 +6,17 @@ use crate::decide::cleanup::{
     BranchFacts, Lineage, MergeProof, Occasion, OwnWork, RemovalFacts, WorkInProgress, own_work,
 };
 use crate::decide::create::{BaseFacts, other_base};
-use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray};
+use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, branch_name};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::commands::Seen;
 use crate::store::StoreError;
-use std::{collections::HashMap, sync::Mutex, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Mutex,
+    time::Duration,
+};
 
 /// Permissions are asked again after this.
 const PERMISSION_AGE: Duration = Duration::from_secs(120);
@@ -151,7 +155,7 @@ impl Orchestrator {
             None => Ok(false),
         };
         Ok(ResolveFacts {
-            work,
+            work: work.clone(),
             pull: match pull {
                 Some(pull) => Some(pull_facts(repository, pull).await?),
                 None => None,
@@ -165,6 +169,10 @@ impl Orchestrator {
             current,
             same_work,
             linked,
+            merged_branches: match pull {
+                None if !has_place => self.merged_branches(codebase, repository, settings, &work).await?,
+                None | Some(_) => Vec::new(),
+            },
             made_way: match pull {
                 Some(_) => self.made_way(delivery).await?,
                 None => None,
@@ -379,6 +387,58 @@ impl Orchestrator {
         }
     }
 
+    /// The branches that this work had before and that have nothing any more which the base lacks.
+    async fn merged_branches(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        settings: &RepoSettings,
+        work: &Work,
+    ) -> Result<Vec<BranchName>, StepError> {
+        let mut merged = Vec::new();
+        let Some(base) = settings.base.as_ref().or(codebase.default_branch.as_ref()) else { return Ok(merged) };
+        let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(merged) };
+        loop {
+            // A name that cannot be is refused when it is chosen.
+            let Ok(branch) = settings.branch(&branch_name(work, merged.len())) else { return Ok(merged) };
+            if !self.is_merged(codebase, repository, &branch, base, &base_tip).await? {
+                return Ok(merged);
+            }
+            merged.push(branch);
+        }
+    }
+
+    /// Whether all there is of a branch, here and on the remote, was merged. One that has nothing of its own was only if
+    /// GitHub says so: it may be fresh.
+    async fn is_merged(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        branch: &BranchName,
+        base: &BranchName,
+        base_tip: &CommitSha,
+    ) -> Result<bool, StepError> {
+        let here = repository.tip(&branch.full_ref()).await?;
+        let there = repository.tip(&branch.remote_ref()).await?;
+        let tips: BTreeSet<CommitSha> = here.into_iter().chain(there).collect();
+        for tip in &tips {
+            let (ahead, _) = repository.ahead_behind(tip, base_tip).await?;
+            let proof = retry::patiently(|| async {
+                match ahead {
+                    0 => self.merged_by_github(codebase, branch, tip, base).await,
+                    _ => {
+                        let base = base.clone();
+                        self.merge_proof(codebase, repository, branch, tip, base, base_tip, ahead, true).await
+                    }
+                }
+            });
+            if proof.await?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(!tips.is_empty())
+    }
+
     async fn merged_by_github(
         &self,
         codebase: &Codebase,
@@ -422,13 +482,14 @@ async fn contains(repository: &Repository, branch: &BranchName, commit: &CommitS
 }
 
 async fn pull_facts(repository: &Repository, pull: &PullRequest) -> Result<PullFacts, StepError> {
-    let head_gone = !pull.is_fork() && repository.tip(&pull.head.remote_ref()).await?.is_none();
+    let head_gone = !pull.is_fork() && !pull.head_renamed && repository.tip(&pull.head.remote_ref()).await?.is_none();
     Ok(PullFacts {
         number: pull.number,
         head: pull.head.clone(),
         head_sha: pull.head_sha.clone(),
         fork: pull.is_fork(),
         head_gone,
+        head_renamed: pull.head_renamed,
         base: pull.base.clone(),
     })
 }

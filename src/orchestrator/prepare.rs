@@ -133,6 +133,7 @@ impl Orchestrator {
                     let apart = place.not_shared_with.as_ref();
                     notes.0.extend(apart.map(|work| answers::not_shared(work, settings.share_linked)));
                     notes.0.extend((facts.links_unknown && apart.is_none()).then(answers::links_unknown));
+                    notes.0.extend(place.instead_of.as_ref().map(|old| answers::merged_before(old, &place.branch)));
                     if let Origin::LostHead { head, lost, .. } = &place.origin {
                         notes.0.push(answers::lost_head(*lost, head, &place.branch));
                     }

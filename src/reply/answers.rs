@@ -73,6 +73,11 @@ pub fn not_shared(work: &Work, share: ShareLinked) -> String {
     format!("Not sharing the worktree of {work}: {why}.")
 }
 
+/// Told when a new branch takes the place of a merged one.
+pub fn merged_before(merged: &BranchName, branch: &BranchName) -> String {
+    format!("`{merged}` was merged already and is left as it is; the work goes on a branch of its own, `{branch}`.")
+}
+
 /// Told with a worktree of its own that may have been shared.
 pub fn links_unknown() -> String {
     "GitHub could not say just now which issues and pull requests this thread is linked with, so it gets a worktree of its \
@@ -119,6 +124,7 @@ pub fn lost_head(lost: Lost, head: &BranchName, branch: &BranchName) -> String {
              safely"
                 .to_owned()
         },
+        Lost::Refused => "The head branch has a name that git takes for something else".to_owned(),
         Lost::Default => format!("The head `{head}` is the default branch, which I never push to"),
         Lost::Base => format!("The head `{head}` is the base of all new work, which I never push to"),
     };

@@ -16,7 +16,10 @@ async fn lost_and_regained(withdraw: impl Fn(&Standin), grant: impl Fn(&Standin)
     withdraw(&world.standin);
     world.settle().await;
     assert!(!world.store().list_codebases().await.unwrap()[0].connected);
-    assert!(world.page("/").await.contains(DISCONNECTED), "{}", world.page("/").await);
+    let pages = ["/", "/environments", &format!("/environments/{}", environment.id)];
+    for page in pages {
+        assert!(world.page(page).await.contains(DISCONNECTED), "{page}: {}", world.page(page).await);
+    }
     // Nobody takes what cannot be asked about for done with.
     world.pass().await;
     assert_eq!(world.environment().await.id, environment.id);
@@ -27,7 +30,9 @@ async fn lost_and_regained(withdraw: impl Fn(&Standin), grant: impl Fn(&Standin)
     grant(&world.standin);
     world.settle().await;
     assert!(world.store().list_codebases().await.unwrap()[0].connected);
-    assert!(!world.page("/").await.contains(DISCONNECTED));
+    for page in pages {
+        assert!(!world.page(page).await.contains(DISCONNECTED), "{page}");
+    }
     assert_eq!(world.answers(issue).len(), answers, "people are told nothing they did not ask for");
     world.ask(issue, "add a note");
     world.settle().await;

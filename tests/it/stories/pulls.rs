@@ -414,3 +414,19 @@ async fn what_is_taken_back_while_the_agent_works_does_not_come_back_either() {
     assert!(world.environment().await.path.join("NOTES.md").exists(), "nothing is lost");
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_head_branch_that_git_takes_for_something_else_is_worked_on_under_another_name() {
+    let world = World::new().await;
+    let pull = world.pull_from("-x", "No issue.").await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains("The head branch has a name that git takes for something else"), "{status}");
+    let environment = world.environment().await;
+    assert_eq!(environment.branch.as_str(), format!("pr-{pull}-review"));
+    assert!(environment.path.join("hello.sh").exists());
+    assert_eq!(world.pull(pull).commits.len(), 1, "its own branch stays as it is");
+    assert_eq!(world.pull_of(environment.branch.as_str()).commits.len(), 2);
+    world.end().await;
+}
