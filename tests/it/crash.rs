@@ -226,7 +226,7 @@ async fn killed_while_a_command_makes_a_worktree_it_makes_one() {
         assert_eq!((end.receipts, end.worktrees, end.succeeded), (0, 2, 1), "{end:?}");
         assert_eq!(end.local_refs, ["refs/heads/feature/y"]);
     };
-    killed_everywhere(None, 1, made, Story::tell_of_creation).await;
+    killed_everywhere(None, 3, made, Story::tell_of_creation).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -236,7 +236,7 @@ async fn killed_at_any_effect_of_a_forks_pull_request_it_comes_to_the_same_end()
         assert_eq!(end.branches, ["main"], "nothing is pushed");
         assert_eq!(end.local_refs, ["refs/heads/pr-1-review"]);
     };
-    killed_everywhere(None, 1, reviewed, Story::tell_of_a_fork).await;
+    killed_everywhere(None, 3, reviewed, Story::tell_of_a_fork).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

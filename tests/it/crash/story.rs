@@ -220,11 +220,13 @@ impl Story {
         let runs = store.list_runs(Default::default(), 100, 0).await.unwrap();
         let pulls = self.standin.pulls(REPO).unwrap();
         let refs = git(&canonical, &["for-each-ref", "--format=%(refname)", "refs/heads"]);
+        // A creation that was only journalled is closed with the next start, and begun anew.
+        let made = environments.iter().filter(|environment| environment.start.is_some());
         End {
             branches: self.standin.branches(REPO).await.unwrap(),
             files: git(&remote, &["rev-parse", "main^{tree}"]),
             pulls: pulls.into_iter().map(|pull| (pull.head_branch, pull.merged_as.is_some(), pull.open)).collect(),
-            environments: environments.iter().map(|environment| environment.state).collect(),
+            environments: made.map(|environment| environment.state).collect(),
             receipts: receipts.len(),
             local_refs: refs.lines().map(str::to_owned).collect(),
             worktrees: git(&canonical, &["worktree", "list", "--porcelain"]).matches("worktree ").count(),
