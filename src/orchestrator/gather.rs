@@ -310,6 +310,7 @@ impl Orchestrator {
                 }
                 View::AsItIs => self.branch_facts(codebase, repository, environment, false).await.into(),
             },
+            fetched: matches!(view, View::Fetched(_)),
             validity,
             stale_after: self.settings().stale_after,
         })
