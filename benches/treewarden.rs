@@ -320,7 +320,10 @@ async fn choices(root: &Path) {
             same_work,
             strays: Vec::new(),
             linked: Vec::new(),
+            merged_branches: Vec::new(),
+            made_way: None,
             links: Vec::new(),
+            links_unknown: false,
         });
         assert!(matches!(choice.choice, Choice::Use { .. }));
         times.push(begun.elapsed().as_secs_f64() * 1e3);

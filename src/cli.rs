@@ -22,7 +22,7 @@ pub struct Cli {
 pub enum Command {
     /// Run the service
     Serve(Listening),
-    /// Play the whole story against a stand-in for GitHub on this machine
+    /// Play the whole story against a stand-in for GitHub on this machine, with settings and a home of its own
     Demo(Demo),
     /// Say what is right and, for what is not, what mends it; changes nothing
     Doctor {
@@ -88,7 +88,7 @@ pub struct Import {
 
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub enum EnvCommand {
-    /// Live environments with branch, state and age
+    /// Live environments with branch, state and when they were made
     List,
     /// Everything known about one environment
     Show {

@@ -5,10 +5,13 @@
 //! failed arrives as `Probe::Unknown` and only ever makes an answer more careful.
 
 pub mod admit;
+pub mod approve;
 pub mod cleanup;
 pub mod create;
+pub mod deliver;
 pub mod follow;
 pub mod import;
 pub mod missed;
+pub mod pristine;
 pub mod reconcile;
 pub mod resolve;

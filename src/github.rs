@@ -24,3 +24,10 @@ pub use graphql::LinkedThread;
 pub use pulls::{NewPullRequest, PullRequest};
 pub use registration::{Installed, Registration};
 pub use rest::{IssueInfo, RepositoryInfo};
+
+use crate::model::Timestamp;
+
+/// GitHub's words for a moment; absent when they are not understood.
+fn moment(text: Option<&str>) -> Option<Timestamp> {
+    chrono::DateTime::parse_from_rfc3339(text?).ok().map(|moment| Timestamp::new(moment.to_utc()))
+}

@@ -9,7 +9,8 @@
 //!                                               ▼  Event, Request (our words)
 //!                      orchestrator::gather ── asks store, git, github ──▶ facts (a snapshot)
 //!                                               ▼
-//!     decide::{admit, resolve, create, follow, cleanup, reconcile, missed}(&facts) ──▶ what to do, and why    ← pure
+//!   decide::{admit, approve, resolve, pristine, create, follow, deliver, cleanup, reconcile, missed}(&facts) ──▶ what to
+//!                                               │  do, and why    ← pure
 //!                                               ▼
 //!      orchestrator::{prepare, runs, deliver, sweep} ── repeatable effects ──▶ isolation · git · agent · store
 //!                                               ▼
@@ -29,7 +30,8 @@
 //! 4. **One door for each outside world:** `git::command`, `store::db`, `github::client`, `agent::process`. Nothing else
 //!    starts a process, speaks SQL, or calls an API, and only `config` reads the environment.
 //! 5. **The service runs nothing that an agent or a repository can write:** no hooks, no filters, no shell. What a
-//!    repository asks for in [`repo_settings`] comes from its default branch only, and never exceeds the server's limits.
+//!    repository asks for in [`repo_settings`] comes from its default branch only, and never exceeds the server's limits. An
+//!    agent meets a fork's commit only once a person with write permission approved that very commit.
 //!
 //! Modules below stand in reading order; each may import those above it in the table of `tests/it/structure.rs`.
 

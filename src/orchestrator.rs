@@ -5,9 +5,10 @@
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
-//! (isolation, under the repository's own settings: [`repo_settings`]), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
+//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`deliver`] (commit, push, pull request), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`missed`] (deliveries that did not arrive), [`workers`] (the loops).
 
+mod approve;
 mod assign;
 mod census;
 mod commands;
@@ -17,6 +18,7 @@ mod gather;
 mod intake;
 mod lanes;
 mod lease;
+mod links;
 mod mend;
 mod missed;
 mod offline;

@@ -5,6 +5,7 @@
 
 pub mod agent_text;
 pub mod answers;
+pub mod approval;
 pub mod cleanup;
 pub mod commands;
 pub mod delivery;
@@ -12,6 +13,7 @@ pub mod furnished;
 pub mod import;
 pub mod places;
 pub mod status;
+pub mod undelivered;
 
 /// The hidden line by which the service recognises a comment of its own. `key` is the outbox key.
 pub fn marker(key: &str) -> String {

@@ -17,6 +17,7 @@
 //! Reading order: `sql` (a statement is a value), `db` (the one place that knows two engines), `codec`, then one file a
 //! table.
 
+mod approvals;
 mod audit;
 mod codebases;
 mod codec;

@@ -150,8 +150,8 @@ async fn show_environments(config: &Config, store: &Store, command: &EnvCommand)
         }
         EnvCommand::Show { name } => {
             let environment = find_environment(store, name).await?;
-            let environment =
-                environment.ok_or_else(|| anyhow!("No environment is called {name}. `env list` shows all."))?;
+            let environment = environment
+                .ok_or_else(|| anyhow!("No environment is called {name}. `env list` shows the live ones."))?;
             say(format_args!("id        {}", environment.id));
             say(format_args!("work      {}", environment.work));
             say(format_args!("branch    {}", environment.branch));

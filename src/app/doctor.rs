@@ -2,6 +2,7 @@
 //! helps. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
 
 use super::commands::say;
+use super::lock::HomeLock;
 use super::scratch::Scratch;
 use crate::agent::FALLBACK_PATH;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Sandbox};
@@ -65,6 +66,7 @@ async fn everything(config: &Config) -> Vec<Finding> {
     let mut findings = vec![settings(config), home(config), git().await];
     findings.push(database(config).await);
     findings.extend(secret_files(config));
+    findings.extend(short_secret(config));
     findings.extend(github(config).await);
     findings.extend(agent(config));
     findings.push(sandbox(config));
@@ -101,6 +103,10 @@ fn home(config: &Config) -> Finding {
         HomeError::NotADirectory { .. } => wrong("home", error.to_string(), ANOTHER),
         HomeError::NotMade { .. } | HomeError::NotWritable { .. } => {
             let mend = "Run this as the user of the service, give that user the directory, or choose another home.";
+            wrong("home", error.to_string(), mend)
+        }
+        HomeError::WorktreeBase(_) => {
+            let mend = "Give the user of the service that directory, or choose another one in WORKTREE_BASE.";
             wrong("home", error.to_string(), mend)
         }
     }
@@ -208,6 +214,16 @@ fn secret_files(config: &Config) -> Vec<Finding> {
         Some(wrong(what, seen, format!("chmod o-rwx,g-w {}", quoted(path))))
     };
     key.into_iter().chain(settings).filter_map(open).collect()
+}
+
+/// A webhook secret that could be guessed: one delivery that was seen is enough to try all short ones.
+fn short_secret(config: &Config) -> Option<Finding> {
+    const SHORTEST: usize = 16;
+    let secret = &config.github.app.as_ref()?.webhook_secret;
+    let mend =
+        "`openssl rand -hex 32` makes a long one: set it in GITHUB_WEBHOOK_SECRET and in the App's settings on GitHub.";
+    let short = secret.expose_secret().len() < SHORTEST;
+    short.then(|| wrong("secret", format!("the webhook secret has fewer than {SHORTEST} characters"), mend))
 }
 
 /// The mode of a file that others come to and may read or change.
@@ -370,18 +386,17 @@ fn sandbox(config: &Config) -> Finding {
 
 /// Whether the service could listen where it is to.
 fn address(config: &Config) -> Finding {
+    let mend = "Choose another address with --listen or TREEWARDEN_LISTEN.";
     let wanted = config.listen.to_string();
     match TcpListener::bind(&wanted) {
         Ok(_) => fine("address", format!("{wanted} can be listened on")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && HomeLock::is_held(&config.home) => {
+            fine("address", format!("{wanted} is in use by the service, which runs on this home"))
+        }
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let seen =
-                format!("{wanted} is in use: by the service, if it runs; else choose another in TREEWARDEN_LISTEN");
-            fine("address", seen)
+            wrong("address", format!("{wanted} is in use by another program"), mend)
         }
-        Err(error) => {
-            let mend = "Choose another address with --listen or TREEWARDEN_LISTEN.";
-            wrong("address", format!("{wanted} cannot be listened on: {error}"), mend)
-        }
+        Err(error) => wrong("address", format!("{wanted} cannot be listened on: {error}"), mend),
     }
 }
 

@@ -1,6 +1,6 @@
 //! From the text of a message to a request: a command when its first word starts with `/`, else work for the agent.
 
-use crate::model::Permission;
+use crate::model::{CommitSha, Permission};
 
 /// What somebody wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,10 @@ pub enum Command {
     Pin,
     Unpin,
     Reset,
+    /// The code of this fork's pull request may run here, as it is at this commit.
+    Approve {
+        head: CommitSha,
+    },
 }
 
 /// A row of the table of commands.
@@ -84,6 +88,12 @@ pub const COMMANDS: &[Entry] = &[
         name: "/reset",
         usage: "/reset",
         does: "lets the agent forget this thread; its worktree stays as it is",
+        needs: Permission::Write,
+    },
+    Entry {
+        name: "/approve",
+        usage: "/approve <full sha>",
+        does: "lets me work on a fork's pull request at this commit, its head, whose files may then run on the server; ends with the next push",
         needs: Permission::Write,
     },
     Entry {
@@ -147,6 +157,7 @@ pub fn parse(text: &str) -> Request {
     let given: Vec<&str> = line.split_whitespace().collect();
     let words: Vec<String> = given.iter().map(|word| word.to_lowercase()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let unknown = || Request::Unknown { given: line.to_owned(), hint: hint(&words) };
     // Names are taken as they were written.
     let name = |place: usize| given[place].to_owned();
     let command = match words.as_slice() {
@@ -156,6 +167,10 @@ pub fn parse(text: &str) -> Request {
         ["/worktree", "list"] => Command::List,
         ["/worktree", "remove"] => Command::Remove { name: None },
         ["/reset"] => Command::Reset,
+        ["/approve", sha] => match CommitSha::new(sha) {
+            Ok(head) => Command::Approve { head },
+            Err(_) => return unknown(),
+        },
         ["/worktree", "create", branch] if is_name(branch) => Command::Create { branch: name(2), base: None },
         ["/worktree", "create", branch, "--base", base] if is_name(branch) && is_name(base) => {
             Command::Create { branch: name(2), base: Some(name(4)) }
@@ -168,7 +183,7 @@ pub fn parse(text: &str) -> Request {
         }
         ["/worktree", "pin"] => Command::Pin,
         ["/worktree", "unpin"] => Command::Unpin,
-        _ => return Request::Unknown { given: line.to_owned(), hint: hint(&words) },
+        _ => return unknown(),
     };
     Request::Command(command)
 }
@@ -190,6 +205,7 @@ pub fn entry(command: &Command) -> &'static Entry {
         Command::Status => "/status",
         Command::Stop => "/stop",
         Command::Reset => "/reset",
+        Command::Approve { .. } => "/approve",
         Command::Create { .. } => "/worktree create",
         Command::Link { .. } => "/worktree link",
         Command::Orphans => "/worktree orphans",
@@ -235,7 +251,8 @@ mod tests {
     fn every_command_of_the_table_is_understood() {
         for entry in COMMANDS {
             let optional = entry.usage.find('[').unwrap_or(entry.usage.len());
-            let Request::Command(command) = parse(&entry.usage[..optional]) else { panic!("{}", entry.name) };
+            let usage = entry.usage[..optional].replace("<full sha>", &"a".repeat(40));
+            let Request::Command(command) = parse(&usage) else { panic!("{}", entry.name) };
             assert_eq!(super::entry(&command).name, entry.name);
         }
     }
@@ -283,6 +300,11 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(usages("/help me please"), ["/help"]);
+        for short in ["/approve", "/approve abc1234", "/approve HEAD", &format!("/approve {}", "a".repeat(41))] {
+            assert_eq!(usages(short), ["/approve <full sha>"], "{short}");
+        }
+        let head = CommitSha::new(&"ab".repeat(20)).unwrap();
+        assert_eq!(parse(&format!("/approve {}", "AB".repeat(20))), Request::Command(Command::Approve { head }));
         assert_eq!(usages("/worktree remove --all"), ["/worktree remove [<name>]"]);
         assert_eq!(usages("/worktree cleanup").len(), 2);
         assert_eq!(usages("/worktree").len(), COMMANDS.iter().filter(|e| e.name.starts_with("/worktree ")).count());

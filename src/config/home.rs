@@ -36,6 +36,9 @@ pub enum HomeError {
     NotWritable { path: PathBuf, error: io::Error },
     #[error("{} is not a directory", path.display())]
     NotADirectory { path: PathBuf },
+    /// The directory of worktrees, where the settings give it a place of its own.
+    #[error("The directory of worktrees that WORKTREE_BASE names cannot be used: {0}")]
+    WorktreeBase(Box<HomeError>),
 }
 
 /// The flag, else the fixed place in a container, else the environment, else below the user's own home.
@@ -79,7 +82,15 @@ pub(super) fn prepare(home: &Path, worktree_base: &Path) -> Result<(), HomeError
     for directory in ["repos", "trash", "runs"].map(|name| home.join(name)) {
         make(&directory)?;
     }
-    make(worktree_base)
+    make(worktree_base).map_err(|error| of_base(error, home, worktree_base))
+}
+
+/// Below the home it is the home that is wrong.
+fn of_base(error: HomeError, home: &Path, worktree_base: &Path) -> HomeError {
+    match worktree_base.starts_with(home) {
+        true => error,
+        false => HomeError::WorktreeBase(Box::new(error)),
+    }
 }
 
 fn make(path: &Path) -> Result<(), HomeError> {
@@ -97,7 +108,7 @@ pub enum HomeState {
 
 /// Looks whether [`prepare`] would succeed; changes nothing.
 pub(super) fn look(home: &Path, worktree_base: &Path) -> Result<HomeState, HomeError> {
-    look_at_place(worktree_base)?;
+    look_at_place(worktree_base).map_err(|error| of_base(error, home, worktree_base))?;
     if !look_at_place(home)? {
         return Ok(HomeState::ToBeMade);
     }

@@ -297,6 +297,10 @@ fn looking_at_the_home_changes_nothing() {
     assert_eq!(mode(&empty), 0o755);
     std::fs::write(dir.path().join("file"), "").unwrap();
     assert!(matches!(home::look(&dir.path().join("file/home"), &home), Err(HomeError::NotADirectory { .. })));
+    let elsewhere = dir.path().join("file/trees");
+    for refusal in [home::look(&home, &elsewhere).unwrap_err(), home::prepare(&empty, &elsewhere).unwrap_err()] {
+        assert!(refusal.to_string().contains("WORKTREE_BASE"), "{refusal}");
+    }
 }
 
 #[test]

@@ -23,6 +23,9 @@ pub struct RemovalFacts {
     pub foreign_lock: Probe<Option<String>>,
     pub work: Probe<WorkInProgress>,
     pub branch: Probe<BranchFacts>,
+    /// The branch was compared with the remote as it is now; else as the last fetch left it, since the App no longer reaches
+    /// the codebase.
+    pub fetched: bool,
     pub stale_after: Duration,
 }
 
@@ -33,6 +36,8 @@ pub enum Occasion {
     Named,
     /// Its thread was closed.
     Closed,
+    /// A pull request that is linked with it is to be worked on in its place.
+    MakesWay,
     /// All of them are looked at, with none in particular in mind.
     Pass,
 }
@@ -205,6 +210,28 @@ pub fn classify(facts: &RemovalFacts) -> Class {
     }
 }
 
+/// Whether a pass over one class is about this environment: it is of that class, or would be if nothing kept it. What
+/// cannot be known counts, too, so that people see the doubt.
+pub fn concerns(facts: &RemovalFacts, class: Class) -> bool {
+    if classify(facts) == class {
+        return true;
+    }
+    match facts.environment.state {
+        EnvironmentState::Creating | EnvironmentState::Destroyed => return false,
+        EnvironmentState::Active | EnvironmentState::Removing => {}
+    }
+    match &facts.branch {
+        Probe::Unknown(_) => classify(facts) != Class::Ghost,
+        Probe::Known(BranchFacts { merged: Some(_), has_own_commits: true, .. }) => class == Class::Merged,
+        Probe::Known(branch) => class == Class::Stale && is_over(facts, branch),
+    }
+}
+
+/// Its threads are closed, or nothing has happened for long.
+fn is_over(facts: &RemovalFacts, branch: &BranchFacts) -> bool {
+    facts.threads_closed || facts.now.since(last_activity(facts, branch)) >= facts.stale_after
+}
+
 /// Every reason to keep is collected, so that people see all of them at once; only with none is removal considered.
 pub fn verdict(facts: &RemovalFacts) -> Verdict {
     let mut keep = Vec::new();
@@ -217,7 +244,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     // A person may take an environment away from the threads that use it; nothing else may.
     match facts.occasion {
         Occasion::Named => {}
-        Occasion::Closed | Occasion::Pass => {
+        Occasion::Closed | Occasion::MakesWay | Occasion::Pass => {
             keep.extend(facts.open_conversations.iter().copied().map(Keep::StillUsedBy))
         }
     }
@@ -240,7 +267,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     // Nothing of a missing worktree is left to keep, so these come after the look at it.
     match facts.occasion {
         Occasion::Named => {}
-        Occasion::Closed | Occasion::Pass => keep.extend(platform_reasons(facts)),
+        Occasion::Closed | Occasion::MakesWay | Occasion::Pass => keep.extend(platform_reasons(facts)),
     }
     match &facts.foreign_lock {
         Probe::Known(None) => {}
@@ -261,14 +288,13 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     if let Some(branch) = branch
         && facts.occasion == Occasion::Pass
         && branch.merged.is_none()
-        && !facts.threads_closed
-        && facts.now.since(last_activity(facts, branch)) < facts.stale_after
+        && !is_over(facts, branch)
     {
         keep.push(Keep::StillActive);
     }
     keep.dedup();
     match branch {
-        Some(branch) if keep.is_empty() => Verdict::Remove(removal(branch, &facts.environment)),
+        Some(branch) if keep.is_empty() => Verdict::Remove(removal(branch, facts)),
         _ => Verdict::Keep(keep),
     }
 }
@@ -319,13 +345,13 @@ fn work_reasons(work: &WorkInProgress, recorded: &BranchName) -> Vec<Keep> {
 }
 
 /// The branch goes only when its own work is proven merged and it was ours; in every other case it stays.
-fn removal(branch: &BranchFacts, environment: &Environment) -> Removal {
+fn removal(branch: &BranchFacts, facts: &RemovalFacts) -> Removal {
     let (because, proven) = match &branch.merged {
         Some(proof) if branch.has_own_commits => (Because::Merged(proof.clone()), true),
         _ if branch.has_own_commits => (Because::BranchKept, false),
         _ => (Because::NothingDone, false),
     };
-    let ours = !environment.metadata.foreign_branch;
+    let ours = facts.fetched && !facts.environment.metadata.foreign_branch;
     // A branch that never moved holds nothing that its start commit does not hold.
     let empty = because == Because::NothingDone;
     Removal { tip: branch.tip.clone(), delete_branch: ours && (proven || empty), because }
@@ -333,4 +359,4 @@ fn removal(branch: &BranchFacts, environment: &Environment) -> Removal {
 
 #[cfg(test)]
 #[path = "cleanup_tests.rs"]
-mod tests;
+pub(super) mod tests;

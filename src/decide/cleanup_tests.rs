@@ -12,7 +12,7 @@ fn branch() -> BranchName {
     BranchName::new("issue-1").unwrap()
 }
 
-fn facts() -> RemovalFacts {
+pub fn facts() -> RemovalFacts {
     RemovalFacts {
         now: Timestamp::from_unix(1_000_000),
         occasion: Occasion::Closed,
@@ -41,11 +41,12 @@ fn facts() -> RemovalFacts {
         foreign_lock: Probe::Known(None),
         work: Probe::Known(WorkInProgress { on_branch: Some(branch()), ..Default::default() }),
         branch: Probe::Known(with_own_commits(true, Some(merged()))),
+        fetched: true,
         stale_after: Duration::from_secs(14 * 86_400),
     }
 }
 
-fn merged() -> MergeProof {
+pub fn merged() -> MergeProof {
     MergeProof::ContentInBase { base: BranchName::new("main").unwrap() }
 }
 
@@ -53,11 +54,11 @@ fn with_own_commits(has_own_commits: bool, merged: Option<MergeProof>) -> Branch
     BranchFacts { tip: sha('b'), last_commit: None, has_own_commits, merged }
 }
 
-fn with_branch(has_own_commits: bool, merged: Option<MergeProof>) -> RemovalFacts {
+pub fn with_branch(has_own_commits: bool, merged: Option<MergeProof>) -> RemovalFacts {
     RemovalFacts { branch: Probe::Known(with_own_commits(has_own_commits, merged)), ..facts() }
 }
 
-fn with_work(change: impl FnOnce(&mut WorkInProgress)) -> RemovalFacts {
+pub fn with_work(change: impl FnOnce(&mut WorkInProgress)) -> RemovalFacts {
     let mut work = WorkInProgress { on_branch: Some(branch()), ..Default::default() };
     change(&mut work);
     RemovalFacts { work: Probe::Known(work), ..facts() }
@@ -91,6 +92,31 @@ fn a_commit_is_activity_unless_it_comes_from_the_future() {
     assert_eq!(class(Some(day(9))), Class::Stale);
     assert_eq!(class(Some(day(20))), Class::Active);
     assert_eq!(class(Some(day(31))), Class::Stale);
+}
+
+#[test]
+fn what_would_be_stale_or_merged_but_for_a_reason_is_shown() {
+    let day = |day: i64| Timestamp::from_unix(day * 86_400);
+    let with = |merged: Option<MergeProof>, closed: bool, changed: u64| {
+        let mut facts = with_work(|work| work.changed = changed);
+        facts.branch = Probe::Known(with_own_commits(true, merged));
+        facts.environment.last_activity_at = day(29);
+        RemovalFacts { now: day(30), occasion: Occasion::Pass, threads_closed: closed, ..facts }
+    };
+    for (facts, class, about) in [
+        (with(None, true, 1), Class::Active, Some(Class::Stale)),
+        (with(None, true, 0), Class::Stale, Some(Class::Stale)),
+        (with(Some(merged()), false, 1), Class::Active, Some(Class::Merged)),
+        (with(Some(merged()), true, 0), Class::Merged, Some(Class::Merged)),
+        (with(None, false, 1), Class::Active, None),
+    ] {
+        assert_eq!(classify(&facts), class);
+        for one in [Class::Merged, Class::Stale] {
+            assert_eq!(concerns(&facts, one), about == Some(one), "{one:?}: {facts:?}");
+        }
+    }
+    let doubt = RemovalFacts { branch: Probe::Unknown("no".into()), ..with(None, false, 0) };
+    assert!(concerns(&doubt, Class::Merged) && concerns(&doubt, Class::Stale));
 }
 
 #[test]
@@ -194,13 +220,13 @@ fn work_from_telegram_is_never_stale_and_never_taken_away_by_itself() {
 fn only_a_person_takes_it_away_from_open_threads() {
     let used = |occasion| RemovalFacts { occasion, open_conversations: vec![ThreadNumber(7)], ..facts() };
     assert!(matches!(verdict(&used(Occasion::Named)), Verdict::Remove(_)));
-    for occasion in [Occasion::Closed, Occasion::Pass] {
+    for occasion in [Occasion::Closed, Occasion::MakesWay, Occasion::Pass] {
         assert_eq!(verdict(&used(occasion)), Verdict::Keep(vec![Keep::StillUsedBy(ThreadNumber(7))]));
     }
 }
 
 prop_compose! {
-    fn any_facts()(
+    pub fn any_facts()(
         busy: bool, pinned: bool, others in 0..3i64, state in 0..4usize, changed in 0..3u64, untracked in 0..3u64,
         drift: bool, ignored: bool, own: bool, proven: bool, occasion in 0..3usize, threads_closed: bool,
         validity in 0..6usize, work_known: bool, branch_known: bool, locked: bool, foreign_branch: bool,

@@ -66,11 +66,35 @@ pub fn start(metadata: &EnvironmentMetadata, tips: &Tips) -> Option<Start> {
     };
     let kind = match (fork_head, lost_head) {
         (Some(sha), _) | (None, Some(sha)) if sha == tip => StartKind::Pinned,
-        (None, _) if !exists && Some(tip) == tips.base.as_ref() => StartKind::Fresh,
+        // A branch that a try before a crash made, and nobody has used, is as good as new.
+        (None, _) if Some(tip) == tips.base.as_ref() && (!exists || tips.remote.is_none()) => StartKind::Fresh,
         (Some(_), _) | (None, _) => StartKind::Continued,
     };
     let from = if exists { WorktreeStart::Existing } else { WorktreeStart::NewBranch(tip.clone()) };
     Some(Start { from, tip: tip.clone(), kind })
+}
+
+/// What an environment's work may be compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct BaseFacts<'a> {
+    pub recorded: Option<&'a BranchName>,
+    /// It is on the remote.
+    pub recorded_exists: bool,
+    /// That of the pull request the work is about.
+    pub pull: Option<&'a BranchName>,
+    /// What the repository's settings ask for.
+    pub named: Option<&'a BranchName>,
+    pub default: Option<&'a BranchName>,
+}
+
+/// The base in the place of the recorded one, when that is not, or no longer, the right one.
+pub fn other_base<'a>(facts: &BaseFacts<'a>) -> Option<&'a BranchName> {
+    let fallback = facts.named.or(facts.default);
+    let wanted = match facts.recorded {
+        Some(_) if facts.recorded_exists => facts.pull,
+        _ => facts.pull.or(fallback),
+    };
+    wanted.filter(|wanted| Some(*wanted) != facts.recorded)
 }
 
 /// What a new worktree gets beside its checkout.

@@ -9,7 +9,15 @@ fn sha(digit: char) -> CommitSha {
 
 fn place(kind: WorkKind, origin: Origin) -> Place {
     let (branch, base) = (BranchName::new("issue-1").unwrap(), BranchName::new("main").unwrap());
-    Place { work: Work { kind, id: "1".into() }, branch, base, origin, links: Vec::new(), not_shared_with: None }
+    Place {
+        work: Work { kind, id: "1".into() },
+        branch,
+        base,
+        origin,
+        links: Vec::new(),
+        not_shared_with: None,
+        instead_of: None,
+    }
 }
 
 #[test]
@@ -48,7 +56,13 @@ fn only_the_base_or_the_branch_itself_starts_ordinary_work() {
     assert_eq!(kind(&plain, &base), Some(StartKind::Fresh));
     assert_eq!(kind(&plain, &Tips::default()), None);
     assert_eq!(kind(&plain, &Tips { remote: Some(sha('c')), ..base.clone() }), Some(StartKind::Continued));
-    assert_eq!(kind(&plain, &Tips { here: Some(sha('b')), ..base.clone() }), Some(StartKind::Continued));
+    assert_eq!(
+        kind(&plain, &Tips { here: Some(sha('b')), ..base.clone() }),
+        Some(StartKind::Fresh),
+        "made before a crash"
+    );
+    let there = Tips { here: Some(sha('b')), remote: Some(sha('b')), ..base.clone() };
+    assert_eq!(kind(&plain, &there), Some(StartKind::Continued));
     let fork = EnvironmentMetadata { fork_head: Some(sha('d')), ..plain.clone() };
     let begun = start(&fork, &Tips { remote: Some(sha('c')), ..base.clone() }).unwrap();
     assert_eq!(
@@ -85,4 +99,22 @@ proptest! {
         let start = start(&metadata, &tips).unwrap();
         prop_assert_eq!((start.from, start.tip), (WorktreeStart::Existing, sha('a')));
     }
+}
+
+#[test]
+fn a_base_changes_only_when_it_is_no_longer_the_right_one() {
+    let name = |name: &str| BranchName::new(name).unwrap();
+    let (main, trunk, release) = (name("main"), name("trunk"), name("release"));
+    let facts = |recorded, exists, pull, named| {
+        let facts = BaseFacts { recorded, recorded_exists: exists, pull, named, default: Some(&trunk) };
+        other_base(&facts).cloned()
+    };
+    assert_eq!(facts(Some(&main), true, None, None), None);
+    assert_eq!(facts(Some(&main), true, None, Some(&release)), None, "work goes on from what it began on");
+    assert_eq!(facts(Some(&main), true, Some(&main), None), None);
+    assert_eq!(facts(Some(&main), true, Some(&release), None), Some(release.clone()), "retargeted");
+    assert_eq!(facts(Some(&main), false, None, None), Some(trunk.clone()), "renamed");
+    assert_eq!(facts(Some(&main), false, None, Some(&release)), Some(release.clone()));
+    assert_eq!(facts(Some(&trunk), false, None, None), None, "there is no other one");
+    assert_eq!(facts(None, false, None, None), Some(trunk.clone()), "imported");
 }

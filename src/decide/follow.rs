@@ -1,4 +1,4 @@
-//! How a worktree's branch follows its remote, before an agent works on it.
+//! How a worktree's branch follows its remote, or a fork's head that was approved, before an agent works on it.
 
 /// Where the branch stands beside its remote. Both have a commit.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,8 @@ pub enum Follow {
     TakenBack,
     /// Both have commits the other lacks: people decide.
     Diverged,
+    /// Commits that were made here go out of the way, and are kept.
+    SetAside,
 }
 
 /// What is only here is never left behind.
@@ -37,9 +39,40 @@ pub fn follow(facts: FollowFacts) -> Follow {
     }
 }
 
+/// Where the branch of a fork's worktree stands beside the pull request's head, which is another commit.
+#[derive(Clone, Copy, Debug)]
+pub struct ForkFollowFacts {
+    /// The head is the commit of the fork's that the branch was put at last, and part of the branch.
+    pub is_on_top: bool,
+    /// The branch has no commit that the head lacks.
+    pub is_in_head: bool,
+    /// The branch is exactly where it was put: nothing on it was made here.
+    pub is_where_put: bool,
+}
+
+/// A person approved the head and nothing else of the fork's. What was made here on another commit can go nowhere, and an
+/// agent that works there would run what is not approved any more.
+pub fn follow_fork(facts: ForkFollowFacts) -> Follow {
+    match facts {
+        ForkFollowFacts { is_on_top: true, .. } => Follow::Stay,
+        ForkFollowFacts { is_in_head: true, .. } => Follow::FastForward,
+        ForkFollowFacts { is_where_put: true, .. } => Follow::Move,
+        ForkFollowFacts { .. } => Follow::SetAside,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_forks_worktree_goes_to_the_head_and_only_work_on_top_of_it_stays() {
+        let apart = ForkFollowFacts { is_on_top: false, is_in_head: false, is_where_put: false };
+        assert_eq!(follow_fork(apart), Follow::SetAside);
+        assert_eq!(follow_fork(ForkFollowFacts { is_on_top: true, ..apart }), Follow::Stay);
+        assert_eq!(follow_fork(ForkFollowFacts { is_in_head: true, is_where_put: true, ..apart }), Follow::FastForward);
+        assert_eq!(follow_fork(ForkFollowFacts { is_where_put: true, ..apart }), Follow::Move);
+    }
 
     #[test]
     fn work_that_is_only_here_stays() {

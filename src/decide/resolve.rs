@@ -22,6 +22,8 @@ pub struct LinkedCandidate {
     pub candidate: Candidate,
     /// The environment's branch contains the pull request's head commit.
     pub contains_head: Probe<bool>,
+    /// It holds nothing of its own ([`super::pristine`]), and nothing is in the way of the pull request's branch.
+    pub may_make_way: bool,
 }
 
 /// A worktree of the same repository that no live environment has: somebody else made it, or it was left over.
@@ -79,6 +81,8 @@ pub struct PullFacts {
     pub fork: bool,
     /// The head branch no longer exists in this repository.
     pub head_gone: bool,
+    /// Its name is one that we do not accept; `head` is a name in its stead.
+    pub head_renamed: bool,
     pub base: BranchName,
 }
 
@@ -125,8 +129,14 @@ pub struct ResolveFacts {
     /// Looked for only when neither the conversation nor the work has an environment that is whole.
     pub strays: Vec<Stray>,
     pub linked: Vec<LinkedCandidate>,
+    /// The first of the branches that an issue's work may have ([`branch_name`]), as far as all that is on them is merged.
+    pub merged_branches: Vec<BranchName>,
+    /// Linked work whose environment has made way for this very request, before or after a restart.
+    pub made_way: Option<Work>,
     /// References to other work, whether or not it has an environment.
     pub links: Vec<Work>,
+    /// GitHub could not say what this thread is linked with; `links` are what its text says.
+    pub links_unknown: bool,
 }
 
 /// The choice, and which rows turned out to be stale on the way.
@@ -144,6 +154,12 @@ pub enum Choice {
         found: Found,
     },
     Create(Place),
+    /// This linked environment, which holds nothing of its own, is taken away; then it is decided anew, and the pull
+    /// request's own is made, most likely as this place.
+    MakeWay {
+        environment: EnvironmentId,
+        place: Place,
+    },
     /// The place is there already: taken under management instead of making a second one.
     Adopt {
         place: Place,
@@ -173,6 +189,8 @@ pub struct Place {
     pub links: Vec<Work>,
     /// Linked work that has an environment which could not be shared.
     pub not_shared_with: Option<Work>,
+    /// The branch that this work had before, which is merged.
+    pub instead_of: Option<BranchName>,
 }
 
 /// What a new worktree starts from.
@@ -199,6 +217,8 @@ pub enum Lost {
     Base,
     /// Its name would end the code span it is shown in.
     Unshowable,
+    /// Its name is one that git takes for something else.
+    Refused,
 }
 
 /// Why nothing may run.
@@ -243,7 +263,8 @@ pub enum Block {
     },
 }
 
-/// First hit wins: conversation, its place of old, same work, safe linked work, a worktree that is there, creation.
+/// First hit wins: conversation, its place of old, same work, safe linked work, a worktree that is there, creation, for
+/// which linked work's environment may make way.
 pub fn resolve(facts: &ResolveFacts) -> Resolution {
     let mut forget = Vec::new();
     let own = [(&facts.current, Found::Conversation), (&facts.same_work, Found::SameWork)];
@@ -261,12 +282,19 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
         }
     }
 
-    let mut not_shared_with = None;
+    let (mut not_shared_with, mut way) = (None, None);
     for linked in &facts.linked {
         match examine(&linked.candidate, &mut forget) {
             Seen::Usable => {
-                if let Some(found) = sharing(linked, facts) {
-                    return Resolution { forget, choice: use_it(&linked.candidate, found) };
+                let makes_way = makes_way(linked, facts);
+                match sharing(linked, facts) {
+                    // In its place there will be one that has the pull request's head.
+                    Some(Found::LinkedApart(_)) if makes_way => {}
+                    Some(found) => return Resolution { forget, choice: use_it(&linked.candidate, found) },
+                    None => {}
+                }
+                if makes_way {
+                    way.get_or_insert(linked.candidate.environment.id);
                 }
                 not_shared_with.get_or_insert_with(|| linked.candidate.environment.work.clone());
             }
@@ -276,7 +304,11 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
             Seen::Stale => {}
         }
     }
-    Resolution { forget, choice: create(facts, not_shared_with) }
+    let choice = match (create(facts, not_shared_with), way) {
+        (Choice::Create(place), Some(environment)) => Choice::MakeWay { environment, place },
+        (choice, _) => choice,
+    };
+    Resolution { forget, choice }
 }
 
 /// A branch that a person names, and what is known about it.
@@ -324,7 +356,8 @@ pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<PathBuf>), Bl
             Some(why) => return Err(Block::CheckedOut { branch, why }),
         },
     };
-    Ok((Place { work, branch, base, origin: Origin::Base, links: Vec::new(), not_shared_with: None }, there))
+    let (origin, links) = (Origin::Base, Vec::new());
+    Ok((Place { work, branch, base, origin, links, not_shared_with: None, instead_of: None }, there))
 }
 
 enum Seen {
@@ -385,6 +418,20 @@ fn sharing(linked: &LinkedCandidate, facts: &ResolveFacts) -> Option<Found> {
     }
 }
 
+/// Whether linked work's environment may make way for the pull request's own, on its real head branch. One is enough.
+fn makes_way(linked: &LinkedCandidate, facts: &ResolveFacts) -> bool {
+    let wanted = match facts.settings.share_linked {
+        ShareLinked::Auto | ShareLinked::Always => facts.made_way.is_none(),
+        ShareLinked::Never => false,
+    };
+    wanted
+        && linked.may_make_way
+        && linked.candidate.is_valid()
+        && linked.candidate.environment.state == EnvironmentState::Active
+        && facts.pull.as_ref().is_some_and(|pull| !pull.fork)
+        && matches!(beginning(facts), Ok((_, Origin::PullHead)))
+}
+
 /// The place of old, when it still serves: a pull request's must be on the branch its results go to.
 fn of_old(facts: &ResolveFacts) -> Option<Choice> {
     let stray = facts.legacy.as_ref().filter(|stray| stray.is_adoptable() && stray.branch.is_showable())?;
@@ -419,19 +466,30 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
 fn place(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Result<Place, Block> {
     let (branch, origin) = beginning(facts)?;
     let (work, links) = (facts.work.clone(), facts.links.clone());
-    Ok(Place { work, branch, base: base(facts)?, origin, links, not_shared_with })
+    let instead_of = facts.merged_branches.last().filter(|_| origin == Origin::Base).cloned();
+    Ok(Place { work, branch, base: base(facts)?, origin, links, not_shared_with, instead_of })
+}
+
+/// What the branch of an issue's work is called when this many branches that it had before are merged.
+pub fn branch_name(work: &Work, merged: usize) -> String {
+    match merged {
+        0 => work.to_string(),
+        merged => format!("{work}-{}", merged + 1),
+    }
 }
 
 /// The branch of a new environment, and what it starts from.
 fn beginning(facts: &ResolveFacts) -> Result<(BranchName, Origin), Block> {
     let named = |name: &str| facts.settings.branch(name).map_err(|error| Block::BadBranch(error.to_string()));
     let Some(pull) = &facts.pull else {
-        return Ok((named(&facts.work.to_string())?, Origin::Base));
+        // On a merged branch, a new pull request would propose once more what the base has.
+        return Ok((named(&branch_name(&facts.work, facts.merged_branches.len()))?, Origin::Base));
     };
     let sha = pull.head_sha.clone();
     let lost = |lost| Origin::LostHead { head: pull.head.clone(), sha: sha.clone(), lost };
     let origin = match pull {
         _ if pull.fork => Origin::PinnedHead { number: pull.number, sha },
+        _ if pull.head_renamed => lost(Lost::Refused),
         _ if pull.head_gone => lost(Lost::Gone),
         _ if facts.default_branch.as_ref() == Some(&pull.head) => lost(Lost::Default),
         _ if facts.settings.base.as_ref() == Some(&pull.head) => lost(Lost::Base),

@@ -49,7 +49,10 @@ fn issue_facts() -> ResolveFacts {
         same_work: None,
         strays: vec![],
         linked: vec![],
+        merged_branches: vec![],
+        made_way: None,
         links: vec![],
+        links_unknown: false,
     }
 }
 
@@ -60,6 +63,7 @@ fn pull(head: &str, fork: bool) -> PullFacts {
         head_sha: sha('b'),
         fork,
         head_gone: false,
+        head_renamed: false,
         base: BranchName::new("main").unwrap(),
     }
 }
@@ -69,7 +73,7 @@ fn pull_facts(head: &str, fork: bool) -> ResolveFacts {
 }
 
 fn linked(contains_head: Probe<bool>) -> LinkedCandidate {
-    LinkedCandidate { candidate: candidate(3, Probe::Known(Validity::Valid)), contains_head }
+    LinkedCandidate { candidate: candidate(3, Probe::Known(Validity::Valid)), contains_head, may_make_way: false }
 }
 
 fn stray(branch: &str, adoptable: bool) -> Stray {
@@ -123,6 +127,19 @@ fn a_new_issue_gets_its_own_branch_from_the_default_branch() {
 }
 
 #[test]
+fn work_whose_branch_was_merged_gets_the_next_one() {
+    let names = |names: &[&str]| names.iter().map(|name| BranchName::new(name).unwrap()).collect::<Vec<_>>();
+    let again = |merged: &[&str]| {
+        let choice = resolve(&ResolveFacts { merged_branches: names(merged), ..issue_facts() }).choice;
+        let Choice::Create(place) = choice else { panic!("expected a creation") };
+        (place.branch.to_string(), place.instead_of.map(|old| old.to_string()))
+    };
+    assert_eq!(again(&[]), ("issue-1".to_owned(), None));
+    assert_eq!(again(&["issue-1"]), ("issue-1-2".to_owned(), Some("issue-1".to_owned())));
+    assert_eq!(again(&["issue-1", "issue-1-2"]), ("issue-1-3".to_owned(), Some("issue-1-2".to_owned())));
+}
+
+#[test]
 fn a_pull_request_uses_its_real_branch_and_a_fork_a_pinned_review_branch() {
     let Choice::Create(place) = resolve(&pull_facts("feature/x", false)).choice else { panic!() };
     assert_eq!((place.branch.as_str(), place.origin), ("feature/x", Origin::PullHead));
@@ -137,6 +154,12 @@ fn a_pull_request_uses_its_real_branch_and_a_fork_a_pinned_review_branch() {
     assert_eq!(place.branch.as_str(), "pr-9-review");
     let head = BranchName::new("feature/x").unwrap();
     assert_eq!(place.origin, Origin::LostHead { head, sha: sha('b'), lost: Lost::Gone });
+
+    let mut refused = pull_facts("pull/9/head", false);
+    refused.pull.as_mut().unwrap().head_renamed = true;
+    let Choice::Create(place) = resolve(&refused).choice else { panic!() };
+    assert_eq!(place.branch.as_str(), "pr-9-review");
+    assert!(matches!(place.origin, Origin::LostHead { lost: Lost::Refused, .. }));
 }
 
 #[test]
@@ -205,7 +228,7 @@ fn sharing_as(share_linked: ShareLinked, head: &str, fork: bool, contains: Probe
 fn always_shares_what_lacks_the_head_but_never_a_forks_or_a_doubtful_one() {
     let share = |head, fork, contains| match sharing_as(ShareLinked::Always, head, fork, contains) {
         Choice::Use { found, .. } => Some(found),
-        Choice::Create(_) | Choice::Adopt { .. } | Choice::Block(_) => None,
+        Choice::Create(_) | Choice::MakeWay { .. } | Choice::Adopt { .. } | Choice::Block(_) => None,
     };
     let one = work(WorkKind::Issue, "1");
     assert_eq!(share("issue-1", false, Probe::Known(false)), Some(Found::Linked(one.clone())));
@@ -215,10 +238,46 @@ fn always_shares_what_lacks_the_head_but_never_a_forks_or_a_doubtful_one() {
     assert_eq!(share("issue-1", true, Probe::Known(true)), None);
     for validity in [Validity::Foreign, Validity::Broken, Validity::Missing] {
         let candidate = candidate(3, Probe::Known(validity));
-        let linked = vec![LinkedCandidate { candidate, contains_head: Probe::Known(true) }];
+        let linked = vec![LinkedCandidate { candidate, contains_head: Probe::Known(true), may_make_way: true }];
         let settings = RepoSettings { share_linked: ShareLinked::Always, ..RepoSettings::default() };
         let facts = ResolveFacts { linked, settings, ..pull_facts("other", false) };
         assert!(matches!(resolve(&facts).choice, Choice::Create(_)), "{validity:?}");
+    }
+}
+
+#[test]
+fn an_environment_that_holds_nothing_makes_way_for_the_pull_requests_own() {
+    let choice = |facts: ResolveFacts, may_make_way, contains: Probe<bool>| {
+        let linked = vec![LinkedCandidate { may_make_way, ..linked(contains) }];
+        resolve(&ResolveFacts { linked, ..facts }).choice
+    };
+    let lacks = || Probe::Known(false);
+    let with = |share_linked, facts: ResolveFacts| ResolveFacts {
+        settings: RepoSettings { share_linked, ..RepoSettings::default() },
+        ..facts
+    };
+    let pull = || pull_facts("feature/x", false);
+    for share_linked in [ShareLinked::Auto, ShareLinked::Always] {
+        let Choice::MakeWay { environment, place } = choice(with(share_linked, pull()), true, lacks()) else {
+            panic!()
+        };
+        assert_eq!((environment, place.branch.as_str()), (EnvironmentId(Uuid::from_u128(3)), "feature/x"));
+    }
+    assert!(matches!(choice(pull(), true, Probe::Known(true)), Choice::Use { found: Found::Linked(_), .. }));
+    let elsewhere = ResolveFacts { strays: vec![stray("feature/x", true)], ..pull() };
+    assert!(matches!(choice(elsewhere, true, lacks()), Choice::Adopt { .. }));
+    let once = ResolveFacts { made_way: Some(work(WorkKind::Issue, "7")), ..pull() };
+    let mut gone = pull();
+    gone.pull.as_mut().unwrap().head_gone = true;
+    for (facts, may) in [
+        (pull(), false),
+        (with(ShareLinked::Never, pull()), true),
+        (pull_facts("feature/x", true), true),
+        (pull_facts("trunk", false), true),
+        (gone, true),
+        (once, true),
+    ] {
+        assert!(matches!(choice(facts.clone(), may, lacks()), Choice::Create(_)), "{facts:?}");
     }
 }
 
@@ -233,7 +292,7 @@ fn never_shares_only_the_very_branch_that_is_wanted() {
     // An issue stays out of its pull request's worktree.
     let mut candidate = candidate(3, Probe::Known(Validity::Valid));
     candidate.environment.branch = BranchName::new("feature/x").unwrap();
-    let linked = vec![LinkedCandidate { candidate, contains_head: Probe::Known(false) }];
+    let linked = vec![LinkedCandidate { candidate, contains_head: Probe::Known(false), may_make_way: true }];
     let settings = RepoSettings { share_linked: ShareLinked::Never, ..RepoSettings::default() };
     let Choice::Create(place) = resolve(&ResolveFacts { linked, settings, ..issue_facts() }).choice else { panic!() };
     assert_eq!(place.branch.as_str(), "issue-1");
@@ -291,19 +350,24 @@ fn any_facts() -> impl Strategy<Value = ResolveFacts> {
     let contains =
         prop_oneof![Just(Probe::Known(true)), Just(Probe::Known(false)), Just(Probe::Unknown("no".to_owned()))];
     let linked = proptest::collection::vec(
-        (validities(), contains)
-            .prop_map(|(v, contains_head)| LinkedCandidate { candidate: candidate(3, v), contains_head }),
+        (validities(), contains, any::<bool>()).prop_map(|(v, contains_head, may_make_way)| LinkedCandidate {
+            candidate: candidate(3, v),
+            contains_head,
+            may_make_way,
+        }),
         0..3,
     );
     let there = || (prop_oneof![Just("issue-1"), Just("trunk"), Just("by-hand")], any::<bool>());
     let there = || there().prop_map(|(branch, adoptable)| stray(branch, adoptable));
     let unmanaged = (proptest::option::of(there()), proptest::collection::vec(there(), 0..3));
     let shape = (any::<bool>(), any::<bool>(), any::<bool>());
-    (candidates(1), candidates(2), linked, shape, any_settings(), unmanaged).prop_map(
-        |(current, same_work, linked, (is_pull, fork, empty), settings, (legacy, strays))| {
-            let base = if is_pull { pull_facts("issue-1", fork) } else { issue_facts() };
+    let way = (prop_oneof![Just("issue-1"), Just("feature/x"), Just("trunk")], any::<bool>());
+    (candidates(1), candidates(2), linked, shape, any_settings(), unmanaged, way).prop_map(
+        |(current, same_work, linked, (is_pull, fork, empty), settings, (legacy, strays), (head, made))| {
+            let base = if is_pull { pull_facts(head, fork) } else { issue_facts() };
+            let made_way = made.then(|| work(WorkKind::Issue, "7"));
             let remote = if empty { Remote::Empty } else { Remote::WithDefault };
-            ResolveFacts { current, same_work, linked, remote, settings, legacy, strays, ..base }
+            ResolveFacts { current, same_work, linked, made_way, remote, settings, legacy, strays, ..base }
         },
     )
 }
@@ -388,7 +452,7 @@ proptest! {
                 prop_assert!(Some(&place.branch) != facts.settings.base.as_ref());
             }
             Choice::Create(place) => prop_assert!(facts.strays.iter().all(|stray| stray.branch != place.branch)),
-            Choice::Use { .. } | Choice::Block(_) => {}
+            Choice::Use { .. } | Choice::MakeWay { .. } | Choice::Block(_) => {}
         }
     }
 
@@ -413,6 +477,26 @@ proptest! {
                 Choice::Use { found: Found::Linked(_) | Found::LinkedApart(_), .. }
             );
             prop_assert!(!shared);
+        }
+    }
+
+    /// Only a whole one that holds nothing makes way: for a pull request of this repository on its real branch, where threads
+    /// may share, when nothing is there to be shared or taken over, and once.
+    #[test]
+    fn what_makes_way_may(facts in any_facts()) {
+        if let Choice::MakeWay { environment, place } = resolve(&facts).choice {
+            let pull = facts.pull.clone().expect("never for an issue");
+            prop_assert_eq!((&place.branch, &place.origin), (&pull.head, &Origin::PullHead));
+            prop_assert!(!pull.fork && Some(&pull.head) != facts.default_branch.as_ref());
+            prop_assert!(facts.settings.share_linked != ShareLinked::Never && facts.made_way.is_none());
+            prop_assert!(facts.strays.iter().all(|stray| stray.branch != pull.head));
+            let may = |l: &LinkedCandidate| l.may_make_way && l.candidate.is_valid() && l.candidate.environment.id == environment;
+            prop_assert!(facts.linked.iter().any(may));
+            let held = |l: &LinkedCandidate| l.candidate.is_valid() && l.contains_head == Probe::Known(true);
+            prop_assert!(!facts.linked.iter().any(held));
+            // Once it has, the pull request's own is made.
+            let after = ResolveFacts { linked: vec![], made_way: Some(work(WorkKind::Issue, "1")), ..facts };
+            prop_assert!(matches!(resolve(&after).choice, Choice::Create(place) if place.branch == pull.head));
         }
     }
 

@@ -20,7 +20,7 @@ mod view;
 mod world;
 
 pub use actions::merge::MergeMethod;
-pub use faults::{Fault, Faults};
+pub use faults::{Fault, Faults, Held};
 pub use http::RequestRecord;
 pub use post::{DeliveryOutcome, DeliveryRecord};
 pub use refusal::Refusal;

@@ -6,108 +6,37 @@
 //! the repository's `info/exclude`, for everybody else's git; there is one such file for all worktrees of a repository,
 //! git reads none in an admin entry.
 
+mod excludes;
+mod manifest;
 mod place;
 
+pub(super) use manifest::Manifest;
+
+use super::blocking;
 use super::error::GitError;
 use super::file::Content;
-use super::registry::{self, AdminEntry};
+use super::registry::AdminEntry;
 use super::repository::Repository;
-use super::worktree::{Worktree, is_cache, is_there, path_of, quiet};
-use super::{blocking, plain_file, write_whole};
+use super::worktree::{Worktree, is_there, path_of, quiet};
 use crate::model::{COPY_FILE, Copies, CopyPattern, NotCopied};
-use git2::{ObjectType, Oid};
-use serde::{Deserialize, Serialize};
+use excludes::{exclude_file, excluded, write_excludes};
+use manifest::{id_of, nameable, other_manifests};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::HashSet,
     fs, io,
     path::{Component, Path, PathBuf},
 };
-
-/// In the admin entry: what was copied, as JSON. Paths to blob ids; no id yet while the copying is under way.
-const MANIFEST: &str = "treewarden-copies";
 
 /// Largest pattern file that is read.
 const PATTERN_BYTES: usize = 64 * 1024;
 /// Most patterns, from the repository and the settings together.
 const MOST_LINES: usize = 1_000;
-/// More than a manifest, or the exclude file of a repository, ever has.
-const MOST_LISTED: u64 = 64 * 1024 * 1024;
 /// What one worktree is given at most.
 const MOST_FILES: usize = 5_000;
 const MOST_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Fewer than what one command line takes.
 const NAMES_AT_ONCE: usize = 500;
-
-/// Our lines in `info/exclude` stand between these.
-const BEGIN: &str = "# Files that Treewarden copied into worktrees; these lines are made anew.";
-const END: &str = "# End of the files that Treewarden copied.";
-
-/// What was copied into one worktree.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Manifest(BTreeMap<String, Option<String>>);
-
-impl Manifest {
-    /// What is written down in an admin entry; nothing there is an empty one. An agent may have written to it: what we
-    /// would never have copied counts for nothing.
-    pub fn load(entry: &AdminEntry) -> Result<Self, GitError> {
-        let path = entry.directory.join(MANIFEST);
-        let bytes = match plain_file(&path, MOST_LISTED) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(GitError::file("reading", &path, &error)),
-        };
-        let mut manifest: Self = serde_json::from_slice(&bytes)
-            .map_err(|error| GitError::Unreadable(format!("{}: {error}", path.display())))?;
-        manifest.0.retain(|path, _| nameable(Path::new(path)).is_some());
-        Ok(manifest)
-    }
-
-    fn save(&self, entry: &AdminEntry) -> Result<(), GitError> {
-        let bytes = serde_json::to_vec(self).map_err(|error| GitError::Unreadable(error.to_string()))?;
-        write_whole(&entry.directory.join(MANIFEST), &bytes)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The blobs that the copies would become, as they were when they were made.
-    pub fn contents(&self) -> HashSet<Oid> {
-        self.0.values().flatten().filter_map(|id| Oid::from_str(id).ok()).collect()
-    }
-
-    pub fn has(&self, path: &Path) -> bool {
-        path.to_str().is_some_and(|path| self.0.contains_key(path))
-    }
-
-    /// Whether a listed path, below `files`, is a copy that nobody changed, or a directory that holds nothing else.
-    pub fn accounts_for(&self, files: &Path, path: &Path) -> bool {
-        if !path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-            return self.is_unchanged(files, path);
-        }
-        // A directory without any copy is not even looked into.
-        self.0.keys().any(|copy| Path::new(copy).starts_with(path)) && self.accounts_for_all(files, path)
-    }
-
-    fn accounts_for_all(&self, files: &Path, directory: &Path) -> bool {
-        let Ok(entries) = fs::read_dir(files.join(directory)) else { return false };
-        entries.into_iter().all(|entry| {
-            let Ok(entry) = entry else { return false };
-            let path = directory.join(entry.file_name());
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => is_cache(&path.join("")) || self.accounts_for_all(files, &path),
-                Ok(_) => self.is_unchanged(files, &path),
-                Err(_) => false,
-            }
-        })
-    }
-
-    fn is_unchanged(&self, files: &Path, path: &Path) -> bool {
-        let noted = path.to_str().and_then(|path| self.0.get(path)).and_then(Option::as_ref);
-        noted.is_some_and(|noted| id_of(&files.join(path)).is_ok_and(|id| id == *noted))
-    }
-}
 
 impl Worktree {
     /// Copies what `.worktreeinclude` in the checkout and `patterns` select below `source`. Meant for a worktree in which
@@ -229,47 +158,6 @@ impl Repository {
     }
 }
 
-/// What was copied into the other worktrees of a repository, as far as that can be read.
-fn other_manifests(repository: &Path, own: &AdminEntry) -> Result<Vec<Manifest>, GitError> {
-    let entries = registry::entries(&repository.join("worktrees"))?;
-    let others = entries.into_iter().filter(|entry| entry.directory != own.directory);
-    Ok(others.filter_map(|entry| Manifest::load(&entry).ok()).collect())
-}
-
-fn write_excludes(repository: &Path) -> Result<(), GitError> {
-    let mut paths = BTreeSet::new();
-    for entry in registry::entries(&repository.join("worktrees"))? {
-        match Manifest::load(&entry) {
-            Ok(manifest) => paths.extend(manifest.0.into_keys()),
-            // One worktree's trouble is none of the others'.
-            Err(error) => {
-                tracing::warn!(error = %error, "what was copied into a worktree cannot be read; it is left out")
-            }
-        }
-    }
-    let directory = repository.join("info");
-    let file = directory.join("exclude");
-    let present = match exclude_file(repository) {
-        // A link or a pipe makes place for a file.
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %file.display(), error = %error, "not readable; it is made anew");
-            String::new()
-        }
-        read => read.unwrap_or_default(),
-    };
-    let wanted = excludes(&present, &paths);
-    if wanted == present {
-        return Ok(());
-    }
-    fs::create_dir_all(&directory).map_err(|error| GitError::file("making", &directory, &error))?;
-    write_whole(&file, wanted.as_bytes())
-}
-
-fn exclude_file(repository: &Path) -> io::Result<String> {
-    let bytes = plain_file(&repository.join("info/exclude"), MOST_LISTED)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
 /// Lines that say something, each once: the last of equal ones, since the last that matches decides.
 fn patterns_of(lines: Vec<String>) -> Vec<String> {
     let mut seen = HashSet::new();
@@ -282,53 +170,6 @@ fn patterns_of(lines: Vec<String>) -> Vec<String> {
     kept
 }
 
-/// The text of `info/exclude` with exactly these paths in our part of it.
-fn excludes(present: &str, paths: &BTreeSet<String>) -> String {
-    let mut ours = false;
-    let mut text = String::new();
-    for line in present.lines() {
-        ours |= line == BEGIN;
-        if !ours {
-            text.push_str(line);
-            text.push('\n');
-        }
-        ours &= line != END;
-    }
-    if !paths.is_empty() {
-        let lines: String = paths.iter().map(|path| format!("/{}\n", escaped(path))).collect();
-        text.push_str(&format!("{BEGIN}\n{lines}{END}\n"));
-    }
-    text
-}
-
-/// The paths in our part of `info/exclude`.
-fn excluded(text: &str) -> BTreeSet<String> {
-    let ours = text.lines().skip_while(|line| *line != BEGIN).take_while(|line| *line != END);
-    let paths = ours.filter_map(|line| line.strip_prefix('/')).map(unescaped);
-    paths.filter(|path| nameable(Path::new(path)).is_some()).collect()
-}
-
-fn unescaped(pattern: &str) -> String {
-    let mut path = String::new();
-    let mut rest = pattern.chars();
-    while let Some(c) = rest.next() {
-        path.extend(if c == '\\' { rest.next() } else { Some(c) });
-    }
-    path
-}
-
-/// A path as a pattern that stands for nothing else.
-fn escaped(path: &str) -> String {
-    let mut pattern = String::new();
-    for c in path.chars() {
-        if matches!(c, '\\' | '*' | '?' | '[' | ' ') {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern
-}
-
 /// Takes away what a try that did not come to its end has copied: the worktree was never handed out.
 fn undo(entry: &AdminEntry, files: &Path) -> Result<(), GitError> {
     let manifest = Manifest::load(entry)?;
@@ -336,12 +177,7 @@ fn undo(entry: &AdminEntry, files: &Path) -> Result<(), GitError> {
     for path in manifest.0.keys() {
         place::remove(&root, Path::new(path)).map_err(|error| GitError::file("removing", Path::new(path), &error))?;
     }
-    match fs::remove_file(entry.directory.join(MANIFEST)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(GitError::file("removing", &entry.directory.join(MANIFEST), &error))
-        }
-        _ => Ok(()),
-    }
+    Manifest::forget(entry)
 }
 
 /// What is to be copied, and what is not.
@@ -415,17 +251,6 @@ fn carry_out(
     Ok(copies)
 }
 
-/// The name of a path that may be copied: text on one line, outside of anything of git's.
-fn nameable(path: &Path) -> Option<String> {
-    let text = path.to_str()?;
-    let plain = |part: Component| match part {
-        Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
-        _ => false,
-    };
-    let fine = !text.ends_with('/') && !text.chars().any(char::is_control) && path.components().all(plain);
-    fine.then(|| text.to_owned())
-}
-
 /// Whether a link at `path` leads to a place below the same root, whatever else lies on the way: it climbs first, no higher
 /// than the root, and then only descends.
 fn stays_inside(root: &Path, path: &Path) -> bool {
@@ -454,31 +279,9 @@ fn is_missing(line: &str, selected: &[PathBuf]) -> bool {
     })
 }
 
-/// The id git gives to the content of a file, or to where a link leads.
-fn id_of(path: &Path) -> io::Result<String> {
-    let meta = fs::symlink_metadata(path)?;
-    let id = match meta.is_symlink() {
-        true => Oid::hash_object(ObjectType::Blob, fs::read_link(path)?.as_os_str().as_encoded_bytes()),
-        false if meta.is_file() => Oid::hash_file(ObjectType::Blob, path),
-        false => return Err(io::ErrorKind::InvalidInput.into()),
-    };
-    id.map(|id| id.to_string()).map_err(io::Error::other)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_our_part_of_the_exclude_file_changes() {
-        let paths = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<BTreeSet<_>>();
-        let one = excludes("*.swp\n", &paths(&[".env", "a [b]/c*"]));
-        assert_eq!(one, format!("*.swp\n{BEGIN}\n/.env\n/a\\ \\[b]/c\\*\n{END}\n"));
-        assert_eq!(excluded(&one), paths(&[".env", "a [b]/c*"]));
-        assert_eq!(excludes(&one, &paths(&["x"])), format!("*.swp\n{BEGIN}\n/x\n{END}\n"));
-        assert_eq!(excludes(&one, &paths(&[])), "*.swp\n");
-        assert_eq!(excludes("", &paths(&[])), "");
-    }
 
     #[test]
     fn equal_patterns_are_one_and_mean_the_same() {
@@ -503,13 +306,5 @@ mod tests {
         ] {
             assert_eq!(is_missing(line, &selected), missing, "{line}");
         }
-    }
-
-    #[test]
-    fn names_of_gits_own_are_never_copied() {
-        for bad in [".git/config", "a/.GIT/x", "a\nb", "sub/", "../x", "/x"] {
-            assert_eq!(nameable(Path::new(bad)), None, "{bad:?}");
-        }
-        assert!(nameable(Path::new("a/.gitx b")).is_some());
     }
 }

@@ -50,12 +50,26 @@ impl Repository {
         // By commit, so that what is reported is what was sent, whatever moves the branch meanwhile.
         let output = call.arg(format!("{tip}:{full}")).run().await?;
         match (output.status, verdict(&output.stdout, &full)) {
-            (Some(0), Some(Line::Pushed)) => Ok(PushOutcome::Pushed(tip)),
-            (Some(0), Some(Line::UpToDate)) => Ok(PushOutcome::UpToDate(tip)),
+            (Some(0), Some(line @ (Line::Pushed | Line::UpToDate))) => {
+                self.note_remote(branch, &tip).await;
+                Ok(if line == Line::Pushed { PushOutcome::Pushed(tip) } else { PushOutcome::UpToDate(tip) })
+            }
             (Some(1), Some(Line::Rejected(reason))) => {
                 Ok(PushOutcome::Rejected { reason: classify(&reason, &output.remarks()) })
             }
             _ => Err(output.failure()),
+        }
+    }
+
+    /// What the remote has now, as a fetch would find it. Without it the next look is a fetch, which finds the same.
+    async fn note_remote(&self, branch: &BranchName, tip: &CommitSha) {
+        let name = branch.remote_ref();
+        let noted = async {
+            let before = self.tip(&name).await?;
+            self.set_ref(&name, tip, before.as_ref()).await
+        };
+        if let Err(error) = noted.await {
+            tracing::warn!(environment.branch = %branch, %error, "where the remote is now was not noted");
         }
     }
 }

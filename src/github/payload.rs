@@ -5,6 +5,7 @@
 
 mod shapes;
 
+use super::moment;
 use crate::model::*;
 use serde::Deserialize;
 use shapes::{Body, Comment, Shape};
@@ -87,7 +88,9 @@ fn thread_event(body: &Body, action: &str) -> Understood {
         "reopened" => Ok(Event::Reopened { thread, by: actor(body) }),
         "synchronize" => {
             let head = shape.head.as_ref().and_then(|head| head.sha.as_deref()).ok_or("no head commit")?;
-            Ok(Event::HeadMoved { thread, head: CommitSha::new(head).map_err(|_| "no head commit")? })
+            let head = CommitSha::new(head).map_err(|_| "no head commit")?;
+            let before = body.before.as_deref().and_then(|sha| CommitSha::new(sha).ok());
+            Ok(Event::HeadMoved { thread, before, head, by: actor(body) })
         }
         "transferred" => Ok(Event::Nothing(transferred(body, &thread))),
         _ => Err("nothing to do for this action"),
@@ -230,7 +233,7 @@ fn thread_message(thread: ThreadRef, shape: &Shape) -> Result<Message, &'static 
         author: person(&shape.user)?,
         body: shape.body.clone().unwrap_or_default(),
         url: shape.html_url.clone().unwrap_or_default(),
-        written_at: written_at(shape.created_at.as_deref()),
+        written_at: moment(shape.created_at.as_deref()),
     })
 }
 
@@ -241,7 +244,7 @@ fn message(thread: ThreadRef, source: MessageSource, comment: &Comment) -> Resul
         author: person(&comment.user)?,
         body: comment.body.clone().unwrap_or_default(),
         url: comment.html_url.clone().unwrap_or_default(),
-        written_at: written_at(comment.created_at.as_deref().or(comment.submitted_at.as_deref())),
+        written_at: moment(comment.created_at.as_deref().or(comment.submitted_at.as_deref())),
     })
 }
 
@@ -259,10 +262,6 @@ fn person(user: &Option<shapes::User>) -> Result<Person, &'static str> {
         login: user.login.clone().ok_or("its author has no login")?,
         is_bot: user.kind.as_deref().is_some_and(|kind| kind != "User"),
     })
-}
-
-fn written_at(text: Option<&str>) -> Option<Timestamp> {
-    chrono::DateTime::parse_from_rfc3339(text?).ok().map(|moment| Timestamp::new(moment.to_utc()))
 }
 
 #[cfg(test)]

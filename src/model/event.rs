@@ -108,10 +108,12 @@ pub enum Event {
         thread: ThreadRef,
         by: Person,
     },
-    /// New commits on a pull request's head.
+    /// A push to a pull request's head: from `before`, absent when the payload does not say, to `head`.
     HeadMoved {
         thread: ThreadRef,
+        before: Option<CommitSha>,
         head: CommitSha,
+        by: Person,
     },
     /// The repository has another name now; its id stays.
     Renamed {

@@ -38,6 +38,19 @@ pub struct Conversation {
     pub updated_at: Timestamp,
 }
 
+/// A person let one commit of a fork's pull request run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    /// The pull request's thread.
+    pub conversation: ConversationId,
+    pub head: CommitSha,
+    pub approver: UserId,
+    pub login: String,
+    pub approved_at: Timestamp,
+    /// When a push ended it.
+    pub ended_at: Option<Timestamp>,
+}
+
 /// A thread of a platform that this version has no adapter for. It is kept, with what it points to, until an adapter takes
 /// it over under the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +165,9 @@ pub struct PendingRemoval {
     /// The delivery with the command that asked for it.
     #[serde(default)]
     pub asked_in: Option<InboxId>,
+    /// The work whose own environment takes its place.
+    #[serde(default)]
+    pub successor: Option<Work>,
     /// What holds it up, while its files are in the trash; one sentence for people.
     #[serde(default)]
     pub stuck: Option<String>,
@@ -224,6 +240,8 @@ pub struct RunOutcome {
     /// The branch's commit when the agent began. Older rows call it `began_at`.
     #[serde(alias = "began_at")]
     pub head_before: Option<CommitSha>,
+    /// Its commit on the remote when the agent began.
+    pub remote_before: Option<CommitSha>,
     /// Its commit after the run's work was committed. Older rows call it `ended_at`.
     #[serde(alias = "ended_at")]
     pub head_after: Option<CommitSha>,

@@ -83,7 +83,7 @@ text_enums! {
     /// What made the service look at an environment for removal.
     Trigger {
         ThreadClosed = "thread_closed", Schedule = "schedule", Limit = "limit", Command = "command", Panel = "panel",
-        Cli = "cli", Startup = "startup",
+        Cli = "cli", Startup = "startup", MadeWay = "made_way",
     }
 }
 

@@ -20,7 +20,13 @@ pub(super) fn takes_long(command: &Command) -> bool {
         | Command::Reset
         | Command::Remove { .. }
         | Command::Cleanup { .. } => true,
-        Command::Help | Command::Stop | Command::List | Command::Link { .. } | Command::Pin | Command::Unpin => false,
+        Command::Help
+        | Command::Stop
+        | Command::List
+        | Command::Link { .. }
+        | Command::Pin
+        | Command::Unpin
+        | Command::Approve { .. } => false,
     }
 }
 
@@ -33,7 +39,8 @@ pub(super) fn changes(command: &Command) -> bool {
         | Command::Remove { .. }
         | Command::Cleanup { .. }
         | Command::Pin
-        | Command::Unpin => true,
+        | Command::Unpin
+        | Command::Approve { .. } => true,
         Command::Help | Command::Status | Command::Stop | Command::List | Command::Orphans => false,
     }
 }
@@ -73,6 +80,7 @@ impl Orchestrator {
             }
             Command::Orphans => self.known_to_git(codebase).await,
             Command::Reset => self.forget_thread(conversation, by).await,
+            Command::Approve { head } => self.approve(codebase, conversation, head, by).await,
             Command::Remove { name } => {
                 self.remove_by_name(delivery, codebase, conversation, name.as_deref(), by).await
             }

@@ -1,5 +1,6 @@
 //! Making the environment that was decided on: its journal row first, then its worktree with all that belongs into it.
 
+use super::approve::{fork_mark, mark_fork};
 use super::mend::maker;
 use super::prepare::Notes;
 use super::{Orchestrator, StepError};
@@ -176,8 +177,9 @@ impl Orchestrator {
             copy: creation.settings.copy.clone(),
         };
         let Start { from, tip, kind } = start;
-        if let Some(head) = &environment.metadata.fork_head {
-            repository.set_ref(&fork_mark(branch), head, None).await?;
+        // Of a branch that was kept, the mark says more than its tip, which may be work of ours.
+        if environment.metadata.fork_head.is_some() && !(tips.from_fork && tips.here.is_some()) {
+            mark_fork(repository, branch, &tip).await?;
         }
         let (path, maker) = (environment.path.clone(), maker(environment));
         let request = CreateRequest { path, maker, branch: branch.clone(), start: from, furnishing };
@@ -270,11 +272,11 @@ async fn tips(repository: &Repository, branch: &BranchName, base: &BranchName) -
         here: repository.tip(&branch.full_ref()).await?,
         remote: repository.tip(&branch.remote_ref()).await?,
         base: repository.tip(&base.remote_ref()).await?,
-        from_fork: repository.tip(&fork_mark(branch)).await?.is_some(),
+        from_fork: is_a_forks(repository, branch).await?,
     })
 }
 
-/// The ref by which a branch that was made from a fork's pull request is known for as long as the repository is.
-fn fork_mark(branch: &BranchName) -> String {
-    format!("refs/treewarden/fork/{branch}")
+/// Whether a branch was once made here from a fork's pull request.
+pub(super) async fn is_a_forks(repository: &Repository, branch: &BranchName) -> Result<bool, GitError> {
+    Ok(repository.tip(&fork_mark(branch)).await?.is_some())
 }

@@ -9,11 +9,14 @@ use super::{
 };
 use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
 use crate::decide::cleanup::Keep;
-use crate::git::{CommitRequest, Ident, PushOutcome, Status};
+use crate::decide::deliver::{Proposal, PullState, Push, PushFacts, Withheld, proposal, push};
+use crate::git::{CommitRequest, Ident, PushOutcome, Status, Worktree};
+use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::{
     answers, cleanup, delivery, furnished,
     status::{pull_key, run_of_pull},
+    undelivered,
 };
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
@@ -60,14 +63,17 @@ impl Orchestrator {
         let worktree = repository.worktree(&environment.path);
         let head = worktree.head().await?;
         if head.branch.as_ref() != Some(branch) {
-            run.outcome.not_pushed_because = Some(answers::branch_drift(branch, head.branch.as_ref()));
+            run.outcome.not_pushed_because = Some(undelivered::branch_drift(branch, head.branch.as_ref()));
             return Ok(Delivered::ToItsEnd);
         }
         effect(run, "commit");
         worktree.commit_all(&self.commit_request(run, prepared)).await?;
         effect(run, "committed");
         let kept = furnished::kept_from_lfs(&worktree.kept_from_lfs().await?);
-        run.outcome.left_behind = kept.or(left_behind(worktree.status().await, worktree.nested_repositories().await));
+        run.outcome.left_behind = match kept {
+            Some(kept) => Some(kept),
+            None => left_behind(&worktree).await,
+        };
         let tip =
             repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
         run.outcome.head_after = Some(tip.clone());
@@ -76,7 +82,7 @@ impl Orchestrator {
             None => None,
         };
         let Some(base_tip) = base_tip else {
-            run.outcome.not_pushed_because = Some(answers::base_gone());
+            run.outcome.not_pushed_because = Some(undelivered::base_gone());
             return Ok(Delivered::ToItsEnd);
         };
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
@@ -85,32 +91,14 @@ impl Orchestrator {
         }
         run.outcome.commits = Some(ahead);
         run.outcome.files_changed = Some(repository.diff_stat(&base_tip, &tip).await?.files);
-        if environment.metadata.fork_head.is_some() {
-            run.outcome.not_pushed_because = Some(answers::fork_not_pushed(branch));
-            return Ok(Delivered::ToItsEnd);
-        }
-        // A branch may have become the default one since work on it began.
-        if prepared.codebase.default_branch.as_ref() == Some(branch) {
-            run.outcome.not_pushed_because = Some(answers::default_not_pushed(branch));
-            return Ok(Delivered::ToItsEnd);
-        }
-        if prepared.settings.base.as_ref() == Some(branch) {
-            run.outcome.not_pushed_because = Some(answers::base_not_pushed(branch));
-            return Ok(Delivered::ToItsEnd);
-        }
-        let there = retry::patiently(|| self.on_the_remote(prepared)).await?;
-        // What a try before a restart pushed cannot be stopped any more.
-        if cancel.is_cancelled() && there.as_ref() != Some(&tip) {
-            run.outcome.not_pushed_because = Some(answers::stopped_before_push(branch));
-            return Ok(Delivered::Stopped);
-        }
-        if let Some(why) = taken_back(prepared, &tip, there.as_ref()).await? {
-            run.outcome.not_pushed_because = Some(why);
-            return Ok(Delivered::ToItsEnd);
-        }
-        run.outcome.not_pushed_because = furnished::copies_committed(branch, &worktree.copies_in_commits().await?);
-        if run.outcome.not_pushed_because.is_some() {
-            return Ok(Delivered::ToItsEnd);
+        let facts = self.push_facts(run, prepared, &worktree, tip, cancel).await?;
+        if let Push::Withheld(why) = push(facts) {
+            run.outcome.not_pushed_because = Some(undelivered::withheld(&why, branch));
+            return Ok(match why {
+                Withheld::Stopped => Delivered::Stopped,
+                Withheld::Fork | Withheld::Default | Withheld::Base | Withheld::Deleted => Delivered::ToItsEnd,
+                Withheld::TakenBack | Withheld::Copies(_) => Delivered::ToItsEnd,
+            });
         }
         effect(run, "push");
         let pushed = retry::patiently(|| self.push(prepared)).await?;
@@ -118,18 +106,47 @@ impl Orchestrator {
         match pushed {
             PushOutcome::Pushed(_) | PushOutcome::UpToDate(_) => {}
             PushOutcome::Rejected { reason } => {
-                run.outcome.not_pushed_because = Some(answers::push_rejected(branch, &reason.to_string()));
+                run.outcome.not_pushed_because = Some(undelivered::push_rejected(branch, &reason.to_string()));
                 return Ok(Delivered::ToItsEnd);
             }
         }
         run.outcome.pushed = retry::patiently(|| self.read_back(prepared)).await?;
         let Some(pushed) = &run.outcome.pushed else {
-            run.outcome.not_pushed_because = Some(answers::gone_after_the_push(branch));
+            run.outcome.not_pushed_because = Some(undelivered::gone_after_the_push(branch));
             return Ok(Delivered::ToItsEnd);
         };
         self.note_agreement(environment.clone(), pushed.clone()).await?;
         effect(run, "pull request");
         self.ensure_pull_request(run, prepared, cancel).await
+    }
+
+    async fn push_facts(
+        &self,
+        run: &Run,
+        prepared: &Prepared,
+        worktree: &Worktree,
+        tip: CommitSha,
+        cancel: &CancellationToken,
+    ) -> Result<PushFacts, StepError> {
+        let environment = &prepared.environment;
+        let branch = Some(&environment.branch);
+        let from_fork = environment.metadata.fork_head.is_some();
+        // A fork's commits go nowhere, so nothing is asked about them.
+        let (there, default) = match from_fork {
+            true => (None, prepared.codebase.default_branch.clone()),
+            false => retry::patiently(|| self.on_the_remote(prepared)).await?,
+        };
+        Ok(PushFacts {
+            from_fork,
+            is_default: default.as_ref() == branch,
+            is_base: prepared.settings.base.as_ref() == branch,
+            was_there: run.outcome.remote_before.is_some(),
+            taken_back: brings_back(prepared, &tip, there.as_ref()).await?,
+            copies: worktree.copies_in_commits().await?,
+            stop: cancel.is_cancelled(),
+            tip,
+            there,
+        })
     }
 
     fn commit_request(&self, run: &Run, prepared: &Prepared) -> CommitRequest {
@@ -150,10 +167,10 @@ impl Orchestrator {
 
     /// The branch's commit on the remote now, where the repository is now: it may have been renamed while the agent was at
     /// work.
-    async fn on_the_remote(&self, prepared: &Prepared) -> Result<Option<CommitSha>, StepError> {
-        let (_, clone_url) = self.refreshed(&prepared.codebase).await?;
+    async fn on_the_remote(&self, prepared: &Prepared) -> Result<(Option<CommitSha>, Option<BranchName>), StepError> {
+        let (codebase, clone_url) = self.refreshed(&prepared.codebase).await?;
         prepared.repository.ensure(&clone_url).await?;
-        self.read_back(prepared).await
+        Ok((self.read_back(prepared).await?, codebase.default_branch))
     }
 
     /// The token is asked for just before the push: one that has expired, or soon does, is replaced then.
@@ -193,27 +210,40 @@ impl Orchestrator {
         let environment = &prepared.environment;
         let codebase = &prepared.codebase;
         // As it is now: a person may have merged or closed it while the agent was at work.
-        if let Some(pull) = prepared.pull.as_ref().filter(|pull| pull.head == environment.branch) {
-            let ask = || async {
-                let client = self.client(codebase);
-                Ok(client.pull_request(codebase.github_id, &codebase.name, pull.number).await?)
-            };
-            if retry::patiently(ask).await?.state == ThreadState::Open {
-                run.outcome.pull_request = Some(pull.number);
-                return Ok(Delivered::ToItsEnd);
-            }
-        }
-        let open = retry::patiently(|| async {
-            let client = self.client(codebase);
-            Ok(client.find_open_pull_request(codebase.github_id, &codebase.name, &environment.branch).await?)
-        });
-        if let Some(pull) = open.await? {
+        if let Some(pull) = prepared.pull.as_ref().filter(|pull| pull.head == environment.branch && !pull.is_fork())
+            && self.fetch_pull_request(codebase, pull.number).await?.state == ThreadState::Open
+        {
             run.outcome.pull_request = Some(pull.number);
             return Ok(Delivered::ToItsEnd);
         }
+        let known = retry::patiently(|| async {
+            let client = self.client(codebase);
+            Ok(client.find_pull_requests(codebase.github_id, &codebase.name, &environment.branch).await?)
+        });
+        let known = known.await?.into_iter().filter(|pull| !pull.is_fork());
+        let known: Vec<_> = known
+            .map(|PullRequest { number, state, merged_at, head_sha: head, .. }| PullState {
+                number,
+                state,
+                merged_at,
+                head,
+            })
+            .collect();
+        let merged = match proposal(&known, run.outcome.pushed.as_ref(), run.started_at) {
+            Proposal::HasIt(number) => {
+                run.outcome.pull_request = Some(number);
+                return Ok(Delivered::ToItsEnd);
+            }
+            Proposal::MergedMeanwhile(number) => Some(number),
+            Proposal::ToBeMade => None,
+        };
         let Some(base) = environment.base.clone() else { return Ok(Delivered::ToItsEnd) };
         // What was merged before needs no review again.
         if self.adds_nothing(prepared, &base).await {
+            return Ok(Delivered::ToItsEnd);
+        }
+        if let Some(number) = merged {
+            run.outcome.not_pushed_because = Some(undelivered::merged_meanwhile(number, &environment.branch));
             return Ok(Delivered::ToItsEnd);
         }
         let draft = match prepared.settings.pull_request {
@@ -228,7 +258,7 @@ impl Orchestrator {
         let key = pull_key(run.id);
         // One that a try before a restart asked for is opened, whatever is asked now.
         if cancel.is_cancelled() && self.store().load_outgoing_by_key(&key).await?.is_none() {
-            run.outcome.not_pushed_because = Some(answers::stopped_before_pull_request());
+            run.outcome.not_pushed_because = Some(undelivered::stopped_before_pull_request());
             return Ok(Delivered::Stopped);
         }
         let outgoing = Outgoing::PullRequest {
@@ -241,8 +271,8 @@ impl Orchestrator {
         self.say(key.clone(), codebase.id, Some(run.conversation), outgoing).await?;
         match self.wait_until_sent(&key, PULL_REQUEST_WAIT).await? {
             Sent::Yes(number) => run.outcome.pull_request = number.map(ThreadNumber),
-            Sent::Never(why) => run.outcome.not_pushed_because = Some(answers::pull_request_refused(&why)),
-            Sent::NotYet(why) => run.outcome.not_pushed_because = Some(answers::no_pull_request_yet(&why)),
+            Sent::Never(why) => run.outcome.not_pushed_because = Some(undelivered::pull_request_refused(&why)),
+            Sent::NotYet(why) => run.outcome.not_pushed_because = Some(undelivered::no_pull_request_yet(&why)),
         }
         Ok(Delivered::ToItsEnd)
     }
@@ -262,7 +292,7 @@ impl Orchestrator {
             }
             OutboxState::Failed => {
                 let why = row.last_error.unwrap_or_default();
-                run.outcome.not_pushed_because = Some(answers::pull_request_refused(&why));
+                run.outcome.not_pushed_because = Some(undelivered::pull_request_refused(&why));
             }
         }
         if run.outcome != before {
@@ -362,32 +392,29 @@ fn first_distinct<'a>(people: impl Iterator<Item = &'a Person>) -> Vec<Person> {
     people.filter(|person| met.insert(person.id)).take(MOST_ASKED).cloned().collect()
 }
 
-/// Commits that people took off the branch on the remote, which is `there` now, would come back with a push; why not to,
-/// if so.
-async fn taken_back(
-    prepared: &Prepared,
-    tip: &CommitSha,
-    there: Option<&CommitSha>,
-) -> Result<Option<String>, StepError> {
-    let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
-    let Some(there) = there else { return Ok(None) };
-    Ok(match dropped(repository, &prepared.environment, there).await? {
-        Some(seen) if repository.is_ancestor(&seen, tip).await? => {
-            Some(answers::push_rejected(branch, &answers::taken_back(branch)))
-        }
-        Some(_) | None => None,
-    })
+/// Whether a push would bring back commits that people took off the branch on the remote, which is `there` now.
+async fn brings_back(prepared: &Prepared, tip: &CommitSha, there: Option<&CommitSha>) -> Result<bool, StepError> {
+    let Some(there) = there else { return Ok(false) };
+    match dropped(&prepared.repository, &prepared.environment, there).await? {
+        Some(seen) => Ok(prepared.repository.is_ancestor(&seen, tip).await?),
+        None => Ok(false),
+    }
 }
 
-/// What git would not commit: a repository of its own inside, most of the time.
-fn left_behind(status: Probe<Status>, nested: Probe<Vec<String>>) -> Option<String> {
-    let reason = match (status, nested) {
-        (Probe::Known(status), _) if status.is_clean() => return None,
-        (_, Probe::Known(nested)) if !nested.is_empty() => Keep::NestedRepository(nested[0].clone()),
-        (Probe::Known(status), _) => {
-            Keep::UncommittedChanges { changed: status.tracked + status.conflicted, untracked: status.untracked }
+/// What git would not commit, most of the time a repository of its own inside, and what no push of ours brings anywhere.
+async fn left_behind(worktree: &Worktree) -> Option<String> {
+    let reason = match (worktree.submodule_work().await, worktree.status().await) {
+        (Probe::Known(submodules), _) if !submodules.is_empty() => Keep::SubmoduleWork(submodules[0].clone()),
+        (Probe::Known(_), Probe::Known(status)) if status.is_clean() => return None,
+        (Probe::Known(_), Probe::Known(Status { tracked, conflicted, untracked, .. })) => {
+            match worktree.nested_repositories().await {
+                Probe::Known(nested) if !nested.is_empty() => Keep::NestedRepository(nested[0].clone()),
+                Probe::Known(_) | Probe::Unknown(_) => {
+                    Keep::UncommittedChanges { changed: tracked + conflicted, untracked }
+                }
+            }
         }
-        (Probe::Unknown(why), _) => Keep::CannotVerify(why),
+        (Probe::Unknown(why), _) | (_, Probe::Unknown(why)) => Keep::CannotVerify(why),
     };
     Some(cleanup::sentence(&reason))
 }

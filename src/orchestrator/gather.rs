@@ -1,18 +1,23 @@
 //! Questions to the store, git and GitHub, answered as facts for `decide`. Nothing is changed here but caches.
 
-use super::{Orchestrator, StepError};
+use super::{Orchestrator, StepError, retry};
 use crate::command::closing;
 use crate::decide::cleanup::{
     BranchFacts, Lineage, MergeProof, Occasion, OwnWork, RemovalFacts, WorkInProgress, own_work,
 };
-use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray};
+use crate::decide::create::{BaseFacts, other_base};
+use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, branch_name};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::isolation::Maker;
 use crate::model::*;
 use crate::reply::commands::Seen;
 use crate::store::StoreError;
-use std::{collections::HashMap, sync::Mutex, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Mutex,
+    time::Duration,
+};
 
 /// Permissions are asked again after this.
 const PERMISSION_AGE: Duration = Duration::from_secs(120);
@@ -78,6 +83,30 @@ impl Orchestrator {
         Ok(permission)
     }
 
+    /// A pull request as GitHub has it at this moment.
+    pub(super) async fn fetch_pull_request(
+        &self,
+        codebase: &Codebase,
+        number: ThreadNumber,
+    ) -> Result<PullRequest, StepError> {
+        retry::patiently(|| async {
+            Ok(self.client(codebase).pull_request(codebase.github_id, &codebase.name, number).await?)
+        })
+        .await
+    }
+
+    /// The pull request that a conversation is, as GitHub has it at this moment.
+    pub(super) async fn pull_request_of(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+    ) -> Result<Option<PullRequest>, StepError> {
+        match conversation.kind {
+            ThreadKind::PullRequest => self.fetch_pull_request(codebase, conversation.number).await.map(Some),
+            ThreadKind::Issue => Ok(None),
+        }
+    }
+
     /// Everything the choice of an environment depends on. The canonical repository has just been fetched.
     pub(super) async fn gather_resolve_facts(
         &self,
@@ -86,6 +115,7 @@ impl Orchestrator {
         repository: &Repository,
         pull: Option<&PullRequest>,
         settings: &RepoSettings,
+        delivery: InboxId,
     ) -> Result<ResolveFacts, StepError> {
         let work = work_of(conversation);
         let current = match conversation.environment {
@@ -93,7 +123,17 @@ impl Orchestrator {
             None => None,
         };
         let same_work = self.store().find_live_environment(codebase.id, &work).await?;
-        let links = self.links(codebase, conversation, pull).await;
+        let (links, links_unknown) = self.links(codebase, conversation, pull).await;
+        let examined = async |environment: Option<Environment>| match environment {
+            Some(environment) => Some(self.candidate(repository, environment).await),
+            None => None,
+        };
+        let (current, same_work) = (examined(current).await, examined(same_work).await);
+        let has_place = current.iter().chain(&same_work).any(Candidate::is_valid);
+        let strays = match has_place {
+            true => Vec::new(),
+            false => self.strays(repository).await?,
+        };
         let mut linked = Vec::new();
         for link in &links {
             let Some(environment) = self.store().find_live_environment(codebase.id, link).await? else { continue };
@@ -101,23 +141,22 @@ impl Orchestrator {
                 Some(pull) => contains(repository, &environment.branch, &pull.head_sha).await,
                 None => Probe::Known(false),
             };
-            linked.push(LinkedCandidate { candidate: self.candidate(repository, environment).await, contains_head });
+            let candidate = self.candidate(repository, environment).await;
+            // It costs much, and is asked for only where it may matter.
+            let may_make_way = match pull {
+                Some(pull) if !has_place && !pull.is_fork() && candidate.is_valid() => {
+                    self.may_make_way(codebase, repository, &candidate.environment, &pull.head).await?
+                }
+                Some(_) | None => false,
+            };
+            linked.push(LinkedCandidate { candidate, contains_head, may_make_way });
         }
-        let examined = async |environment: Option<Environment>| match environment {
-            Some(environment) => Some(self.candidate(repository, environment).await),
-            None => None,
-        };
-        let (current, same_work) = (examined(current).await, examined(same_work).await);
-        let strays = match current.iter().chain(&same_work).any(Candidate::is_valid) {
-            true => Vec::new(),
-            false => self.strays(repository).await?,
-        };
         let on_remote = async |branch: Option<&BranchName>| match branch {
             Some(branch) => Ok::<_, StepError>(repository.tip(&branch.remote_ref()).await?.is_some()),
             None => Ok(false),
         };
         Ok(ResolveFacts {
-            work,
+            work: work.clone(),
             pull: match pull {
                 Some(pull) => Some(pull_facts(repository, pull).await?),
                 None => None,
@@ -131,7 +170,16 @@ impl Orchestrator {
             current,
             same_work,
             linked,
+            merged_branches: match pull {
+                None if !has_place => self.merged_branches(codebase, repository, settings, &work).await?,
+                None | Some(_) => Vec::new(),
+            },
+            made_way: match pull {
+                Some(_) => self.made_way(delivery).await?,
+                None => None,
+            },
             links,
+            links_unknown,
         })
     }
 
@@ -189,14 +237,24 @@ impl Orchestrator {
     }
 
     /// Work that a closing reference connects to this thread, in this repository. GitHub is asked first; when it cannot
-    /// answer, the texts are read.
-    async fn links(&self, codebase: &Codebase, conversation: &Conversation, pull: Option<&PullRequest>) -> Vec<Work> {
-        let client = self.client(codebase);
+    /// answer, which is said, the texts are read.
+    async fn links(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        pull: Option<&PullRequest>,
+    ) -> (Vec<Work>, bool) {
         let (id, name, number) = (codebase.github_id, &codebase.name, conversation.number);
-        let (kind, asked) = match pull {
-            Some(_) => (WorkKind::Issue, client.closing_issues(id, name, number).await),
-            None => (WorkKind::PullRequest, client.closing_pull_requests(id, name, number).await),
-        };
+        let kind = if pull.is_some() { WorkKind::Issue } else { WorkKind::PullRequest };
+        let asked = retry::patiently(|| async {
+            let client = self.client(codebase);
+            Ok(match pull {
+                Some(_) => client.closing_issues(id, name, number).await?,
+                None => client.closing_pull_requests(id, name, number).await?,
+            })
+        });
+        let asked = asked.await;
+        let unknown = asked.is_err();
         let mut numbers: Vec<ThreadNumber> = match asked {
             Ok(threads) => {
                 threads.iter().filter(|thread| thread.repository == id).map(|thread| thread.number).collect()
@@ -214,7 +272,7 @@ impl Orchestrator {
                 }
             }
         }
-        numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect()
+        (numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect(), unknown)
     }
 
     /// Everything a removal depends on.
@@ -263,6 +321,7 @@ impl Orchestrator {
                 }
                 View::AsItIs => self.branch_facts(codebase, repository, environment, false).await.into(),
             },
+            fetched: matches!(view, View::Fetched(_)),
             validity,
             stale_after: self.settings().stale_after,
         })
@@ -281,8 +340,14 @@ impl Orchestrator {
             .tip(&branch.full_ref())
             .await?
             .ok_or_else(|| missing(format!("the branch {branch} no longer exists here")))?;
-        let base = environment.base.clone().or_else(|| codebase.default_branch.clone());
-        let base = base.ok_or_else(|| missing("no base branch is known".to_owned()))?;
+        let recorded = environment.base.as_ref();
+        let recorded_exists = match recorded {
+            Some(base) => repository.tip(&base.remote_ref()).await?.is_some(),
+            None => false,
+        };
+        let default = codebase.default_branch.as_ref();
+        let other = other_base(&BaseFacts { recorded, recorded_exists, pull: None, named: None, default });
+        let base = other.or(recorded).cloned().ok_or_else(|| missing("no base branch is known".to_owned()))?;
         let base_tip = repository
             .tip(&base.remote_ref())
             .await?
@@ -334,6 +399,58 @@ impl Orchestrator {
         }
     }
 
+    /// The branches that this work had before and that have nothing any more which the base lacks.
+    async fn merged_branches(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        settings: &RepoSettings,
+        work: &Work,
+    ) -> Result<Vec<BranchName>, StepError> {
+        let mut merged = Vec::new();
+        let Some(base) = settings.base.as_ref().or(codebase.default_branch.as_ref()) else { return Ok(merged) };
+        let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(merged) };
+        loop {
+            // A name that cannot be is refused when it is chosen.
+            let Ok(branch) = settings.branch(&branch_name(work, merged.len())) else { return Ok(merged) };
+            if !self.is_merged(codebase, repository, &branch, base, &base_tip).await? {
+                return Ok(merged);
+            }
+            merged.push(branch);
+        }
+    }
+
+    /// Whether all there is of a branch, here and on the remote, was merged. One that has nothing of its own was only if
+    /// GitHub says so: it may be fresh.
+    async fn is_merged(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        branch: &BranchName,
+        base: &BranchName,
+        base_tip: &CommitSha,
+    ) -> Result<bool, StepError> {
+        let here = repository.tip(&branch.full_ref()).await?;
+        let there = repository.tip(&branch.remote_ref()).await?;
+        let tips: BTreeSet<CommitSha> = here.into_iter().chain(there).collect();
+        for tip in &tips {
+            let (ahead, _) = repository.ahead_behind(tip, base_tip).await?;
+            let proof = retry::patiently(|| async {
+                match ahead {
+                    0 => self.merged_by_github(codebase, branch, tip, base).await,
+                    _ => {
+                        let base = base.clone();
+                        self.merge_proof(codebase, repository, branch, tip, base, base_tip, ahead, true).await
+                    }
+                }
+            });
+            if proof.await?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(!tips.is_empty())
+    }
+
     async fn merged_by_github(
         &self,
         codebase: &Codebase,
@@ -361,7 +478,8 @@ impl Orchestrator {
         let worktree = repository.worktree(&environment.path);
         let dirty = worktree.status().await.map(|status| status.tracked + status.untracked + status.conflicted);
         let on_branch = Probe::from(worktree.head().await).map(|head| head.branch);
-        Seen { ahead_behind: ahead_behind.await.into(), dirty, on_branch }
+        let submodules = worktree.submodule_work().await;
+        Seen { ahead_behind: ahead_behind.await.into(), dirty, submodules, on_branch }
     }
 }
 
@@ -384,13 +502,14 @@ async fn contains(repository: &Repository, branch: &BranchName, commit: &CommitS
 }
 
 async fn pull_facts(repository: &Repository, pull: &PullRequest) -> Result<PullFacts, StepError> {
-    let head_gone = !pull.is_fork() && repository.tip(&pull.head.remote_ref()).await?.is_none();
+    let head_gone = !pull.is_fork() && !pull.head_renamed && repository.tip(&pull.head.remote_ref()).await?.is_none();
     Ok(PullFacts {
         number: pull.number,
         head: pull.head.clone(),
         head_sha: pull.head_sha.clone(),
         fork: pull.is_fork(),
         head_gone,
+        head_renamed: pull.head_renamed,
         base: pull.base.clone(),
     })
 }

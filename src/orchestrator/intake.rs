@@ -18,7 +18,8 @@ use std::time::Duration;
 
 /// Runs counted by the loop breaker.
 const RECENT: Duration = Duration::from_secs(600);
-/// How many of the newest messages are looked through for what could not be said while access was gone.
+/// How far back, and how many at most, what could not be said while access was gone is said after all.
+const MISSED_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 const MISSED: u32 = 500;
 
 /// Why nothing follows from what happens in most threads.
@@ -150,7 +151,15 @@ impl Orchestrator {
                 self.audit(&by.login, "thread.reopened", &subject(&thread), "").await;
                 done("the thread is open again")
             }
-            Event::HeadMoved { .. } => done("the next message on this pull request takes the new commits in"),
+            Event::HeadMoved { thread, before, head, by } => {
+                let Some((_, conversation)) = self.known_thread(&thread).await? else {
+                    return ignored(UNKNOWN_THREAD);
+                };
+                match self.end_approval(&conversation, before.as_ref(), &head, &by).await? {
+                    true => done("the approval of the commit before ended"),
+                    false => done("the next message on this pull request takes the new commits in"),
+                }
+            }
             Event::Renamed { repository } => {
                 self.codebase_of(&repository).await?;
                 done(format!("the repository is called {} now", repository.name))
@@ -187,7 +196,7 @@ impl Orchestrator {
             codebase: codebase.id,
             kind: thread.kind,
             number: thread.number,
-            title: thread.title.clone(),
+            title: self.redact(&thread.title),
             state: thread.state,
         };
         let conversation = self.store().upsert_conversation(new, self.now()).await?;
@@ -287,7 +296,8 @@ impl Orchestrator {
                     delivery: delivery.id,
                     request: RunRequest {
                         requester: message.author.clone(),
-                        text,
+                        // Here, so that no page, commit or pull request can forget it.
+                        text: self.redact(&text),
                         source: message.source,
                         url: message.url,
                         written_at: message.written_at,
@@ -363,14 +373,13 @@ impl Orchestrator {
 
     /// Runs that ended while GitHub let nobody write there left comments that say they are at work.
     async fn tell_what_was_missed(&self, codebases: &[CodebaseId]) -> Result<(), StepError> {
-        let newest = match codebases {
+        let failed = match codebases {
             [] => Vec::new(),
-            _ => self.store().list_outgoing(MISSED).await?,
+            _ => self.store().failed_outgoing(self.now().minus(MISSED_FOR), MISSED).await?,
         };
-        for row in
-            newest.iter().filter(|row| codebases.contains(&row.codebase) && reply::status::run_of(&row.key).is_some())
-        {
-            if row.state == OutboxState::Failed && self.store().send_again(row, self.now()).await? {
+        let told = |row: &&OutboxRow| codebases.contains(&row.codebase) && reply::status::run_of(&row.key).is_some();
+        for row in failed.iter().filter(told) {
+            if self.store().send_again(row, self.now()).await? {
                 self.inner.wake.outgoing.notify_one();
             }
         }

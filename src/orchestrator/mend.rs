@@ -51,15 +51,18 @@ impl Orchestrator {
         repository: &Repository,
         pull: Option<&PullRequest>,
         settings: &RepoSettings,
+        delivery: InboxId,
     ) -> Result<ResolveFacts, StepError> {
-        let facts = self.gather_resolve_facts(codebase, conversation, repository, pull, settings).await?;
+        let gather =
+            async || self.gather_resolve_facts(codebase, conversation, repository, pull, settings, delivery).await;
+        let facts = gather().await?;
         let linked = facts.linked.iter().map(|linked| &linked.candidate);
         let mut mended = false;
         for candidate in facts.current.iter().chain(&facts.same_work).chain(linked) {
             mended |= self.mended(repository, &candidate.environment, &candidate.validity).await;
         }
         match mended {
-            true => self.gather_resolve_facts(codebase, conversation, repository, pull, settings).await,
+            true => gather().await,
             false => Ok(facts),
         }
     }

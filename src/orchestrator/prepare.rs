@@ -2,12 +2,14 @@
 
 use super::{
     Orchestrator, StepError,
+    approve::{mark_fork, put_at},
     create::{Adopted, Creation},
     gather,
     offline::Needed,
     retry,
 };
-use crate::decide::follow::{Follow, FollowFacts, follow};
+use crate::decide::create::{BaseFacts, other_base};
+use crate::decide::follow::{Follow, FollowFacts, ForkFollowFacts, follow, follow_fork};
 use crate::decide::resolve::{Choice, Found, Origin, resolve};
 use crate::git::{FetchRequest, GitError, Repository};
 use crate::github::PullRequest;
@@ -58,28 +60,43 @@ impl Orchestrator {
         let (codebase, conversation) = self.thread_of(run).await?;
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(&codebase)).await?;
         let repository = self.repository(&codebase);
-        let pull = match conversation.kind {
-            ThreadKind::PullRequest => Some(
-                retry::patiently(|| async {
-                    let client = self.client(&codebase);
-                    Ok(client.pull_request(codebase.github_id, &codebase.name, conversation.number).await?)
-                })
-                .await?,
-            ),
-            ThreadKind::Issue => None,
-        };
-        let mut notes = Notes::default();
-        if pull.is_some() || !self.nothing_to_fetch(&codebase, &conversation, &repository).await {
-            let needed = Needed { pull: pull.as_ref(), base: None };
-            notes.0.extend(self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?);
-        } else {
-            // It may have been renamed since the last fetch.
-            repository.ensure(&clone_url).await?;
+        let pull = self.pull_request_of(&codebase, &conversation).await?;
+        if let Some(pull) = &pull {
+            self.demand_approval(&conversation, pull).await?;
         }
+        // The one branch that is known to be as the last fetch left it; `None` after a fetch: all are.
+        let mut only_fresh = match pull {
+            Some(_) => None,
+            None => self.unchanged_branch(&codebase, &conversation, &repository).await,
+        };
+        let needed = Needed { pull: pull.as_ref(), base: None };
+        let offline = match only_fresh {
+            None => self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?,
+            // It may have been renamed since the last fetch.
+            Some(_) => {
+                repository.ensure(&clone_url).await?;
+                None
+            }
+        };
+        let pull = match pull {
+            // Somebody may have pushed before the fetch ended.
+            Some(pull) if pull.is_fork() => {
+                let now = self.fetch_pull_request(&codebase, pull.number).await?;
+                self.demand_approval(&conversation, &now).await?;
+                Some(now)
+            }
+            pull => pull,
+        };
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
+        let (mut notes, mut stays) = (Notes(offline.into_iter().collect()), BTreeSet::new());
         for _ in 0..DECISIONS {
-            let facts = self.resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings).await?;
+            let mut facts = self
+                .resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings, run.delivery)
+                .await?;
+            for linked in &mut facts.linked {
+                linked.may_make_way &= !stays.contains(&linked.candidate.environment.id);
+            }
             let resolution = resolve(&facts);
             let mut still_listed = false;
             for id in &resolution.forget {
@@ -88,11 +105,25 @@ impl Orchestrator {
             if still_listed {
                 continue;
             }
+            if let Some(fresh) = &only_fresh
+                && self.branch_of(&resolution.choice).await?.is_some_and(|chosen| chosen != *fresh)
+            {
+                let needed = Needed { pull: None, base: None };
+                notes.0.extend(self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?);
+                only_fresh = None;
+                continue;
+            }
             let (environment, found) = match resolution.choice {
                 Choice::Block(block) => return Err(StepError::Refused(answers::blocked(&block))),
                 Choice::Use { environment, found } => {
                     let Some(environment) = self.store().load_environment(environment).await? else { continue };
                     (environment, Some(found))
+                }
+                Choice::MakeWay { environment, place } => {
+                    if !self.make_way(&codebase, &repository, environment, &place, run.delivery).await? {
+                        stays.insert(environment);
+                    }
+                    continue;
                 }
                 Choice::Adopt { place, path, from } => {
                     let limit = settings.worktree_limit(self.settings().environment_limit);
@@ -111,6 +142,8 @@ impl Orchestrator {
                     let Some(environment) = journalled else { continue };
                     let apart = place.not_shared_with.as_ref();
                     notes.0.extend(apart.map(|work| answers::not_shared(work, settings.share_linked)));
+                    notes.0.extend((facts.links_unknown && apart.is_none()).then(answers::links_unknown));
+                    notes.0.extend(place.instead_of.as_ref().map(|old| answers::merged_before(old, &place.branch)));
                     if let Origin::LostHead { head, lost, .. } = &place.origin {
                         notes.0.push(answers::lost_head(*lost, head, &place.branch));
                     }
@@ -135,7 +168,14 @@ impl Orchestrator {
             if made {
                 notes.0.extend(self.settle_place_of_old(&conversation, &environment).await?);
             }
-            let environment = self.with_base(environment, &settings, pull.as_ref(), &codebase).await?;
+            if let Some(work) = facts.made_way.as_ref().filter(|_| environment.work == facts.work) {
+                let tied = self.tie_along(work, &environment).await?;
+                notes.0.extend(tied.then(|| answers::made_way(work, &environment.branch)));
+            }
+            self.record_links(&environment).await?;
+            let (environment, moved) =
+                self.with_base(&repository, environment, &settings, pull.as_ref(), &codebase).await?;
+            notes.0.extend(moved);
             run.opening = Some(notes.0.join("\n\n"));
             // A command may have given the thread another worktree meanwhile; that one counts from the next message on.
             self.store().tie_conversation(&conversation, environment.id, self.now()).await?;
@@ -170,21 +210,33 @@ impl Orchestrator {
         Ok((self.store().upsert_codebase(new, self.now()).await?, info.clone_url))
     }
 
-    /// Whether GitHub says that the branches an issue's work rests on are where the last fetch left them. Asking is much
-    /// cheaper than a fetch that brings nothing; any doubt leads to the fetch.
-    async fn nothing_to_fetch(
+    /// The branch that a choice leads to.
+    async fn branch_of(&self, choice: &Choice) -> Result<Option<BranchName>, StepError> {
+        Ok(match choice {
+            // Who makes way is proven to hold nothing, after a fetch of its own.
+            Choice::Block(_) | Choice::MakeWay { .. } => None,
+            Choice::Use { environment, .. } => {
+                self.store().load_environment(*environment).await?.map(|environment| environment.branch)
+            }
+            Choice::Create(place) | Choice::Adopt { place, .. } => Some(place.branch.clone()),
+        })
+    }
+
+    /// The branch that an issue's work most likely goes on, if GitHub says that it, and what it rests on, is where the last
+    /// fetch left it. Asking is much cheaper than a fetch that brings nothing; any doubt leads to the fetch.
+    async fn unchanged_branch(
         &self,
         codebase: &Codebase,
         conversation: &Conversation,
         repository: &Repository,
-    ) -> bool {
-        let Some(default) = codebase.default_branch.clone() else { return false };
+    ) -> Option<BranchName> {
+        let default = codebase.default_branch.clone()?;
         // What is missing comes with a fetch only.
         if !repository.is_whole().unwrap_or(false) {
-            return false;
+            return None;
         }
         let before = self.store().load_repo_settings(codebase.id).await.ok().flatten();
-        let Ok(known) = self.look_up_settings(codebase, repository, before.as_ref()).await else { return false };
+        let known = self.look_up_settings(codebase, repository, before.as_ref()).await.ok()?;
         let settings = known.in_force;
         let bound = match conversation.environment {
             Some(id) => self.store().load_environment(id).await.ok().flatten(),
@@ -200,10 +252,10 @@ impl Orchestrator {
             }
             None => settings.branch(&gather::work_of(conversation).to_string()).ok(),
         };
-        let Some(own) = own else { return false };
+        let own = own?;
         // A branch that was in the way may be gone by now.
         if !matches!(repository.branch_in_the_way(&own).await, Ok(None)) {
-            return false;
+            return None;
         }
         let client = self.client(codebase);
         let unchanged = async |branch: &BranchName, needed: bool| {
@@ -214,8 +266,8 @@ impl Orchestrator {
             }
         };
         let bases = join_all(bases.iter().map(|base| unchanged(base, true)));
-        let (bases, own) = tokio::join!(bases, unchanged(&own, false));
-        own && bases.into_iter().all(|same| same)
+        let (bases, same) = tokio::join!(bases, unchanged(&own, false));
+        (same && bases.into_iter().all(|same| same)).then_some(own)
     }
 
     /// Brings the canonical repository up to date: all branches, and one pull request's head.
@@ -284,28 +336,44 @@ impl Orchestrator {
         let remote = match (&environment.metadata.fork_head, pull) {
             // Another thread may have been linked to a fork's worktree.
             (Some(_), Some(pull)) if environment.work.thread() == Some(pull.number) => Some(pull.head_sha.clone()),
-            (Some(_), _) => None,
+            (Some(_), _) => return Ok((environment, None)),
             (None, _) => repository.tip(&environment.branch.remote_ref()).await?,
         };
         let branch = environment.branch.clone();
         let local = repository.tip(&branch.full_ref()).await?;
         let (Some(remote), Some(local)) = (remote, local) else { return Ok((environment, None)) };
         if remote == local {
-            return Ok((self.note_agreement(environment, remote).await?, None));
+            return Ok((self.arrived(repository, environment, remote).await?, None));
         }
-        let facts = FollowFacts {
-            remote_is_in: repository.is_ancestor(&remote, &local).await?,
-            is_in_remote: repository.is_ancestor(&local, &remote).await?,
-            is_where_seen: environment.metadata.agreed.as_ref() == Some(&local),
-            dropped: dropped(repository, &environment, &remote).await?.is_some(),
+        let remote_is_in = repository.is_ancestor(&remote, &local).await?;
+        let is_in_remote = repository.is_ancestor(&local, &remote).await?;
+        let follow = match environment.metadata.fork_head {
+            Some(_) => {
+                let put_at = put_at(repository, &environment).await?;
+                follow_fork(ForkFollowFacts {
+                    is_on_top: remote_is_in && put_at.as_ref() == Some(&remote),
+                    is_in_head: is_in_remote,
+                    is_where_put: put_at.as_ref() == Some(&local),
+                })
+            }
+            None => follow(FollowFacts {
+                remote_is_in,
+                is_in_remote,
+                is_where_seen: environment.metadata.agreed.as_ref() == Some(&local),
+                dropped: dropped(repository, &environment, &remote).await?.is_some(),
+            }),
         };
         let worktree = repository.worktree(&environment.path);
-        let (moved, note) = match follow(facts) {
+        let keep = format!("refs/treewarden/before/{}/{local}", environment.id);
+        let (moved, note) = match follow {
             Follow::Stay => return Ok((environment, None)),
             Follow::FastForward => (worktree.fast_forward(&branch, &remote).await, None),
             Follow::Move => {
-                let keep = format!("refs/treewarden/before/{}/{local}", environment.id);
                 let note = answers::moved_along(&branch, &local, &remote);
+                (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
+            }
+            Follow::SetAside => {
+                let note = answers::set_aside(&branch, &local, &remote, &keep);
                 (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
             }
             Follow::TakenBack => return Ok((environment, Some(answers::not_moved_back(&branch)))),
@@ -315,10 +383,23 @@ impl Orchestrator {
             }
         };
         match moved {
-            Ok(()) => Ok((self.note_agreement(environment, remote).await?, note)),
+            Ok(()) => Ok((self.arrived(repository, environment, remote).await?, note)),
             Err(GitError::Refused { reason }) => Ok((environment, Some(answers::cannot_follow(&branch, &reason)))),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The worktree is where its remote is.
+    async fn arrived(
+        &self,
+        repository: &Repository,
+        environment: Environment,
+        head: CommitSha,
+    ) -> Result<Environment, StepError> {
+        if environment.metadata.fork_head.is_some() {
+            mark_fork(repository, &environment.branch, &head).await?;
+        }
+        self.note_agreement(environment, head).await
     }
 
     /// What is to be said about the place where an imported thread worked before, when it did not become its environment.
@@ -336,43 +417,72 @@ impl Orchestrator {
         Ok(Some(answers::place_of_old_left()))
     }
 
-    /// An imported environment gets its base with its first use.
+    /// The base as it is now: a pull request may have been given another one, and a branch may be gone from the remote. The
+    /// person is told of another base.
     async fn with_base(
         &self,
-        mut environment: Environment,
+        repository: &Repository,
+        environment: Environment,
         settings: &RepoSettings,
         pull: Option<&PullRequest>,
         codebase: &Codebase,
-    ) -> Result<Environment, StepError> {
-        let base = pull.filter(|pull| environment.work.thread() == Some(pull.number)).map(|pull| pull.base.clone());
-        let base = base.or_else(|| settings.base.clone()).or_else(|| codebase.default_branch.clone());
-        if environment.base.is_some() || base.is_none() {
-            return Ok(environment);
-        }
-        environment.base = base;
-        Ok(self.store().update_environment(&environment).await?)
+    ) -> Result<(Environment, Option<String>), StepError> {
+        let recorded_exists = match &environment.base {
+            Some(base) => repository.tip(&base.remote_ref()).await?.is_some(),
+            None => false,
+        };
+        let own = pull.filter(|pull| environment.work.thread() == Some(pull.number));
+        let facts = BaseFacts {
+            recorded: environment.base.as_ref(),
+            recorded_exists,
+            pull: own.map(|pull| &pull.base),
+            named: settings.base.as_ref(),
+            default: codebase.default_branch.as_ref(),
+        };
+        let Some(base) = other_base(&facts).cloned() else { return Ok((environment, None)) };
+        let note = environment.base.as_ref().map(|before| answers::other_base(before, &base, recorded_exists));
+        Ok((self.changed(environment, |environment| environment.base = Some(base.clone())).await?, note))
     }
 
     /// The branch is where its remote is; of a fork's, this run and later ones name the commit that is looked at.
     pub(super) async fn note_agreement(
         &self,
-        mut environment: Environment,
+        environment: Environment,
         head: CommitSha,
     ) -> Result<Environment, StepError> {
-        while environment.metadata.agreed.as_ref() != Some(&head) {
-            environment.metadata.agreed = Some(head.clone());
-            environment.metadata.fork_head = environment.metadata.fork_head.map(|_| head.clone());
-            match self.store().update_environment(&environment).await {
-                Ok(noted) => return Ok(noted),
-                // A pass wrote why it kept it.
+        self.changed(environment, |environment| {
+            let metadata = &mut environment.metadata;
+            if metadata.agreed.as_ref() != Some(&head) {
+                metadata.agreed = Some(head.clone());
+                metadata.fork_head = metadata.fork_head.take().map(|_| head.clone());
+            }
+        })
+        .await
+    }
+
+    /// Writes a change into a row, if it is one; anew, on top of what somebody else wrote meanwhile: a pass says why it
+    /// kept it, a linked environment's run records the link.
+    pub(super) async fn changed(
+        &self,
+        mut environment: Environment,
+        change: impl Fn(&mut Environment),
+    ) -> Result<Environment, StepError> {
+        loop {
+            let mut wanted = environment.clone();
+            change(&mut wanted);
+            if wanted == environment {
+                return Ok(environment);
+            }
+            match self.store().update_environment(&wanted).await {
+                Ok(written) => return Ok(written),
                 Err(error) if error.is_conflict() => {
                     let now = self.store().load_environment(environment.id).await?;
-                    environment = now.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
+                    let live = now.filter(|now| now.state != EnvironmentState::Destroyed);
+                    environment = live.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(environment)
     }
 }
 

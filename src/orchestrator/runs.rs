@@ -85,7 +85,9 @@ impl Orchestrator {
         if cancel.is_cancelled() {
             return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
         }
-        run.outcome.head_before = prepared.repository.tip(&prepared.environment.branch.full_ref()).await?;
+        let branch = &prepared.environment.branch;
+        run.outcome.head_before = prepared.repository.tip(&branch.full_ref()).await?;
+        run.outcome.remote_before = prepared.repository.tip(&branch.remote_ref()).await?;
         self.enter(run, RunState::Running).await?;
         let end = self.work(run, &prepared, cancel).await?;
         tracing::debug!(target: EFFECT, { run.id = %run.id }, "agent ended");
@@ -150,13 +152,7 @@ impl Orchestrator {
             None => None,
         };
         let environment = environment.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
-        let pull = match conversation.kind {
-            ThreadKind::PullRequest => {
-                let client = self.client(&codebase);
-                Some(client.pull_request(codebase.github_id, &codebase.name, conversation.number).await?)
-            }
-            ThreadKind::Issue => None,
-        };
+        let pull = self.pull_request_of(&codebase, &conversation).await?;
         let repository = self.repository(&codebase);
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
         Ok(Prepared { codebase, conversation, repository, environment, pull, settings })
@@ -194,6 +190,7 @@ impl Orchestrator {
             return Err(StepError::Refused(answers::no_agent()));
         };
         let spec = self.turn(run, prepared).await?;
+        self.demand_approval_of_worktree(prepared).await?;
         let (sender, mut events) = mpsc::channel(64);
         let turn = agent.run(spec, sender, cancel.clone());
         tokio::pin!(turn);

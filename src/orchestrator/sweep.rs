@@ -1,12 +1,14 @@
 //! Removing environments: for a closed thread, on request, and in passes over all of them.
 //!
 //! One sequence serves every trigger: facts, verdict, journal (`removing`), then [`finish`]: the provider's removal and the
-//! receipt. What was journalled is finished by the next start ([`super::recover`]).
+//! receipt. What was journalled is finished by the next start ([`super::recover`]). One that goes for another's sake is asked
+//! more before ([`make_way`]).
 
 mod finish;
+mod make_way;
 
 use super::{Orchestrator, StepError, gather, gather::View, retry};
-use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, verdict};
+use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, concerns, verdict};
 use crate::git::Repository;
 use crate::model::*;
 use crate::reply::cleanup;
@@ -30,6 +32,8 @@ struct Cause<'a> {
     actor: &'a str,
     tell: Option<ConversationId>,
     asked: Option<Asked<'a>>,
+    /// It goes only as one of this class.
+    only: Option<Class>,
 }
 
 /// The command that asked for it, and the thread that is answered.
@@ -48,7 +52,7 @@ pub struct Pass<'a> {
     pub actor: &'a str,
     /// `None`: all of them.
     pub codebase: Option<CodebaseId>,
-    /// `None`: of every class.
+    /// Those of a class, and those that something keeps from being of it. `None`: of every class.
     pub only: Option<Class>,
     /// No further environment is looked at once this is cancelled.
     pub(super) stop: Option<&'a CancellationToken>,
@@ -98,8 +102,12 @@ impl Orchestrator {
     ) -> Result<Swept, StepError> {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
-        let view = self.fetched(&codebase).await;
-        let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None, asked };
+        let view = match codebase.connected {
+            true => self.fetched(&codebase).await,
+            // Nobody can be asked any more, so the branch stays.
+            false => View::AsItIs,
+        };
+        let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None, asked, only: None };
         self.remove_fetched(&codebase, id, &cause, &view).await
     }
 
@@ -166,7 +174,7 @@ impl Orchestrator {
         Ok(removed)
     }
 
-    /// `None`: of another class than the one that is looked for.
+    /// `None`: the class that is looked for does not concern it.
     async fn pass_one(
         &self,
         codebase: &Codebase,
@@ -180,7 +188,7 @@ impl Orchestrator {
                 self.validity(&repository, environment).await;
             }
             let facts = self.removal_facts(codebase, &repository, environment, Occasion::Pass, view).await?;
-            if pass.only.is_some_and(|only| only != classify(&facts)) {
+            if pass.only.is_some_and(|only| !concerns(&facts, only)) {
                 return Ok(None);
             }
             if pass.dry_run {
@@ -193,8 +201,8 @@ impl Orchestrator {
                 }));
             }
         }
-        let Pass { trigger, actor, asked, .. } = *pass;
-        let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None, asked };
+        let Pass { trigger, actor, asked, only, .. } = *pass;
+        let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None, asked, only };
         Ok(Some(match self.remove_fetched(codebase, environment.id, &cause, view).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
             // Somebody else may have been faster; the receipt knows why.
@@ -210,7 +218,7 @@ impl Orchestrator {
     pub(super) async fn make_room(&self, codebase: &Codebase) -> Result<Room, StepError> {
         let (repository, view) = (self.repository(codebase), self.fetched(codebase).await);
         let (occasion, trigger) = (Occasion::Pass, Trigger::Limit);
-        let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked: None };
+        let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked: None, only: None };
         let mut room = Room::default();
         for environment in self.store().live_environments(Some(codebase.id)).await? {
             self.validity(&repository, &environment).await;
@@ -292,7 +300,7 @@ impl Orchestrator {
         };
         let key = told_under(environment.id, id);
         let (occasion, trigger) = (Occasion::Closed, Trigger::ThreadClosed);
-        let cause = Cause { occasion, trigger, actor: "webhook", tell: Some(id), asked: None };
+        let cause = Cause { occasion, trigger, actor: "webhook", tell: Some(id), asked: None, only: None };
         let view = self.fetched(&codebase).await;
         match self.remove_fetched(&codebase, environment.id, &cause, &view).await? {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
@@ -338,8 +346,16 @@ impl Orchestrator {
                 self.close_without_worktree(&repository, &environment).await?;
                 Ok(Swept::Gone)
             }
+            // What could not be known a moment ago is known now, and nobody asked for this.
+            Verdict::Remove(_) if cause.only.is_some_and(|only| classify(&facts) != only) => {
+                Ok(Swept::Kept(vec![Keep::CannotVerify("it changed while it was looked at".to_owned())]))
+            }
             Verdict::Remove(removal) => {
-                let environment = self.journal(environment, &removal, cause).await?;
+                let tell = match facts.fetched {
+                    true => self.to_be_told(&environment, cause).await?,
+                    false => None,
+                };
+                let environment = self.journal(environment, &removal, cause, tell).await?;
                 self.finish_removal(codebase, &repository, environment, cause.actor).await
             }
         }
@@ -406,15 +422,17 @@ impl Orchestrator {
         mut environment: Environment,
         removal: &Removal,
         cause: &Cause<'_>,
+        tell: Option<ConversationId>,
     ) -> Result<Environment, StepError> {
         environment.state = EnvironmentState::Removing;
         environment.metadata.removal = Some(PendingRemoval {
             trigger: cause.trigger,
-            tell: self.to_be_told(&environment, cause).await?,
+            tell,
             tip: removal.tip.clone(),
             delete_branch: removal.delete_branch,
             proof: cleanup::proof(&removal.because, &environment.branch),
             asked_in: cause.asked.map(|asked| asked.delivery.id),
+            successor: None,
             stuck: None,
         });
         Ok(self.store().update_environment(&environment).await?)

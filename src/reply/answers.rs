@@ -1,14 +1,12 @@
 //! Short answers to a mention: first lines of a run, refusals, blocks, and how a run ended.
 
-use super::{agent_text, count, marker};
+use super::{agent_text, cleanup::called, count, marker};
 use crate::decide::resolve::{Block, Lost, Unfit};
 use crate::model::*;
 use std::time::Duration;
 
 /// How much is shown of a text from git, GitHub or an agent.
 pub(super) const FOREIGN: usize = 4_000;
-/// The same where a sentence of ours goes on behind it.
-const SAID: usize = 1_000;
 
 /// How an environment was found or made: the first line of the status comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,11 +40,7 @@ pub fn opening(opening: &Opening) -> String {
         Opening::ReviewingFork { sha, branch } => {
             format!("Reviewing PR at commit `{}` (branch: `{branch}`)", sha.short())
         }
-        Opening::Reusing { work } => match work.kind {
-            WorkKind::Issue => format!("Reusing worktree from issue #{}", work.id),
-            WorkKind::PullRequest | WorkKind::Review => format!("Reusing worktree from PR #{}", work.id),
-            WorkKind::Thread | WorkKind::Task => format!("Reusing worktree from {work}"),
-        },
+        Opening::Reusing { work } => format!("Reusing worktree from {}", called(work)),
     }
 }
 
@@ -96,6 +90,26 @@ pub fn not_shared(work: &Work, share: ShareLinked) -> String {
     format!("Not sharing the worktree of {work}: {why}.")
 }
 
+/// Told when a new branch takes the place of a merged one.
+pub fn merged_before(merged: &BranchName, branch: &BranchName) -> String {
+    format!("`{merged}` was merged already and is left as it is; the work goes on a branch of its own, `{branch}`.")
+}
+
+/// Told with a worktree of its own that may have been shared.
+pub fn links_unknown() -> String {
+    "GitHub could not say just now which issues and pull requests this thread is linked with, so it gets a worktree of its \
+     own. Where there is another one to go on in, `/worktree link` does that."
+        .to_owned()
+}
+
+/// Told when linked work's environment made way for this one.
+pub fn made_way(work: &Work, branch: &BranchName) -> String {
+    format!(
+        "The worktree of {} held nothing of its own, so both threads work on `{branch}` from here on.",
+        called(work)
+    )
+}
+
 /// Told when linked work's environment is shared although it lacks the pull request's head.
 pub fn shared_apart(branch: &BranchName) -> String {
     format!(
@@ -127,6 +141,7 @@ pub fn lost_head(lost: Lost, head: &BranchName, branch: &BranchName) -> String {
              safely"
                 .to_owned()
         },
+        Lost::Refused => "The head branch has a name that git takes for something else".to_owned(),
         Lost::Default => format!("The head `{head}` is the default branch, which I never push to"),
         Lost::Base => format!("The head `{head}` is the base of all new work, which I never push to"),
     };
@@ -140,6 +155,16 @@ pub fn moved_along(branch: &BranchName, from: &CommitSha, to: &CommitSha) -> Str
     format!(
         "`{branch}` was rewritten on the remote (a forced push), so the worktree moved from `{}` to its new head `{}`. \
          The commit before is kept in the service's repository.",
+        from.short(),
+        to.short()
+    )
+}
+
+/// Told when work on an earlier commit of a fork's pull request made room for the approved one.
+pub fn set_aside(branch: &BranchName, from: &CommitSha, to: &CommitSha, keep: &str) -> String {
+    format!(
+        "`{branch}` moved from `{}` to the approved commit `{}`. What was made here on the commit before is not part of it \
+         any more; it is kept in the service's repository, as `{keep}`.",
         from.short(),
         to.short()
     )
@@ -286,15 +311,7 @@ pub fn branch_beside(branch: &BranchName, other: &str) -> String {
     )
 }
 
-/// Commits are gone from the remote, and work that is only here rests on them.
-pub fn taken_back(branch: &BranchName) -> String {
-    format!(
-        "somebody took commits off `{branch}` on the remote, and work that is only here rests on them; a push would bring \
-         them back"
-    )
-}
-
-/// The same, told before a run.
+/// Told before a run, about commits that people took off a branch and work that rests on them.
 pub fn not_moved_back(branch: &BranchName) -> String {
     format!(
         "Somebody took commits off `{branch}` on the remote, and work that is only here rests on them: nothing was moved, and \
@@ -361,68 +378,14 @@ pub fn environment_lost() -> String {
 
 // What stands in the line of verified facts when work stayed local.
 
-pub fn branch_drift(recorded: &BranchName, actual: Option<&BranchName>) -> String {
-    match actual.map(|actual| actual.as_str().replace('`', "'")) {
-        Some(actual) => format!(
-            "not pushed: the agent left `{recorded}` for `{actual}`; its work is kept there; mention me and ask to \
-             bring it back to `{recorded}`"
-        ),
-        None => format!(
-            "not pushed: the agent detached HEAD from `{recorded}`; its work is kept in the worktree; mention me \
-             and ask to bring it back to `{recorded}`"
-        ),
+/// `exists`: the former base is still there.
+pub fn other_base(before: &BranchName, base: &BranchName, exists: bool) -> String {
+    match exists {
+        true => {
+            format!("The pull request goes into `{base}` now, no longer into `{before}`; work goes on against that.")
+        }
+        false => format!("The base branch `{before}` is gone from the remote, so work goes on against `{base}`."),
     }
-}
-
-pub fn base_gone() -> String {
-    "not pushed: the base branch is gone from the remote; the work is kept on its branch".to_owned()
-}
-
-pub fn fork_not_pushed(branch: &BranchName) -> String {
-    format!("not pushed: the pull request comes from a fork; the work is kept on `{branch}`")
-}
-
-pub fn default_not_pushed(branch: &BranchName) -> String {
-    format!("not pushed: `{branch}` is the default branch, which I never push to; the work is kept on it here")
-}
-
-pub fn base_not_pushed(branch: &BranchName) -> String {
-    format!("not pushed: `{branch}` is the base of all new work, which I never push to; the work is kept on it here")
-}
-
-pub fn push_rejected(branch: &BranchName, why: &str) -> String {
-    // The remote's remarks, which a hook there words.
-    let why: String = agent_text::quoted(why).chars().take(SAID).collect();
-    format!("not pushed: {why}; nothing was overwritten, the work is kept on `{branch}`")
-}
-
-pub fn gone_after_the_push(branch: &BranchName) -> String {
-    format!(
-        "the remote took the commits, but has no branch `{branch}` afterwards; the work is kept on it here, and the next \
-         mention pushes it again"
-    )
-}
-
-pub fn no_pull_request_yet(why: &str) -> String {
-    format!(
-        "the branch is pushed, but its pull request is not open yet ({}); it is opened as soon as GitHub takes it",
-        agent_text::quoted(why)
-    )
-}
-
-pub fn pull_request_refused(why: &str) -> String {
-    format!(
-        "the branch is pushed, but GitHub refused its pull request ({why}); mention me again when the cause is gone, or \
-         open it yourself"
-    )
-}
-
-pub fn stopped_before_push(branch: &BranchName) -> String {
-    format!("not pushed: stopped on request; the work is committed and kept on `{branch}`")
-}
-
-pub fn stopped_before_pull_request() -> String {
-    "the branch is pushed; no pull request was opened, since somebody asked to stop".to_owned()
 }
 
 /// The limit message; `live` and the census are of live environments.
@@ -485,7 +448,7 @@ mod tests {
 
     #[test]
     fn what_work_without_the_server_starts_from_has_an_age() {
-        let minutes = |minutes| offline(Some(Duration::from_secs(minutes * 60)));
+        let minutes = |minutes: u64| offline(Some(Duration::from_secs(minutes * 60)));
         insta::assert_snapshot!(minutes(1439), @"The git server cannot be reached, so this goes on from what the last fetch brought (23 hours ago).");
         for (age, words) in
             [(0, "less than a minute ago"), (1, "1 minute ago"), (119, "119 minutes ago"), (2880, "2 days ago")]
@@ -510,6 +473,10 @@ mod tests {
         assert_eq!(
             opening(&Opening::Continuing { branch: &branch, ahead: 3 }),
             "Continuing on existing branch `issue-42`, 3 commits ahead"
+        );
+        assert_eq!(
+            made_way(&issue, &feature),
+            "The worktree of issue #42 held nothing of its own, so both threads work on `feature/x` from here on."
         );
     }
 }

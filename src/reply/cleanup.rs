@@ -30,6 +30,24 @@ pub fn removed(details: &ReceiptDetails, key: &str) -> String {
     format!("{}\n\n{}", removed_line(details), marker(key))
 }
 
+/// What a thread hears whose environment made way for `successor`'s.
+pub fn made_way(successor: &Work, key: &str) -> String {
+    format!(
+        "The worktree of this thread held nothing of its own, so it made way for that of {}; a mention here goes on there.\n\n{}",
+        called(successor),
+        marker(key)
+    )
+}
+
+/// Work, as a thread calls it.
+pub fn called(work: &Work) -> String {
+    match work.kind {
+        WorkKind::Issue => format!("issue #{}", work.id),
+        WorkKind::PullRequest | WorkKind::Review => format!("PR #{}", work.id),
+        WorkKind::Thread | WorkKind::Task => work.to_string(),
+    }
+}
+
 /// One line: why it was safe, and where the work is.
 pub fn removed_line(details: &ReceiptDetails) -> String {
     let tip = details.tip.as_ref().map(|tip| format!(" at `{}`", tip.short())).unwrap_or_default();
@@ -131,7 +149,10 @@ pub fn sentence(reason: &Keep) -> String {
         }
         Keep::OperationInProgress(what) => format!("a {what} is in progress"),
         Keep::HiddenChanges => "edits hidden from git status (skip-worktree or assume-unchanged)".to_owned(),
-        Keep::SubmoduleWork(path) => format!("the submodule `{path}` holds work of its own", path = plain(path)),
+        Keep::SubmoduleWork(path) => format!(
+            "the submodule `{path}` holds work of its own that is on no remote (push it from there, I do not push submodules)",
+            path = plain(path)
+        ),
         Keep::NestedRepository(path) => format!("another repository lies inside, at `{path}`", path = plain(path)),
         Keep::IgnoredFiles(path) => {
             format!("ignored files that exist nowhere else, such as `{path}`", path = plain(path))
@@ -191,6 +212,16 @@ mod tests {
         - it is pinned
 
         Nothing was lost. Mention me here and ask to commit the changes, or to discard them. When the cause is gone, the next cleanup removes it; a mention here continues in it.
+
+        <!-- treewarden:cleanup/1 -->
+        ");
+    }
+
+    #[test]
+    fn a_thread_whose_worktree_made_way_hears_where_to_go_on() {
+        let pull = Work { kind: WorkKind::PullRequest, id: "99".into() };
+        insta::assert_snapshot!(made_way(&pull, "cleanup/1"), @"
+        The worktree of this thread held nothing of its own, so it made way for that of PR #99; a mention here goes on there.
 
         <!-- treewarden:cleanup/1 -->
         ");

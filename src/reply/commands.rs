@@ -19,7 +19,7 @@ pub fn pinned(environment: &Environment) -> String {
 /// `/worktree cleanup`: what was, or would be, removed.
 pub fn cleanup_report(kind: &str, report: &CleanupReport) -> String {
     if report.lines.is_empty() {
-        return format!("No {kind} worktree of this repository can be removed. Nothing was changed.");
+        return format!("No worktree of this repository is {kind}. Nothing was changed.");
     }
     let line = |line: &ReportLine| match &line.result {
         ReportResult::Removed(why) if report.dry_run => format!("- `{}` would be removed: {why}", line.branch),
@@ -170,6 +170,8 @@ pub struct Seen {
     pub ahead_behind: Probe<Option<(u64, u64)>>,
     /// Files that are not committed.
     pub dirty: Probe<u64>,
+    /// Submodules that hold work of their own.
+    pub submodules: Probe<Vec<String>>,
     /// Branch that HEAD is on; absent when detached.
     pub on_branch: Probe<Option<BranchName>>,
 }
@@ -198,9 +200,18 @@ pub fn thread_status(status: &ThreadStatus) -> String {
                 Probe::Unknown(why) => lines.push(format!("ahead/behind unknown: {why}")),
             }
             match &seen.dirty {
-                Probe::Known(0) => lines.push("clean".to_owned()),
+                Probe::Known(0) => match &seen.submodules {
+                    Probe::Known(work) if work.is_empty() => lines.push("clean".to_owned()),
+                    Probe::Known(_) | Probe::Unknown(_) => {}
+                },
                 Probe::Known(files) => lines.push(count(*files, "uncommitted file")),
                 Probe::Unknown(why) => lines.push(format!("working tree unknown: {why}")),
+            }
+            match &seen.submodules {
+                Probe::Known(work) => {
+                    lines.extend(work.iter().map(|path| cleanup::sentence(&Keep::SubmoduleWork(path.clone()))))
+                }
+                Probe::Unknown(why) => lines.push(format!("submodules unknown: {why}")),
             }
             match &seen.on_branch {
                 Probe::Known(Some(branch)) if *branch == environment.branch => {}
@@ -223,7 +234,7 @@ pub fn thread_status(status: &ThreadStatus) -> String {
     let limit = status.limit;
     lines.push(format!(
         "{live} of {limit} in this repository: {merged} merged, {stale} stale (closed, or without activity for long), \
-         {active} active"
+         {active} active or kept"
     ));
     let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
     agent_text::foreign(&list, FOREIGN)

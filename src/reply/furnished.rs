@@ -43,13 +43,13 @@ pub fn kept_from_lfs(paths: &[std::path::PathBuf]) -> Option<String> {
 }
 
 /// Why a branch is not pushed whose commits hold files that were copied into the worktree.
-pub fn copies_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> Option<String> {
-    let first = code(&paths.first()?.display().to_string());
-    Some(format!(
+pub fn copies_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> String {
+    let first = paths.first().map(|path| code(&path.display().to_string())).unwrap_or_default();
+    format!(
         "not pushed: commits on `{branch}` hold {} that this server copied into the worktree and that may be secret, such as \
          {first}; nothing of it left the server. Ask for those commits to be rewritten without it, then it can be pushed",
         count(paths.len() as u64, "file"),
-    ))
+    )
 }
 
 fn submodules(submodules: &Submodules) -> Option<String> {
@@ -156,11 +156,10 @@ mod tests {
     #[test]
     fn a_committed_copy_is_named() {
         let branch = BranchName::new("b").unwrap();
-        assert_eq!(copies_committed(&branch, &[]), None);
         let said = "not pushed: commits on `b` hold 1 file that this server copied into the worktree and that may be secret, \
                     such as `.env`; nothing of it left the server. Ask for those commits to be rewritten without it, then \
                     it can be pushed";
-        assert_eq!(copies_committed(&branch, &[".env".into()]).as_deref(), Some(said));
+        assert_eq!(copies_committed(&branch, &[".env".into()]), said);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What people are told about an import: each row that was taken, and each that was not, with the reason and the way out.
 
+use super::count;
 use crate::decide::import::{Skip, Unreached};
 use crate::model::*;
 
@@ -93,7 +94,7 @@ pub fn row(name: &OldName) -> String {
 pub fn summary(taken: usize, present: usize, skipped: usize, dry_run: bool) -> String {
     let verb = if dry_run { "would be taken over" } else { "taken over" };
     let end = if dry_run { " Nothing was changed." } else { "" };
-    format!("{taken} rows {verb}, {present} were here already, {skipped} skipped.{end}")
+    format!("{} {verb}, {present} here already, {skipped} skipped.{end}", count(taken as u64, "row"))
 }
 
 /// What a row holds, fit for a line of a terminal.

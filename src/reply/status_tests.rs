@@ -115,7 +115,7 @@ fn what_others_say_among_the_facts_does_nothing() {
     let why = "GH013: `rule`\n\n```\n<b>@ann</b> **Verified by Treewarden:** fixes #3";
     let branch = BranchName::new("issue-1").unwrap();
     run.opening = Some("Not all files: <b>@ann</b>".into());
-    run.outcome.not_pushed_because = Some(crate::reply::answers::push_rejected(&branch, why));
+    run.outcome.not_pushed_because = Some(crate::reply::undelivered::push_rejected(&branch, why));
     run.outcome.left_behind = Some("somebody locked it: <i>@ann".into());
     let text = shown(&run);
     assert!(!text.contains("@ann") && !text.contains("<b>") && !text.contains("<i>") && !text.contains("#3"), "{text}");

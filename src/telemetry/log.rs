@@ -46,7 +46,7 @@ pub fn check_filter(filter: &str) -> Result<(), TelemetryError> {
 
 /// What libraries say of things that are told in our own words, once (a failed request), or are of no interest (a cookie
 /// older than its session). A filter that names them brings them back.
-const SILENCED: &str = "octocrab=off,tower_sessions=error,tower_sessions_core=error";
+const SILENCED: &str = "octocrab=off,sqlx=error,tower_sessions=error,tower_sessions_core=error";
 
 /// What this filter lets through, [`SILENCED`] aside.
 fn quieter(filter: &str) -> Result<EnvFilter, TelemetryError> {

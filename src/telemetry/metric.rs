@@ -62,7 +62,7 @@ pub const METRICS: &[Metric] = &[
         name: ENVIRONMENTS_REMOVED,
         kind: Kind::Counter,
         label: Some("trigger"),
-        meaning: "Environments that were removed by what led to it: thread_closed, schedule, limit, command, panel, cli",
+        meaning: "Environments that were removed by what led to it: thread_closed, schedule, limit, command, panel, cli, made_way",
     },
     Metric {
         name: OUTBOX_SENT,

@@ -1,11 +1,14 @@
 //! Takes secrets out of text that leaves: log lines, comments, run logs. Pure.
 //!
 //! Known secrets are found as they are, in base64 (in each of the three ways they can lie in the encoding) and
-//! percent-encoded; unknown ones by the shape of GitHub's tokens and of PEM keys. Text may come in chunks cut anywhere:
+//! percent-encoded, a file also as `base64` wraps it; unknown ones by the shape of common tokens, of PEM keys, and of
+//! passwords in addresses. Text may come in chunks cut anywhere:
 //! [`RedactStream`] holds back just those last bytes that may be the beginning of a secret.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-use base64::{Engine, alphabet, engine::GeneralPurpose, engine::general_purpose::NO_PAD};
+use base64::{
+    Engine, alphabet, engine::GeneralPurpose, engine::general_purpose::NO_PAD, prelude::BASE64_STANDARD as STANDARD,
+};
 use secrecy::{ExposeSecret, SecretString};
 use std::{fmt, mem, sync::Arc};
 
@@ -14,10 +17,36 @@ const MARK: &[u8] = b"[redacted]";
 const MIN_SECRET: usize = 8;
 /// Lines of a PEM file shorter than this are not specific to it.
 const MIN_LINE: usize = 16;
-/// Fewer characters behind a token's prefix are prose about tokens, not a token.
-const MIN_TOKEN: usize = 10;
-/// GitHub's documented token prefixes; `ghs_` is an App's installation token.
-const TOKEN_PREFIXES: [&str; 6] = ["ghs_", "ghp_", "gho_", "ghu_", "ghr_", "github_pat_"];
+/// Columns at which programs wrap base64: coreutils, and PEM.
+const WRAPPED_AT: [usize; 2] = [76, 64];
+/// How tokens begin, as their makers document it.
+const SHAPES: [Shape; 18] = [
+    // GitHub's; `ghs_` is an App's installation token.
+    Shape::new("ghs_"),
+    Shape::new("ghp_"),
+    Shape::new("gho_"),
+    Shape::new("ghu_"),
+    Shape::new("ghr_"),
+    Shape::new("github_pat_"),
+    // `x-access-token:` as it stands in an `Authorization: Basic` header: git's way to send one of them.
+    Shape { prefix: "eC1hY2Nlc3MtdG9rZW46", shortest: 8, alphabet: b"+/=" },
+    Shape::new("sk-ant-"),
+    Shape::new("sk-proj-"),
+    Shape::new("xoxb-"),
+    Shape::new("xoxp-"),
+    Shape::new("xapp-"),
+    Shape::new("glpat-"),
+    Shape { prefix: "npm_", shortest: 36, alphabet: b"" },
+    Shape { prefix: "AKIA", shortest: 16, alphabet: b"" },
+    Shape { prefix: "AIza", shortest: 30, alphabet: b"_-" },
+    // A JSON Web Token, by how its header begins: `{"alg":"` or `{"typ":"`.
+    Shape { prefix: "eyJhbGciOi", shortest: 40, alphabet: b"_-." },
+    Shape { prefix: "eyJ0eXAiOi", shortest: 40, alphabet: b"_-." },
+];
+/// Where an address may go on with `user:password@`.
+const AUTHORITY: &str = "://";
+/// Longer than any user and password together.
+const MAX_USERINFO: usize = 512;
 const KEY_BEGIN: &str = "-----BEGIN ";
 const KEY_END: &[u8] = b"-----END ";
 const DASHES: &[u8] = b"-----";
@@ -26,6 +55,27 @@ const MAX_LABEL: usize = 40;
 /// A key without an end is over after this many bytes, so that one line cannot hide a whole log.
 const MAX_KEY: usize = 16 * 1024;
 
+/// A token without anybody's secret in it.
+struct Shape {
+    prefix: &'static str,
+    /// Fewer characters behind the prefix are prose about tokens, not a token.
+    shortest: usize,
+    /// What may stand in it beside letters and digits.
+    alphabet: &'static [u8],
+}
+
+impl Shape {
+    /// Newer installation tokens carry a signed part with dots and dashes.
+    const fn new(prefix: &'static str) -> Self {
+        Self { prefix, shortest: 10, alphabet: b"_-." }
+    }
+
+    /// How many bytes at the beginning of `bytes` can belong to it.
+    fn length(&self, bytes: &[u8]) -> usize {
+        bytes.iter().take_while(|b| b.is_ascii_alphanumeric() || self.alphabet.contains(b)).count()
+    }
+}
+
 /// Knows what to take out. A cheap handle.
 #[derive(Clone)]
 pub struct Redactor {
@@ -33,7 +83,7 @@ pub struct Redactor {
 }
 
 struct Patterns {
-    /// Token prefixes, then [`KEY_BEGIN`], then the known secrets' variants.
+    /// Prefixes of [`SHAPES`], then [`KEY_BEGIN`] and [`AUTHORITY`], then the known secrets' variants.
     needles: Vec<Vec<u8>>,
     automaton: Option<AhoCorasick>,
     longest: usize,
@@ -45,8 +95,8 @@ impl Redactor {
         let mut known: Vec<Vec<u8>> = secrets.into_iter().flat_map(|secret| variants(secret.expose_secret())).collect();
         known.sort();
         known.dedup();
-        let shapes = TOKEN_PREFIXES.iter().chain([&KEY_BEGIN]).map(|shape| shape.as_bytes().to_vec());
-        let needles: Vec<Vec<u8>> = shapes.chain(known).collect();
+        let shapes = SHAPES.iter().map(|shape| shape.prefix).chain([KEY_BEGIN, AUTHORITY]);
+        let needles: Vec<Vec<u8>> = shapes.map(|shape| shape.as_bytes().to_vec()).chain(known).collect();
         let longest = needles.iter().map(Vec::len).max().unwrap_or_default();
         // A full table of transitions takes 7 MB for one private key, and each run has a redactor of its own.
         let mut builder = AhoCorasick::builder();
@@ -87,8 +137,8 @@ pub struct RedactStream {
 #[derive(Clone, Copy)]
 enum State {
     Text,
-    /// Within a token whose mark was written already.
-    Token,
+    /// Within a token of this shape whose mark was written already.
+    Token(usize),
     /// Within a PEM key whose mark was written already.
     Key {
         swallowed: usize,
@@ -97,7 +147,12 @@ enum State {
 
 /// What a find in the text turned out to be.
 enum Verdict {
-    Secret { end: usize, then: State },
+    /// What stands before `from` is not secret.
+    Secret {
+        from: usize,
+        end: usize,
+        then: State,
+    },
     Harmless,
     Undecided,
 }
@@ -119,7 +174,7 @@ impl RedactStream {
         let mut at = 0;
         while at < buffer.len() {
             let (next, go_on) = match self.state {
-                State::Token => (self.skip_token(&buffer, at), true),
+                State::Token(shape) => (self.skip_token(&buffer, at, &SHAPES[shape]), true),
                 State::Key { swallowed } => self.skip_key(&buffer, at, swallowed, last),
                 State::Text => self.copy_text(&buffer, at, out, last),
             };
@@ -131,8 +186,8 @@ impl RedactStream {
         self.held = buffer[at..].to_vec();
     }
 
-    fn skip_token(&mut self, buffer: &[u8], at: usize) -> usize {
-        let length = token_length(&buffer[at..]);
+    fn skip_token(&mut self, buffer: &[u8], at: usize, shape: &Shape) -> usize {
+        let length = shape.length(&buffer[at..]);
         if at + length < buffer.len() {
             self.state = State::Text;
         }
@@ -167,9 +222,9 @@ impl RedactStream {
             out.extend_from_slice(&buffer[at..hold]);
             return (hold, false);
         };
-        match judge(buffer, end, needle, last) {
-            Verdict::Secret { end, then } => {
-                out.extend_from_slice(&buffer[at..start]);
+        match judge(buffer, start, end, needle, last) {
+            Verdict::Secret { from, end, then } => {
+                out.extend_from_slice(&buffer[at..from]);
                 out.extend_from_slice(MARK);
                 self.state = then;
                 (end, true)
@@ -187,30 +242,49 @@ impl RedactStream {
     }
 }
 
-/// Decides about the find of `needle` that ends at `end`.
-fn judge(buffer: &[u8], end: usize, needle: usize, last: bool) -> Verdict {
+/// Decides about the find of `needle` from `from` to `end`.
+fn judge(buffer: &[u8], from: usize, end: usize, needle: usize, last: bool) -> Verdict {
     let rest = &buffer[end..];
-    if needle < TOKEN_PREFIXES.len() {
-        let length = token_length(rest);
+    if let Some(shape) = SHAPES.get(needle) {
+        let length = shape.length(rest);
         return match length {
-            MIN_TOKEN.. => Verdict::Secret { end: end + length, then: State::Token },
+            _ if length >= shape.shortest => Verdict::Secret { from, end: end + length, then: State::Token(needle) },
             _ if length == rest.len() && !last => Verdict::Undecided,
             _ => Verdict::Harmless,
         };
     }
-    if needle == TOKEN_PREFIXES.len() {
+    if needle == SHAPES.len() {
         let label = rest.iter().take(MAX_LABEL).take_while(|b| b.is_ascii_uppercase() || b" 0123456789".contains(b));
         let length = label.count();
         let closing = &rest[length..rest.len().min(length + DASHES.len())];
         return if closing == DASHES && find(&rest[..length], b"KEY").is_some() {
-            Verdict::Secret { end: end + length + DASHES.len(), then: State::Key { swallowed: 0 } }
+            Verdict::Secret { from, end: end + length + DASHES.len(), then: State::Key { swallowed: 0 } }
         } else if !last && length < MAX_LABEL && closing.len() < DASHES.len() && DASHES.starts_with(closing) {
             Verdict::Undecided
         } else {
             Verdict::Harmless
         };
     }
-    Verdict::Secret { end, then: State::Text }
+    if needle == SHAPES.len() + 1 {
+        return judge_userinfo(rest, end, last);
+    }
+    Verdict::Secret { from, end, then: State::Text }
+}
+
+/// What follows `://` at `end`: `user:password@`, or anything else.
+fn judge_userinfo(rest: &[u8], end: usize, last: bool) -> Verdict {
+    let may_stand = |b: &u8| b.is_ascii_graphic() && !b"/?#@\"'`<>()[]{}\\^|".contains(b);
+    let length = rest.iter().take(MAX_USERINFO).take_while(|b| may_stand(b)).count();
+    let Some(next) = rest.get(length) else {
+        return if last { Verdict::Harmless } else { Verdict::Undecided };
+    };
+    // All of it: some take a token for the user's name.
+    match rest[..length].iter().position(|b| *b == b':') {
+        Some(colon) if *next == b'@' && colon + 1 < length => {
+            Verdict::Secret { from: end, end: end + length, then: State::Text }
+        }
+        Some(_) | None => Verdict::Harmless,
+    }
 }
 
 impl Patterns {
@@ -231,12 +305,6 @@ impl Patterns {
     }
 }
 
-/// How many bytes at the beginning of `bytes` can belong to a token. Newer installation tokens carry a signed part with
-/// dots and dashes.
-fn token_length(bytes: &[u8]) -> usize {
-    bytes.iter().take_while(|b| b.is_ascii_alphanumeric() || b"_-.".contains(b)).count()
-}
-
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
@@ -249,8 +317,17 @@ fn variants(secret: &str) -> Vec<Vec<u8>> {
     }
     let mut found = vec![secret.as_bytes().to_vec()];
     if secret.contains('\n') {
-        found
-            .extend(secret.lines().map(str::trim).filter(|line| line.len() >= MIN_LINE).map(|l| l.as_bytes().to_vec()));
+        found.extend(
+            secret
+                .lines()
+                .map(str::trim)
+                .filter(|line| line.len() >= MIN_LINE && !line.starts_with("-----"))
+                .map(|l| l.as_bytes().to_vec()),
+        );
+        // As a file: with the line feed that ends it.
+        let encoded = STANDARD.encode(format!("{secret}\n"));
+        let lines = WRAPPED_AT.iter().flat_map(|columns| encoded.as_bytes().chunks(*columns));
+        found.extend(lines.filter(|line| line.len() >= MIN_LINE).map(<[u8]>::to_vec));
     }
     for alphabet in [alphabet::STANDARD, alphabet::URL_SAFE] {
         let engine = GeneralPurpose::new(&alphabet, NO_PAD);

@@ -50,9 +50,13 @@ fn known_secrets_go_in_every_spelling() {
 #[test]
 fn token_shapes_go() {
     let redactor = Redactor::new([]);
-    for prefix in TOKEN_PREFIXES {
-        assert_eq!(redactor.redact(&format!("({prefix}0123456789abcdef)")), "([redacted])");
+    for Shape { prefix, .. } in SHAPES {
+        assert_eq!(redactor.redact(&format!("({prefix}0123456789ABCDEF0123456789ABCDEF01234567)")), "([redacted])");
     }
+    let basic = STANDARD.encode("x-access-token:ghs_0123456789abcdef");
+    assert_eq!(redactor.redact(&format!("Authorization: Basic {basic}\n")), "Authorization: Basic [redacted]\n");
+    let prose = "the key AKIA, AKIATALK, npm_config_registry=x, sk-ant- and xoxb-1 are no tokens";
+    assert_eq!(redactor.redact(prose), prose);
     assert_eq!(redactor.redact("ghs_12345_eyJhbGciOi.eyJpc3MiOi.sig-na_ture done"), "[redacted] done");
     assert_eq!(redactor.redact("tokens begin with ghs_ or ghp_short"), "tokens begin with ghs_ or ghp_short");
 }
@@ -62,9 +66,60 @@ fn keys_go_whole_and_line_by_line() {
     let redactor = &*REDACTOR;
     assert_eq!(redactor.redact(&format!("key:\n{KEY}end")), "key:\n[redacted]\nend");
     assert_eq!(redactor.redact("line Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6"), "line [redacted]");
+    let other = KEY.replace("MIIEpAIBAAKCAQEA0123", "MIIEpAIBAAKCAQEA9876");
+    assert_eq!(redactor.redact(&format!("another:\n{other}end")), "another:\n[redacted]\nend");
     let foreign = "-----BEGIN OPENSSH PRIVATE KEY-----\\nabc\\n-----END OPENSSH PRIVATE KEY-----";
     assert_eq!(redactor.redact(&format!("{{\"key\":\"{foreign}\"}}")), "{\"key\":\"[redacted]\"}");
     assert_eq!(redactor.redact("-----BEGIN CERTIFICATE-----"), "-----BEGIN CERTIFICATE-----");
+}
+
+#[test]
+fn a_key_file_goes_as_base64_wraps_it() {
+    let key = format!("{KEY}{}", "Q".repeat(300));
+    let redactor = Redactor::new([&SecretString::from(key.clone())]);
+    for columns in WRAPPED_AT {
+        let encoded = STANDARD.encode(format!("{key}\n"));
+        let lines: Vec<&str> = encoded.as_bytes().chunks(columns).map(|line| str::from_utf8(line).unwrap()).collect();
+        let clean = redactor.redact(&lines.join("\n"));
+        let left = clean.lines().filter(|line| *line != "[redacted]");
+        assert!(left.clone().all(|line| line.len() < MIN_LINE), "{columns}: {clean}");
+    }
+}
+
+#[test]
+fn a_password_in_an_address_goes() {
+    let redactor = Redactor::new([]);
+    for (text, clean) in [
+        ("see https://ann:hunter2@example.org/x.git now", "see https://[redacted]@example.org/x.git now"),
+        ("postgres://tw:p%40ss:w!@db:5432/tw", "postgres://[redacted]@db:5432/tw"),
+        ("https://ghp_0123456789abcdef0123:x-oauth-basic@github.com/", "https://[redacted]@github.com/"),
+        ("redis://:hunter2@cache", "redis://[redacted]@cache"),
+    ] {
+        assert_eq!(redactor.redact(text), clean);
+        assert_eq!(redactor.redact(clean), clean);
+    }
+    for harmless in [
+        "http://localhost:3000/a@b",
+        "https://example.org:8443",
+        "ssh://git@example.org/x",
+        "https://[::1]:80/",
+        "a://b",
+        "https://example.org/?q=a:b@c",
+        "://",
+        "std::io://",
+        "see https://ann:@example.org",
+    ] {
+        assert_eq!(redactor.redact(harmless), harmless);
+    }
+}
+
+#[test]
+fn one_redactor_takes_kilobytes() {
+    // As long as a key of 2048 bits, and no line like another.
+    let lines: String = (0..26u8).map(|line| STANDARD.encode([line.wrapping_mul(37); 48]) + "\n").collect();
+    let redactor = Redactor::new([&SecretString::from(format!("-----BEGIN RSA PRIVATE KEY-----\n{lines}"))]);
+    let bytes = redactor.patterns.automaton.as_ref().map_or(0, AhoCorasick::memory_usage);
+    assert!(bytes > 0 && bytes < 1_000_000, "{bytes}");
 }
 
 #[test]
@@ -108,6 +163,9 @@ fn part() -> impl Strategy<Value = String> {
         Just("s3cr3t/w0r".to_owned()),
         Just("ghs_0123456789".to_owned()),
         Just("ghs_012 ".to_owned()),
+        Just("https://ann:hunter2@example.org/".to_owned()),
+        Just("https://ann:hun".to_owned()),
+        Just("AKIA0123456789ABCDEF ".to_owned()),
         Just(KEY.to_owned()),
         Just("-----BEGIN EC PRIVATE KEY-----\nabc\n-----END EC PRIVATE".to_owned()),
         Just("-----BEGIN x".to_owned()),

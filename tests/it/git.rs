@@ -1,6 +1,6 @@
 //! Canonical repositories: creation, fetch, push, refs and history, against the git program's own answers.
 
-use crate::git_lab::{Lab, branch};
+use crate::git_lab::{Lab, branch, known};
 use std::{fs, path::Path};
 use treewarden::git::{Content, FetchRequest, GitError, PushOutcome, Rejection};
 use treewarden::model::*;
@@ -371,6 +371,70 @@ async fn where_the_base_once_stood_is_no_work_of_a_branch() {
         assert_eq!(repository.stood_at(&tip, commit).await.unwrap(), stood, "{commit}");
     }
     assert!(!repository.stood_at(&followed, &tip).await.unwrap());
+}
+
+/// A whole life on a remote that keeps its refs, or its objects, in another way than most.
+async fn lives_on(lab: &Lab, remote: &Path) {
+    let repository = lab.git.repository(lab.path("repos/c.git"));
+    repository.ensure(&format!("file://{}", remote.display())).await.unwrap();
+    lab.fetch(&repository).await;
+    let main = lab.main_tip(&repository).await;
+    let (path, worktree) = lab.worktree(&repository, "issue-1").await;
+    assert_eq!(worktree.head().await.unwrap().branch, Some(branch("issue-1")));
+    lab.commit(&path, "f", "work\n");
+    assert!(known(worktree.status().await).is_clean());
+    let tip = lab.sha(&path, "HEAD");
+    assert_eq!(repository.ahead_behind(&tip, &main).await.unwrap(), (1, 0));
+    assert_eq!(repository.push(&branch("issue-1"), None).await.unwrap(), PushOutcome::Pushed(tip.clone()));
+    assert_eq!(repository.remote_branch(&branch("issue-1"), None).await.unwrap(), Some(tip.clone()));
+    assert_eq!(lab.sha(remote, "refs/heads/issue-1"), tip);
+    assert_eq!(repository.tip("refs/remotes/origin/issue-1").await.unwrap(), Some(tip.clone()), "noted with the push");
+    lab.run(remote, &["update-ref", "refs/heads/main", tip.as_str()]);
+    lab.fetch(&repository).await;
+    assert!(repository.is_ancestor(&tip, &lab.main_tip(&repository).await).await.unwrap());
+    assert_eq!(repository.worktrees().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_remote_with_reftables_is_like_any_other() {
+    let lab = Lab::new();
+    let (from, to) = (lab.path("r.git"), lab.path("reftable.git"));
+    let made = lab.try_run(&lab.root, &["init", "-q", "--bare", "--ref-format=reftable", "reftable.git"]);
+    if !made.status.success() {
+        eprintln!("left out: this git knows no reftables");
+        return;
+    }
+    lab.run(&from, &["push", "-q", to.to_str().unwrap(), "main"]);
+    // BR-092: ours is made with files even where reftables are the default.
+    lives_on(&lab, &to).await;
+}
+
+#[tokio::test]
+async fn a_remote_that_offers_to_leave_objects_out_is_fetched_whole() {
+    let lab = Lab::new();
+    for number in 2..5 {
+        lab.people_commit("f", &format!("{number}\n"));
+    }
+    lab.run(&lab.path("r.git"), &["config", "uploadpack.allowFilter", "true"]);
+    lives_on(&lab, &lab.path("r.git")).await;
+    let missing = lab.run(&lab.path("repos/c.git"), &["rev-list", "--objects", "--all", "--missing=print"]);
+    assert!(!missing.lines().any(|line| line.starts_with('?')), "{missing}");
+}
+
+#[tokio::test]
+async fn a_remote_that_is_shallow_itself_is_not_taken_for_empty() {
+    let lab = Lab::new();
+    for number in 2..5 {
+        lab.people_commit("f", &format!("{number}\n"));
+    }
+    let whole = format!("file://{}", lab.path("r.git").display());
+    lab.run(&lab.root, &["clone", "-q", "--bare", "--depth", "1", &whole, "shallow.git"]);
+    let repository = lab.git.repository(lab.path("repos/c.git"));
+    repository.ensure(&format!("file://{}", lab.path("shallow.git").display())).await.unwrap();
+    let fetched = repository.fetch(&FetchRequest { branches: true, extra: vec![] }, None).await;
+    assert!(matches!(fetched, Err(GitError::Refused { reason }) if reason.contains("--unshallow")));
+    lab.run(&lab.path("shallow.git"), &["fetch", "-q", "--unshallow", "origin"]);
+    lives_on(&lab, &lab.path("shallow.git")).await;
 }
 
 #[tokio::test]

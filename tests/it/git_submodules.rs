@@ -75,6 +75,15 @@ async fn submodules_are_there_and_no_obstacle_and_work_in_them_is_one() {
     assert_eq!(known(worktree.submodule_work().await), ["sub"]);
     place.lab.run(&path.join("sub"), &["checkout", "-q", "HEAD~1"]);
     place.lab.run(&path.join("sub"), &["branch", "-D", "kept"]);
+    assert_eq!(known(worktree.submodule_work().await), ["sub"], "what a reflog alone has is work, too");
+    place.lab.run(&path.join("sub"), &["reflog", "expire", "--expire=now", "--all"]);
+    assert!(known(worktree.submodule_work().await).is_empty());
+    // Without its files it is judged by what its repository holds.
+    place.lab.run(&path, &["rm", "-qf", "sub"]);
+    assert!(known(worktree.submodule_work().await).is_empty());
+    fs::remove_dir_all(path.join("sub")).unwrap_or_default();
+    place.lab.run(&path, &["reset", "-q", "--hard"]);
+    assert!(known(worktree.submodule_work().await).is_empty());
     place.remove(&place.removal("b")).await.unwrap();
     assert!(!path.exists() && !modules.exists() && place.registered().await.is_empty());
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod adoption;
+mod approval;
 mod closing;
 mod commands;
 mod faults;
@@ -9,6 +10,7 @@ mod furnishing;
 mod issues;
 mod kinds;
 mod limits;
+mod linked;
 mod missed;
 mod people;
 mod places;

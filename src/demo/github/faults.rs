@@ -4,6 +4,7 @@ use std::{
     sync::{Mutex, PoisonError},
     time::Duration,
 };
+use tokio::sync::oneshot;
 
 /// How a request goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +42,40 @@ struct Rule {
     fault: Fault,
 }
 
+/// A request that is held up at the door: it is handled, as things are then, once this is dropped.
+pub struct Held {
+    arrived: oneshot::Receiver<()>,
+    _go_on: oneshot::Sender<()>,
+}
+
+impl Held {
+    /// Until the request has come.
+    pub async fn arrived(&mut self) {
+        // An error: the rule was forgotten, and nothing will come.
+        let _ = (&mut self.arrived).await;
+    }
+}
+
+/// The other end of a [`Held`].
+pub(super) struct Hold {
+    method: String,
+    prefix: String,
+    arrived: oneshot::Sender<()>,
+    go_on: oneshot::Receiver<()>,
+}
+
+impl Hold {
+    pub(super) async fn wait(self) {
+        let _ = self.arrived.send(());
+        // The other end is only ever dropped.
+        let _ = self.go_on.await;
+    }
+}
+
 #[derive(Default)]
 struct Rules {
     requests: Vec<Rule>,
+    holds: Vec<Hold>,
     drop: u32,
     duplicate: u32,
 }
@@ -61,6 +93,14 @@ impl Faults {
     pub fn inject(&self, method: Option<&str>, prefix: &str, times: u32, fault: Fault) {
         let rule = Rule { method: method.map(str::to_owned), prefix: prefix.to_owned(), left: times, fault };
         self.rules().requests.push(rule);
+    }
+
+    /// Holds up the next request with this method whose path starts with `prefix` (as in [`Faults::inject`]).
+    pub fn hold(&self, method: &str, prefix: &str) -> Held {
+        let ((here, arrived), (_go_on, go_on)) = (oneshot::channel(), oneshot::channel());
+        let (method, prefix) = (method.to_owned(), prefix.to_owned());
+        self.rules().holds.push(Hold { method, prefix, arrived: here, go_on });
+        Held { arrived, _go_on }
     }
 
     /// The next `count` webhook deliveries never arrive.
@@ -81,7 +121,17 @@ impl Faults {
     /// How often rules could still strike; a test may check that all its faults happened.
     pub fn left(&self) -> u32 {
         let rules = self.rules();
-        rules.requests.iter().map(|rule| rule.left).sum::<u32>() + rules.drop + rules.duplicate
+        rules.requests.iter().map(|rule| rule.left).sum::<u32>()
+            + rules.holds.len() as u32
+            + rules.drop
+            + rules.duplicate
+    }
+
+    pub(super) fn holds(&self, method: &str, path: &str) -> Option<Hold> {
+        let mut rules = self.rules();
+        let fits = |hold: &Hold| hold.method.eq_ignore_ascii_case(method) && path.starts_with(&hold.prefix);
+        let place = rules.holds.iter().position(fits)?;
+        Some(rules.holds.remove(place))
     }
 
     pub(super) fn strike(&self, method: &str, path: &str) -> Option<Fault> {

@@ -80,6 +80,9 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         *request.uri_mut() = plain;
     }
     request.extensions_mut().insert(Asked(asked));
+    if let Some(hold) = front.hub.faults.holds(&method, &path) {
+        hold.wait().await;
+    }
     let apply = || run(front.inner.clone(), request);
     let response = match front.hub.faults.strike(&method, &path) {
         None => apply().await,

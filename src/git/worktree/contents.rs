@@ -33,7 +33,7 @@ impl Worktree {
                 // Also those whose directory was taken away: their commits are still in the admin entry.
                 for git_dir in repositories_below(&modules)? {
                     let name = git_dir.strip_prefix(&modules).unwrap_or(&git_dir).display().to_string();
-                    if !work.contains(&name) && has_own_commits(&open(&git_dir)?)? {
+                    if !work.contains(&name) && has_own_commits(&open_bare(&git_dir)?)? {
                         work.push(name);
                     }
                 }
@@ -167,6 +167,12 @@ pub(super) fn open(path: &Path) -> Result<git2::Repository, GitError> {
     Ok(git2::Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr])?)
 }
 
+/// Whatever its configuration says of a directory of files, which may be gone.
+fn open_bare(git_dir: &Path) -> Result<git2::Repository, GitError> {
+    let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE;
+    Ok(git2::Repository::open_ext(git_dir, flags, &[] as &[&OsStr])?)
+}
+
 fn submodule_has_work(path: &Path) -> Result<bool, GitError> {
     let present = entries(path)?;
     if !present.iter().any(|entry| entry.file_name() == ".git") {
@@ -205,9 +211,15 @@ fn has_hidden_entries(repository: &git2::Repository) -> Result<bool, GitError> {
     Ok(index.iter().any(|entry| entry.flags & valid != 0 || entry.flags_extended & skip != 0))
 }
 
-/// Commits reachable from any ref or from HEAD that no remote-tracking ref has.
+/// Commits that a ref or HEAD has, or once had, and that no remote-tracking ref has.
 fn has_own_commits(repository: &git2::Repository) -> Result<bool, GitError> {
     let mut walk = repository.revwalk()?;
+    for id in once_had(repository)? {
+        // What git has thrown away by now is nobody's work.
+        if repository.find_commit(id).is_ok() {
+            walk.push(id)?;
+        }
+    }
     walk.push_glob("refs/*")?;
     match repository.head() {
         Ok(head) => walk.push(head.peel_to_commit()?.id())?,
@@ -216,4 +228,20 @@ fn has_own_commits(repository: &git2::Repository) -> Result<bool, GitError> {
     }
     walk.hide_glob("refs/remotes/*")?;
     Ok(walk.next().transpose()?.is_some())
+}
+
+/// Everything in the reflogs but those of remote-tracking refs: an amended or reset commit, a dropped stash.
+fn once_had(repository: &git2::Repository) -> Result<HashSet<git2::Oid>, GitError> {
+    let mut names = vec!["HEAD".to_owned()];
+    for reference in repository.references()? {
+        let reference = reference?;
+        names.extend(reference.name().ok().filter(|name| !name.starts_with("refs/remotes/")).map(str::to_owned));
+    }
+    let mut ids = HashSet::new();
+    for name in names {
+        let log = repository.reflog(&name)?;
+        ids.extend(log.iter().flat_map(|entry| [entry.id_old(), entry.id_new()]));
+    }
+    ids.remove(&git2::Oid::ZERO_SHA1);
+    Ok(ids)
 }

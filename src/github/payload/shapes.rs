@@ -29,6 +29,7 @@ shapes! {
         comment: Comment,
         review: Comment,
         changes: Changes,
+        before: String,
         repositories_added: Vec<Repository>,
         repositories_removed: Vec<Repository>,
     }

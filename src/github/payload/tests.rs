@@ -153,7 +153,11 @@ fn a_pull_request_whose_fork_is_gone_is_understood() {
     assert!(matches!(event("pull_request", &closed), Event::Closed { merged_head: None, .. }));
     let moved =
         with("synchronize", json!({"pull_request": {"number": 7, "head": {"sha": "c".repeat(40), "repo": null}}}));
-    assert!(matches!(event("pull_request", &moved), Event::HeadMoved { .. }));
+    assert!(matches!(event("pull_request", &moved), Event::HeadMoved { before: None, .. }));
+    let mut moved = moved;
+    moved["before"] = json!("b".repeat(40));
+    let before = CommitSha::new(&"b".repeat(40)).ok();
+    assert!(matches!(event("pull_request", &moved), Event::HeadMoved { before: known, .. } if known == before));
 }
 
 #[test]

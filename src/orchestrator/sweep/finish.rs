@@ -79,7 +79,9 @@ impl Orchestrator {
             asked_in: pending.asked_in,
         };
         let outgoing = match pending.tell {
-            Some(conversation) => self.removal_comment(&environment, conversation, &details).await?,
+            Some(conversation) => {
+                self.removal_comment(&environment, conversation, pending.successor.as_ref(), &details).await?
+            }
             None => None,
         };
         let receipt = Some((pending.trigger, details.clone()));
@@ -146,18 +148,22 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// What the closed thread is told about the removal.
+    /// What the thread is told about the removal.
     async fn removal_comment(
         &self,
         environment: &Environment,
         conversation: ConversationId,
+        successor: Option<&Work>,
         details: &ReceiptDetails,
     ) -> Result<Option<NewOutgoing>, StepError> {
         let Some(conversation) = self.store().load_conversation(conversation).await? else { return Ok(None) };
         let key = told_under(environment.id, conversation.id);
         let outgoing = Outgoing::Comment {
             number: conversation.number,
-            body: cleanup::removed(details, &key),
+            body: match successor {
+                Some(successor) => cleanup::made_way(successor, &key),
+                None => cleanup::removed(details, &key),
+            },
             marker: reply::marker(&key),
         };
         Ok(Some(NewOutgoing {

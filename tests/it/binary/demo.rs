@@ -25,7 +25,7 @@ async fn the_demo_plays_its_story_and_leaves_nothing_behind() {
     let told = text(&output.stdout);
     assert!(output.status.success(), "{told}\n{}", text(&output.stderr));
     assert!(told.contains("The worktree is gone") && told.contains("The end."), "{told}");
-    assert!(told.lines().last().unwrap().contains("demo --hold"), "{told}");
+    assert!(told.lines().last().unwrap().contains("With `--hold`"), "{told}");
     assert!(told.contains("**Verified by Treewarden:**"), "{told}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "left behind");
 }

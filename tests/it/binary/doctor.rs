@@ -148,6 +148,7 @@ async fn what_would_fail_first_is_seen() {
     let mut command = installation.command(&["doctor"]);
     command.env_remove("GITHUB_APP_PRIVATE_KEY").env("GITHUB_APP_PRIVATE_KEY_FILE", &key);
     command.env("TREEWARDEN_AGENT_COMMAND", "/etc/passwd").env("TREEWARDEN_AGENT_ENV", "MODEL_KEY");
+    command.env("GITHUB_WEBHOOK_SECRET", "hunter2");
     installation.standin.register(&[("metadata", "read"), ("contents", "write"), ("issues", "read")], &["issues"]);
     installation.standin.uninstall(REPO).unwrap();
     let lines: Vec<String> =
@@ -156,6 +157,7 @@ async fn what_would_fail_first_is_seen() {
     let lines = lines.join("\n").replace(&dir, "<dir>").replace(&installation.standin.web_url(), "<github>");
     insta::assert_snapshot!(lines, @r#"
     key: <dir>/app.pem holds a secret and can be read or changed by others (mode 644) -> chmod o-rwx,g-w <dir>/app.pem
+    secret: the webhook secret has fewer than 16 characters -> `openssl rand -hex 32` makes a long one: set it in GITHUB_WEBHOOK_SECRET and in the App's settings on GitHub.
     github: the App lacks permissions: issues: write, pull_requests: write -> On GitHub, in the App's settings under "Permissions & events", grant them; then accept them where it is installed.
     github: the App does not hear of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository -> On GitHub, in the App's settings under "Permissions & events", subscribe to these events.
     github: the App is installed nowhere -> Install it on a repository: <github>/github-apps/treewarden-demo/installations/new
@@ -191,4 +193,21 @@ async fn a_mistake_in_the_file_is_mended_there() {
     let mends: Vec<String> = complaints(command).await.into_iter().map(|(_, _, mend)| mend).collect();
     let expected = format!("Correct or remove listn in {}.", file.display());
     assert_eq!(mends, [&*expected, "Correct MAX_CONCURRENT_RUNS in the environment, or unset it."]);
+}
+
+#[tokio::test]
+async fn a_port_that_another_program_has_is_named() {
+    let installation = Installation::new().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = installation.command(&["doctor"]);
+    command.env("TREEWARDEN_LISTEN", taken.local_addr().unwrap().to_string());
+    let wrong = complaints(command).await;
+    assert!(wrong.len() == 1 && wrong[0].0 == "address" && wrong[0].1.contains("by another program"), "{wrong:?}");
+    drop(taken);
+
+    let serving = installation.serve().await;
+    let mut beside = installation.command(&["doctor"]);
+    beside.env("TREEWARDEN_LISTEN", serving.url.strip_prefix("http://").unwrap());
+    assert_eq!(complaints(beside).await, [], "the service itself");
+    serving.stop().await;
 }

@@ -97,8 +97,14 @@ async fn a_start_that_comes_to_nothing_leaves_the_database_in_one_file() {
 #[tokio::test]
 async fn a_hangup_stops_it_as_gently_as_a_request() {
     let installation = Installation::new().await;
-    let serving = installation.serve().await;
-    installation.ask("agent:sleep=2 add a greeting");
+    // Also where the tests themselves were started with `nohup`.
+    let mut hearing = Command::new("env");
+    hearing.args(["--default-signal=HUP", PROGRAM, "serve"]).env_clear().kill_on_drop(true);
+    for (name, value) in installation.command(&["serve"]).as_std().get_envs() {
+        hearing.env(name, value.unwrap());
+    }
+    let serving = installation.serve_with(hearing).await;
+    installation.ask("agent:sleep=6 add a greeting");
     let store = installation.store().await;
     until("an agent at work", || async { runs(&store).await.pop().filter(|run| run.process.is_some()) }).await;
     serving.signal(Signal::HUP);

@@ -1,4 +1,4 @@
-//! Reports, the audit log, settings, browser sessions and numbers.
+//! Reports, the audit log, approvals, settings, browser sessions and numbers.
 
 use super::{at, codebase, conversation, environment, on_each_engine, on_each_url, queued_run};
 use ::time::OffsetDateTime;
@@ -116,6 +116,35 @@ async fn numbers_count_what_is_there() {
         store.request_cancel_of_run(run.id, "stopped", at(1)).await.unwrap();
         assert_eq!(store.run_counts().await.unwrap(), []);
         assert_eq!(store.environment_counts().await.unwrap(), []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_approval_takes_the_place_of_the_one_before_and_ends_by_its_commit() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let thread = conversation(&store, &app, 1).await;
+        let sha = |digit: &str| CommitSha::new(&digit.repeat(40)).unwrap();
+        assert_eq!(store.load_approval(thread.id).await.unwrap(), None);
+        let given = |head, second| Approval {
+            conversation: thread.id,
+            head,
+            approver: UserId(5),
+            login: "ada".to_owned(),
+            approved_at: at(second),
+            ended_at: None,
+        };
+        for approval in [given(sha("a"), 1), given(sha("b"), 2)] {
+            store.put_approval(&approval).await.unwrap();
+            assert_eq!(store.load_approval(thread.id).await.unwrap(), Some(approval));
+        }
+        assert!(!store.end_approval(thread.id, &sha("a"), at(3)).await.unwrap(), "an older one");
+        assert!(store.end_approval(thread.id, &sha("b"), at(4)).await.unwrap());
+        assert!(!store.end_approval(thread.id, &sha("b"), at(5)).await.unwrap(), "ended before");
+        assert_eq!(store.load_approval(thread.id).await.unwrap().unwrap().ended_at, Some(at(4)));
+        store.put_approval(&given(sha("b"), 6)).await.unwrap();
+        assert_eq!(store.load_approval(thread.id).await.unwrap(), Some(given(sha("b"), 6)), "given anew");
     })
     .await;
 }

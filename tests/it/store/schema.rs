@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use treewarden::{
-    model::PlatformKind,
+    model::{PlatformKind, UserId},
     store::{Schema, Store, StoreError, statements},
 };
 
@@ -167,6 +167,12 @@ const FILLED: &[(i64, &str)] = &[
     (7, "UPDATE outbox SET attempts = attempts + 1;"),
     (8, "UPDATE inbox SET stopped = true;"),
     (9, "INSERT INTO outbox_pauses (installation_id, everything_until) VALUES (8, '2026-11-28T00:00:00.000000Z');"),
+    (
+        10,
+        "INSERT INTO approvals (conversation_id, head, approver_id, approver, approved_at)
+         VALUES ('01900000-0000-7000-8000-000000000003', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 5, 'ada',
+                 '2026-11-28T00:00:00.000000Z');",
+    ),
 ];
 
 #[tokio::test]
@@ -183,7 +189,10 @@ async fn data_survives_every_step() {
         assert_eq!((codebase.name.to_string().as_str(), codebase.connected), ("octo/hello", true));
         let environment = store.live_environments(Some(codebase.id)).await.unwrap().remove(0);
         assert_eq!((environment.work.to_string().as_str(), environment.pinned), ("issue-42", true));
-        assert_eq!(store.conversations_of(environment.id).await.unwrap().len(), 1);
+        let threads = store.conversations_of(environment.id).await.unwrap();
+        assert_eq!(threads.len(), 1);
+        let approval = store.load_approval(threads[0].id).await.unwrap().unwrap();
+        assert_eq!((approval.approver, approval.login.as_str(), approval.ended_at), (UserId(5), "ada", None));
         assert_eq!(store.held_conversations_of(environment.id).await.unwrap()[0].platform, PlatformKind::Telegram);
         assert!(store.load_outgoing_by_key("greeting").await.unwrap().is_some());
         assert_eq!(store.setting("colour").await.unwrap(), Some("green".into()));
@@ -241,7 +250,7 @@ async fn both_engines_have_the_same_tables() {
     }
     connection.close().await.unwrap();
     assert_eq!(in_sqlite, in_postgres);
-    let expected = "audit_log cleanup_reports codebases conversations held_conversations inbox isolation_environments outbox \
+    let expected = "approvals audit_log cleanup_reports codebases conversations held_conversations inbox isolation_environments outbox \
                     outbox_pauses receipts runs sessions settings web_sessions workstreams";
     assert_eq!(in_sqlite.keys().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
     database.drop().await;

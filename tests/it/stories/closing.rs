@@ -223,6 +223,55 @@ async fn merged_by(method: MergeMethod) {
     world.end().await;
 }
 
+/// What was merged stays out of the next pull request, also where GitHub keeps the merged branch.
+async fn goes_on_after_a_merge_by(method: MergeMethod) {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    for (before, now) in [("issue-1", "issue-1-2"), ("issue-1-2", "issue-1-3")] {
+        let pull = world.pull_of(before).number;
+        world.standin.set_draft(REPO, ANN, pull, false).unwrap();
+        world.standin.merge(REPO, ANN, pull, method).await.unwrap();
+        world.settle().await;
+        assert!(world.environments().await.is_empty());
+        let merged = world.remote_tip(before).await;
+        assert!(merged.is_some(), "nobody deleted it");
+
+        world.standin.reopen(REPO, ANN, issue).unwrap();
+        world.ask(issue, &format!("add a note about {now}"));
+        world.settle().await;
+        let status = world.status(issue);
+        assert!(status.contains(&format!("`{before}` was merged already")), "{status}");
+        assert!(!status.contains("Continuing on existing branch"), "{status}");
+        assert_eq!(world.environment().await.branch.as_str(), now);
+        assert_eq!(world.pull_of(now).commits.len(), 1, "only what is new is proposed");
+        assert_eq!(world.remote_tip(before).await, merged);
+    }
+    // Closed without a merge, it is continued as ever.
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    world.standin.reopen(REPO, ANN, issue).unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.contains("Continuing on existing branch `issue-1-3`, 1 commit ahead"), "{status}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn work_goes_on_after_a_squash_merge_on_a_branch_of_its_own() {
+    goes_on_after_a_merge_by(MergeMethod::Squash).await;
+}
+
+#[tokio::test]
+async fn work_goes_on_after_a_merge_commit_on_a_branch_of_its_own() {
+    goes_on_after_a_merge_by(MergeMethod::Merge).await;
+}
+
+#[tokio::test]
+async fn work_goes_on_after_a_rebase_merge_on_a_branch_of_its_own() {
+    goes_on_after_a_merge_by(MergeMethod::Rebase).await;
+}
+
 #[tokio::test]
 async fn a_merge_commit_removes_worktree_and_local_branch() {
     merged_by(MergeMethod::Merge).await;
@@ -272,6 +321,63 @@ async fn a_merge_during_a_run_keeps_what_the_run_adds() {
     let tip = world.local_tip("issue-1").await.expect("the branch with the new commit is kept");
     let canonical = world.canonical().await;
     assert_eq!(git(&canonical, &["show", &format!("{tip}:NOTES.md")]), "# Notes\n\n- note this agent:sleep=3");
+    let status = world.status(pull);
+    assert!(status.contains(&format!("#{pull} was merged while the agent worked")), "{status}");
+    assert_eq!(world.standin.pulls(REPO).unwrap().len(), 1, "people decide what becomes of the rest");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_branch_deleted_during_a_run_is_not_pushed_again_by_itself() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1").number;
+    world.ask(issue, "note this agent:sleep=3");
+    world.until_agent_works().await;
+    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
+    world.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
+    world.standin.delete_branch(REPO, ANN, "issue-1").await.unwrap();
+    world.settle().await;
+
+    let status = world.status(issue);
+    assert!(status.contains("`issue-1` was deleted on GitHub while the agent worked"), "{status}");
+    assert_eq!(world.remote_tip("issue-1").await, None);
+    assert!(world.local_tip("issue-1").await.is_some(), "the work is kept here");
+    world.standin.reopen(REPO, ANN, issue).unwrap();
+    world.ask(issue, "and this");
+    world.settle().await;
+    assert!(world.remote_file("issue-1", "NOTES.md").await.unwrap().contains("note this"), "asked for, it is pushed");
+    assert_eq!(world.standin.pulls(REPO).unwrap().len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_renamed_default_branch_is_the_base_from_then_on() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let merged = world.worked_issue("write this down").await;
+    let tip = world.remote_tip("main").await.unwrap();
+    world
+        .standin
+        .push_commit(REPO, ANN, "trunk", "Take notes", &[("NOTES.md", Some("# Notes\n\n- write this down\n"))])
+        .await
+        .unwrap();
+    world.standin.set_default_branch(REPO, "trunk").await.unwrap();
+    world.standin.delete_branch(REPO, ANN, "main").await.unwrap();
+    assert_ne!(world.remote_tip("trunk").await.unwrap(), tip);
+    world.ask(issue, "note the new name");
+    world.settle().await;
+
+    let status = world.status(issue);
+    assert!(
+        status.contains("The base branch `main` is gone from the remote, so work goes on against `trunk`."),
+        "{status}"
+    );
+    assert!(!status.contains("not pushed"), "{status}");
+    assert_eq!(world.environments().await[0].base.as_ref().map(BranchName::as_str), Some("trunk"));
+    world.ask(merged, "/worktree remove");
+    world.settle().await;
+    assert!(world.answer(merged).contains("is in `trunk`"), "{}", world.answer(merged));
     world.end().await;
 }
 

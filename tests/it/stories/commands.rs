@@ -26,7 +26,7 @@ async fn commands_are_answered_while_a_run_is_live() {
     for line in [
         "Worktree **issue-1** on branch `issue-1`, based on `main`",
         "run running",
-        "1 worktree of 25 in this repository: 0 merged, 0 stale (closed, or without activity for long), 1 active",
+        "1 worktree of 25 in this repository: 0 merged, 0 stale (closed, or without activity for long), 1 active or kept",
     ] {
         assert!(status.contains(line), "{line} in {status}");
     }
@@ -252,6 +252,13 @@ async fn an_existing_branch_is_continued_and_nothing_is_made_where_nothing_may_b
         assert!(answer.contains(why) && answer.contains("Nothing was created"), "{words}: {answer}");
         assert_eq!(world.environments().await.len(), 1, "{words}");
     }
+    for base in ["-", "@", "@{-1}", "HEAD", "HEAD~1", "main@{yesterday}", "main:README.md", ":/Mine", "main^{tree}"] {
+        let answer = answered(&world, issue, &format!("/worktree create x --base {base}")).await;
+        assert!(!answer.contains("isolated branch") && world.environments().await.len() == 1, "{base}: {answer}");
+    }
+    // BR-073
+    let option = answered(&world, issue, "/worktree create x1 --base=--lock").await;
+    assert!(option.contains("is not how that is used") && world.environments().await.len() == 1, "{option}");
     // The branch of another thread's worktree stays with that thread.
     let other = world.worked_issue("agent:noop").await;
     let taken = answered(&world, issue, &format!("/worktree create issue-{other}")).await;

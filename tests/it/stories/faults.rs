@@ -359,3 +359,26 @@ async fn without_the_server_no_work_begins_on_a_head_that_is_not_here_nor_after_
     world.standin.faults().clear();
     world.end().await;
 }
+
+#[tokio::test]
+async fn one_bad_answer_about_links_costs_no_sharing_and_more_are_said() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let pull = world.pull_from("feature/x", &format!("Fixes #{issue}")).await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    world.standin.faults().inject(Some("POST"), "/api/graphql", 1, Fault::Status(502));
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert_eq!(world.standin.faults().left(), 0, "the fault did not strike");
+    assert!(world.status(issue).contains(&format!("Reusing worktree from PR #{pull}")), "{}", world.status(issue));
+
+    let other = world.issue();
+    world.standin.faults().inject(Some("POST"), "/api/graphql", u32::MAX, Fault::Status(502));
+    world.ask(other, "add a note");
+    world.settle().await;
+    world.standin.faults().clear();
+    let status = world.status(other);
+    assert!(status.starts_with('✅') && status.contains("GitHub could not say just now which"), "{status}");
+    world.end().await;
+}

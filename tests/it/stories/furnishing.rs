@@ -32,6 +32,7 @@ async fn files_the_operator_keeps_are_copied_and_told_and_no_reason_to_keep_a_wo
 
     // A fork's code gets to see none of it.
     let (pull, _) = world.pull_from_fork("far").await;
+    world.approve(pull).await;
     world.ask(pull, "agent:noop");
     world.settle().await;
     assert!(world.status(pull).contains("not copied into the worktree of a fork's pull request"));
@@ -71,6 +72,21 @@ async fn submodules_are_there_and_one_that_cannot_be_fetched_is_told() {
     assert!(status.contains("Submodules that could not be fetched and are left empty: `gone` ("), "{status}");
     let environment = world.environment().await;
     assert_eq!(fs::read_to_string(environment.path.join("lib/README.md")).unwrap(), "# hello\n");
+
+    // What is made inside one goes nowhere with a push, and that is said.
+    git(&environment.path.join("lib"), &["commit", "-q", "--allow-empty", "-m", "Inside"]);
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let said = "the submodule `lib` holds work of its own that is on no remote";
+    assert!(world.status(issue).contains(said), "{}", world.status(issue));
+    world.ask(issue, "/status");
+    world.settle().await;
+    let answer = world.answer(issue);
+    assert!(answer.contains(said) && !answer.contains("- clean"), "{answer}");
+    git(&environment.path.join("lib"), &["reset", "-q", "--hard", "HEAD~1"]);
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    assert!(environment.path.exists(), "the commit is in the submodule's reflog only");
     world.end().await;
 }
 

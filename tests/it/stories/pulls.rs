@@ -1,6 +1,7 @@
 //! Work on pull requests: in the issue's worktree, on their own head branch, or pinned for forks.
 
 use crate::support::world::{ANN, REPO, World, git};
+use std::collections::BTreeSet;
 use treewarden::demo::github::OpenPull;
 use treewarden::model::*;
 
@@ -32,6 +33,27 @@ async fn an_issue_and_its_pull_request_mentioned_at_once_share() {
     assert_eq!(world.all_environments().await.len(), 1);
     let notes = world.remote_file("issue-1", "NOTES.md").await.unwrap();
     assert!(notes.contains("note from the issue") && notes.contains("note from the pull request"), "{notes}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_issue_that_joins_its_pull_request_finds_its_newest_commits() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let pull = world.pull_from("feature/x", &format!("Fixes #{issue}")).await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    // By hand, where nobody told the service of it.
+    let pushed = world.standin.push_commit(REPO, ANN, "feature/x", "Mine", &[("mine.txt", Some("mine\n"))]).await;
+    pushed.unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+
+    let status = world.status(issue);
+    assert!(status.contains(&format!("Reusing worktree from PR #{pull}")), "{status}");
+    assert!(!status.contains("rewritten") && !status.contains("not pushed"), "{status}");
+    assert!(world.environment().await.path.join("mine.txt").exists());
+    assert_eq!(world.pull(pull).commits.len(), 4, "all of it is on the branch");
     world.end().await;
 }
 
@@ -135,6 +157,7 @@ async fn a_forks_pull_request_is_reviewed_at_its_commit_and_never_pushed() {
     let (pull, fork) = world.pull_from_fork("main").await;
     let head = world.pull(pull).head_sha;
     let main = world.remote_tip("main").await;
+    world.approve(pull).await;
     world.ask(pull, "add a greeting");
     world.settle().await;
 
@@ -156,10 +179,12 @@ async fn a_forks_pull_request_is_reviewed_at_its_commit_and_never_pushed() {
 async fn a_forks_newer_commits_are_followed_and_named() {
     let world = World::new().await;
     let (pull, fork) = world.pull_from_fork("patch-1").await;
+    world.approve(pull).await;
     world.ask(pull, "agent:noop");
     world.settle().await;
     world.standin.push_commit(&fork, "bob", "patch-1", "More", &[("more.txt", Some("more\n"))]).await.unwrap();
     let head = world.pull(pull).head_sha;
+    world.approve(pull).await;
     for _ in 0..2 {
         world.ask(pull, "agent:noop");
         world.settle().await;
@@ -178,6 +203,8 @@ async fn two_forks_with_the_same_branch_name_stay_apart() {
     world.standin.push_commit(&fork, "cid", "patch-1", "Other", &[("other.txt", Some("other\n"))]).await.unwrap();
     let other = OpenPull { title: "Other", head: "cid:patch-1", ..OpenPull::default() };
     let two = world.standin.open_pull(REPO, "cid", other).await.unwrap();
+    world.approve(one).await;
+    world.approve(two).await;
     world.ask(one, "agent:noop");
     world.ask(two, "agent:noop");
     world.settle().await;
@@ -199,7 +226,13 @@ async fn a_pull_request_whose_fork_was_deleted_is_treated_as_a_forks() {
     assert_eq!(world.pull(pull).head_repository, None);
     world.ask(pull, "add a greeting");
     world.settle().await;
+    let (head, refused) = (world.pull(pull).head_sha, world.status(pull));
+    assert!(refused.contains(&format!("nobody has approved its head, `{head}`")), "{refused}");
+    assert!(world.all_environments().await.is_empty());
 
+    world.approve(pull).await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
     let status = world.status(pull);
     assert!(
         status.starts_with("⚠️ **Done, but not delivered**") && status.contains("Reviewing PR at commit"),
@@ -342,6 +375,7 @@ async fn commits_that_were_taken_back_are_not_pushed_again() {
 async fn a_forks_kept_branch_is_given_to_no_other_work() {
     let world = World::new().await;
     let (pull, _) = world.pull_from_fork("theirs").await;
+    world.approve(pull).await;
     world.ask(pull, "add a greeting");
     world.settle().await;
     let environment = world.environment().await;
@@ -357,7 +391,10 @@ async fn a_forks_kept_branch_is_given_to_no_other_work() {
     assert!(world.environments().await.is_empty());
     world.ask(pull, "agent:noop");
     world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains("Continuing on existing branch `pr-1-review`, 2 commits ahead"), "{status}");
     assert_eq!(world.environment().await.branch.as_str(), "pr-1-review");
+    assert_eq!(world.local_tip("pr-1-review").await, tip);
     world.end().await;
 }
 
@@ -376,5 +413,41 @@ async fn what_is_taken_back_while_the_agent_works_does_not_come_back_either() {
     assert!(status.contains("somebody took commits off ") && status.contains("not pushed"), "{status}");
     assert_eq!(world.remote_tip("feature").await, Some(first));
     assert!(world.environment().await.path.join("NOTES.md").exists(), "nothing is lost");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_head_branch_that_git_takes_for_something_else_is_worked_on_under_another_name() {
+    let world = World::new().await;
+    let pull = world.pull_from("-x", "No issue.").await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains("The head branch has a name that git takes for something else"), "{status}");
+    let environment = world.environment().await;
+    assert_eq!(environment.branch.as_str(), format!("pr-{pull}-review"));
+    assert!(environment.path.join("hello.sh").exists());
+    assert_eq!(world.pull(pull).commits.len(), 1, "its own branch stays as it is");
+    assert_eq!(world.pull_of(environment.branch.as_str()).commits.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn branches_that_are_nearly_called_the_same_get_places_of_their_own() {
+    let world = World::new().await;
+    let heads = ["feat/a-b", "feat-a/b", "feat-a-b", "feat/A-b"];
+    for head in heads {
+        let pull = world.pull_from(head, "No issue.").await;
+        world.ask(pull, "add a greeting");
+    }
+    world.settle().await;
+    let environments = world.environments().await;
+    let places: BTreeSet<_> = environments.iter().map(|each| each.path.to_string_lossy().to_lowercase()).collect();
+    assert_eq!((environments.len(), places.len()), (heads.len(), heads.len()), "{places:?}");
+    for environment in environments {
+        let branch = environment.branch.as_str();
+        assert_eq!(git(&environment.path, &["symbolic-ref", "--short", "HEAD"]), branch);
+        assert_eq!(world.pull_of(branch).commits.len(), 2, "{branch}");
+    }
     world.end().await;
 }

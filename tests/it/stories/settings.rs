@@ -222,6 +222,7 @@ async fn linked_threads_stay_apart_or_come_together_as_wished() {
     world.standin.push_commit(&fork, "bob", "z", "From afar", &[("far.txt", Some("far\n"))]).await.unwrap();
     let pull = OpenPull { title: "From a fork", body: "Fixes #1", head: "bob:z", ..OpenPull::default() };
     let pull = world.standin.open_pull(REPO, "bob", pull).await.unwrap();
+    world.approve(pull).await;
     world.ask(pull, "agent:noop");
     world.settle().await;
     assert!(world.status(pull).contains("Reviewing PR at commit"), "{}", world.status(pull));

@@ -99,6 +99,13 @@ async fn a_repository_the_agent_left_inside_is_kept_and_named() {
     world.settle().await;
     assert!(world.answer(issue).contains("another repository lies inside"), "{}", world.answer(issue));
     assert!(environment.path.join("nested/work.txt").exists());
+    let asking = world.worked_issue("add a greeting").await;
+    world.ask(asking, "/worktree cleanup stale");
+    world.settle().await;
+    let answer = world.answer(asking);
+    assert!(answer.starts_with(&format!("- `issue-{issue}` is kept: ")), "{answer}");
+    assert!(answer.contains("another repository lies inside"), "{answer}");
+    assert!(!answer.contains(&format!("issue-{asking}")), "{answer}");
     world.end().await;
 }
 
@@ -401,5 +408,25 @@ async fn a_repository_out_of_sight_at_a_start_closes_nothing() {
     world.settle().await;
     assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
     assert_eq!(world.remote_file("issue-1", "precious.txt").await.as_deref(), Some("precious\n"));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_secret_that_somebody_writes_goes_no_further() {
+    let world = World::new().await;
+    let secret = "a secret of the story";
+    let issue = world.standin.open_issue(REPO, ANN, &format!("It says {secret}"), "").unwrap();
+    world.ask(issue, &format!("note {secret} and ghs_0123456789abcdef"));
+    world.settle().await;
+    let run = world.runs().await.remove(0);
+    for page in ["/", "/runs", &format!("/runs/{}", run.id), "/environments"] {
+        let page = world.page(page).await;
+        assert!(!page.contains(secret) && !page.contains("ghs_0123"), "{page}");
+    }
+    let branch = format!("issue-{issue}");
+    let message = git(&world.canonical().await, &["log", "-1", "--format=%B", &branch]);
+    assert!(message.contains("[redacted]") && !message.contains(secret), "{message}");
+    let pull = world.pull_of(&branch);
+    assert!(!pull.title.contains(secret) && !pull.body.contains(secret), "{pull:?}");
     world.end().await;
 }

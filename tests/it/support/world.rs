@@ -138,6 +138,14 @@ impl World {
         (self.standin.open_pull(REPO, "bob", pull).await.unwrap(), fork)
     }
 
+    /// Ann approves a fork's pull request as it is now, and the bot has answered.
+    pub async fn approve(&self, pull: i64) {
+        let head = self.pull(pull).head_sha;
+        self.ask(pull, &format!("/approve {head}"));
+        self.settle().await;
+        assert!(self.answer(pull).starts_with("Approved"), "{}", self.answer(pull));
+    }
+
     // What people see.
 
     /// Everything the bot wrote in a thread, oldest first.

@@ -1,0 +1,165 @@
+//! Whether a branch with new work is pushed, and whether a pull request is opened for it.
+
+use crate::model::*;
+use std::path::PathBuf;
+
+/// What a push depends on.
+#[derive(Clone, Debug)]
+pub struct PushFacts {
+    /// The branch holds the commits of a fork's pull request.
+    pub from_fork: bool,
+    /// It may have become the default branch since work on it began.
+    pub is_default: bool,
+    /// The repository's settings make it the base of new work.
+    pub is_base: bool,
+    pub tip: CommitSha,
+    /// The branch on the remote now.
+    pub there: Option<CommitSha>,
+    /// The branch was on the remote when the agent began.
+    pub was_there: bool,
+    /// The push would bring back commits that people took off the branch.
+    pub taken_back: bool,
+    /// Files that only this server has and that stand in commits.
+    pub copies: Vec<PathBuf>,
+    /// Somebody asked to stop.
+    pub stop: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Push {
+    Go,
+    Withheld(Withheld),
+}
+
+/// Why a branch stays here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    Fork,
+    Default,
+    Base,
+    Stopped,
+    /// Somebody deleted it on the remote while the agent worked.
+    Deleted,
+    TakenBack,
+    Copies(Vec<PathBuf>),
+}
+
+/// What a try before a restart pushed cannot be stopped any more; it is only looked at once more.
+pub fn push(facts: PushFacts) -> Push {
+    let pushed_before = facts.there.as_ref() == Some(&facts.tip);
+    let withheld = match facts {
+        PushFacts { from_fork: true, .. } => Withheld::Fork,
+        PushFacts { is_default: true, .. } => Withheld::Default,
+        PushFacts { is_base: true, .. } => Withheld::Base,
+        PushFacts { stop: true, .. } if !pushed_before => Withheld::Stopped,
+        PushFacts { was_there: true, there: None, .. } => Withheld::Deleted,
+        PushFacts { taken_back: true, .. } => Withheld::TakenBack,
+        PushFacts { copies, .. } if !copies.is_empty() => Withheld::Copies(copies),
+        PushFacts { .. } => return Push::Go,
+    };
+    Push::Withheld(withheld)
+}
+
+/// A pull request that has, or had, the branch as its head.
+#[derive(Clone, Debug)]
+pub struct PullState {
+    pub number: ThreadNumber,
+    pub state: ThreadState,
+    pub merged_at: Option<Timestamp>,
+    pub head: CommitSha,
+}
+
+/// What to do about the pull request of a pushed branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proposal {
+    /// It is open, or was merged with all of the work.
+    HasIt(ThreadNumber),
+    /// It was merged while the agent worked: people decide what becomes of the rest.
+    MergedMeanwhile(ThreadNumber),
+    ToBeMade,
+}
+
+/// `tip`: where the branch is on the remote; `began`: when the run did.
+pub fn proposal(pulls: &[PullState], tip: Option<&CommitSha>, began: Option<Timestamp>) -> Proposal {
+    let took_all = |pull: &&PullState| pull.state == ThreadState::Merged && Some(&pull.head) == tip;
+    let open = pulls.iter().find(|pull| pull.state == ThreadState::Open);
+    if let Some(pull) = open.or_else(|| pulls.iter().find(took_all)) {
+        return Proposal::HasIt(pull.number);
+    }
+    // GitHub tells whole seconds.
+    let meanwhile = |pull: &&PullState| match (pull.merged_at, began) {
+        (Some(merged), Some(began)) => merged.unix() >= began.unix(),
+        (None, _) | (_, None) => false,
+    };
+    match pulls.iter().find(meanwhile) {
+        Some(merged) => Proposal::MergedMeanwhile(merged.number),
+        None => Proposal::ToBeMade,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sha(digit: char) -> CommitSha {
+        CommitSha::new(&digit.to_string().repeat(40)).unwrap()
+    }
+
+    fn facts() -> PushFacts {
+        PushFacts {
+            from_fork: false,
+            is_default: false,
+            is_base: false,
+            tip: sha('b'),
+            there: Some(sha('a')),
+            was_there: true,
+            taken_back: false,
+            copies: Vec::new(),
+            stop: false,
+        }
+    }
+
+    #[test]
+    fn each_reason_holds_the_branch_back() {
+        assert_eq!(push(facts()), Push::Go);
+        assert_eq!(push(PushFacts { there: None, was_there: false, ..facts() }), Push::Go);
+        let copies = vec![PathBuf::from(".env")];
+        for (facts, why) in [
+            (PushFacts { from_fork: true, ..facts() }, Withheld::Fork),
+            (PushFacts { is_default: true, ..facts() }, Withheld::Default),
+            (PushFacts { is_base: true, ..facts() }, Withheld::Base),
+            (PushFacts { stop: true, ..facts() }, Withheld::Stopped),
+            (PushFacts { there: None, ..facts() }, Withheld::Deleted),
+            (PushFacts { taken_back: true, ..facts() }, Withheld::TakenBack),
+            (PushFacts { copies: copies.clone(), ..facts() }, Withheld::Copies(copies)),
+        ] {
+            assert_eq!(push(facts), Push::Withheld(why));
+        }
+    }
+
+    #[test]
+    fn what_was_pushed_before_a_restart_is_not_stopped() {
+        assert_eq!(push(PushFacts { there: Some(sha('b')), stop: true, ..facts() }), Push::Go);
+    }
+
+    #[test]
+    fn only_a_merge_during_the_run_keeps_a_pull_request_from_being_made() {
+        let at = |unix| Some(Timestamp::from_unix(unix));
+        let pull =
+            |number, state, merged_at| PullState { number: ThreadNumber(number), state, merged_at, head: sha('a') };
+        let proposal = |pulls: &[PullState], began| proposal(pulls, Some(&sha('b')), began);
+        let merged = |unix| pull(1, ThreadState::Merged, at(unix));
+        assert_eq!(proposal(&[], at(5)), Proposal::ToBeMade);
+        assert_eq!(proposal(&[merged(4)], at(5)), Proposal::ToBeMade);
+        assert_eq!(proposal(&[merged(6)], at(5)), Proposal::MergedMeanwhile(ThreadNumber(1)));
+        assert_eq!(proposal(&[merged(6)], None), Proposal::ToBeMade);
+        assert_eq!(proposal(&[pull(1, ThreadState::Closed, None)], at(5)), Proposal::ToBeMade);
+        let open = pull(2, ThreadState::Open, None);
+        assert_eq!(proposal(&[merged(6), open], at(5)), Proposal::HasIt(ThreadNumber(2)));
+        assert_eq!(
+            super::proposal(&[merged(6)], Some(&sha('a')), at(5)),
+            Proposal::HasIt(ThreadNumber(1)),
+            "with all of it"
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Why work that is done was not pushed, or has no pull request: what failed, that it is kept, and what to do.
+
+use super::{agent_text, furnished};
+use crate::decide::deliver::Withheld;
+use crate::model::*;
+
+/// How much is shown of a text from a remote, where a sentence of ours goes on behind it.
+const SAID: usize = 1_000;
+
+pub fn branch_drift(recorded: &BranchName, actual: Option<&BranchName>) -> String {
+    match actual.map(|actual| actual.as_str().replace('`', "'")) {
+        Some(actual) => format!(
+            "not pushed: the agent left `{recorded}` for `{actual}`; its work is kept there; mention me and ask to \
+             bring it back to `{recorded}`"
+        ),
+        None => format!(
+            "not pushed: the agent detached HEAD from `{recorded}`; its work is kept in the worktree; mention me \
+             and ask to bring it back to `{recorded}`"
+        ),
+    }
+}
+
+pub fn base_gone() -> String {
+    "not pushed: the base branch is gone from the remote; the work is kept on its branch, and the next mention goes on against \
+     the default branch"
+        .to_owned()
+}
+
+/// Why a branch with new work stays here.
+pub fn withheld(why: &Withheld, branch: &BranchName) -> String {
+    match why {
+        Withheld::Fork => {
+            format!("not pushed: the pull request comes from a fork; the work is kept on `{branch}`")
+        }
+        Withheld::Default => {
+            format!("not pushed: `{branch}` is the default branch, which I never push to; the work is kept on it here")
+        }
+        Withheld::Base => format!(
+            "not pushed: `{branch}` is the base of all new work, which I never push to; the work is kept on it here"
+        ),
+        Withheld::Stopped => {
+            format!("not pushed: stopped on request; the work is committed and kept on `{branch}`")
+        }
+        Withheld::Deleted => format!(
+            "not pushed: `{branch}` was deleted on GitHub while the agent worked; the work is kept on it here, and the next \
+             mention pushes it again, with a pull request of its own"
+        ),
+        Withheld::TakenBack => push_rejected(branch, &taken_back(branch)),
+        Withheld::Copies(paths) => furnished::copies_committed(branch, paths),
+    }
+}
+
+pub fn merged_meanwhile(number: ThreadNumber, branch: &BranchName) -> String {
+    format!(
+        "#{number} was merged while the agent worked, so no other pull request was opened: `{branch}` has commits that the \
+         merge did not take; mention me again to have one opened for them"
+    )
+}
+
+pub fn push_rejected(branch: &BranchName, why: &str) -> String {
+    // The remote's remarks, which a hook there words.
+    let why: String = agent_text::quoted(why).chars().take(SAID).collect();
+    format!("not pushed: {why}; nothing was overwritten, the work is kept on `{branch}`")
+}
+
+pub fn gone_after_the_push(branch: &BranchName) -> String {
+    format!(
+        "the remote took the commits, but has no branch `{branch}` afterwards; the work is kept on it here, and the next \
+         mention pushes it again"
+    )
+}
+
+pub fn no_pull_request_yet(why: &str) -> String {
+    format!(
+        "the branch is pushed, but its pull request is not open yet ({}); it is opened as soon as GitHub takes it",
+        agent_text::quoted(why)
+    )
+}
+
+pub fn pull_request_refused(why: &str) -> String {
+    format!(
+        "the branch is pushed, but GitHub refused its pull request ({why}); mention me again when the cause is gone, or \
+         open it yourself"
+    )
+}
+
+pub fn stopped_before_pull_request() -> String {
+    "the branch is pushed; no pull request was opened, since somebody asked to stop".to_owned()
+}
+
+/// Commits are gone from the remote, and work that is only here rests on them.
+fn taken_back(branch: &BranchName) -> String {
+    format!(
+        "somebody took commits off `{branch}` on the remote, and work that is only here rests on them; a push would bring \
+         them back"
+    )
+}

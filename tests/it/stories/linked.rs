@@ -1,0 +1,213 @@
+//! An issue and a pull request of somebody's own that closes it: the issue's worktree makes way when it holds nothing, and
+//! both rows know of each other when it does not.
+
+use crate::support::world::{ANN, REPO, World, git};
+use treewarden::model::*;
+
+/// Ann's pull request for the issue, on a branch of her own, in which she asks for something.
+async fn asked_pull(world: &World, issue: i64, words: &str) -> i64 {
+    let pull = world.pull_from("feature/x", &format!("Closes #{issue}")).await;
+    world.ask(pull, words);
+    world.settle().await;
+    pull
+}
+
+/// The issue's worktree was left alone, and each row names the other's work.
+async fn stayed_apart(world: &World, issue: i64, pull: i64) {
+    let live = world.environments().await;
+    let (issue, pull) = (work(WorkKind::Issue, issue), work(WorkKind::PullRequest, pull));
+    let links: Vec<_> = live.iter().map(|live| (live.work.clone(), live.metadata.links.clone())).collect();
+    assert_eq!(links, [(issue.clone(), vec![pull.clone()]), (pull.clone(), vec![issue.clone()])]);
+    assert_eq!((live[0].branch.to_string(), live[1].branch.as_str()), (issue.to_string(), "feature/x"));
+    let status = world.status(pull.id.parse().unwrap());
+    assert!(
+        status.contains(&format!("Not sharing the worktree of {issue}")) && !status.contains("made way"),
+        "{status}"
+    );
+}
+
+fn work(kind: WorkKind, number: i64) -> Work {
+    Work { kind, id: number.to_string() }
+}
+
+fn commit(path: &std::path::Path, words: &str) {
+    git(path, &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", words]);
+}
+
+#[tokio::test]
+async fn an_issues_worktree_that_holds_nothing_makes_way_for_the_pull_requests() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let before = world.environment().await;
+    let pull = asked_pull(&world, issue, "add a greeting").await;
+
+    let environment = world.environment().await;
+    assert_eq!((environment.branch.as_str(), &environment.work), ("feature/x", &work(WorkKind::PullRequest, pull)));
+    assert_eq!(environment.metadata.links, [work(WorkKind::Issue, issue)]);
+    assert_eq!(environment.start.map(String::from), Some(world.pull(pull).commits[0].clone()));
+    assert!(environment.path.ends_with("feature-x") || environment.path.display().to_string().contains("feature-x-"));
+    assert!(environment.path.join("start.txt").exists() && !before.path.exists());
+    assert_eq!(world.local_tip("issue-1").await, None, "the empty branch went with it");
+    assert_eq!(world.pull(pull).commits.len(), 2, "pushed to the pull request's branch");
+    let status = world.status(pull);
+    let told = "The worktree of issue #1 held nothing of its own, so both threads work on `feature/x` from here on.";
+    assert!(status.starts_with('✅') && status.contains(told) && !status.contains("Not sharing"), "{status}");
+    let said = world.answer(issue);
+    assert!(
+        said.starts_with("The worktree of this thread held nothing of its own, so it made way for that of PR #2"),
+        "{said}"
+    );
+    let receipt = world.store().receipt_of(before.id).await.unwrap().unwrap();
+    assert_eq!(receipt.trigger, Trigger::MadeWay);
+
+    // The issue goes on there.
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert_eq!((world.environments().await.len(), world.pull(pull).commits.len()), (1, 3));
+    // Its own words are told once.
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(!world.status(pull).contains("held nothing"), "{}", world.status(pull));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_issue_joins_its_pull_requests_worktree() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let pull = asked_pull(&world, issue, "agent:noop").await;
+    world.ask(issue, "add a note");
+    world.settle().await;
+
+    let status = world.status(issue);
+    assert!(status.contains(&format!("Reusing worktree from PR #{pull}")), "{status}");
+    assert_eq!(world.environment().await.branch.as_str(), "feature/x");
+    assert_eq!(world.pull(pull).commits.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_worktree_with_anything_in_it_makes_no_way() {
+    for file in ["untracked.txt", "README.md", "debug.log"] {
+        let world = World::new().await;
+        let issue = world.worked_issue("agent:noop").await;
+        let place = world.environment().await.path.join(file);
+        std::fs::write(&place, "precious\n").unwrap();
+        let pull = asked_pull(&world, issue, "add a greeting").await;
+        stayed_apart(&world, issue, pull).await;
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "precious\n");
+        world.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_branch_with_commits_of_its_own_makes_no_way() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    commit(&world.environment().await.path, "Mine");
+    let tip = world.local_tip("issue-1").await;
+    let pull = asked_pull(&world, issue, "add a greeting").await;
+    stayed_apart(&world, issue, pull).await;
+    assert_eq!(world.local_tip("issue-1").await, tip);
+    // Nothing is recorded twice.
+    let world = world.restart(|_| {}).await;
+    world.ask(pull, "agent:noop");
+    world.ask(issue, "agent:noop");
+    world.settle().await;
+    let links: Vec<_> = world.environments().await.into_iter().map(|live| live.metadata.links).collect();
+    assert_eq!(links, [[work(WorkKind::PullRequest, pull)], [work(WorkKind::Issue, issue)]]);
+    let page = world.page(&format!("/environments/{}", world.environments().await[0].id)).await;
+    assert!(page.contains("belongs together with") && page.contains(&format!("#{pull}")), "{page}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn commits_that_are_only_on_the_remote_make_no_way() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    world.standin.push_commit(REPO, ANN, "issue-1", "Mine", &[("mine.txt", Some("mine\n"))]).await.unwrap();
+    let pull = asked_pull(&world, issue, "add a greeting").await;
+    stayed_apart(&world, issue, pull).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_pinned_worktree_makes_no_way() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    world.ask(issue, "/worktree pin");
+    world.settle().await;
+    let pull = asked_pull(&world, issue, "add a greeting").await;
+    stayed_apart(&world, issue, pull).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_worktree_that_a_run_is_in_or_waits_for_makes_no_way() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    world.ask(issue, "agent:sleep=600");
+    world.until_agent_works().await;
+    world.ask(issue, "agent:noop");
+    let pull = world.pull_from("feature/x", &format!("Closes #{issue}")).await;
+    let asked = world.ask(pull, "agent:noop");
+    world
+        .until("the pull request's run to end", || async {
+            let runs = world.runs().await;
+            let done = runs.into_iter().find(|run| run.request.url.contains(&asked.to_string()));
+            done.filter(|run| run.state == RunState::Succeeded)
+        })
+        .await;
+    world.ask(issue, "/stop");
+    world.settle().await;
+    stayed_apart(&world, issue, pull).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn nothing_makes_way_for_a_fork_or_where_threads_stay_apart() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let (pull, _) = world.pull_from_fork("patch-1").await;
+    world.standin.link(REPO, pull, issue).unwrap();
+    world.approve(pull).await;
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    let branches = async || world.environments().await.iter().map(|live| live.branch.to_string()).collect::<Vec<_>>();
+    assert_eq!(branches().await, ["issue-1".to_owned(), format!("pr-{pull}-review")]);
+
+    let file = [(REPO_SETTINGS_FILE, Some("share_linked: never\n"))];
+    world.standin.push_commit(REPO, ANN, "main", "Settings", &file).await.unwrap();
+    asked_pull(&world, issue, "agent:noop").await;
+    assert_eq!(branches().await, ["issue-1".to_owned(), format!("pr-{pull}-review"), "feature/x".to_owned()]);
+    world.end().await;
+}
+
+/// The worktree that makes way makes room, too.
+#[tokio::test]
+async fn making_way_works_at_the_limit() {
+    let world = World::with(&[("MAX_WORKTREES_PER_CODEBASE", "1")]).await;
+    let issue = world.worked_issue("agent:noop").await;
+    let pull = asked_pull(&world, issue, "add a greeting").await;
+    assert!(world.status(pull).starts_with('✅'), "{}", world.status(pull));
+    assert_eq!(world.environment().await.branch.as_str(), "feature/x");
+    world.end().await;
+}
+
+/// One that could not be made afterwards takes nothing away before.
+#[tokio::test]
+async fn nothing_makes_way_for_a_branch_that_is_in_use() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let pull = world.pull_from("feature/x", &format!("Closes #{issue}")).await;
+    let other = world.issue();
+    world.ask(other, "/worktree create feature/x");
+    world.settle().await;
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(world.status(pull).contains("is in use by the worktree of"), "{}", world.status(pull));
+    let branches: Vec<_> = world.environments().await.iter().map(|live| live.branch.to_string()).collect();
+    assert_eq!(branches, ["issue-1", "feature/x"]);
+    world.end().await;
+}
