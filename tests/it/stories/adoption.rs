@@ -85,6 +85,16 @@ async fn a_worktree_of_another_tool_is_used_where_it_is_and_let_go_of() {
         "{answer}"
     );
 
+    // Let go of by command, and taken over again.
+    world.ask(issue, "/worktree remove");
+    world.settle().await;
+    assert!(world.answer(issue).contains("was let go of"), "{}", world.answer(issue));
+    assert!(place.join("by-hand.txt").exists() && !listed(&world, &place).await.contains("locked"));
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    assert!(world.status(issue).contains("Took over the worktree"), "{}", world.status(issue));
+    let environment = world.environments().await.into_iter().find(|each| each.path == place).unwrap();
+
     let pull = world.pull_of("issue-2").number;
     world.standin.set_draft(REPO, ANN, pull, false).unwrap();
     world.standin.merge(REPO, ANN, pull, treewarden::demo::github::MergeMethod::Merge).await.unwrap();
@@ -99,15 +109,12 @@ async fn a_worktree_of_another_tool_is_used_where_it_is_and_let_go_of() {
     let entry = listed(&world, &place).await;
     assert!(entry.contains("branch refs/heads/issue-2") && !entry.contains("locked"), "{entry}");
 
-    // Let go of by command, after it was taken over again.
+    // Its branch is merged now, so it is taken over no more.
     world.standin.reopen(REPO, ANN, issue).unwrap();
     world.ask(issue, "add a greeting");
     world.settle().await;
-    assert!(world.status(issue).contains("Took over the worktree"), "{}", world.status(issue));
-    world.ask(issue, "/worktree remove");
-    world.settle().await;
-    assert!(world.answer(issue).contains("was let go of"), "{}", world.answer(issue));
-    assert!(place.join("by-hand.txt").exists() && !listed(&world, &place).await.contains("locked"));
+    let newest = world.environments().await.into_iter().find(|each| each.branch.as_str() == "issue-2-2").unwrap();
+    assert!(newest.path.starts_with(world.home()), "{newest:?}");
     world.end().await;
 }
 

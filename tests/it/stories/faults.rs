@@ -325,6 +325,7 @@ async fn without_the_server_no_work_begins_on_a_head_that_is_not_here_nor_after_
     let pull = world.pull_from("feature", "Please look.").await;
     let (forks, _) = world.pull_from_fork("far").await;
     world.settle().await;
+    world.approve(forks).await;
     world.standin.faults().inject(None, GIT, 10_000, Fault::Status(500));
     for pull in [pull, forks] {
         world.ask(pull, "agent:noop");
