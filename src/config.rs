@@ -38,6 +38,8 @@ pub struct Config {
     pub github: GithubConfig,
     pub stale_after: Duration,
     pub max_worktrees: u32,
+    /// Work may start from what the last fetch brought while the git server cannot be reached.
+    pub offline_create: bool,
     pub cleanup_interval: Duration,
     pub trash_for: Duration,
     pub max_runs: u32,

@@ -31,6 +31,7 @@ mod remote_url;
 mod repository;
 mod scratch;
 mod submodules;
+mod whole;
 mod worktree;
 
 pub use crate::model::Credential;

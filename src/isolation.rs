@@ -7,6 +7,7 @@
 mod furnish;
 mod in_use;
 mod mark;
+mod outside;
 mod place;
 mod trash;
 mod turns;
@@ -19,10 +20,20 @@ use crate::git::{GitError, Repository, Status, WorktreeEntry};
 use crate::model::*;
 use std::path::{Path, PathBuf};
 
+/// Who made a place. What somebody else made may lie anywhere, is used where it is, and is never moved or deleted when it
+/// lies outside of our directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    Us,
+    Others,
+}
+
 /// A place that is wanted.
 #[derive(Clone, Debug)]
 pub struct CreateRequest {
     pub path: PathBuf,
+    /// Others: it is there already.
+    pub maker: Maker,
     pub branch: BranchName,
     pub start: WorktreeStart,
     pub furnishing: Furnishing,
@@ -47,6 +58,7 @@ pub struct Furnishing {
 pub struct RemoveRequest {
     pub environment: EnvironmentId,
     pub path: PathBuf,
+    pub maker: Maker,
     /// The branch the place must be on.
     pub branch: BranchName,
     /// Delete the branch if it stands exactly here; `None` keeps it.
@@ -57,6 +69,8 @@ pub struct RemoveRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     pub branch_deleted: bool,
+    /// Files and registration are where they were: the place was only let go of.
+    pub released: bool,
     /// Size of the files; unknown when an earlier try had deleted them already.
     pub bytes: Option<u64>,
 }
@@ -73,6 +87,9 @@ pub enum IsolationError {
     OutOfSight { base: PathBuf, memory: PathBuf },
     #[error("{} is not below the directory for worktrees", .0.display())]
     Outside(PathBuf),
+    /// The reason names no path: it is told elsewhere.
+    #[error("it lies outside of my directory, and {0}")]
+    NotAdmitted(&'static str),
     #[error("the worktree has changed since it was examined")]
     ChangedMeanwhile(Status),
     #[error("the worktree is not on the branch {0}")]
@@ -116,14 +133,17 @@ pub trait Provider: Send + Sync {
     /// there is to tell about what it got beside its checkout.
     async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<Furnished, IsolationError>;
 
-    /// Takes the place away; also goes on with a removal that was interrupted.
+    /// Whether a place lies where removing it means to let go of it.
+    fn is_outside(&self, path: &Path) -> bool;
+
+    /// Takes the place away, or lets go of it; also goes on with a removal that was interrupted.
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError>;
 
     /// Whether files of this environment wait for a removal to be finished.
     fn removal_begun(&self, environment: EnvironmentId) -> bool;
 
     /// Whether the place is there and whole.
-    async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity>;
+    async fn health(&self, repository: &Repository, path: &Path, maker: Maker) -> Probe<Validity>;
 
     /// Mends a broken place without touching its files; false when nothing is broken, or cannot be mended.
     async fn repair(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError>;

@@ -24,6 +24,7 @@ mod links;
 mod local;
 mod mend;
 mod missed;
+mod offline;
 mod outbox;
 mod pace;
 mod prepare;
@@ -62,6 +63,8 @@ pub struct Settings {
     /// GitHub's pages, without a trailing slash.
     pub web_url: String,
     pub environment_limit: u32,
+    /// Work may start from what the last fetch brought while the git server cannot be reached.
+    pub offline_create: bool,
     pub run_limit: u32,
     pub stale_after: Duration,
     pub sweep_interval: Duration,

@@ -141,6 +141,8 @@ async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
     let run = newest_run(store).await?;
     ensure!(run.state == RunState::Succeeded, "the run ended as {}", run.state);
     ensure!(run.environment == Some(environment.id), "the run was somewhere else");
+    let log = tokio::fs::read_to_string(service.orchestrator.log_path(run.id)).await.context("there is no log")?;
+    ensure!(log.contains("editing files"), "the log does not say what the agent did: {log}");
     let run_page = panel(&format!("runs/{}", run.id));
     step(5, "The agent worked there; what it said is in its log", &run_page);
 

@@ -54,6 +54,7 @@ impl Reader<'_> {
             github: self.github(),
             stale_after: self.duration(&STALE_THRESHOLD_DAYS, DAY, 3650),
             max_worktrees: self.value(&MAX_WORKTREES, parse::whole_number(1..=10_000)),
+            offline_create: self.value(&OFFLINE_CREATE, parse::switch),
             cleanup_interval: self.duration(&CLEANUP_INTERVAL_HOURS, 3600, 8760),
             trash_for: self.duration(&TRASH_DAYS, DAY, 3650),
             max_runs: self.value(&MAX_RUNS, parse::whole_number(1..=256)),

@@ -60,6 +60,8 @@ settings! {
     GITHUB_CLIENT_SECRET "GITHUB_CLIENT_SECRET" = "", "its OAuth client secret; no effect yet";
     STALE_THRESHOLD_DAYS "STALE_THRESHOLD_DAYS" = "14", "days without activity after which a worktree is stale";
     MAX_WORKTREES "MAX_WORKTREES_PER_CODEBASE" = "25", "live worktrees one repository may have";
+    OFFLINE_CREATE "TREEWARDEN_OFFLINE_CREATE" = "off",
+        "`on`: while the git server cannot be reached, work starts from what the last fetch brought, and says how old that is";
     CLEANUP_INTERVAL_HOURS "CLEANUP_INTERVAL_HOURS" = "6", "hours between two cleanups";
     TRASH_DAYS "TRASH_DAYS" = "30", "days for which removed work can be brought back; reserved, no effect yet (nothing with uncommitted work is removed)";
     MAX_RUNS "MAX_CONCURRENT_RUNS" = "4", "agents at work at the same time";

@@ -23,6 +23,9 @@ pub struct RemovalFacts {
     pub foreign_lock: Probe<Option<String>>,
     pub work: Probe<WorkInProgress>,
     pub branch: Probe<BranchFacts>,
+    /// The branch was compared with the remote as it is now; else as the last fetch left it, since the App no longer reaches
+    /// the codebase.
+    pub fetched: bool,
     pub stale_after: Duration,
 }
 
@@ -291,7 +294,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     }
     keep.dedup();
     match branch {
-        Some(branch) if keep.is_empty() => Verdict::Remove(removal(branch, &facts.environment)),
+        Some(branch) if keep.is_empty() => Verdict::Remove(removal(branch, facts)),
         _ => Verdict::Keep(keep),
     }
 }
@@ -342,13 +345,13 @@ fn work_reasons(work: &WorkInProgress, recorded: &BranchName) -> Vec<Keep> {
 }
 
 /// The branch goes only when its own work is proven merged and it was ours; in every other case it stays.
-fn removal(branch: &BranchFacts, environment: &Environment) -> Removal {
+fn removal(branch: &BranchFacts, facts: &RemovalFacts) -> Removal {
     let (because, proven) = match &branch.merged {
         Some(proof) if branch.has_own_commits => (Because::Merged(proof.clone()), true),
         _ if branch.has_own_commits => (Because::BranchKept, false),
         _ => (Because::NothingDone, false),
     };
-    let ours = !environment.metadata.foreign_branch;
+    let ours = facts.fetched && !facts.environment.metadata.foreign_branch;
     // A branch that never moved holds nothing that its start commit does not hold.
     let empty = because == Because::NothingDone;
     Removal { tip: branch.tip.clone(), delete_branch: ours && (proven || empty), because }

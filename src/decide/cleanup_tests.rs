@@ -45,6 +45,7 @@ pub fn facts() -> RemovalFacts {
         foreign_lock: Probe::Known(None),
         work: Probe::Known(WorkInProgress { on_branch: Some(branch()), ..Default::default() }),
         branch: Probe::Known(with_own_commits(true, Some(merged()))),
+        fetched: true,
         stale_after: Duration::from_secs(14 * 86_400),
     }
 }

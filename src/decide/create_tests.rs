@@ -9,7 +9,15 @@ fn sha(digit: char) -> CommitSha {
 
 fn place(kind: WorkKind, origin: Origin) -> Place {
     let (branch, base) = (BranchName::new("issue-1").unwrap(), BranchName::new("main").unwrap());
-    Place { work: Work { kind, id: "1".into() }, branch, base, origin, links: Vec::new(), not_shared_with: None }
+    Place {
+        work: Work { kind, id: "1".into() },
+        branch,
+        base,
+        origin,
+        links: Vec::new(),
+        not_shared_with: None,
+        instead_of: None,
+    }
 }
 
 #[test]

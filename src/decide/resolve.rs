@@ -34,16 +34,40 @@ pub struct Stray {
     pub validity: Probe<Validity>,
     /// A lock that is not ours, with its reason.
     pub foreign_lock: Probe<Option<String>>,
-    /// Nothing is uncommitted that a run would publish as its own.
+    /// Nothing is uncommitted that a run would publish as its own, and nothing like a merge is under way.
     pub clean: Probe<bool>,
+}
+
+/// Why a worktree that nobody manages may not be taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Its files are gone.
+    Gone,
+    /// What is at its path is not this worktree, or git does not know it any more.
+    NotWhole,
+    Locked(String),
+    Unclean,
+    Doubt(String),
 }
 
 impl Stray {
     /// It may be taken over. A doubt is a no.
     pub fn is_adoptable(&self) -> bool {
-        self.validity == Probe::Known(Validity::Valid)
-            && self.foreign_lock == Probe::Known(None)
-            && self.clean == Probe::Known(true)
+        self.unfit().is_none()
+    }
+
+    /// What speaks against taking it over.
+    pub fn unfit(&self) -> Option<Unfit> {
+        match (&self.validity, &self.foreign_lock, &self.clean) {
+            (Probe::Known(Validity::Missing), ..) => Some(Unfit::Gone),
+            (Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign), ..) => Some(Unfit::NotWhole),
+            (_, Probe::Known(Some(why)), _) => Some(Unfit::Locked(why.clone())),
+            (Probe::Unknown(why), ..) | (_, Probe::Unknown(why), _) | (.., Probe::Unknown(why)) => {
+                Some(Unfit::Doubt(why.clone()))
+            }
+            (.., Probe::Known(false)) => Some(Unfit::Unclean),
+            (Probe::Known(Validity::Valid), Probe::Known(None), Probe::Known(true)) => None,
+        }
     }
 }
 
@@ -57,6 +81,8 @@ pub struct PullFacts {
     pub fork: bool,
     /// The head branch no longer exists in this repository.
     pub head_gone: bool,
+    /// Its name is one that we do not accept; `head` is a name in its stead.
+    pub head_renamed: bool,
     pub base: BranchName,
 }
 
@@ -103,6 +129,8 @@ pub struct ResolveFacts {
     /// Looked for only when neither the conversation nor the work has an environment that is whole.
     pub strays: Vec<Stray>,
     pub linked: Vec<LinkedCandidate>,
+    /// The first of the branches that an issue's work may have ([`branch_name`]), as far as all that is on them is merged.
+    pub merged_branches: Vec<BranchName>,
     /// Linked work whose environment has made way for this very request, before or after a restart.
     pub made_way: Option<Work>,
     /// References to other work, whether or not it has an environment.
@@ -161,6 +189,8 @@ pub struct Place {
     pub links: Vec<Work>,
     /// Linked work that has an environment which could not be shared.
     pub not_shared_with: Option<Work>,
+    /// The branch that this work had before, which is merged.
+    pub instead_of: Option<BranchName>,
 }
 
 /// What a new worktree starts from.
@@ -187,6 +217,8 @@ pub enum Lost {
     Base,
     /// Its name would end the code span it is shown in.
     Unshowable,
+    /// Its name is one that git takes for something else.
+    Refused,
 }
 
 /// Why nothing may run.
@@ -226,7 +258,10 @@ pub enum Block {
     /// A branch name from outside that we refuse.
     BadBranch(String),
     /// A worktree that is not to be touched has the branch, and git has a branch in one worktree only.
-    CheckedOut(BranchName),
+    CheckedOut {
+        branch: BranchName,
+        why: Unfit,
+    },
 }
 
 /// First hit wins: conversation, its place of old, same work, safe linked work, a worktree that is there, creation, for
@@ -317,10 +352,13 @@ pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<PathBuf>), Bl
     }
     let there = match strays.iter().find(|stray| stray.branch == branch) {
         None => None,
-        Some(stray) if stray.is_adoptable() => Some(stray.path.clone()),
-        Some(_) => return Err(Block::CheckedOut(branch)),
+        Some(stray) => match stray.unfit() {
+            None => Some(stray.path.clone()),
+            Some(why) => return Err(Block::CheckedOut { branch, why }),
+        },
     };
-    Ok((Place { work, branch, base, origin: Origin::Base, links: Vec::new(), not_shared_with: None }, there))
+    let (origin, links) = (Origin::Base, Vec::new());
+    Ok((Place { work, branch, base, origin, links, not_shared_with: None, instead_of: None }, there))
 }
 
 enum Seen {
@@ -419,29 +457,40 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
     };
     match facts.strays.iter().find(|stray| stray.branch == place.branch) {
         None => Choice::Create(place),
-        Some(stray) if stray.is_adoptable() => {
-            Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Branch }
-        }
-        Some(_) => Choice::Block(Block::CheckedOut(place.branch)),
+        Some(stray) => match stray.unfit() {
+            None => Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Branch },
+            Some(why) => Choice::Block(Block::CheckedOut { branch: place.branch, why }),
+        },
     }
 }
 
 fn place(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Result<Place, Block> {
     let (branch, origin) = beginning(facts)?;
     let (work, links) = (facts.work.clone(), facts.links.clone());
-    Ok(Place { work, branch, base: base(facts)?, origin, links, not_shared_with })
+    let instead_of = facts.merged_branches.last().filter(|_| origin == Origin::Base).cloned();
+    Ok(Place { work, branch, base: base(facts)?, origin, links, not_shared_with, instead_of })
+}
+
+/// What the branch of an issue's work is called when this many branches that it had before are merged.
+pub fn branch_name(work: &Work, merged: usize) -> String {
+    match merged {
+        0 => work.to_string(),
+        merged => format!("{work}-{}", merged + 1),
+    }
 }
 
 /// The branch of a new environment, and what it starts from.
 fn beginning(facts: &ResolveFacts) -> Result<(BranchName, Origin), Block> {
     let named = |name: &str| facts.settings.branch(name).map_err(|error| Block::BadBranch(error.to_string()));
     let Some(pull) = &facts.pull else {
-        return Ok((named(&facts.work.to_string())?, Origin::Base));
+        // On a merged branch, a new pull request would propose once more what the base has.
+        return Ok((named(&branch_name(&facts.work, facts.merged_branches.len()))?, Origin::Base));
     };
     let sha = pull.head_sha.clone();
     let lost = |lost| Origin::LostHead { head: pull.head.clone(), sha: sha.clone(), lost };
     let origin = match pull {
         _ if pull.fork => Origin::PinnedHead { number: pull.number, sha },
+        _ if pull.head_renamed => lost(Lost::Refused),
         _ if pull.head_gone => lost(Lost::Gone),
         _ if facts.default_branch.as_ref() == Some(&pull.head) => lost(Lost::Default),
         _ if facts.settings.base.as_ref() == Some(&pull.head) => lost(Lost::Base),

@@ -49,6 +49,7 @@ fn issue_facts() -> ResolveFacts {
         same_work: None,
         strays: vec![],
         linked: vec![],
+        merged_branches: vec![],
         made_way: None,
         links: vec![],
         links_unknown: false,
@@ -62,6 +63,7 @@ fn pull(head: &str, fork: bool) -> PullFacts {
         head_sha: sha('b'),
         fork,
         head_gone: false,
+        head_renamed: false,
         base: BranchName::new("main").unwrap(),
     }
 }
@@ -93,7 +95,7 @@ fn a_worktree_that_is_there_is_adopted_and_never_doubled() {
     let issue =
         |adoptable| ResolveFacts { strays: vec![stray("other", true), stray("issue-1", adoptable)], ..issue_facts() };
     assert_eq!(adopted(issue(true)), Some(("issue-1".to_owned(), true, AdoptedFrom::Branch)));
-    assert!(matches!(resolve(&issue(false)).choice, Choice::Block(Block::CheckedOut(_))));
+    assert!(matches!(resolve(&issue(false)).choice, Choice::Block(Block::CheckedOut { why: Unfit::Unclean, .. })));
     let pull = ResolveFacts { strays: vec![stray("feature/x", true)], ..pull_facts("feature/x", false) };
     assert_eq!(adopted(pull.clone()), Some(("feature/x".to_owned(), true, AdoptedFrom::Branch)));
     // Alike is not the same: results would be pushed elsewhere.
@@ -125,6 +127,19 @@ fn a_new_issue_gets_its_own_branch_from_the_default_branch() {
 }
 
 #[test]
+fn work_whose_branch_was_merged_gets_the_next_one() {
+    let names = |names: &[&str]| names.iter().map(|name| BranchName::new(name).unwrap()).collect::<Vec<_>>();
+    let again = |merged: &[&str]| {
+        let choice = resolve(&ResolveFacts { merged_branches: names(merged), ..issue_facts() }).choice;
+        let Choice::Create(place) = choice else { panic!("expected a creation") };
+        (place.branch.to_string(), place.instead_of.map(|old| old.to_string()))
+    };
+    assert_eq!(again(&[]), ("issue-1".to_owned(), None));
+    assert_eq!(again(&["issue-1"]), ("issue-1-2".to_owned(), Some("issue-1".to_owned())));
+    assert_eq!(again(&["issue-1", "issue-1-2"]), ("issue-1-3".to_owned(), Some("issue-1-2".to_owned())));
+}
+
+#[test]
 fn a_pull_request_uses_its_real_branch_and_a_fork_a_pinned_review_branch() {
     let Choice::Create(place) = resolve(&pull_facts("feature/x", false)).choice else { panic!() };
     assert_eq!((place.branch.as_str(), place.origin), ("feature/x", Origin::PullHead));
@@ -139,6 +154,12 @@ fn a_pull_request_uses_its_real_branch_and_a_fork_a_pinned_review_branch() {
     assert_eq!(place.branch.as_str(), "pr-9-review");
     let head = BranchName::new("feature/x").unwrap();
     assert_eq!(place.origin, Origin::LostHead { head, sha: sha('b'), lost: Lost::Gone });
+
+    let mut refused = pull_facts("pull/9/head", false);
+    refused.pull.as_mut().unwrap().head_renamed = true;
+    let Choice::Create(place) = resolve(&refused).choice else { panic!() };
+    assert_eq!(place.branch.as_str(), "pr-9-review");
+    assert!(matches!(place.origin, Origin::LostHead { lost: Lost::Refused, .. }));
 }
 
 #[test]
@@ -392,15 +413,18 @@ fn a_named_branch_takes_over_a_worktree_only_without_any_doubt() {
     let there = |stray: Stray| on_named_branch(NamedFacts { strays: vec![stray], ..named_facts("f", None) });
     let whole = stray("f", true);
     assert_eq!(there(whole.clone()).map(|(_, path)| path), Ok(Some(whole.path.clone())));
-    let refused = Err(Block::CheckedOut(BranchName::new("f").unwrap()));
-    for doubtful in [
-        Stray { clean: Probe::Known(false), ..whole.clone() },
-        Stray { clean: Probe::Unknown("why".into()), ..whole.clone() },
-        Stray { foreign_lock: Probe::Known(Some("mine".into())), ..whole.clone() },
-        Stray { foreign_lock: Probe::Unknown("why".into()), ..whole.clone() },
-        Stray { validity: Probe::Known(Validity::Broken), ..whole.clone() },
-        Stray { validity: Probe::Unknown("why".into()), ..whole },
+    let branch = BranchName::new("f").unwrap();
+    let unknown = || Unfit::Doubt("why".into());
+    for (doubtful, why) in [
+        (Stray { clean: Probe::Known(false), ..whole.clone() }, Unfit::Unclean),
+        (Stray { clean: Probe::Unknown("why".into()), ..whole.clone() }, unknown()),
+        (Stray { foreign_lock: Probe::Known(Some("mine".into())), ..whole.clone() }, Unfit::Locked("mine".into())),
+        (Stray { foreign_lock: Probe::Unknown("why".into()), ..whole.clone() }, unknown()),
+        (Stray { validity: Probe::Known(Validity::Broken), ..whole.clone() }, Unfit::NotWhole),
+        (Stray { validity: Probe::Known(Validity::Missing), ..whole.clone() }, Unfit::Gone),
+        (Stray { validity: Probe::Unknown("why".into()), ..whole }, unknown()),
     ] {
+        let refused = Err(Block::CheckedOut { branch: branch.clone(), why });
         assert_eq!(there(doubtful).map(|(_, path)| path), refused);
     }
 }

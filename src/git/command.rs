@@ -117,6 +117,8 @@ impl Program {
             .env("GIT_ALLOW_PROTOCOL", self.transports)
             .env("GIT_PAGER", "cat")
             .env("GIT_EDITOR", "false")
+            // libgit2 reads no other.
+            .env("GIT_DEFAULT_REF_FORMAT", "files")
             // Standard error is for warnings, which are taken seriously.
             .env("GIT_ADVICE", "0")
             // History is what it is: no replacements, no grafts (a file that does not exist).

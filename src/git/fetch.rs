@@ -2,9 +2,13 @@
 
 use super::error::GitError;
 use super::repository::Repository;
-use crate::model::{BranchName, CommitSha, Credential};
+use super::{blocking, small_file, write_whole};
+use crate::model::{BranchName, CommitSha, Credential, Timestamp};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::oneshot;
+
+/// Holds the time of the last fetch in the repository; gitrepository-layout(5) reserves no such name.
+const FETCHED: &str = "treewarden-fetched";
 
 /// What to bring here. Remote branches go to `refs/remotes/origin/`, never to `refs/heads/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,6 +93,18 @@ impl Repository {
         }
     }
 
+    /// Remembers when the last fetch of all branches was, to tell people how old a view of the remote is.
+    pub async fn note_fetch(&self, at: Timestamp) -> Result<(), GitError> {
+        let path = self.directory().join(FETCHED);
+        blocking(move || write_whole(&path, at.unix().to_string().as_bytes())).await
+    }
+
+    /// When [`Repository::note_fetch`] was last told of one; absent when nobody knows.
+    pub fn fetched_at(&self) -> Option<Timestamp> {
+        let text = small_file(&self.directory().join(FETCHED)).ok()?;
+        String::from_utf8(text).ok()?.trim().parse().ok().map(Timestamp::from_unix)
+    }
+
     async fn fetch_waiting(&self, credential: Option<&Credential>) {
         let waiters = self.shared.waiting.take();
         if waiters.is_empty() {
@@ -117,25 +133,18 @@ impl Repository {
     async fn fetch_now(&self, request: &FetchRequest, credential: Option<&Credential>) -> Result<(), GitError> {
         let remote = self.remote()?;
         let before = if request.branches { self.remote_branches().await? } else { Vec::new() };
+        let promised = if request.branches { self.promised()? } else { Vec::new() };
         let call = self.call("fetch").await?.credential(&remote, credential).slow();
         let call = call.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
-        let call = call.args(["--no-recurse-submodules", "--prune", "--end-of-options", &remote.text]);
+        // Of a remote that is shallow itself, git would else bring nothing, and call that a success.
+        let call = call.args(["--no-recurse-submodules", "--prune", "--update-shallow"]);
+        let call = call.args(self.missing_parts(&promised)?).args(["--end-of-options", &remote.text]);
         call.args(request.refspecs()?).ok().await?;
-        match (self.has_remote_branches().await?, before.is_empty()) {
-            (false, true) if request.branches => self.is_really_empty(credential).await,
-            (true, _) | (false, true) => Ok(()),
-            (false, false) => self.put_back(&before).await,
-        }
-    }
-
-    /// Branches that end where a shallow clone was cut off are left out by git without a word.
-    async fn is_really_empty(&self, credential: Option<&Credential>) -> Result<(), GitError> {
-        match self.ask(&[], "refs/heads/*", credential).await?.is_empty() {
+        self.forget_promises(&promised)?;
+        self.refuse_cut_off_remote()?;
+        match before.is_empty() || self.has_remote_branches().await? {
             true => Ok(()),
-            false => Err(GitError::refused(
-                "the remote has branches but hands none of them on, because it is a shallow clone itself; \
-                 `git fetch --unshallow` there mends that",
-            )),
+            false => self.put_back(&before).await,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::model::Furnished;
 use std::io;
 
 /// In the admin entry, as JSON.
-const FURNISHED: &str = "treewarden-furnished";
+pub(super) const FURNISHED: &str = "treewarden-furnished";
 
 /// More than there can be to tell.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;

@@ -2,6 +2,7 @@
 //! that is merely out of sight for a moment must not lose its registration.
 
 use super::error::GitError;
+use super::furnished::FURNISHED;
 use super::repository::Repository;
 use super::{blocking, canonical, place_of, small_file};
 use crate::model::{BranchName, CommitSha, Furnished, Probe, WorktreeStart};
@@ -228,6 +229,28 @@ impl Repository {
                     call.arg("--end-of-options").arg(&path).ok().await.map(drop)
                 }
             }
+        })
+        .await
+    }
+
+    /// Lets go of a worktree that somebody else made and [`Repository::claim_worktree`] made one of ours: our lock and our
+    /// marks go, files and registration stay. Not registered, or not locked by us: nothing is done.
+    pub async fn release_worktree(&self, path: &Path) -> Result<(), GitError> {
+        let (repository, path) = (self.clone(), path.to_owned());
+        self.to_the_end(async move {
+            let _turn = repository.turn().await;
+            let Some(entry) = find(repository.directory(), &path)? else { return Ok(()) };
+            if entry.lock()?.as_deref() != Some(LOCK_REASON) {
+                return Ok(());
+            }
+            for mark in [COMPLETE, FURNISHED].map(|name| entry.directory.join(name)) {
+                match fs::remove_file(&mark) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(GitError::file("removing", &mark, &error)),
+                }
+            }
+            repository.change_registry("worktree unlock", &path).await
         })
         .await
     }

@@ -4,6 +4,7 @@ use super::command::{Call, Place};
 use super::error::GitError;
 use super::fetch::Waiting;
 use super::remote_url::RemoteUrl;
+use super::whole::refuse_other_refs;
 use super::worktree::Worktree;
 use super::{Git, blocking, config};
 use std::{
@@ -66,6 +67,7 @@ impl Repository {
         let wanted = config::render(&remote.text);
         {
             let _turn = self.turn().await;
+            refuse_other_refs(self.directory())?;
             if !self.exists() {
                 self.create(&wanted).await?;
             } else if config::put(self.directory(), &wanted)? {
@@ -78,6 +80,7 @@ impl Repository {
 
     /// Puts the configuration file back to what we wrote; answers whether somebody had changed it.
     pub async fn restore_config(&self) -> Result<bool, GitError> {
+        refuse_other_refs(self.directory())?;
         let remote = self.remote()?;
         let restored = config::put(self.directory(), &config::render(&remote.text))?;
         if restored {
@@ -116,9 +119,9 @@ impl Repository {
         fs::create_dir_all(parent).map_err(|error| GitError::file("making", parent, &error))?;
         let new = parent.join(format!(".{}.new", name.to_string_lossy()));
         let call = self.git.program().call(&Place::Nowhere, "init");
-        // No template: no sample hooks. The ref format is fixed, because libgit2 reads no other.
+        // No template: no sample hooks.
         let call = call.args(["--bare", "--quiet", "--template=", "--initial-branch=main"]);
-        call.env("GIT_DEFAULT_REF_FORMAT", "files").arg("--end-of-options").arg(&new).ok().await?;
+        call.arg("--end-of-options").arg(&new).ok().await?;
         config::put(&new, config)?;
         // Renaming over an empty directory is fine; one with content makes this fail and stays.
         fs::rename(&new, directory).map_err(|error| GitError::file("making", directory, &error))
@@ -246,7 +249,10 @@ impl Repository {
         if self.shared.overdue.load(Ordering::Relaxed) > 0 {
             return Err(self.overdue());
         }
-        let mut reading = tokio::spawn(blocking(move || question(&git2::Repository::open_bare(directory)?)));
+        let mut reading = tokio::spawn(blocking(move || {
+            refuse_other_refs(&directory)?;
+            question(&git2::Repository::open_bare(directory)?)
+        }));
         match tokio::time::timeout(self.git.inner.read_limit, &mut reading).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),

@@ -3,12 +3,14 @@
 //! Removal goes: rename into the trash, look again from there (nobody reaches the files by their old path any more),
 //! take the registration out, release the trash, delete the branch. Until the registration is out, every failure puts
 //! the files back; from then on every step is repeated until it is done.
+//!
+//! What somebody else made outside of our directory is only locked while it is used, and unlocked afterwards.
 
 use super::furnish::furnish;
 use super::mark::Mark;
 use super::trash::{Survey, Trash, survey};
 use super::turns::Turns;
-use super::{CreateRequest, IsolationError, Provider, RemoveRequest, Removed, in_use, place};
+use super::{CreateRequest, IsolationError, Maker, Provider, RemoveRequest, Removed, in_use, outside, place};
 use crate::git::{Repository, Worktree, WorktreeEntry};
 use crate::model::*;
 use crate::telemetry::field::EFFECT;
@@ -29,10 +31,17 @@ const TAKEN: &str = "there is something at its old path again";
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Where a place is.
+enum Site {
+    Inside(PathBuf),
+    Outside(PathBuf),
+}
+
 /// Makes worktrees below one directory. A cheap handle.
 #[derive(Clone)]
 pub struct WorktreeProvider {
     base: PathBuf,
+    home: PathBuf,
     mark: Mark,
     trash: Trash,
     /// One deletion at a time: it costs the disk, nobody waits for it.
@@ -41,16 +50,17 @@ pub struct WorktreeProvider {
 }
 
 impl WorktreeProvider {
-    /// Makes both directories. `trash` is moved below `base` when it is on another file system.
+    /// Makes both directories; `trash` lies in the home. It is moved below `base` when it is on another file system.
     pub fn new(base: &Path, trash: &Path) -> Result<Self, IsolationError> {
         let base = made(base)?;
         let mut trash = made(trash)?;
         let memory = trash.with_file_name("worktrees.mark");
+        let home = trash.parent().unwrap_or(&trash).to_owned();
         if !rename_works(&base, &trash)? {
             trash = made(&base.join(TRASH_BESIDE))?;
         }
         let mark = Mark::of(&base, &memory)?;
-        Ok(Self { base, mark, trash: Trash::new(trash), emptying: Arc::default(), turns: Turns::default() })
+        Ok(Self { base, home, mark, trash: Trash::new(trash), emptying: Arc::default(), turns: Turns::default() })
     }
 
     /// Where worktrees are made, with links resolved: the spelling that git uses, too.
@@ -62,6 +72,18 @@ impl WorktreeProvider {
     fn place(&self, path: &Path) -> Result<PathBuf, IsolationError> {
         self.mark.check(&self.base)?;
         place::below(&self.base, path)
+    }
+
+    /// The same for a place that somebody else may have made outside of our directory.
+    fn site(&self, repository: &Repository, path: &Path, maker: Maker) -> Result<Site, IsolationError> {
+        match (self.place(path), maker) {
+            (Err(IsolationError::Outside(_)), Maker::Others) => {
+                let (home, base) = (self.home.as_path(), self.base.as_path());
+                outside::admit(path, &outside::Ours { home, base, repository: repository.directory() })?;
+                Ok(Site::Outside(path.to_owned()))
+            }
+            (place, Maker::Us | Maker::Others) => place.map(Site::Inside),
+        }
     }
 
     /// Everything that speaks against moving the files, before they are touched.
@@ -171,6 +193,21 @@ impl WorktreeProvider {
         furnish(&worktree, &request.furnishing).await
     }
 
+    /// Takes a worktree outside under management, as it is.
+    async fn adopt(
+        &self,
+        repository: &Repository,
+        path: &Path,
+        request: &CreateRequest,
+    ) -> Result<Furnished, IsolationError> {
+        let worktree = repository.worktree(path);
+        if certain(worktree.validity().await)? != Validity::Valid {
+            return Err(IsolationError::NotAdmitted("it is no worktree of this repository any more"));
+        }
+        repository.claim_worktree(path, &request.branch).await?;
+        furnish(&worktree, &request.furnishing).await
+    }
+
     /// Takes away a killed checkout of ours: nobody has worked in it, and git cannot finish it.
     async fn clear_half_made(
         &self,
@@ -234,7 +271,7 @@ impl WorktreeProvider {
             },
             None => false,
         };
-        Ok(Removed { branch_deleted, bytes })
+        Ok(Removed { branch_deleted, released: false, bytes })
     }
 
     fn empty_in_background(&self) {
@@ -254,12 +291,27 @@ impl Provider for WorktreeProvider {
     }
 
     async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<Furnished, IsolationError> {
-        let path = self.place(&request.path)?;
         let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
-        self.to_the_end(path.clone(), async move { provider.create_now(&repository, &path, &request).await }).await
+        match self.site(&repository, &request.path, request.maker)? {
+            Site::Inside(path) => {
+                self.to_the_end(path.clone(), async move { provider.create_now(&repository, &path, &request).await })
+                    .await
+            }
+            Site::Outside(path) => {
+                self.to_the_end(path.clone(), async move { provider.adopt(&repository, &path, &request).await }).await
+            }
+        }
+    }
+
+    fn is_outside(&self, path: &Path) -> bool {
+        matches!(place::below(&self.base, path), Err(IsolationError::Outside(_)))
     }
 
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError> {
+        if request.maker == Maker::Others && self.is_outside(&request.path) {
+            repository.release_worktree(&request.path).await?;
+            return Ok(Removed { released: true, ..Removed::default() });
+        }
         let removed = async {
             let path = self.place(&request.path)?;
             let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
@@ -278,16 +330,20 @@ impl Provider for WorktreeProvider {
         exists(&self.trash.place(environment)).unwrap_or(true)
     }
 
-    async fn health(&self, repository: &Repository, path: &Path) -> Probe<Validity> {
-        match self.place(path) {
-            Ok(path) => repository.worktree(path).validity().await,
+    async fn health(&self, repository: &Repository, path: &Path, maker: Maker) -> Probe<Validity> {
+        match self.site(repository, path, maker) {
+            Ok(Site::Inside(path) | Site::Outside(path)) => repository.worktree(path).validity().await,
             Err(error) => Probe::Unknown(error.to_string()),
         }
     }
 
     async fn repair(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError> {
-        let path = self.place(path)?;
-        Ok(repository.worktree(path).repair(branch).await?)
+        match self.place(path) {
+            Ok(path) => Ok(repository.worktree(path).repair(branch).await?),
+            // Nothing of ours.
+            Err(IsolationError::Outside(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     async fn list(&self, repository: &Repository) -> Result<Vec<WorktreeEntry>, IsolationError> {

@@ -322,6 +322,8 @@ pub struct ReceiptDetails {
     /// The branch's last commit.
     pub tip: Option<CommitSha>,
     pub branch_deleted: bool,
+    /// Somebody else made the worktree, outside of our directory: files and registration are where they were.
+    pub released: bool,
     /// The ref that holds uncommitted work, when there was any (only after a forced removal).
     pub safety_ref: Option<String>,
     pub bytes_freed: Option<u64>,

@@ -1,6 +1,7 @@
 //! Giving a thread another worktree, on request: one on a branch that a person names, or one that is there already.
 
 use super::create::{Adopted, Creation};
+use super::offline::Needed;
 use super::prepare::{DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
 use crate::command::grammar::New;
@@ -55,7 +56,8 @@ impl Orchestrator {
         };
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(codebase)).await?;
         let repository = self.repository(&codebase);
-        retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, None)).await?;
+        let needed = Needed { pull: None, base: base.as_ref() };
+        let offline = self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?;
         let settings = self.repo_settings(&codebase, &repository, conversation).await?;
         let mut on_remote = Vec::new();
         for base in [&base, &settings.base].into_iter().flatten() {
@@ -75,13 +77,13 @@ impl Orchestrator {
             default_branch: codebase.default_branch.clone(),
             remote: self.remote(&codebase, &repository).await?,
             on_remote,
-            strays: self.strays(codebase.id, &repository).await?,
+            strays: self.strays(&repository).await?,
         };
         let (place, there) = on_named_branch(facts).map_err(refused)?;
         let adopted = there.map(|path| Adopted { path, from: AdoptedFrom::Branch });
         let limit = settings.worktree_limit(self.settings().environment_limit);
         let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings, unheard: false };
-        let mut notes = Notes::default();
+        let mut notes = Notes(offline.into_iter().collect());
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
                 // `Add x` and the branch `add-x` have one name.

@@ -1,6 +1,7 @@
 //! Making the environment that was decided on: its journal row first, then its worktree with all that belongs into it.
 
 use super::approve::{fork_mark, mark_fork};
+use super::mend::maker;
 use super::prepare::Notes;
 use super::{Orchestrator, StepError};
 use crate::decide::create::{Extras, Start, StartKind, Tips, check, extras, is_foreign, start};
@@ -135,6 +136,9 @@ impl Orchestrator {
                 match self.validity(creation.repository, &environment).await {
                     // Somebody else's, and it stays so.
                     _ if environment.metadata.adopted_from.is_some() => {
+                        if self.is_outside(&environment) {
+                            creation.repository.release_worktree(&environment.path).await?;
+                        }
                         self.store().destroy_environment(&environment, None, self.now()).await?;
                     }
                     Probe::Known(Validity::Missing | Validity::Foreign | Validity::OwnRepository) => {
@@ -177,7 +181,8 @@ impl Orchestrator {
         if environment.metadata.fork_head.is_some() && !(tips.from_fork && tips.here.is_some()) {
             mark_fork(repository, branch, &tip).await?;
         }
-        let request = CreateRequest { path: environment.path.clone(), branch: branch.clone(), start: from, furnishing };
+        let (path, maker) = (environment.path.clone(), maker(environment));
+        let request = CreateRequest { path, maker, branch: branch.clone(), start: from, furnishing };
         let furnished = self.parts().provider.create(repository, &request).await?;
         notes.0.extend(furnished::notes(&furnished));
         notes.0.extend(withheld.then(furnished::withheld));

@@ -6,13 +6,18 @@ use crate::decide::cleanup::{
     BranchFacts, Lineage, MergeProof, Occasion, OwnWork, RemovalFacts, WorkInProgress, own_work,
 };
 use crate::decide::create::{BaseFacts, other_base};
-use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray};
+use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, branch_name};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
+use crate::isolation::Maker;
 use crate::model::*;
 use crate::reply::commands::Seen;
 use crate::store::StoreError;
-use std::{collections::HashMap, sync::Mutex, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Mutex,
+    time::Duration,
+};
 
 /// Permissions are asked again after this.
 const PERMISSION_AGE: Duration = Duration::from_secs(120);
@@ -124,7 +129,7 @@ impl Orchestrator {
         let has_place = current.iter().chain(&same_work).any(Candidate::is_valid);
         let strays = match has_place {
             true => Vec::new(),
-            false => self.strays(codebase.id, repository).await?,
+            false => self.strays(repository).await?,
         };
         let mut linked = Vec::new();
         for link in &links {
@@ -148,7 +153,7 @@ impl Orchestrator {
             None => Ok(false),
         };
         Ok(ResolveFacts {
-            work,
+            work: work.clone(),
             pull: match pull {
                 Some(pull) => Some(pull_facts(repository, pull).await?),
                 None => None,
@@ -162,6 +167,10 @@ impl Orchestrator {
             current,
             same_work,
             linked,
+            merged_branches: match pull {
+                None if !has_place => self.merged_branches(codebase, repository, settings, &work).await?,
+                None | Some(_) => Vec::new(),
+            },
             made_way: match pull {
                 Some(_) => self.made_way(delivery).await?,
                 None => None,
@@ -187,21 +196,31 @@ impl Orchestrator {
     /// Where a conversation worked before it was imported.
     async fn legacy(&self, conversation: &Conversation, repository: &Repository) -> Result<Option<Stray>, StepError> {
         let Some(path) = self.store().legacy_path(conversation.id).await? else { return Ok(None) };
-        let strays = self.strays(conversation.codebase, repository).await?;
+        let strays = self.strays(repository).await?;
         Ok(strays.into_iter().find(|stray| stray.path == path))
     }
 
     /// Worktrees of a repository, on a branch, that no live environment has.
-    pub(super) async fn strays(&self, codebase: CodebaseId, repository: &Repository) -> Result<Vec<Stray>, StepError> {
-        let live = self.store().live_environments(Some(codebase)).await?;
+    pub(super) async fn strays(&self, repository: &Repository) -> Result<Vec<Stray>, StepError> {
+        let live = self.store().live_environments(None).await?;
+        let provider = &self.parts().provider;
         let mut strays = Vec::new();
-        for entry in self.parts().provider.list(repository).await? {
+        for entry in provider.list(repository).await? {
             let known = live.iter().any(|environment| entry.is_at(&environment.path));
-            let Some(branch) = entry.branch.clone().filter(|_| !known && !entry.prunable) else { continue };
+            // A missing one of ours is no obstacle: its place is made anew.
+            let ours_and_gone = entry.prunable && !provider.is_outside(&entry.path);
+            let Some(branch) = entry.branch.clone().filter(|_| !known && !ours_and_gone) else { continue };
+            self.hide_if_outside(&entry.path);
             let worktree = repository.worktree(&entry.path);
-            let validity = self.parts().provider.health(repository, &entry.path).await;
+            let entangled = |environment: &Environment| {
+                environment.path.starts_with(&entry.path) || entry.path.starts_with(&environment.path)
+            };
+            let validity = match live.iter().any(entangled) {
+                true => Probe::Unknown("it lies inside another one, or around it".to_owned()),
+                false => provider.health(repository, &entry.path, Maker::Others).await,
+            };
             let (foreign_lock, clean) = match validity == Probe::Known(Validity::Valid) {
-                true => (worktree.foreign_lock().await, worktree.status().await.map(|status| status.is_clean())),
+                true => (worktree.foreign_lock().await, is_clean(&worktree).await),
                 false => (Probe::Known(None), Probe::Unknown("there is no worktree to look at".to_owned())),
             };
             strays.push(Stray { path: entry.path, branch, validity, foreign_lock, clean });
@@ -210,7 +229,7 @@ impl Orchestrator {
     }
 
     async fn candidate(&self, repository: &Repository, environment: Environment) -> Candidate {
-        let validity = self.parts().provider.health(repository, &environment.path).await;
+        let validity = self.health(repository, &environment).await;
         Candidate { environment, validity }
     }
 
@@ -265,7 +284,7 @@ impl Orchestrator {
         occasion: Occasion,
         view: &View,
     ) -> Result<RemovalFacts, StoreError> {
-        let validity = self.parts().provider.health(repository, &environment.path).await;
+        let validity = self.health(repository, environment).await;
         let usable = validity == Probe::Known(Validity::Valid);
         let worktree = repository.worktree(&environment.path);
         let conversations = self.store().conversations_of(environment.id).await?;
@@ -305,6 +324,7 @@ impl Orchestrator {
                 }
                 View::AsItIs => self.branch_facts(codebase, repository, environment, false).await.into(),
             },
+            fetched: matches!(view, View::Fetched(_)),
             validity,
             stale_after: self.settings().stale_after,
         })
@@ -382,6 +402,58 @@ impl Orchestrator {
         }
     }
 
+    /// The branches that this work had before and that have nothing any more which the base lacks.
+    async fn merged_branches(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        settings: &RepoSettings,
+        work: &Work,
+    ) -> Result<Vec<BranchName>, StepError> {
+        let mut merged = Vec::new();
+        let Some(base) = settings.base.as_ref().or(codebase.default_branch.as_ref()) else { return Ok(merged) };
+        let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(merged) };
+        loop {
+            // A name that cannot be is refused when it is chosen.
+            let Ok(branch) = settings.branch(&branch_name(work, merged.len())) else { return Ok(merged) };
+            if !self.is_merged(codebase, repository, &branch, base, &base_tip).await? {
+                return Ok(merged);
+            }
+            merged.push(branch);
+        }
+    }
+
+    /// Whether all there is of a branch, here and on the remote, was merged. One that has nothing of its own was only if
+    /// GitHub says so: it may be fresh.
+    async fn is_merged(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        branch: &BranchName,
+        base: &BranchName,
+        base_tip: &CommitSha,
+    ) -> Result<bool, StepError> {
+        let here = repository.tip(&branch.full_ref()).await?;
+        let there = repository.tip(&branch.remote_ref()).await?;
+        let tips: BTreeSet<CommitSha> = here.into_iter().chain(there).collect();
+        for tip in &tips {
+            let (ahead, _) = repository.ahead_behind(tip, base_tip).await?;
+            let proof = retry::patiently(|| async {
+                match ahead {
+                    0 => self.merged_by_github(codebase, branch, tip, base).await,
+                    _ => {
+                        let base = base.clone();
+                        self.merge_proof(codebase, repository, branch, tip, base, base_tip, ahead, true).await
+                    }
+                }
+            });
+            if proof.await?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(!tips.is_empty())
+    }
+
     async fn merged_by_github(
         &self,
         codebase: &Codebase,
@@ -414,6 +486,14 @@ impl Orchestrator {
     }
 }
 
+/// Nothing uncommitted, and nothing under way that a commit would end.
+async fn is_clean(worktree: &Worktree) -> Probe<bool> {
+    match (worktree.status().await, worktree.operation_in_progress().await) {
+        (Probe::Known(status), Probe::Known(operation)) => Probe::Known(status.is_clean() && operation.is_none()),
+        (Probe::Unknown(why), _) | (_, Probe::Unknown(why)) => Probe::Unknown(why),
+    }
+}
+
 async fn contains(repository: &Repository, branch: &BranchName, commit: &CommitSha) -> Probe<bool> {
     let answer = async {
         match repository.tip(&branch.full_ref()).await? {
@@ -425,13 +505,14 @@ async fn contains(repository: &Repository, branch: &BranchName, commit: &CommitS
 }
 
 async fn pull_facts(repository: &Repository, pull: &PullRequest) -> Result<PullFacts, StepError> {
-    let head_gone = !pull.is_fork() && repository.tip(&pull.head.remote_ref()).await?.is_none();
+    let head_gone = !pull.is_fork() && !pull.head_renamed && repository.tip(&pull.head.remote_ref()).await?.is_none();
     Ok(PullFacts {
         number: pull.number,
         head: pull.head.clone(),
         head_sha: pull.head_sha.clone(),
         fork: pull.is_fork(),
         head_gone,
+        head_renamed: pull.head_renamed,
         base: pull.base.clone(),
     })
 }

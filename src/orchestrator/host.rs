@@ -137,7 +137,11 @@ impl Orchestrator {
         self.with_credential(codebase, false, |credential| async move {
             repository.fetch(request, credential.as_ref()).await
         })
-        .await
+        .await?;
+        if let Err(error) = repository.note_fetch(self.now()).await {
+            tracing::warn!(codebase.name = %codebase.name, %error, "the time of the fetch was not noted");
+        }
+        Ok(())
     }
 
     /// One operation on the remote. A token that ended before its hour is replaced once; a repository on this machine wants

@@ -5,15 +5,41 @@ use super::{Orchestrator, StepError};
 use crate::decide::resolve::ResolveFacts;
 use crate::git::Repository;
 use crate::github::PullRequest;
+use crate::isolation::Maker;
 use crate::model::*;
+use std::path::Path;
+
+pub(super) fn maker(environment: &Environment) -> Maker {
+    match environment.metadata.adopted_from {
+        Some(_) => Maker::Others,
+        None => Maker::Us,
+    }
+}
 
 impl Orchestrator {
     /// Whether the worktree is really there, after it was mended.
     pub(super) async fn validity(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
-        let seen = self.parts().provider.health(repository, &environment.path).await;
+        let seen = self.health(repository, environment).await;
         match self.mended(repository, environment, &seen).await {
-            true => self.parts().provider.health(repository, &environment.path).await,
+            true => self.health(repository, environment).await,
             false => seen,
+        }
+    }
+
+    /// Whether the worktree is there, as it is.
+    pub(super) async fn health(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
+        self.parts().provider.health(repository, &environment.path, maker(environment)).await
+    }
+
+    /// Whether its worktree was made by somebody else, outside of our directory: then it is not ours to take away.
+    pub(super) fn is_outside(&self, environment: &Environment) -> bool {
+        maker(environment) == Maker::Others && self.parts().provider.is_outside(&environment.path)
+    }
+
+    /// No thread is told where on this machine other people's worktrees are.
+    pub(super) fn hide_if_outside(&self, path: &Path) {
+        if self.parts().provider.is_outside(path) {
+            self.inner.places.learn(path, "worktree");
         }
     }
 

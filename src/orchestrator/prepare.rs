@@ -4,7 +4,9 @@ use super::{
     Orchestrator, StepError,
     approve::{mark_fork, put_at},
     create::{Adopted, Creation},
-    gather, retry,
+    gather,
+    offline::Needed,
+    retry,
 };
 use crate::decide::create::{BaseFacts, other_base};
 use crate::decide::follow::{Follow, FollowFacts, ForkFollowFacts, follow, follow_fork};
@@ -67,12 +69,15 @@ impl Orchestrator {
             Some(_) => None,
             None => self.unchanged_branch(&codebase, &conversation, &repository).await,
         };
-        let number = pull.as_ref().map(|pull| pull.number);
-        match only_fresh {
-            None => retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, number)).await?,
+        let needed = Needed { pull: pull.as_ref(), base: None };
+        let offline = match only_fresh {
+            None => self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?,
             // It may have been renamed since the last fetch.
-            Some(_) => repository.ensure(&clone_url).await?,
-        }
+            Some(_) => {
+                repository.ensure(&clone_url).await?;
+                None
+            }
+        };
         let pull = match pull {
             // Somebody may have pushed before the fetch ended.
             Some(pull) if pull.is_fork() => {
@@ -84,7 +89,7 @@ impl Orchestrator {
         };
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
-        let (mut notes, mut stays) = (Notes::default(), BTreeSet::new());
+        let (mut notes, mut stays) = (Notes(offline.into_iter().collect()), BTreeSet::new());
         for _ in 0..DECISIONS {
             let mut facts = self
                 .resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings, run.delivery)
@@ -93,13 +98,18 @@ impl Orchestrator {
                 linked.may_make_way &= !stays.contains(&linked.candidate.environment.id);
             }
             let resolution = resolve(&facts);
+            let mut still_listed = false;
             for id in &resolution.forget {
-                self.forget(&repository, *id, &mut notes).await?;
+                still_listed |= self.forget(&repository, *id, &mut notes).await?;
+            }
+            if still_listed {
+                continue;
             }
             if let Some(fresh) = &only_fresh
                 && self.branch_of(&resolution.choice).await?.is_some_and(|chosen| chosen != *fresh)
             {
-                retry::patiently(|| self.fetch(&codebase, &repository, &clone_url, None)).await?;
+                let needed = Needed { pull: None, base: None };
+                notes.0.extend(self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?);
                 only_fresh = None;
                 continue;
             }
@@ -133,6 +143,7 @@ impl Orchestrator {
                     let apart = place.not_shared_with.as_ref();
                     notes.0.extend(apart.map(|work| answers::not_shared(work, settings.share_linked)));
                     notes.0.extend((facts.links_unknown && apart.is_none()).then(answers::links_unknown));
+                    notes.0.extend(place.instead_of.as_ref().map(|old| answers::merged_before(old, &place.branch)));
                     if let Origin::LostHead { head, lost, .. } = &place.origin {
                         notes.0.push(answers::lost_head(*lost, head, &place.branch));
                     }
@@ -206,6 +217,10 @@ impl Orchestrator {
     ) -> Option<BranchName> {
         let github = self.on_github(codebase).ok()??;
         let default = codebase.default_branch.clone()?;
+        // What is missing comes with a fetch only.
+        if !repository.is_whole().unwrap_or(false) {
+            return None;
+        }
         let before = self.store().load_repo_settings(codebase.id).await.ok().flatten();
         let known = self.look_up_settings(codebase, repository, before.as_ref()).await.ok()?;
         let settings = known.in_force;
@@ -240,18 +255,18 @@ impl Orchestrator {
         (same && bases.into_iter().all(|same| same)).then_some(own)
     }
 
-    /// A live row whose worktree is gone: closed, and the person told.
+    /// A live row whose worktree is gone: closed, and the person told. True when git goes on listing the worktree, which
+    /// was not ours to take out: the choice is to be made anew with that.
     pub(super) async fn forget(
         &self,
         repository: &Repository,
         id: EnvironmentId,
         notes: &mut Notes,
-    ) -> Result<(), StepError> {
-        if let Some(environment) = self.store().load_environment(id).await? {
-            self.close_without_worktree(repository, &environment).await?;
-            notes.0.push(answers::stale_reference(&environment.branch));
-        }
-        Ok(())
+    ) -> Result<bool, StepError> {
+        let Some(environment) = self.store().load_environment(id).await? else { return Ok(false) };
+        self.close_without_worktree(repository, &environment).await?;
+        notes.0.push(answers::stale_reference(&environment.branch));
+        Ok(self.is_outside(&environment))
     }
 
     /// Ties the run to the environment; the database refuses a second live run in it. `None`: a removal came between

@@ -29,6 +29,7 @@ impl Orchestrator {
         self.store().release_outgoing_of(node, now).await?;
         self.recover_runs(self.store().release_runs_of(node, now).await?).await;
         for environment in self.store().live_environments(None).await? {
+            self.hide_if_outside(&environment.path);
             if let Err(error) = self.recover_environment(environment.clone(), Patience::Quick).await {
                 tracing::error!(environment.id = %environment.id, error = %error, "environment not reconciled; it is kept");
             }
@@ -115,7 +116,8 @@ impl Orchestrator {
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(()) };
         let repository = self.repository(&codebase);
         let validity = self.validity(&repository, &environment).await;
-        let begun = self.parts().provider.removal_begun(environment.id);
+        // To let go of a worktree is repeatable, and loses nothing.
+        let begun = self.parts().provider.removal_begun(environment.id) || self.is_outside(&environment);
         match repair(environment.state, &validity, self.will_be_continued(&environment).await?, begun) {
             Repair::Nothing => {}
             // Submodules and large files may take minutes.

@@ -102,7 +102,11 @@ impl Orchestrator {
     ) -> Result<Swept, StepError> {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
-        let view = self.fetched(&codebase).await;
+        let view = match codebase.connected {
+            true => self.fetched(&codebase).await,
+            // Nobody can be asked any more, so the branch stays.
+            false => View::AsItIs,
+        };
         let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None, asked, only: None };
         self.remove_fetched(&codebase, id, &cause, &view).await
     }
@@ -351,7 +355,11 @@ impl Orchestrator {
                 Ok(Swept::Kept(vec![Keep::CannotVerify("it changed while it was looked at".to_owned())]))
             }
             Verdict::Remove(removal) => {
-                let environment = self.journal(environment, &removal, cause).await?;
+                let tell = match facts.fetched {
+                    true => self.to_be_told(&environment, cause).await?,
+                    false => None,
+                };
+                let environment = self.journal(environment, &removal, cause, tell).await?;
                 self.finish_removal(codebase, &repository, environment, cause.actor).await
             }
         }
@@ -364,7 +372,9 @@ impl Orchestrator {
         repository: &Repository,
         environment: &Environment,
     ) -> Result<(), StepError> {
-        if std::fs::symlink_metadata(&environment.path).is_err() {
+        if self.is_outside(environment) {
+            repository.release_worktree(&environment.path).await?;
+        } else if std::fs::symlink_metadata(&environment.path).is_err() {
             repository.unregister(&environment.path).await?;
         }
         self.store().destroy_environment(environment, None, self.now()).await?;
@@ -414,11 +424,12 @@ impl Orchestrator {
         mut environment: Environment,
         removal: &Removal,
         cause: &Cause<'_>,
+        tell: Option<ConversationId>,
     ) -> Result<Environment, StepError> {
         environment.state = EnvironmentState::Removing;
         environment.metadata.removal = Some(PendingRemoval {
             trigger: cause.trigger,
-            tell: self.to_be_told(&environment, cause).await?,
+            tell,
             tip: removal.tip.clone(),
             delete_branch: removal.delete_branch,
             proof: cleanup::proof(&removal.because, &environment.branch),

@@ -1,7 +1,7 @@
 //! Short answers to a mention: first lines of a run, refusals, blocks, and how a run ended.
 
 use super::{agent_text, cleanup::called, count, marker};
-use crate::decide::resolve::{Block, Lost};
+use crate::decide::resolve::{Block, Lost, Unfit};
 use crate::model::*;
 use std::{path::Path, time::Duration};
 
@@ -57,6 +57,23 @@ pub fn adopted(branch: &BranchName) -> String {
     format!("Took over the worktree of `{branch}` that was there already; what it holds is part of this work now.")
 }
 
+/// Told when work starts without asking the git server; `age`: of what is known of it.
+pub fn offline(age: Option<Duration>) -> String {
+    let age = age.map_or("nobody knows how long ago that was".to_owned(), |age| format!("{} ago", rough(age)));
+    format!("The git server cannot be reached, so this goes on from what the last fetch brought ({age}).")
+}
+
+/// In the largest unit that it is at least two of.
+fn rough(duration: Duration) -> String {
+    let minutes = duration.as_secs() / 60;
+    match minutes {
+        0 => "less than a minute".to_owned(),
+        1..120 => count(minutes, "minute"),
+        120..2880 => count(minutes / 60, "hour"),
+        _ => count(minutes / 1440, "day"),
+    }
+}
+
 /// Told when the place where an imported thread worked before could not become its environment.
 pub fn place_of_old_left() -> String {
     "The worktree in which this thread worked before it was imported is still there, but could not be taken over: it is on \
@@ -71,6 +88,11 @@ pub fn not_shared(work: &Work, share: ShareLinked) -> String {
         ShareLinked::Never => "the repository's settings keep threads apart (`share_linked: never`)",
     };
     format!("Not sharing the worktree of {work}: {why}.")
+}
+
+/// Told when a new branch takes the place of a merged one.
+pub fn merged_before(merged: &BranchName, branch: &BranchName) -> String {
+    format!("`{merged}` was merged already and is left as it is; the work goes on a branch of its own, `{branch}`.")
 }
 
 /// Told with a worktree of its own that may have been shared.
@@ -119,6 +141,7 @@ pub fn lost_head(lost: Lost, head: &BranchName, branch: &BranchName) -> String {
              safely"
                 .to_owned()
         },
+        Lost::Refused => "The head branch has a name that git takes for something else".to_owned(),
         Lost::Default => format!("The head `{head}` is the default branch, which I never push to"),
         Lost::Base => format!("The head `{head}` is the base of all new work, which I never push to"),
     };
@@ -150,6 +173,28 @@ pub fn set_aside(branch: &BranchName, from: &CommitSha, to: &CommitSha, keep: &s
 /// Told when the remote branch moved on in a way the worktree cannot follow.
 pub fn cannot_follow(branch: &BranchName, why: &str) -> String {
     format!("`{branch}` on the remote has newer commits that were not taken in: {}.", agent_text::quoted(why))
+}
+
+/// Why a worktree may not be taken over, as the end of a sentence.
+fn unfit(why: &Unfit) -> String {
+    match why {
+        Unfit::Gone => "its files are gone, and only git still lists it".to_owned(),
+        Unfit::NotWhole => "what is at its place is not that worktree any more, or git does not know it".to_owned(),
+        Unfit::Locked(reason) if reason.is_empty() => "somebody locked it".to_owned(),
+        Unfit::Locked(reason) => format!("somebody locked it ({})", agent_text::quoted(reason)),
+        Unfit::Unclean => "it holds something uncommitted".to_owned(),
+        Unfit::Doubt(cause) => agent_text::quoted(cause),
+    }
+}
+
+/// What a person does about it.
+fn way_out(why: &Unfit) -> &'static str {
+    match why {
+        Unfit::Gone => "Bring it back, or take it out with `git worktree remove`",
+        Unfit::NotWhole | Unfit::Doubt(_) => "Mend that, or take it out with `git worktree remove`",
+        Unfit::Locked(_) => "Unlock it or take it away",
+        Unfit::Unclean => "Commit what it holds or take it away",
+    }
 }
 
 pub fn blocked(block: &Block) -> String {
@@ -207,10 +252,11 @@ pub fn blocked(block: &Block) -> String {
         Block::ProtectedBranch(branch) => format!(
             "`{branch}` is a base that work branches off, and I never push to one. Nothing was created. Name another branch."
         ),
-        Block::CheckedOut(branch) => format!(
-            "The branch `{branch}` is in use in a worktree that I did not make and may not take over: it lies elsewhere, is \
-             locked, or holds something uncommitted (`/worktree orphans` lists it). Nothing was created or changed there. \
-             Commit what it holds or take it away, then mention me again."
+        Block::CheckedOut { branch, why } => format!(
+            "The branch `{branch}` is in use in a worktree that I did not make and may not take over: {} \
+             (`/worktree orphans` lists it). Nothing was created or changed there. {}, then mention me again.",
+            unfit(why),
+            way_out(why)
         ),
         Block::ForkBranch(branch) => format!(
             "`{branch}` is kept here from the pull request of a fork: it may hold what nobody here has reviewed, and I push \
@@ -428,6 +474,18 @@ pub fn cut_short(tries: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_work_without_the_server_starts_from_has_an_age() {
+        let minutes = |minutes: u64| offline(Some(Duration::from_secs(minutes * 60)));
+        insta::assert_snapshot!(minutes(1439), @"The git server cannot be reached, so this goes on from what the last fetch brought (23 hours ago).");
+        for (age, words) in
+            [(0, "less than a minute ago"), (1, "1 minute ago"), (119, "119 minutes ago"), (2880, "2 days ago")]
+        {
+            assert!(minutes(age).contains(words), "{words}: {}", minutes(age));
+        }
+        assert!(offline(None).contains("nobody knows"));
+    }
 
     #[test]
     fn first_lines_are_exact() {

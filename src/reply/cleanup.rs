@@ -20,6 +20,11 @@ pub fn proof(because: &Because, branch: &BranchName) -> String {
     }
 }
 
+/// The same for one that was only let go of, in reports.
+pub fn released(proof: &str) -> String {
+    format!("{proof}; it was let go of, and stays where somebody else made it")
+}
+
 /// The comment under which a removal is reported.
 pub fn removed(details: &ReceiptDetails, key: &str) -> String {
     format!("{}\n\n{}", removed_line(details), marker(key))
@@ -53,7 +58,14 @@ pub fn removed_line(details: &ReceiptDetails) -> String {
         ),
         false => format!("The branch `{}`{tip} is kept; mention me again to go on there", details.branch),
     };
-    format!("🧹 The worktree was removed: {}. {branch}.", details.proof)
+    match details.released {
+        true => format!(
+            "🧹 The worktree was let go of: {}. Somebody else made it, outside of my directory, so its files and its \
+             registration stay where they are, and I unlocked it. {branch}.",
+            details.proof
+        ),
+        false => format!("🧹 The worktree was removed: {}. {branch}.", details.proof),
+    }
 }
 
 /// The whole command that brings a deleted branch back, for whoever runs the service: comments name no places on its
@@ -229,6 +241,8 @@ mod tests {
             restore: format!("git branch issue-1 {}", "a".repeat(40)),
             ..Default::default()
         };
+        let let_go = ReceiptDetails { branch_deleted: false, released: true, ..details.clone() };
+        insta::assert_snapshot!(removed_line(&let_go), @"🧹 The worktree was let go of: everything `issue-1` changes is in `main`. Somebody else made it, outside of my directory, so its files and its registration stay where they are, and I unlocked it. The branch `issue-1` at `aaaaaaa` is kept; mention me again to go on there.");
         insta::assert_snapshot!(removed(&details, "cleanup/1"), @"
         🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` in the service's repository brings it back.
 

@@ -2,27 +2,39 @@
 //!
 //! Causes come from git, the file system and the agent and carry paths of their own accord; the log and the panel keep them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{PoisonError, RwLock},
+};
 
 /// Directories of this installation and the words for them, the longest first.
-#[derive(Clone, Debug, Default)]
-pub struct Places(Vec<(String, &'static str)>);
+#[derive(Debug, Default)]
+pub struct Places(RwLock<Vec<(String, &'static str)>>);
 
 impl Places {
     pub fn new(places: impl IntoIterator<Item = (PathBuf, &'static str)>) -> Self {
-        let named = |(path, word): (PathBuf, &'static str)| {
-            let path = path.to_str()?.trim_end_matches('/').to_owned();
-            (Path::new(&path).is_absolute() && path.len() > 1).then_some((path, word))
-        };
-        let mut known: Vec<_> = places.into_iter().filter_map(named).collect();
-        known.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        known.dedup();
-        Self(known)
+        let known = Self::default();
+        places.into_iter().for_each(|(path, word)| known.learn(&path, word));
+        known
+    }
+
+    /// One more of them.
+    pub fn learn(&self, path: &Path, word: &'static str) {
+        let Some(path) = path.to_str().map(|path| path.trim_end_matches('/')) else { return };
+        if !Path::new(path).is_absolute() || path.len() < 2 {
+            return;
+        }
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if !known.iter().any(|(other, _)| other == path) {
+            known.push((path.to_owned(), word));
+            known.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        }
     }
 
     /// The text with `[word]` in the place of each directory; what lies below it is still named.
     pub fn hide(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, (path, word)| replaced(&text, path, word))
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().fold(text.to_owned(), |text, (path, word)| replaced(&text, path, word))
     }
 }
 

@@ -20,7 +20,7 @@ const MIN_LINE: usize = 16;
 /// Columns at which programs wrap base64: coreutils, and PEM.
 const WRAPPED_AT: [usize; 2] = [76, 64];
 /// How tokens begin, as their makers document it.
-const SHAPES: [Shape; 16] = [
+const SHAPES: [Shape; 18] = [
     // GitHub's; `ghs_` is an App's installation token.
     Shape::new("ghs_"),
     Shape::new("ghp_"),
@@ -39,6 +39,9 @@ const SHAPES: [Shape; 16] = [
     Shape { prefix: "npm_", shortest: 36, alphabet: b"" },
     Shape { prefix: "AKIA", shortest: 16, alphabet: b"" },
     Shape { prefix: "AIza", shortest: 30, alphabet: b"_-" },
+    // A JSON Web Token, by how its header begins: `{"alg":"` or `{"typ":"`.
+    Shape { prefix: "eyJhbGciOi", shortest: 40, alphabet: b"_-." },
+    Shape { prefix: "eyJ0eXAiOi", shortest: 40, alphabet: b"_-." },
 ];
 /// Where an address may go on with `user:password@`.
 const AUTHORITY: &str = "://";

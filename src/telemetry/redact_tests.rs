@@ -51,7 +51,7 @@ fn known_secrets_go_in_every_spelling() {
 fn token_shapes_go() {
     let redactor = Redactor::new([]);
     for Shape { prefix, .. } in SHAPES {
-        assert_eq!(redactor.redact(&format!("({prefix}0123456789ABCDEF0123456789ABCDEF0123)")), "([redacted])");
+        assert_eq!(redactor.redact(&format!("({prefix}0123456789ABCDEF0123456789ABCDEF01234567)")), "([redacted])");
     }
     let basic = STANDARD.encode("x-access-token:ghs_0123456789abcdef");
     assert_eq!(redactor.redact(&format!("Authorization: Basic {basic}\n")), "Authorization: Basic [redacted]\n");

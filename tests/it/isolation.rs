@@ -7,7 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 use treewarden::git::{GitError, Repository, Status};
-use treewarden::isolation::{CreateRequest, Furnishing, IsolationError, Provider, RemoveRequest, WorktreeProvider};
+use treewarden::isolation::{
+    CreateRequest, Furnishing, IsolationError, Maker, Provider, RemoveRequest, WorktreeProvider,
+};
 use treewarden::model::*;
 
 pub struct Place {
@@ -30,7 +32,8 @@ impl Place {
 
     pub async fn request(&self, name: &str) -> CreateRequest {
         let start = WorktreeStart::NewBranch(self.lab.main_tip(&self.repository).await);
-        CreateRequest { path: self.path(name), branch: branch(name), start, furnishing: Furnishing::default() }
+        let (path, maker) = (self.path(name), Maker::Us);
+        CreateRequest { path, maker, branch: branch(name), start, furnishing: Furnishing::default() }
     }
 
     pub async fn create(&self, name: &str) -> PathBuf {
@@ -42,6 +45,7 @@ impl Place {
         RemoveRequest {
             environment: EnvironmentId(uuid::Uuid::now_v7()),
             path: self.path(name),
+            maker: Maker::Us,
             branch: branch(name),
             delete_branch_at: None,
         }
@@ -66,7 +70,7 @@ impl Place {
 
     /// Nothing was changed: files, registration, branch.
     pub async fn assert_untouched(&self, path: &Path, name: &str) {
-        assert_eq!(known(self.provider.health(&self.repository, path).await), Validity::Valid);
+        assert_eq!(known(self.provider.health(&self.repository, path, Maker::Us).await), Validity::Valid);
         assert!(self.registered().await.contains(&path.to_owned()));
         assert!(self.repository.tip(&branch(name).full_ref()).await.unwrap().is_some());
     }
@@ -77,7 +81,7 @@ async fn a_place_comes_and_goes() {
     let place = Place::new().await;
     for round in 0..3 {
         let path = place.create("issue-5").await;
-        assert_eq!(known(place.provider.health(&place.repository, &path).await), Validity::Valid);
+        assert_eq!(known(place.provider.health(&place.repository, &path, Maker::Us).await), Validity::Valid);
         place.create("issue-5").await;
         let tip = place.lab.commit(&path, "x", "1\n");
         let keep = round == 0;
@@ -145,7 +149,7 @@ async fn what_is_not_as_it_was_stays() {
     let link = fs::read(own.join(".git")).unwrap();
     fs::remove_file(own.join(".git")).unwrap();
     run(&own, &["init", "-q"]);
-    assert_eq!(known(place.provider.health(&place.repository, &own).await), Validity::OwnRepository);
+    assert_eq!(known(place.provider.health(&place.repository, &own, Maker::Us).await), Validity::OwnRepository);
     assert_eq!(place.remove(&place.removal("own")).await, Err(IsolationError::OwnRepository(own.clone())));
     assert!(!place.provider.repair(&place.repository, &own, &branch("own")).await.unwrap());
     assert!(place.provider.create(&place.repository, &place.request("own").await).await.is_err());
@@ -288,13 +292,90 @@ async fn a_base_behind_a_link_works_all_the_way() {
     provider
         .create(
             &repository,
-            &CreateRequest { path: path.clone(), branch: branch("b"), start, furnishing: Furnishing::default() },
+            &CreateRequest {
+                path: path.clone(),
+                maker: Maker::Us,
+                branch: branch("b"),
+                start,
+                furnishing: Furnishing::default(),
+            },
         )
         .await
         .unwrap();
-    assert_eq!(known(provider.health(&repository, &path).await), Validity::Valid);
+    assert_eq!(known(provider.health(&repository, &path, Maker::Us).await), Validity::Valid);
     let environment = EnvironmentId(uuid::Uuid::now_v7());
-    let request = RemoveRequest { environment, path, branch: branch("b"), delete_branch_at: None };
+    let request = RemoveRequest { environment, path, maker: Maker::Us, branch: branch("b"), delete_branch_at: None };
     provider.remove(&repository, &request).await.unwrap();
     assert!(provider.list(&repository).await.unwrap().is_empty());
+}
+
+/// What another tool made elsewhere is used where it is, and let go of as it was.
+#[tokio::test]
+async fn a_worktree_outside_the_base_is_borrowed() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let provider = WorktreeProvider::new(&lab.path("home/worktrees"), &lab.path("home/trash")).unwrap();
+    let outside = lab.path("elsewhere/w");
+    let text = outside.to_str().unwrap();
+    lab.run(repository.directory(), &["worktree", "add", "-q", "-b", "human", text, "refs/remotes/origin/main"]);
+    let entry = || {
+        let directory = repository.directory().join("worktrees/w");
+        let mut names: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = entry();
+    let request = CreateRequest {
+        path: outside.clone(),
+        maker: Maker::Others,
+        branch: branch("human"),
+        start: WorktreeStart::Existing,
+        furnishing: Furnishing::default(),
+    };
+    let removal = RemoveRequest {
+        environment: EnvironmentId(uuid::Uuid::now_v7()),
+        path: outside.clone(),
+        maker: Maker::Others,
+        branch: branch("human"),
+        delete_branch_at: None,
+    };
+    assert!(provider.is_outside(&outside) && !provider.is_outside(&provider.base().join("o/w")));
+    assert!(matches!(provider.health(&repository, &outside, Maker::Us).await, Probe::Unknown(_)), "not as one of ours");
+
+    // On another branch, with something uncommitted, or through a link, it stays whose it is.
+    let other = CreateRequest { branch: branch("other"), ..request.clone() };
+    assert!(provider.create(&repository, &other).await.is_err());
+    fs::write(outside.join("private"), "p").unwrap();
+    assert!(provider.create(&repository, &request).await.is_err());
+    fs::remove_file(outside.join("private")).unwrap();
+    symlink(lab.path("elsewhere"), lab.path("link")).unwrap();
+    let through = CreateRequest { path: lab.path("link/w"), ..request.clone() };
+    assert!(matches!(provider.create(&repository, &through).await, Err(IsolationError::NotAdmitted(_))));
+    assert_eq!(entry(), before);
+    // Nothing is made where nothing is.
+    let nowhere = CreateRequest { path: lab.path("elsewhere/new"), ..request.clone() };
+    assert!(matches!(provider.create(&repository, &nowhere).await, Err(IsolationError::NotAdmitted(_))));
+    assert!(!lab.path("elsewhere/new").exists());
+
+    for _ in 0..2 {
+        provider.create(&repository, &request).await.unwrap();
+        assert_eq!(known(provider.health(&repository, &outside, Maker::Others).await), Validity::Valid);
+        assert_eq!(known(repository.worktree(&outside).foreign_lock().await), None);
+    }
+    assert_ne!(entry(), before);
+    assert!(!provider.repair(&repository, &outside, &branch("human")).await.unwrap());
+    for _ in 0..2 {
+        let removed = provider.remove(&repository, &removal).await.unwrap();
+        assert!(removed.released && !removed.branch_deleted, "{removed:?}");
+        assert_eq!(entry(), before, "as it was");
+        assert!(outside.join("f").exists());
+    }
+    // A lock of somebody else is never taken off.
+    lab.run(repository.directory(), &["worktree", "lock", "--reason", "mine", text]);
+    provider.remove(&repository, &removal).await.unwrap();
+    assert_eq!(known(repository.worktree(&outside).foreign_lock().await).as_deref(), Some("mine"));
+
+    fs::remove_dir_all(lab.path("elsewhere")).unwrap();
+    let health = provider.health(&repository, &outside, Maker::Others).await;
+    assert!(matches!(&health, Probe::Unknown(why) if why.contains("mounted")), "{health:?}");
 }

@@ -8,6 +8,7 @@ mod commands;
 mod faults;
 mod furnishing;
 mod issues;
+mod kinds;
 mod limits;
 mod linked;
 mod local;

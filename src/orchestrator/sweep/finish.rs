@@ -1,6 +1,6 @@
 //! From a journalled removal to its receipt. Every step can be repeated.
 
-use super::super::{Orchestrator, StepError};
+use super::super::{Orchestrator, StepError, mend::maker};
 use super::{Swept, told_under};
 use crate::decide::cleanup::Keep;
 use crate::git::{GitError, Repository};
@@ -38,6 +38,7 @@ impl Orchestrator {
         let request = RemoveRequest {
             environment: environment.id,
             path: environment.path.clone(),
+            maker: maker(&environment),
             branch: environment.branch.clone(),
             delete_branch_at: pending.delete_branch.then(|| pending.tip.clone()),
         };
@@ -61,7 +62,10 @@ impl Orchestrator {
             }
         };
         let details = ReceiptDetails {
-            proof: pending.proof,
+            proof: match removed.released {
+                true => cleanup::released(&pending.proof),
+                false => pending.proof,
+            },
             branch: environment.branch.to_string(),
             restore: match removed.branch_deleted {
                 true => format!("git branch {} {}", environment.branch, pending.tip),
@@ -69,6 +73,7 @@ impl Orchestrator {
             },
             tip: Some(pending.tip),
             branch_deleted: removed.branch_deleted,
+            released: removed.released,
             safety_ref: None,
             bytes_freed: removed.bytes,
             asked_in: pending.asked_in,

@@ -48,6 +48,10 @@ impl<'a> Catalog<'a> {
         self.codebases.get(&id).map(|codebase| codebase.name.to_string()).unwrap_or_default()
     }
 
+    pub fn is_disconnected(&self, id: CodebaseId) -> bool {
+        self.codebases.get(&id).is_some_and(|codebase| !codebase.connected)
+    }
+
     /// `None`: it is not on GitHub, or not known.
     pub fn links(&self, id: CodebaseId) -> Option<Links> {
         let codebase = self.codebases.get(&id)?;
@@ -113,6 +117,8 @@ fn icon(kind: ThreadKind) -> &'static str {
 pub struct EnvironmentRow {
     pub id: EnvironmentId,
     pub codebase: String,
+    /// The App reaches its codebase no more.
+    pub disconnected: bool,
     pub thread: Thread,
     pub branch: String,
     pub mark: Mark,
@@ -130,6 +136,7 @@ impl EnvironmentRow {
         Ok(Self {
             id: environment.id,
             codebase: catalog.name(environment.codebase),
+            disconnected: live && catalog.is_disconnected(environment.codebase),
             thread: Thread::of_work(catalog, environment.codebase, &environment.work).await?,
             branch: straight(environment.branch.as_str()),
             mark: environment.state.into(),

@@ -1,8 +1,7 @@
 //! The App loses its access to a repository and gets it back: work is kept, and goes on.
 
 use crate::support::world::{ANN, REPO, World};
-use treewarden::demo::github::Standin;
-use treewarden::model::*;
+use treewarden::{decide::cleanup::Keep, demo::github::Standin, model::*, orchestrator::sweep::Swept};
 
 const DISCONNECTED: &str = "disconnected: the App no longer reaches it";
 
@@ -16,7 +15,10 @@ async fn lost_and_regained(withdraw: impl Fn(&Standin), grant: impl Fn(&Standin)
     withdraw(&world.standin);
     world.settle().await;
     assert!(!world.store().list_codebases().await.unwrap()[0].connected);
-    assert!(world.page("/").await.contains(DISCONNECTED), "{}", world.page("/").await);
+    let pages = ["/", "/environments", &format!("/environments/{}", environment.id)];
+    for page in pages {
+        assert!(world.page(page).await.contains(DISCONNECTED), "{page}: {}", world.page(page).await);
+    }
     // Nobody takes what cannot be asked about for done with.
     world.pass().await;
     assert_eq!(world.environment().await.id, environment.id);
@@ -27,7 +29,9 @@ async fn lost_and_regained(withdraw: impl Fn(&Standin), grant: impl Fn(&Standin)
     grant(&world.standin);
     world.settle().await;
     assert!(world.store().list_codebases().await.unwrap()[0].connected);
-    assert!(!world.page("/").await.contains(DISCONNECTED));
+    for page in pages {
+        assert!(!world.page(page).await.contains(DISCONNECTED), "{page}");
+    }
     assert_eq!(world.answers(issue).len(), answers, "people are told nothing they did not ask for");
     world.ask(issue, "add a note");
     world.settle().await;
@@ -54,6 +58,37 @@ async fn an_installation_that_is_suspended_for_a_while_goes_on_where_it_was() {
         |standin| standin.suspend_installation(REPO, false).unwrap(),
     )
     .await;
+}
+
+/// Somebody who runs the service tidies up after a repository that the App reaches no more.
+#[tokio::test]
+async fn what_is_left_of_a_withdrawn_repository_can_be_taken_away_by_hand() {
+    let world = World::new().await;
+    let (clean, dirty) = (world.worked_issue("add a greeting").await, world.worked_issue("add a note").await);
+    let environments = world.environments().await;
+    let of = |issue: i64| environments.iter().find(|environment| environment.work.id == issue.to_string()).unwrap();
+    std::fs::write(of(dirty).path.join("precious.txt"), "precious\n").unwrap();
+    let tip = world.local_tip(of(clean).branch.as_str()).await;
+    world.standin.withdraw_repository(REPO).unwrap();
+    world.settle().await;
+
+    let remove = async |id| world.service.orchestrator.remove(id, Trigger::Panel, "panel").await.unwrap();
+    assert!(matches!(remove(of(clean).id).await, Swept::Removed(_)));
+    let Swept::Kept(why) = remove(of(dirty).id).await else { panic!("uncommitted work was taken away") };
+    assert_eq!(why, [Keep::UncommittedChanges { changed: 0, untracked: 1 }]);
+    assert!(!of(clean).path.exists() && of(dirty).path.join("precious.txt").exists());
+    assert_eq!(world.local_tip(of(clean).branch.as_str()).await, tip, "the branch stays");
+    let receipt = world.store().receipt_of(of(clean).id).await.unwrap().unwrap();
+    assert!(!receipt.details.branch_deleted);
+    let unsent = world.store().list_outgoing(100).await.unwrap();
+    assert!(unsent.iter().all(|row| row.state == OutboxState::Sent), "nothing is said where nobody can: {unsent:?}");
+
+    world.standin.grant_repository(REPO).unwrap();
+    world.ask(clean, "agent:noop");
+    world.settle().await;
+    let status = world.status(clean);
+    assert!(status.contains("Continuing on existing branch"), "{status}");
+    world.end().await;
 }
 
 /// Access goes while a run is live: it ends with a reason, its work is kept and delivered by the next one.

@@ -2,7 +2,7 @@
 
 use crate::support::world::{ANN, REPO, World, git};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use treewarden::model::*;
 
 /// A world whose repository is here, an issue in it that nobody has worked on, and a worktree on that issue's branch that
@@ -48,28 +48,146 @@ async fn a_worktree_on_the_branch_is_taken_over_with_what_it_holds() {
     world.end().await;
 }
 
+fn elsewhere(world: &World) -> PathBuf {
+    world.dir.path().canonicalize().unwrap().join("another tool/w")
+}
+
+/// What git lists about the worktree at `place`.
+async fn listed(world: &World, place: &Path) -> String {
+    let list = git(&world.canonical().await, &["worktree", "list", "--porcelain"]);
+    let entry = list.split("\n\n").find(|entry| entry.starts_with(&format!("worktree {}\n", place.display())));
+    entry.unwrap_or_default().to_owned()
+}
+
 #[tokio::test]
-async fn one_that_may_not_be_taken_over_is_left_alone_and_said() {
-    let outside = made_by_hand(|world| world.dir.path().join("elsewhere")).await;
-    let dirty = made_by_hand(beside_ours).await;
-    std::fs::write(dirty.2.join("private.txt"), "not for everybody\n").unwrap();
-    let locked = made_by_hand(beside_ours).await;
-    git(&locked.0.canonical().await, &["worktree", "lock", "--reason", "mine", locked.2.to_str().unwrap()]);
-    for (world, issue, place) in [outside, dirty, locked] {
+async fn a_worktree_of_another_tool_is_used_where_it_is_and_let_go_of() {
+    let (world, issue, place) = made_by_hand(elsewhere).await;
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && status.contains("Took over the worktree of `issue-2`"), "{status}");
+    let environment = world.environments().await.pop().unwrap();
+    assert_eq!((&environment.path, environment.metadata.adopted_from), (&place, Some(AdoptedFrom::Branch)));
+    assert!(environment.metadata.foreign_branch);
+    assert_eq!(world.remote_file("issue-2", "by-hand.txt").await.as_deref(), Some("by hand\n"));
+    assert!(listed(&world, &place).await.contains("locked treewarden"));
+
+    // It is the thread's, also after a restart, and no orphan.
+    let world = world.restart(|_| {}).await;
+    world.ask(issue, "agent:noop");
+    world.settle().await;
+    assert!(world.status(issue).contains("Working in isolated branch `issue-2`"), "{}", world.status(issue));
+    world.ask(issue, "/worktree orphans");
+    world.settle().await;
+    let answer = world.answer(issue);
+    assert!(
+        answer.contains("outside of my directory, `issue-2`") && answer.contains("All of them are mine"),
+        "{answer}"
+    );
+
+    // Let go of by command, and taken over again.
+    world.ask(issue, "/worktree remove");
+    world.settle().await;
+    assert!(world.answer(issue).contains("was let go of"), "{}", world.answer(issue));
+    assert!(place.join("by-hand.txt").exists() && !listed(&world, &place).await.contains("locked"));
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    assert!(world.status(issue).contains("Took over the worktree"), "{}", world.status(issue));
+    let environment = world.environments().await.into_iter().find(|each| each.path == place).unwrap();
+
+    let pull = world.pull_of("issue-2").number;
+    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
+    world.standin.merge(REPO, ANN, pull, treewarden::demo::github::MergeMethod::Merge).await.unwrap();
+    world.settle().await;
+    let told = world.answer(issue);
+    assert!(told.contains("was let go of") && told.contains("stay where they are, and I unlocked it"), "{told}");
+    assert!(!told.contains(place.to_str().unwrap()), "{told}");
+    assert!(world.environments().await.iter().all(|left| left.id != environment.id));
+    let receipt = world.store().receipt_of(environment.id).await.unwrap().unwrap();
+    assert!(receipt.details.released && receipt.details.bytes_freed.is_none() && !receipt.details.branch_deleted);
+    assert!(place.join("by-hand.txt").exists() && git(&place, &["status", "--porcelain"]).is_empty());
+    let entry = listed(&world, &place).await;
+    assert!(entry.contains("branch refs/heads/issue-2") && !entry.contains("locked"), "{entry}");
+
+    // Its branch is merged now, so it is taken over no more.
+    world.standin.reopen(REPO, ANN, issue).unwrap();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let newest = world.environments().await.into_iter().find(|each| each.branch.as_str() == "issue-2-2").unwrap();
+    assert!(newest.path.starts_with(world.home()), "{newest:?}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn one_that_its_maker_took_away_is_forgotten_and_stays_listed() {
+    let (world, issue, place) = made_by_hand(elsewhere).await;
+    world.ask(issue, "add a note");
+    world.settle().await;
+    std::fs::remove_dir_all(&place).unwrap();
+    world.ask(issue, "agent:noop");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with("❌ **Failed**") && status.contains("its files are gone"), "{status}");
+    assert_eq!(world.environments().await.len(), 1);
+    let entry = listed(&world, &place).await;
+    assert!(entry.contains("prunable") && !entry.contains("locked"), "{entry}");
+    git(&world.canonical().await, &["worktree", "prune", "--expire=now"]);
+    world.ask(issue, "agent:noop");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert!(world.environments().await.pop().unwrap().path.starts_with(world.home()));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn one_that_may_not_be_taken_over_is_left_alone_and_said_why() {
+    let mut cases = Vec::new();
+    for beside in [beside_ours, elsewhere] {
+        let dirty = made_by_hand(beside).await;
+        std::fs::write(dirty.2.join("private.txt"), "not for everybody\n").unwrap();
+        cases.push((dirty, "it holds something uncommitted"));
+        let locked = made_by_hand(beside).await;
+        git(&locked.0.canonical().await, &["worktree", "lock", "--reason", "mine", locked.2.to_str().unwrap()]);
+        cases.push((locked, "somebody locked it (mine)"));
+        let merging = made_by_hand(beside).await;
+        git(&merging.2, &["merge", "-q", "--no-ff", "--no-commit", "-s", "ours", &unrelated(&merging.2)]);
+        cases.push((merging, "it holds something uncommitted"));
+    }
+    let home = made_by_hand(|world| world.home().canonicalize().unwrap().join("agents/w")).await;
+    cases.push((home, "holds, or lies in, a directory of mine"));
+    let around = made_by_hand(|world| world.dir.path().canonicalize().unwrap().join("w")).await;
+    let real = around.0.dir.path().canonicalize().unwrap();
+    std::fs::rename(&around.2, real.join("moved")).unwrap();
+    std::os::unix::fs::symlink(real.join("moved"), &around.2).unwrap();
+    cases.push((around, "no directory is there"));
+    let gone = made_by_hand(elsewhere).await;
+    std::fs::remove_dir_all(&gone.2).unwrap();
+    cases.push((gone, "its files are gone"));
+    for ((world, issue, place), why) in cases {
         world.ask(issue, "add a note");
         world.settle().await;
         let status = world.status(issue);
         assert!(status.starts_with("❌ **Failed**"), "{status}");
-        assert!(status.contains("in use in a worktree that I did not make"), "{status}");
+        assert!(status.contains("in use in a worktree that I did not make") && status.contains(why), "{why}: {status}");
+        assert!(!status.contains(place.to_str().unwrap()), "{status}");
         assert_eq!(world.environments().await.len(), 1);
-        assert!(place.join("by-hand.txt").exists());
+        assert!(!listed(&world, &place).await.contains("locked treewarden"));
         // When it is gone, the branch is simply continued.
+        if place.is_symlink() {
+            std::fs::remove_file(&place).unwrap();
+        }
         git(&world.canonical().await, &["worktree", "remove", "-f", "-f", place.to_str().unwrap()]);
         world.ask(issue, "add a note");
         world.settle().await;
         assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
         world.end().await;
     }
+}
+
+/// A commit beside the branch, to be merged.
+fn unrelated(place: &Path) -> String {
+    let tree = git(place, &["rev-parse", "HEAD^{tree}"]);
+    git(place, &["commit-tree", "-p", "HEAD~1", "-m", "Beside", &tree])
 }
 
 #[tokio::test]

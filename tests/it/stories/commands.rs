@@ -252,6 +252,10 @@ async fn an_existing_branch_is_continued_and_nothing_is_made_where_nothing_may_b
         assert!(answer.contains(why) && answer.contains("Nothing was created"), "{words}: {answer}");
         assert_eq!(world.environments().await.len(), 1, "{words}");
     }
+    for base in ["-", "@", "@{-1}", "HEAD", "HEAD~1", "main@{yesterday}", "main:README.md", ":/Mine", "main^{tree}"] {
+        let answer = answered(&world, issue, &format!("/worktree create x --base {base}")).await;
+        assert!(!answer.contains("isolated branch") && world.environments().await.len() == 1, "{base}: {answer}");
+    }
     // BR-073
     let option = answered(&world, issue, "/worktree create x1 --base=--lock").await;
     assert!(option.contains("is not how that is used") && world.environments().await.len() == 1, "{option}");

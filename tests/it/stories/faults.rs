@@ -275,6 +275,92 @@ async fn a_secondary_limit_holds_back_every_thread() {
     assert_eq!(world.standin.faults().left(), 9, "something was sent although GitHub asked to wait");
 }
 
+const GIT: &str = "/octo/hello.git/";
+
+#[tokio::test]
+async fn a_git_server_that_is_away_does_not_keep_work_from_beginning_where_the_settings_say_so() {
+    let world = World::with(&[("TREEWARDEN_OFFLINE_CREATE", "on")]).await;
+    world.worked_issue("agent:noop").await;
+    // Something new, so that a fetch is due.
+    world.standin.push_commit(REPO, ANN, "main", "News", &[("news.txt", Some("n\n"))]).await.unwrap();
+    world.standin.faults().inject(None, GIT, 10_000, Fault::Status(500));
+    let issue = world.issue();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(
+        status.contains(
+            "The git server cannot be reached, so this goes on from what the last fetch brought (less than a minute ago)."
+        ),
+        "{status}"
+    );
+    // What was done is not called delivered.
+    assert!(status.starts_with("❌ **Failed**") && status.contains("kept"), "{status}");
+    assert!(!status.contains("on the remote") && !status.contains(" is at "), "{status}");
+    let environment = world.environments().await.pop().unwrap();
+    assert_eq!(environment.branch.as_str(), format!("issue-{issue}"));
+    assert!(!environment.path.join("news.txt").exists());
+
+    // By command, too.
+    world.ask(issue, "/worktree create offline");
+    world.settle().await;
+    let answer = world.answer(issue);
+    assert!(answer.contains("The git server cannot be reached") && answer.contains("**task-offline**"), "{answer}");
+    world.ask(issue, &format!("/worktree link issue-{issue}"));
+    world.settle().await;
+
+    world.standin.faults().clear();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && !status.contains("cannot be reached"), "{status}");
+    assert_eq!(world.remote_tip(environment.branch.as_str()).await, world.local_tip(environment.branch.as_str()).await);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn without_the_server_no_work_begins_on_a_head_that_is_not_here_nor_after_a_refusal() {
+    let world = World::with(&[("TREEWARDEN_OFFLINE_CREATE", "on")]).await;
+    world.worked_issue("agent:noop").await;
+    let pull = world.pull_from("feature", "Please look.").await;
+    let (forks, _) = world.pull_from_fork("far").await;
+    world.settle().await;
+    world.approve(forks).await;
+    world.standin.faults().inject(None, GIT, 10_000, Fault::Status(500));
+    for pull in [pull, forks] {
+        world.ask(pull, "agent:noop");
+        world.settle().await;
+        let status = world.status(pull);
+        assert!(status.starts_with("❌ **Failed**") && status.contains("could not be reached"), "{status}");
+    }
+    world.standin.faults().clear();
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(world.status(pull).starts_with('✅'), "{}", world.status(pull));
+
+    // Here by now: it is gone on with. A push moves it out of sight again.
+    world.standin.faults().inject(None, GIT, 10_000, Fault::Status(500));
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(world.status(pull).contains("The git server cannot be reached, so this goes on"), "{}", world.status(pull));
+    world.standin.push_commit(REPO, ANN, "feature", "More", &[("more.txt", Some("m\n"))]).await.unwrap();
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(world.status(pull).contains("could not be reached"), "{}", world.status(pull));
+    world.standin.faults().clear();
+
+    // Somebody who answers was reached.
+    world.standin.push_commit(REPO, ANN, "main", "News", &[("news.txt", Some("n\n"))]).await.unwrap();
+    world.standin.faults().inject(None, GIT, 10_000, Fault::Status(403));
+    let issue = world.issue();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with("❌ **Failed**") && status.contains("did not accept the access token"), "{status}");
+    world.standin.faults().clear();
+    world.end().await;
+}
+
 #[tokio::test]
 async fn one_bad_answer_about_links_costs_no_sharing_and_more_are_said() {
     let world = World::new().await;

@@ -1,6 +1,7 @@
 //! Work on pull requests: in the issue's worktree, on their own head branch, or pinned for forks.
 
 use crate::support::world::{ANN, REPO, World, git};
+use std::collections::BTreeSet;
 use treewarden::demo::github::OpenPull;
 use treewarden::model::*;
 
@@ -412,5 +413,41 @@ async fn what_is_taken_back_while_the_agent_works_does_not_come_back_either() {
     assert!(status.contains("somebody took commits off ") && status.contains("not pushed"), "{status}");
     assert_eq!(world.remote_tip("feature").await, Some(first));
     assert!(world.environment().await.path.join("NOTES.md").exists(), "nothing is lost");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_head_branch_that_git_takes_for_something_else_is_worked_on_under_another_name() {
+    let world = World::new().await;
+    let pull = world.pull_from("-x", "No issue.").await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains("The head branch has a name that git takes for something else"), "{status}");
+    let environment = world.environment().await;
+    assert_eq!(environment.branch.as_str(), format!("pr-{pull}-review"));
+    assert!(environment.path.join("hello.sh").exists());
+    assert_eq!(world.pull(pull).commits.len(), 1, "its own branch stays as it is");
+    assert_eq!(world.pull_of(environment.branch.as_str()).commits.len(), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn branches_that_are_nearly_called_the_same_get_places_of_their_own() {
+    let world = World::new().await;
+    let heads = ["feat/a-b", "feat-a/b", "feat-a-b", "feat/A-b"];
+    for head in heads {
+        let pull = world.pull_from(head, "No issue.").await;
+        world.ask(pull, "add a greeting");
+    }
+    world.settle().await;
+    let environments = world.environments().await;
+    let places: BTreeSet<_> = environments.iter().map(|each| each.path.to_string_lossy().to_lowercase()).collect();
+    assert_eq!((environments.len(), places.len()), (heads.len(), heads.len()), "{places:?}");
+    for environment in environments {
+        let branch = environment.branch.as_str();
+        assert_eq!(git(&environment.path, &["symbolic-ref", "--short", "HEAD"]), branch);
+        assert_eq!(world.pull_of(branch).commits.len(), 2, "{branch}");
+    }
     world.end().await;
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use treewarden::git::FetchRequest;
-use treewarden::isolation::{CreateRequest, Provider};
+use treewarden::isolation::{CreateRequest, Maker, Provider};
 use treewarden::model::WorktreeStart;
 use treewarden::store::RunFilter;
 
@@ -78,8 +78,13 @@ async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
     let tip = repository.tip("refs/remotes/origin/main").await.unwrap().unwrap();
     let provider = WorktreeProvider::new(&stage.worktrees(), &home.join("trash")).unwrap();
     let (path, branch) = (environment.path.clone(), environment.branch.clone());
-    let request =
-        CreateRequest { path, branch, start: WorktreeStart::NewBranch(tip.clone()), furnishing: Default::default() };
+    let request = CreateRequest {
+        path,
+        maker: Maker::Us,
+        branch,
+        start: WorktreeStart::NewBranch(tip.clone()),
+        furnishing: Default::default(),
+    };
     provider.create(&repository, &request).await.unwrap();
     let made = Environment { start: Some(tip), ..environment.clone() };
     stage.store.update_environment(&made).await.unwrap();
