@@ -286,6 +286,9 @@ impl Service {
             };
             closed.run_until_cancelled(fold).await
         });
+        if config.github.app.as_ref().is_some_and(AppCredentials::has_short_secret) {
+            tracing::warn!("the webhook secret is short enough to be guessed; `openssl rand -hex 32` makes a long one");
+        }
         tracing::info!(listen = %bound, app.slug = %slug, "Treewarden takes deliveries");
 
         // What a crash left is looked at after the door is open: GitHub waits ten seconds for an answer, and recovery may ask

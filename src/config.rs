@@ -83,6 +83,16 @@ pub struct AppCredentials {
     pub oauth: Option<OauthCredentials>,
 }
 
+/// Characters of a webhook secret that nobody guesses.
+pub const SHORTEST_SECRET: usize = 16;
+
+impl AppCredentials {
+    /// Whoever guesses it can make the service believe anything.
+    pub fn has_short_secret(&self) -> bool {
+        self.webhook_secret.expose_secret().len() < SHORTEST_SECRET
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct OauthCredentials {
     pub client_id: String,

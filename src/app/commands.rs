@@ -1,6 +1,6 @@
 //! What the command line asks for. Each command answers with the process's exit code.
 
-use super::{Core, Service, StartError, doctor, hangup::hung_up, import, say, story};
+use super::{Core, Service, StartError, doctor, hangup::hung_up, import, lock::HomeLock, say, story};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::decide::cleanup::Keep;
@@ -33,6 +33,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(_) => serve(&config).await,
         Command::Migrate => {
+            config.prepare_home()?;
+            let _lock = HomeLock::take(&config.home)?;
             let store = open_store(&config).await?;
             let migrated = store.migrate().await;
             store.close().await;

@@ -5,7 +5,7 @@ use super::commands::say;
 use super::lock::HomeLock;
 use super::scratch::Scratch;
 use crate::agent::FALLBACK_PATH;
-use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Sandbox};
+use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
 use crate::github::{Github, GithubError, GithubSettings, Registration};
 use crate::store::{Schema, Store, StoreError};
@@ -43,7 +43,8 @@ fn wrong(what: &'static str, seen: impl Into<String>, mend: impl Into<String>) -
 pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
     let findings = match Config::from_process(flags) {
         Err(problems) => {
-            problems.0.iter().map(|problem| wrong("settings", problem.to_string(), problem.mend())).collect()
+            let problems = problems.0.iter().map(|problem| wrong("settings", problem.to_string(), problem.mend()));
+            problems.chain([rest_unseen()]).collect()
         }
         Ok(config) => everything(&config).await,
     };
@@ -60,6 +61,12 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The rest can be looked at only where the settings say.
+fn rest_unseen() -> Finding {
+    let mend = "Correct the settings first; then `treewarden doctor` goes on.";
+    wrong("the rest", "nothing else was looked at", mend)
 }
 
 async fn everything(config: &Config) -> Vec<Finding> {
@@ -218,12 +225,11 @@ fn secret_files(config: &Config) -> Vec<Finding> {
 
 /// A webhook secret that could be guessed: one delivery that was seen is enough to try all short ones.
 fn short_secret(config: &Config) -> Option<Finding> {
-    const SHORTEST: usize = 16;
-    let secret = &config.github.app.as_ref()?.webhook_secret;
+    let app = config.github.app.as_ref()?;
     let mend =
         "`openssl rand -hex 32` makes a long one: set it in GITHUB_WEBHOOK_SECRET and in the App's settings on GitHub.";
-    let short = secret.expose_secret().len() < SHORTEST;
-    short.then(|| wrong("secret", format!("the webhook secret has fewer than {SHORTEST} characters"), mend))
+    let seen = || format!("the webhook secret has fewer than {SHORTEST_SECRET} characters");
+    app.has_short_secret().then(|| wrong("secret", seen(), mend))
 }
 
 /// The mode of a file that others come to and may read or change.
@@ -334,9 +340,12 @@ fn registered(app: &Registration, web_url: &str) -> Vec<Finding> {
     findings
 }
 
+const NO_AGENT: &str =
+    "export TREEWARDEN_AGENT_COMMAND='<program> <arguments>' (for good: agent_command = \"…\" in treewarden.toml)";
+
 fn agent(config: &Config) -> Vec<Finding> {
     let Some(agent) = &config.agent else {
-        return vec![wrong("agent", "none is configured", "export TREEWARDEN_AGENT_COMMAND='<program> <arguments>'")];
+        return vec![wrong("agent", "none is configured", NO_AGENT)];
     };
     let mut findings = vec![program(agent)];
     if !agent.unset.is_empty() {
@@ -381,7 +390,8 @@ fn sandbox(config: &Config) -> Finding {
         Sandbox::Strict | Sandbox::Basic if config.agent.is_none() => fine("sandbox", "not needed without an agent"),
         Sandbox::Strict | Sandbox::Basic => {
             let seen = "this version cannot confine agents; the service will not start with one";
-            let mend = "Where agents may do all that the user of this service may: export TREEWARDEN_SANDBOX=off";
+            let mend = "Where agents may do all that the user of this service may: export TREEWARDEN_SANDBOX=off (for good: \
+                        sandbox = \"off\" in treewarden.toml)";
             wrong("sandbox", seen, mend)
         }
     }

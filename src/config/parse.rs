@@ -90,6 +90,17 @@ pub(super) fn web_url(text: &str) -> Result<String, Expected> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
+/// Nothing of ours works below a path.
+pub(super) fn public_url(text: &str) -> Result<String, Expected> {
+    let url = web_url(text)?;
+    match url.split('/').nth(3) {
+        None => Ok(url),
+        Some(_) => {
+            Err("expected no path behind the host: Treewarden needs a host name, or a port, of its own".to_owned())
+        }
+    }
+}
+
 pub(super) fn database_url(text: &str) -> Result<String, Expected> {
     let known = ["sqlite://", "postgres://", "postgresql://"];
     let rest = known.iter().find_map(|scheme| text.strip_prefix(scheme));

@@ -49,7 +49,7 @@ impl Reader<'_> {
         Config {
             worktree_base,
             listen: self.value(&LISTEN, parse::listen),
-            public_url: self.optional(&PUBLIC_URL, parse::web_url),
+            public_url: self.optional(&PUBLIC_URL, parse::public_url),
             database_url: SecretString::from(database),
             github: self.github(),
             stale_after: self.duration(&STALE_THRESHOLD_DAYS, DAY, 3650),

@@ -44,7 +44,7 @@ settings! {
     CONTAINER "TREEWARDEN_CONTAINER" = "off", "`on` where Treewarden runs in a container: fixes the home (there is no image of ours yet)";
     WORKTREE_BASE "WORKTREE_BASE" = "<home>/worktrees", "where worktrees are made; `~` is expanded";
     LISTEN "TREEWARDEN_LISTEN" = "127.0.0.1:3000", "`host:port` to listen on; port 0 picks one and prints it";
-    PUBLIC_URL "TREEWARDEN_PUBLIC_URL" = "http://<listen>", "how browsers and GitHub reach Treewarden";
+    PUBLIC_URL "TREEWARDEN_PUBLIC_URL" = "http://<listen>", "how browsers and GitHub reach Treewarden: scheme, host and port";
     #[secret]
     DATABASE_URL "DATABASE_URL" = "sqlite://<home>/treewarden.db", "`sqlite://<path>` or `postgres://…`";
     GITHUB_API_URL "GITHUB_API_URL" = "https://api.github.com", "API of GitHub Enterprise Server";
@@ -52,24 +52,24 @@ settings! {
     GITHUB_APP_ID "GITHUB_APP_ID" = "", "number of the GitHub App";
     #[secret]
     GITHUB_APP_PRIVATE_KEY "GITHUB_APP_PRIVATE_KEY" = "", "its private key (PEM; `\\n` for line breaks is understood)";
-    GITHUB_APP_PRIVATE_KEY_FILE "GITHUB_APP_PRIVATE_KEY_FILE" = "", "or the file that holds it";
+    GITHUB_APP_PRIVATE_KEY_FILE "GITHUB_APP_PRIVATE_KEY_FILE" = "", "or the file that holds it; one of the two, wherever it stands";
     #[secret]
-    GITHUB_WEBHOOK_SECRET "GITHUB_WEBHOOK_SECRET" = "", "the secret its webhooks are signed with";
+    GITHUB_WEBHOOK_SECRET "GITHUB_WEBHOOK_SECRET" = "", "the secret its webhooks are signed with; 16 characters or more";
     GITHUB_CLIENT_ID "GITHUB_CLIENT_ID" = "", "its OAuth client id; reserved for the panel's login, no effect yet";
     #[secret]
     GITHUB_CLIENT_SECRET "GITHUB_CLIENT_SECRET" = "", "its OAuth client secret; no effect yet";
-    STALE_THRESHOLD_DAYS "STALE_THRESHOLD_DAYS" = "14", "days without activity after which a worktree is stale";
-    MAX_WORKTREES "MAX_WORKTREES_PER_CODEBASE" = "25", "live worktrees one repository may have";
+    STALE_THRESHOLD_DAYS "STALE_THRESHOLD_DAYS" = "14", "days without activity after which a worktree is stale; 1 to 3650";
+    MAX_WORKTREES "MAX_WORKTREES_PER_CODEBASE" = "25", "live worktrees one repository may have; 1 to 10000";
     OFFLINE_CREATE "TREEWARDEN_OFFLINE_CREATE" = "off",
         "`on`: while the git server cannot be reached, work starts from what the last fetch brought, and says how old that is";
-    CLEANUP_INTERVAL_HOURS "CLEANUP_INTERVAL_HOURS" = "6", "hours between two cleanups";
+    CLEANUP_INTERVAL_HOURS "CLEANUP_INTERVAL_HOURS" = "6", "hours between two cleanups; 1 to 8760";
     TRASH_DAYS "TRASH_DAYS" = "30", "days for which removed work can be brought back; reserved, no effect yet (nothing with uncommitted work is removed)";
-    MAX_RUNS "MAX_CONCURRENT_RUNS" = "4", "agents at work at the same time";
+    MAX_RUNS "MAX_CONCURRENT_RUNS" = "4", "agents at work at the same time; 1 to 256";
     AGENT_COMMAND "TREEWARDEN_AGENT_COMMAND" = "",
         "program and arguments of the agent: prompt on standard input, standard output (Markdown) is the reply; no shell";
     AGENT_ENV "TREEWARDEN_AGENT_ENV" = "",
         "names of environment variables the agent gets besides `PATH`, `HOME`, `LANG` and `TERM`, separated by commas";
-    RUN_TIME_LIMIT "TREEWARDEN_RUN_TIME_LIMIT" = "1h", "how long one run of the agent may take, like `90m`";
+    RUN_TIME_LIMIT "TREEWARDEN_RUN_TIME_LIMIT" = "1h", "how long one run of the agent may take, like `90m`; 1 second to 7 days";
     ADMINS "TREEWARDEN_ADMINS" = "", "GitHub logins with rights on everything, separated by commas; reserved, no effect yet";
     MODE "TREEWARDEN_MODE" = "on", "what a new repository starts in: `on`, `staged` or `off`; reserved, no effect yet";
     LOCAL "TREEWARDEN_LOCAL" = "off", "`on` opens `/local/messages` on loopback, which `treewarden say` speaks to: for people and scripts without GitHub";

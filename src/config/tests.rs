@@ -70,6 +70,7 @@ fn every_wrong_value_is_named_at_once() {
     let env = [
         ("TREEWARDEN_LISTEN", "3000"),
         ("MAX_WORKTREES_PER_CODEBASE", "0"),
+        ("TREEWARDEN_PUBLIC_URL", "https://tw.example.org/sub"),
         ("GITHUB_API_URL", "http://ghe.example.org/api/v3"),
         ("GITHUB_APP_ID", "seven"),
         ("GITHUB_APP_PRIVATE_KEY", "hunter2hunter2"),
@@ -83,12 +84,13 @@ fn every_wrong_value_is_named_at_once() {
         ("/home/ann/.treewarden/treewarden.toml", "trash_days = 1.5\nlisten_on = 'x'\nhome = '/x'\nmode = 'maybe'");
     let problems = load(&Flags::default(), &env, &[file]).unwrap_err().to_string();
     insta::assert_snapshot!(problems, @r#"
-    16 settings are wrong; nothing was started:
+    17 settings are wrong; nothing was started:
       - home (from /home/ann/.treewarden/treewarden.toml): cannot be set in the file; set the environment variable TREEWARDEN_HOME
       - listen_on (from /home/ann/.treewarden/treewarden.toml): no setting has this name
       - trash_days (from /home/ann/.treewarden/treewarden.toml): expected a whole number
       - WORKTREE_BASE is "trees/../.." (from the environment): expected an absolute path without .., or one that starts with ~/
       - TREEWARDEN_LISTEN is "3000" (from the environment): expected host:port, for example 127.0.0.1:3000
+      - TREEWARDEN_PUBLIC_URL is "https://tw.example.org/sub" (from the environment): expected no path behind the host: Treewarden needs a host name, or a port, of its own
       - GITHUB_WEB_URL: must be set as well, since GITHUB_API_URL is
       - GITHUB_API_URL is "http://ghe.example.org/api/v3" (from the environment): expected https://, since tokens are sent there (http:// is for this machine only)
       - GITHUB_WEBHOOK_SECRET: is missing; without it nobody could tell real webhooks from forged ones

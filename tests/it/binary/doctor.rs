@@ -192,7 +192,8 @@ async fn a_mistake_in_the_file_is_mended_there() {
     command.arg(&file).env("MAX_CONCURRENT_RUNS", "many");
     let mends: Vec<String> = complaints(command).await.into_iter().map(|(_, _, mend)| mend).collect();
     let expected = format!("Correct or remove listn in {}.", file.display());
-    assert_eq!(mends, [&*expected, "Correct MAX_CONCURRENT_RUNS in the environment, or unset it."]);
+    let rest = "Correct the settings first; then `treewarden doctor` goes on.";
+    assert_eq!(mends, [&*expected, "Correct MAX_CONCURRENT_RUNS in the environment, or unset it.", rest]);
 }
 
 #[tokio::test]
@@ -209,5 +210,8 @@ async fn a_port_that_another_program_has_is_named() {
     let mut beside = installation.command(&["doctor"]);
     beside.env("TREEWARDEN_LISTEN", serving.url.strip_prefix("http://").unwrap());
     assert_eq!(complaints(beside).await, [], "the service itself");
+    // Its database is changed by nobody else.
+    let migrate = installation.run(&["migrate"]).await;
+    assert!(!migrate.status.success() && text(&migrate.stderr).contains("Another Treewarden runs"), "{migrate:?}");
     serving.stop().await;
 }
