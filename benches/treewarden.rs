@@ -320,6 +320,7 @@ async fn choices(root: &Path) {
             same_work,
             strays: Vec::new(),
             linked: Vec::new(),
+            last_branch: None,
             merged_branches: Vec::new(),
             made_way: None,
             links: Vec::new(),

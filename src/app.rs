@@ -122,7 +122,7 @@ impl Core {
             return Err(StartError::NoSandbox);
         }
         config.prepare_home()?;
-        let lock = HomeLock::take(&config.home)?;
+        let lock = HomeLock::take(&config.home, &config.worktree_base)?;
         let patience = config.database_patience.unwrap_or(store::PATIENCE);
         let store = Store::open_with(config.database_url.expose_secret(), patience).await?;
         match orchestrator(config, &store, public_url, lock.node()).await {
@@ -343,8 +343,8 @@ fn door(config: &Config, bound: SocketAddr) -> Result<Option<SecretString>, Door
 
 /// An address that is in use may be so by this very home's service, which is the better thing to know.
 fn not_listening(config: &Config, address: String, error: std::io::Error) -> StartError {
-    match HomeLock::take(&config.home) {
-        Err(taken @ LockError::Taken(_)) => taken.into(),
+    match HomeLock::take(&config.home, &config.worktree_base) {
+        Err(taken @ (LockError::Taken(_) | LockError::BaseTaken(_))) => taken.into(),
         Ok(_) | Err(LockError::Unusable { .. }) => StartError::Listen { address, error },
     }
 }

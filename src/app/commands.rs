@@ -34,7 +34,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(_) => serve(&config).await,
         Command::Migrate => {
             config.prepare_home()?;
-            let _lock = HomeLock::take(&config.home)?;
+            let _lock = HomeLock::take(&config.home, &config.worktree_base)?;
             let store = open_store(&config).await?;
             let migrated = store.migrate().await;
             store.close().await;

@@ -46,9 +46,11 @@ pub async fn import(config: &Config, asked: &Asked) -> anyhow::Result<ExitCode> 
 
 fn take_home(config: &Config) -> anyhow::Result<HomeLock> {
     config.prepare_home()?;
-    match HomeLock::take(&config.home) {
+    match HomeLock::take(&config.home, &config.worktree_base) {
         Ok(lock) => Ok(lock),
-        Err(error @ LockError::Taken(_)) => bail!("{error} Beside it, only `import --dry-run` can be run."),
+        Err(error @ (LockError::Taken(_) | LockError::BaseTaken(_))) => {
+            bail!("{error} Beside it, only `import --dry-run` can be run.")
+        }
         Err(error) => Err(error.into()),
     }
 }

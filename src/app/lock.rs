@@ -15,6 +15,11 @@ pub enum LockError {
         "Another Treewarden runs on {}. Stop it first, or use its panel; nothing was changed.", .0.display()
     )]
     Taken(PathBuf),
+    #[error(
+        "Another Treewarden, with a home of its own, works in {}. Give this one another WORKTREE_BASE; nothing was changed.",
+        .0.display()
+    )]
+    BaseTaken(PathBuf),
     #[error("{} cannot be used: {error}", path.display())]
     Unusable { path: PathBuf, error: io::Error },
 }
@@ -23,10 +28,12 @@ pub enum LockError {
 pub struct HomeLock {
     file: File,
     node: String,
+    /// The directory of worktrees, where that lies outside of the home.
+    base: Option<File>,
 }
 
 impl HomeLock {
-    pub fn take(home: &Path) -> Result<Self, LockError> {
+    pub fn take(home: &Path, worktree_base: &Path) -> Result<Self, LockError> {
         let path = home.join("node");
         let unusable = |error| LockError::Unusable { path: path.clone(), error };
         let mut options = File::options();
@@ -41,7 +48,8 @@ impl HomeLock {
             node = Uuid::now_v7().to_string();
             file.rewind().and_then(|()| file.write_all(node.as_bytes())).map_err(unusable)?;
         }
-        Ok(Self { node: node.trim().to_owned(), file })
+        let base = if worktree_base.starts_with(home) { None } else { take_base(worktree_base)? };
+        Ok(Self { node: node.trim().to_owned(), file, base })
     }
 
     /// Whether a service runs on this home. Makes nothing; closing the file gives back what was asked for.
@@ -59,6 +67,18 @@ impl HomeLock {
 impl Drop for HomeLock {
     /// Closing alone would leave it with a child that was forked at this moment and has not become its program yet.
     fn drop(&mut self) {
-        let _ = flock(&self.file, FlockOperation::Unlock);
+        for file in self.base.iter().chain([&self.file]) {
+            let _ = flock(file, FlockOperation::Unlock);
+        }
+    }
+}
+
+/// `None`: the file system locks no directories.
+fn take_base(base: &Path) -> Result<Option<File>, LockError> {
+    let directory = File::open(base).map_err(|error| LockError::Unusable { path: base.to_owned(), error })?;
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(directory)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::BaseTaken(base.to_owned())),
+        Err(_) => Ok(None),
     }
 }

@@ -1,6 +1,7 @@
 //! Closing keywords in the body of a pull request (`Fixes #42`), read as GitHub reads them.
 //!
-//! Used when GitHub itself cannot be asked. Documented choices where it is vague: the keyword may be followed by a colon,
+//! Used when GitHub itself cannot be asked, and for pull requests into another base than the default branch, of which it
+//! never says that they close anything. Documented choices where it is vague: the keyword may be followed by a colon,
 //! with or without a space (`Fixed:#11` counts); any blank may stand between (`Fixes\t#14`); `GH-12` counts; a Markdown
 //! link does not. "Does not close #5" counts, because GitHub closes it.
 

@@ -141,7 +141,7 @@ pub const COMMANDS: &[Entry] = &[
     Entry {
         name: "/worktree remove",
         usage: "/worktree remove [<name>]",
-        does: "removes a worktree when nothing in it would be lost, and says why not otherwise",
+        does: "removes a worktree when nothing in it would be lost, and says why not otherwise; without a name, a worktree that other open threads use is left to them",
         needs: Permission::Write,
     },
     Entry {

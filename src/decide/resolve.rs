@@ -129,6 +129,9 @@ pub struct ResolveFacts {
     /// Looked for only when neither the conversation nor the work has an environment that is whole.
     pub strays: Vec<Stray>,
     pub linked: Vec<LinkedCandidate>,
+    /// The branch this work had last, which is still there, with something that is not merged: its name may be another one
+    /// than it would get now.
+    pub last_branch: Option<BranchName>,
     /// The first of the branches that an issue's work may have ([`branch_name`]), as far as all that is on them is merged.
     pub merged_branches: Vec<BranchName>,
     /// Linked work whose environment has made way for this very request, before or after a restart.
@@ -467,7 +470,8 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
 fn place(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Result<Place, Block> {
     let (branch, origin) = beginning(facts)?;
     let (work, links) = (facts.work.clone(), facts.links.clone());
-    let instead_of = facts.merged_branches.last().filter(|_| origin == Origin::Base).cloned();
+    let is_new = origin == Origin::Base && facts.last_branch.as_ref() != Some(&branch);
+    let instead_of = facts.merged_branches.last().filter(|_| is_new).cloned();
     Ok(Place { work, branch, base: base(facts)?, origin, links, not_shared_with, instead_of })
 }
 
@@ -483,6 +487,11 @@ pub fn branch_name(work: &Work, merged: usize) -> String {
 fn beginning(facts: &ResolveFacts) -> Result<(BranchName, Origin), Block> {
     let named = |name: &str| facts.settings.branch(name).map_err(|error| Block::BadBranch(error.to_string()));
     let Some(pull) = &facts.pull else {
+        let bases = [facts.default_branch.as_ref(), facts.settings.base.as_ref()];
+        if let Some(last) = facts.last_branch.as_ref().filter(|last| !bases.contains(&Some(last)) && last.is_showable())
+        {
+            return Ok((last.clone(), Origin::Base));
+        }
         // On a merged branch, a new pull request would propose once more what the base has.
         return Ok((named(&branch_name(&facts.work, facts.merged_branches.len()))?, Origin::Base));
     };

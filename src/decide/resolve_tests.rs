@@ -49,6 +49,7 @@ fn issue_facts() -> ResolveFacts {
         same_work: None,
         strays: vec![],
         linked: vec![],
+        last_branch: None,
         merged_branches: vec![],
         made_way: None,
         links: vec![],
@@ -129,6 +130,13 @@ fn a_new_issue_gets_its_own_branch_from_the_default_branch() {
 #[test]
 fn work_whose_branch_was_merged_gets_the_next_one() {
     let names = |names: &[&str]| names.iter().map(|name| BranchName::new(name).unwrap()).collect::<Vec<_>>();
+    let go_on = |last: &str| {
+        let facts = ResolveFacts { last_branch: BranchName::new(last).ok(), ..issue_facts() };
+        let Choice::Create(place) = resolve(&facts).choice else { panic!("expected a creation") };
+        place.branch.to_string()
+    };
+    assert_eq!(go_on("before/issue-1"), "before/issue-1");
+    assert_eq!(go_on("trunk"), "issue-1", "nothing is pushed to a base");
     let again = |merged: &[&str]| {
         let choice = resolve(&ResolveFacts { merged_branches: names(merged), ..issue_facts() }).choice;
         let Choice::Create(place) = choice else { panic!("expected a creation") };

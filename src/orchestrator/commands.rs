@@ -178,6 +178,15 @@ impl Orchestrator {
         let Some(environment) = wanted else {
             return Ok(name.map_or_else(commands::no_environment, commands::nothing_called));
         };
+        if name.is_none() {
+            let users = self.store().conversations_of(environment.id).await?;
+            let is_other = |user: &Conversation| user.id != conversation.id && user.state == ThreadState::Open;
+            let others: Vec<ThreadId> = users.into_iter().filter(is_other).map(|user| user.thread).collect();
+            if !others.is_empty() {
+                self.store().set_conversation_environment(conversation.id, None, self.now()).await?;
+                return Ok(commands::left_to_others(&environment.work, &others));
+            }
+        }
         let asked = Asked { delivery, thread: conversation.id };
         Ok(match self.remove_named(environment.id, Trigger::Command, &by.login, Some(asked)).await? {
             Swept::Removed(details) => cleanup::removed_line(&details),

@@ -14,7 +14,7 @@ use crate::model::*;
 use crate::reply::commands::Seen;
 use crate::store::StoreError;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Mutex,
     time::Duration,
 };
@@ -120,7 +120,7 @@ impl Orchestrator {
             None => None,
         };
         let same_work = self.store().find_live_environment(codebase.id, &work).await?;
-        let (links, links_unknown) = self.links(codebase, conversation, pull).await;
+        let (links, links_unknown) = self.links(codebase, conversation, pull).await?;
         let examined = async |environment: Option<Environment>| match environment {
             Some(environment) => Some(self.candidate(repository, environment).await),
             None => None,
@@ -152,8 +152,12 @@ impl Orchestrator {
             Some(branch) => Ok::<_, StepError>(repository.tip(&branch.remote_ref()).await?.is_some()),
             None => Ok(false),
         };
+        let (last_branch, merged_branches) = match pull {
+            None if !has_place => self.branches_before(codebase, repository, settings, &work).await?,
+            None | Some(_) => (None, Vec::new()),
+        };
         Ok(ResolveFacts {
-            work: work.clone(),
+            work,
             pull: match pull {
                 Some(pull) => Some(pull_facts(repository, pull).await?),
                 None => None,
@@ -167,10 +171,8 @@ impl Orchestrator {
             current,
             same_work,
             linked,
-            merged_branches: match pull {
-                None if !has_place => self.merged_branches(codebase, repository, settings, &work).await?,
-                None | Some(_) => Vec::new(),
-            },
+            last_branch,
+            merged_branches,
             made_way: match pull {
                 Some(_) => self.made_way(delivery).await?,
                 None => None,
@@ -240,11 +242,11 @@ impl Orchestrator {
         codebase: &Codebase,
         conversation: &Conversation,
         pull: Option<&PullRequest>,
-    ) -> (Vec<Work>, bool) {
+    ) -> Result<(Vec<Work>, bool), StepError> {
         let (Ok(Some(OnGithub { client, id, name, .. })), Some(number)) =
             (self.on_github(codebase), conversation.thread.number())
         else {
-            return (Vec::new(), false);
+            return Ok((Vec::new(), false));
         };
         let kind = if pull.is_some() { WorkKind::Issue } else { WorkKind::PullRequest };
         let asked = retry::patiently(|| async {
@@ -264,15 +266,28 @@ impl Orchestrator {
                 Vec::new()
             }
         };
-        // A base other than the default branch leaves GitHub's answer empty although the text links.
-        if let Some(pull) = pull {
-            for number in closing::references(&pull.body, name) {
-                if !numbers.contains(&number) {
-                    numbers.push(number);
-                }
-            }
+        // Of a pull request into another base than the default branch, GitHub never says that it closes an issue.
+        if let Some(pull) = pull.filter(|pull| unknown || codebase.default_branch.as_ref() != Some(&pull.base)) {
+            numbers.extend(closing::references(&pull.body, name));
         }
-        (numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect(), unknown)
+        let mut links: Vec<Work> = numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect();
+        if pull.is_none() {
+            links.extend(self.noted_links(codebase, &work_of(conversation)).await?);
+        }
+        let mut seen = HashSet::new();
+        links.retain(|link| seen.insert(link.clone()));
+        Ok((links, unknown))
+    }
+
+    /// Pull requests into another base than the default branch that close this work, as their environments noted.
+    async fn noted_links(&self, codebase: &Codebase, work: &Work) -> Result<Vec<Work>, StepError> {
+        let live = self.store().live_environments(Some(codebase.id)).await?;
+        let notes = live.into_iter().filter(|environment| {
+            environment.base != codebase.default_branch
+                && environment.work.kind == WorkKind::PullRequest
+                && environment.metadata.links.contains(work)
+        });
+        Ok(notes.map(|environment| environment.work).collect())
     }
 
     /// Everything a removal depends on.
@@ -402,22 +417,30 @@ impl Orchestrator {
         }
     }
 
-    /// The branches that this work had before and that have nothing any more which the base lacks.
-    async fn merged_branches(
+    /// The branch that this work had last, if something on it is not merged, and else those of its names on which all is.
+    async fn branches_before(
         &self,
         codebase: &Codebase,
         repository: &Repository,
         settings: &RepoSettings,
         work: &Work,
-    ) -> Result<Vec<BranchName>, StepError> {
+    ) -> Result<(Option<BranchName>, Vec<BranchName>), StepError> {
         let mut merged = Vec::new();
-        let Some(base) = settings.base.as_ref().or(codebase.default_branch.as_ref()) else { return Ok(merged) };
-        let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(merged) };
+        let Some(base) = settings.base.as_ref().or(codebase.default_branch.as_ref()) else { return Ok((None, merged)) };
+        let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok((None, merged)) };
+        if let Some(last) = self.store().find_last_environment(codebase.id, work).await? {
+            let branch = last.branch;
+            let here = repository.tip(&branch.full_ref()).await?.is_some();
+            let there = repository.tip(&branch.remote_ref()).await?.is_some();
+            if (here || there) && !self.is_merged(codebase, repository, &branch, base, &base_tip).await? {
+                return Ok((Some(branch), merged));
+            }
+        }
         loop {
             // A name that cannot be is refused when it is chosen.
-            let Ok(branch) = settings.branch(&branch_name(work, merged.len())) else { return Ok(merged) };
+            let Ok(branch) = settings.branch(&branch_name(work, merged.len())) else { return Ok((None, merged)) };
             if !self.is_merged(codebase, repository, &branch, base, &base_tip).await? {
-                return Ok(merged);
+                return Ok((None, merged));
             }
             merged.push(branch);
         }

@@ -124,6 +124,11 @@ impl Orchestrator {
                 if before || editor.id != message.author.id {
                     return ignored("the edit does not newly mention the bot, or is by somebody else");
                 }
+                if let Some((_, conversation)) = self.known_thread(&message.thread).await?
+                    && self.store().has_run(conversation.id, &message.source).await?
+                {
+                    return ignored("this message led to a run before");
+                }
                 self.written(delivery, message, place).await
             }
             Event::Deleted { thread, source } => self.deleted(&thread, &source).await,

@@ -39,6 +39,14 @@ pub fn made_way(successor: &Work, key: &str) -> String {
     )
 }
 
+/// A thread, as another one calls it.
+pub fn thread(thread: &ThreadId) -> String {
+    match thread {
+        ThreadId::Numbered { number, .. } => format!("#{number}"),
+        ThreadId::Named(name) => format!("the conversation `{name}`"),
+    }
+}
+
 /// Work, as a thread calls it.
 pub fn called(work: &Work) -> String {
     match work.kind {
@@ -134,8 +142,7 @@ pub fn ghost() -> String {
 pub fn sentence(reason: &Keep) -> String {
     match reason {
         Keep::Busy => "a run is live or queued in it".to_owned(),
-        Keep::StillUsedBy(ThreadId::Numbered { number, .. }) => format!("still used by #{number}, which is open"),
-        Keep::StillUsedBy(ThreadId::Named(name)) => format!("still used by the conversation `{name}`, which is open"),
+        Keep::StillUsedBy(user) => format!("still used by {}, which is open", thread(user)),
         Keep::UsedOn(platform) => format!("a thread on {} uses it, too", platform_name(*platform)),
         Keep::Persistent(platform) => {
             format!("it belongs to a chat on {}, and such work is never over", platform_name(*platform))
@@ -178,7 +185,7 @@ pub fn sentence(reason: &Keep) -> String {
     }
 }
 
-fn platform_name(platform: PlatformKind) -> &'static str {
+pub fn platform_name(platform: PlatformKind) -> &'static str {
     match platform {
         PlatformKind::Github => "GitHub",
         PlatformKind::Local => "this machine",

@@ -59,6 +59,17 @@ pub fn no_environment() -> String {
     "This thread has no worktree, so nothing was changed. A mention makes one.".to_owned()
 }
 
+/// `/worktree remove` in a thread that shares its worktree: only the thread lets go of it.
+pub fn left_to_others(work: &Work, others: &[ThreadId]) -> String {
+    let others: Vec<String> = others.iter().map(cleanup::thread).collect();
+    format!(
+        "This thread no longer works in **{work}**. The worktree stays, because {} {} it too; `/worktree remove {work}` \
+         removes it for all of them, when nothing would be lost.",
+        others.join(", "),
+        if others.len() == 1 { "uses" } else { "use" }
+    )
+}
+
 /// `/worktree create` and `/worktree link`: where this thread works from now on. `notes` tell how it was found or made.
 pub fn works_there(environment: &Environment, notes: &[String]) -> String {
     let Environment { work, branch, .. } = environment;

@@ -100,6 +100,20 @@ impl Store {
         self.db.fetch_optional(sql.bind(codebase).bind(work.kind).bind(&work.id)).await
     }
 
+    /// The one this work had last, when it has none now.
+    pub async fn find_last_environment(
+        &self,
+        codebase: CodebaseId,
+        work: &Work,
+    ) -> Result<Option<Environment>, StoreError> {
+        let sql = sql!(
+            "SELECT * FROM isolation_environments
+             WHERE codebase_id = $1 AND workflow_type = $2 AND workflow_id = $3
+             ORDER BY id DESC LIMIT 1"
+        );
+        self.db.fetch_optional(sql.bind(codebase).bind(work.kind).bind(&work.id)).await
+    }
+
     /// Live environments, of one codebase or of all, oldest first. One that cannot be read is left out, and so left alone.
     pub async fn live_environments(&self, codebase: Option<CodebaseId>) -> Result<Vec<Environment>, StoreError> {
         let sql = sql!(

@@ -139,6 +139,16 @@ impl Store {
         Ok(recent.0.try_into().unwrap_or(u32::MAX))
     }
 
+    /// Whether this message, or the text of the thread itself, has led to a run.
+    pub async fn has_run(&self, conversation: ConversationId, source: &MessageSource) -> Result<bool, StoreError> {
+        let sql = sql!(
+            "SELECT count(*) AS answer FROM runs
+             WHERE conversation_id = $1 AND source_comment IS NOT DISTINCT FROM $2"
+        );
+        let runs: Answer = self.db.fetch_one(sql.bind(conversation).bind(source_comment(source))).await?;
+        Ok(runs.0 > 0)
+    }
+
     /// How many queued runs are older than this one.
     pub async fn queue_place(&self, id: RunId) -> Result<u32, StoreError> {
         let sql = sql!("SELECT count(*) AS answer FROM runs WHERE state = 'queued' AND id < $1");

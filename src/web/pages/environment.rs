@@ -4,7 +4,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, PageQuery, render};
 use crate::model::*;
-use crate::reply::cleanup::restore_command;
+use crate::reply::cleanup::{platform_name, restore_command};
 use crate::store::RunFilter;
 use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset, quoted, straight};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
@@ -48,6 +48,8 @@ struct Page {
     quoted_path: String,
     quoted_branch: String,
     conversations: Vec<(Thread, Mark)>,
+    /// Threads of platforms that no adapter speaks to.
+    held: Vec<String>,
     runs: Vec<RunRow>,
     pager: Pager,
     receipt: Option<ReceiptView>,
@@ -68,6 +70,8 @@ pub async fn show(
     let runs = RunRow::load_all(&catalog, &runs).await?;
     let conversations = store.conversations_of(environment.id).await?;
     let conversations = conversations.iter().map(|c| (Thread::of_conversation(&catalog, c), c.state.into())).collect();
+    let held = store.held_conversations_of(environment.id).await?;
+    let held = held.iter().map(|held| format!("{} {}", platform_name(held.platform), straight(&held.thread))).collect();
     let mut links = Vec::new();
     for work in &environment.metadata.links {
         links.push(Thread::of_work(&catalog, environment.codebase, work).await?);
@@ -94,6 +98,7 @@ pub async fn show(
         quoted_path: quoted(&environment.path.display().to_string()),
         quoted_branch: quoted(environment.branch.as_str()),
         conversations,
+        held,
         runs,
         pager,
         receipt,

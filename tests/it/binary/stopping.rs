@@ -84,6 +84,24 @@ async fn every_command_leaves_the_database_in_one_file() {
     }
 }
 
+/// Two databases would take each other's worktrees for nobody's.
+#[tokio::test]
+async fn two_homes_do_not_share_a_directory_of_worktrees() {
+    let installation = Installation::new().await;
+    let base = installation.dir.path().join("trees");
+    let mut first = installation.command(&["serve"]);
+    first.env("WORKTREE_BASE", &base);
+    let serving = installation.serve_with(first).await;
+    let mut second = installation.command(&["serve"]);
+    second.env("WORKTREE_BASE", &base).env("TREEWARDEN_HOME", installation.dir.path().join("other"));
+    let output = output_of(second).await;
+    assert!(
+        !output.status.success() && text(&output.stderr).contains("with a home of its own, works in"),
+        "{output:?}"
+    );
+    serving.stop().await;
+}
+
 #[tokio::test]
 async fn a_start_that_comes_to_nothing_leaves_the_database_in_one_file() {
     let installation = Installation::new().await;

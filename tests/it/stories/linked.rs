@@ -2,7 +2,7 @@
 //! both rows know of each other when it does not.
 
 use crate::support::world::{ANN, REPO, World, git};
-use treewarden::model::*;
+use treewarden::{demo::github::OpenPull, model::*};
 
 /// Ann's pull request for the issue, on a branch of her own, in which she asks for something.
 async fn asked_pull(world: &World, issue: i64, words: &str) -> i64 {
@@ -209,5 +209,75 @@ async fn nothing_makes_way_for_a_branch_that_is_in_use() {
     assert!(world.status(pull).contains("is in use by the worktree of"), "{}", world.status(pull));
     let branches: Vec<_> = world.environments().await.iter().map(|live| live.branch.to_string()).collect();
     assert_eq!(branches, ["issue-1", "feature/x"]);
+    world.end().await;
+}
+
+/// GitHub says of no pull request into another base than the default branch that it closes an issue.
+#[tokio::test]
+async fn a_pull_request_into_another_base_shares_with_its_issue_whoever_is_asked_first() {
+    for pull_first in [true, false] {
+        let world = World::new().await;
+        world.standin.push_commit(REPO, ANN, "dev", "Dev", &[("dev.txt", Some("dev\n"))]).await.unwrap();
+        let issue = world.issue();
+        if !pull_first {
+            world.ask(issue, "agent:noop");
+            world.settle().await;
+        }
+        world.standin.push_commit(REPO, ANN, "feature/x", "Begin", &[("begin.txt", Some("begin\n"))]).await.unwrap();
+        let body = format!("Closes #{issue}");
+        let pull = OpenPull { title: "Mine", body: &body, head: "feature/x", base: "dev", ..OpenPull::default() };
+        let pull = world.standin.open_pull(REPO, ANN, pull).await.unwrap();
+        world.ask(pull, "add a greeting");
+        world.settle().await;
+        world.ask(issue, "add a note");
+        world.settle().await;
+        let environment = world.environment().await;
+        assert_eq!(environment.branch.as_str(), "feature/x", "{}", world.status(issue));
+        assert_eq!(world.pull(pull).commits.len(), 3);
+        world.end().await;
+    }
+}
+
+/// What the text says does not count where GitHub knows better: there it can be taken back.
+#[tokio::test]
+async fn a_link_that_github_does_not_know_does_not_share() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let body = format!("Closes [#{issue}](https://github.com/octo/hello/issues/{issue})");
+    let pull = world.pull_from("feature/x", &body).await;
+    world.ask(pull, "add a note");
+    world.settle().await;
+    assert_eq!(world.environments().await.len(), 2, "{}", world.status(pull));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_thread_lets_go_of_a_shared_worktree_and_the_last_one_removes_it() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1").number;
+    world.ask(pull, "add a note");
+    world.settle().await;
+    let environment = world.environment().await;
+    world.ask(issue, "/worktree remove");
+    world.settle().await;
+    let answer = world.answer(issue);
+    assert!(answer.contains(&format!("The worktree stays, because #{pull} uses it too")), "{answer}");
+    assert_eq!(world.environment().await.id, environment.id);
+    world.ask(pull, "/worktree remove");
+    world.settle().await;
+    assert!(world.answer(pull).starts_with("🧹"), "{}", world.answer(pull));
+    assert!(world.environments().await.is_empty() && !environment.path.exists());
+
+    // By its name it goes for all of them.
+    world.ask(pull, "add a note");
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let shared = world.environment().await.work;
+    world.ask(issue, &format!("/worktree remove {shared}"));
+    world.settle().await;
+    assert!(world.answer(issue).starts_with("🧹"), "{}", world.answer(issue));
     world.end().await;
 }

@@ -2,7 +2,10 @@
 //! never a reason to stop working.
 
 use crate::support::world::{ANN, REPO, World, git};
-use treewarden::{demo::github::OpenPull, model::*};
+use treewarden::{
+    demo::github::{MergeMethod, OpenPull},
+    model::*,
+};
 
 /// Ann puts the settings file on a branch.
 async fn put(world: &World, branch: &str, text: &str) {
@@ -248,5 +251,31 @@ async fn the_base_of_new_work_is_pushed_to_by_nobody_here() {
     assert!(status.contains("not pushed: `dev` is the base of all new work"), "{status}");
     assert_eq!(world.remote_tip("dev").await, before);
     assert!(git(&world.environment().await.path, &["log", "--format=%s"]).contains("Add a greeting"), "kept here");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn work_that_began_under_another_prefix_goes_on_where_it_was() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    put(&world, "main", "branch_prefix: bot/\n").await;
+    world.standin.reopen(REPO, ANN, issue).unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.contains("Continuing on existing branch `issue-1`, 1 commit ahead"), "{status}");
+    assert_eq!(world.pull_of("issue-1").commits.len(), 2);
+
+    // Merged, it is over, and the next one is called as the settings say now.
+    let pull = world.pull_of("issue-1").number;
+    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
+    world.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
+    world.settle().await;
+    world.standin.reopen(REPO, ANN, issue).unwrap();
+    world.ask(issue, "add a word");
+    world.settle().await;
+    assert_eq!(world.environment().await.branch.as_str(), "bot/issue-1", "{}", world.status(issue));
     world.end().await;
 }

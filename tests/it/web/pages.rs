@@ -356,3 +356,24 @@ async fn a_log_shows_no_secret_that_control_sequences_split_and_no_text_is_turne
         assert!(!page.contains(['\u{202e}', '\u{2066}']));
     }
 }
+
+#[tokio::test]
+async fn an_environment_names_the_threads_of_platforms_nobody_speaks_to() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let environment = stage.environment(&codebase, 42, "issue-42").await;
+    let row = OldName { table: OldTable::Conversations, id: "1".to_owned(), about: String::new() };
+    let thread = ThreadImport::Held {
+        platform: PlatformKind::Telegram,
+        thread: HOSTILE.to_owned(),
+        repository: codebase.github_id(),
+    };
+    let place = PlaceImport::Environment(environment.path.clone());
+    let conversation = ConversationImport { row, thread, place, created_at: now(), last_activity_at: now() };
+    let plan = ImportPlan { conversations: vec![conversation], ..ImportPlan::default() };
+    stage.store.import(&plan, true, now()).await.unwrap();
+    let page = browser.page(&format!("/environments/{}", environment.id)).await;
+    assert!(page.contains("<li>Telegram &#34;&#62;&#60;script"), "{page}");
+    assert!(page.contains("this version does not speak there") && !page.contains("<script>alert"), "{page}");
+}
