@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use treewarden::{
-    decide::resolve::{Candidate, Choice, Remote, ResolveFacts, resolve},
+    decide::resolve::{Branches, Candidate, Choice, Remote, ResolveFacts, resolve},
     demo::github::{Standin, StandinOptions},
     github::signature,
     model::*,
@@ -320,8 +320,7 @@ async fn choices(root: &Path) {
             same_work,
             strays: Vec::new(),
             linked: Vec::new(),
-            last_branch: None,
-            merged_branches: Vec::new(),
+            branches: Branches::default(),
             made_way: None,
             links: Vec::new(),
             links_unknown: false,

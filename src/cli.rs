@@ -126,10 +126,7 @@ impl Cli {
         let cli = Self::from_arg_matches(&command.try_get_matches_from(args)?)?;
         if matches!(cli.command, Command::Demo(_)) && (cli.home.is_some() || cli.config.is_some()) {
             let why = "the demo brings settings and a home of its own: --home and --config do not go with it";
-            let mut command = Self::command();
-            command.build();
-            let demo = command.find_subcommand_mut("demo").map(|demo| demo.error(ErrorKind::ArgumentConflict, why));
-            return Err(demo.unwrap_or_else(|| Self::command().error(ErrorKind::ArgumentConflict, why)));
+            return Err(Self::command().error(ErrorKind::ArgumentConflict, why));
         }
         Ok(cli)
     }

@@ -8,6 +8,7 @@
 //! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`sweep`] (removal), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`missed`] (deliveries that did not arrive), [`workers`] (the loops).
 
+mod access;
 mod approve;
 mod assign;
 mod background;
@@ -15,6 +16,7 @@ mod census;
 mod commands;
 mod create;
 mod deliver;
+mod follow;
 mod gather;
 mod host;
 mod intake;
@@ -27,7 +29,9 @@ mod missed;
 mod offline;
 mod outbox;
 mod pace;
+mod permission;
 mod prepare;
+mod proofs;
 mod recover;
 mod repo_settings;
 mod retry;
@@ -110,7 +114,7 @@ struct Inner {
     /// What no thread is told by its path.
     places: Places,
     wake: Wake,
-    permissions: gather::PermissionCache,
+    permissions: permission::PermissionCache,
     pace: pace::Pace,
     censuses: census::Censuses,
     lanes: lanes::Lanes,
@@ -139,7 +143,7 @@ impl Orchestrator {
             places: places(&parts.settings),
             parts,
             wake: Wake::default(),
-            permissions: gather::PermissionCache::default(),
+            permissions: permission::PermissionCache::default(),
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
             lanes: lanes::Lanes::default(),

@@ -54,7 +54,7 @@ settings! {
     GITHUB_APP_PRIVATE_KEY "GITHUB_APP_PRIVATE_KEY" = "", "its private key (PEM; `\\n` for line breaks is understood)";
     GITHUB_APP_PRIVATE_KEY_FILE "GITHUB_APP_PRIVATE_KEY_FILE" = "", "or the file that holds it; one of the two, wherever it stands";
     #[secret]
-    GITHUB_WEBHOOK_SECRET "GITHUB_WEBHOOK_SECRET" = "", "the secret its webhooks are signed with; 16 characters or more";
+    GITHUB_WEBHOOK_SECRET "GITHUB_WEBHOOK_SECRET" = "", "the secret its webhooks are signed with; it should have 16 characters or more";
     GITHUB_CLIENT_ID "GITHUB_CLIENT_ID" = "", "its OAuth client id; reserved for the panel's login, no effect yet";
     #[secret]
     GITHUB_CLIENT_SECRET "GITHUB_CLIENT_SECRET" = "", "its OAuth client secret; no effect yet";

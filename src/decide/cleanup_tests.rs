@@ -301,3 +301,15 @@ fn a_branch_that_only_followed_its_base_has_no_work_of_its_own() {
     assert_eq!(own_work(Lineage { began_ahead: true, ..lineage }), OwnWork::Some, "it came with work");
     assert_eq!(own_work(Lineage { ahead: 1, ..lineage }), OwnWork::Some);
 }
+
+#[test]
+fn without_a_look_at_the_remote_the_branch_stays() {
+    let merged = MergeProof::Ancestor { base: BranchName::new("main").unwrap() };
+    for (own, proof) in [(true, Some(merged)), (false, None)] {
+        let seen = |fetched| match verdict(&RemovalFacts { fetched, ..with_branch(own, proof.clone()) }) {
+            Verdict::Remove(removal) => removal.delete_branch,
+            other => panic!("{other:?}"),
+        };
+        assert!(seen(true) && !seen(false), "{proof:?}");
+    }
+}

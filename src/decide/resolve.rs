@@ -129,17 +129,25 @@ pub struct ResolveFacts {
     /// Looked for only when neither the conversation nor the work has an environment that is whole.
     pub strays: Vec<Stray>,
     pub linked: Vec<LinkedCandidate>,
-    /// The branch this work had last, which is still there, with something that is not merged: its name may be another one
-    /// than it would get now.
-    pub last_branch: Option<BranchName>,
-    /// The first of the branches that an issue's work may have ([`branch_name`]), as far as all that is on them is merged.
-    pub merged_branches: Vec<BranchName>,
+    /// Absent for pull requests, which have their branch.
+    pub branches: Branches,
     /// Linked work whose environment has made way for this very request, before or after a restart.
     pub made_way: Option<Work>,
     /// References to other work, whether or not it has an environment.
     pub links: Vec<Work>,
     /// GitHub could not say what this thread is linked with; `links` are what its text says.
     pub links_unknown: bool,
+}
+
+/// What became of the branches that work on an issue had, and which names it may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Branches {
+    /// The last one is still there, with something that is not merged. It may be called otherwise than it would be now.
+    pub last: Option<BranchName>,
+    /// The newest one of which all is merged.
+    pub merged: Option<BranchName>,
+    /// The first names ([`branch_name`]) that it does not get: merged, the base of something, or somebody else's.
+    pub taken: Vec<BranchName>,
 }
 
 /// The choice, and which rows turned out to be stale on the way.
@@ -470,16 +478,16 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
 fn place(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Result<Place, Block> {
     let (branch, origin) = beginning(facts)?;
     let (work, links) = (facts.work.clone(), facts.links.clone());
-    let is_new = origin == Origin::Base && facts.last_branch.as_ref() != Some(&branch);
-    let instead_of = facts.merged_branches.last().filter(|_| is_new).cloned();
+    let is_new = origin == Origin::Base && facts.branches.last.is_none();
+    let instead_of = facts.branches.merged.clone().filter(|merged| is_new && *merged != branch);
     Ok(Place { work, branch, base: base(facts)?, origin, links, not_shared_with, instead_of })
 }
 
-/// What the branch of an issue's work is called when this many branches that it had before are merged.
-pub fn branch_name(work: &Work, merged: usize) -> String {
-    match merged {
+/// What the branch of an issue's work is called when this many names are taken.
+pub fn branch_name(work: &Work, taken: usize) -> String {
+    match taken {
         0 => work.to_string(),
-        merged => format!("{work}-{}", merged + 1),
+        taken => format!("{work}-{}", taken + 1),
     }
 }
 
@@ -488,12 +496,13 @@ fn beginning(facts: &ResolveFacts) -> Result<(BranchName, Origin), Block> {
     let named = |name: &str| facts.settings.branch(name).map_err(|error| Block::BadBranch(error.to_string()));
     let Some(pull) = &facts.pull else {
         let bases = [facts.default_branch.as_ref(), facts.settings.base.as_ref()];
-        if let Some(last) = facts.last_branch.as_ref().filter(|last| !bases.contains(&Some(last)) && last.is_showable())
-        {
-            return Ok((last.clone(), Origin::Base));
-        }
+        let last = facts.branches.last.as_ref().filter(|last| !bases.contains(&Some(last)) && last.is_showable());
         // On a merged branch, a new pull request would propose once more what the base has.
-        return Ok((named(&branch_name(&facts.work, facts.merged_branches.len()))?, Origin::Base));
+        let branch = match last {
+            Some(last) => last.clone(),
+            None => named(&branch_name(&facts.work, facts.branches.taken.len()))?,
+        };
+        return Ok((branch, Origin::Base));
     };
     let sha = pull.head_sha.clone();
     let lost = |lost| Origin::LostHead { head: pull.head.clone(), sha: sha.clone(), lost };

@@ -49,8 +49,7 @@ fn issue_facts() -> ResolveFacts {
         same_work: None,
         strays: vec![],
         linked: vec![],
-        last_branch: None,
-        merged_branches: vec![],
+        branches: Branches::default(),
         made_way: None,
         links: vec![],
         links_unknown: false,
@@ -129,22 +128,21 @@ fn a_new_issue_gets_its_own_branch_from_the_default_branch() {
 
 #[test]
 fn work_whose_branch_was_merged_gets_the_next_one() {
-    let names = |names: &[&str]| names.iter().map(|name| BranchName::new(name).unwrap()).collect::<Vec<_>>();
-    let go_on = |last: &str| {
-        let facts = ResolveFacts { last_branch: BranchName::new(last).ok(), ..issue_facts() };
-        let Choice::Create(place) = resolve(&facts).choice else { panic!("expected a creation") };
-        place.branch.to_string()
-    };
-    assert_eq!(go_on("before/issue-1"), "before/issue-1");
-    assert_eq!(go_on("trunk"), "issue-1", "nothing is pushed to a base");
-    let again = |merged: &[&str]| {
-        let choice = resolve(&ResolveFacts { merged_branches: names(merged), ..issue_facts() }).choice;
+    let name = |name: &str| BranchName::new(name).unwrap();
+    let again = |last: Option<&str>, merged: Option<&str>, taken: &[&str]| {
+        let taken = taken.iter().copied().map(name).collect();
+        let branches = Branches { last: last.map(name), merged: merged.map(name), taken };
+        let choice = resolve(&ResolveFacts { branches, ..issue_facts() }).choice;
         let Choice::Create(place) = choice else { panic!("expected a creation") };
         (place.branch.to_string(), place.instead_of.map(|old| old.to_string()))
     };
-    assert_eq!(again(&[]), ("issue-1".to_owned(), None));
-    assert_eq!(again(&["issue-1"]), ("issue-1-2".to_owned(), Some("issue-1".to_owned())));
-    assert_eq!(again(&["issue-1", "issue-1-2"]), ("issue-1-3".to_owned(), Some("issue-1-2".to_owned())));
+    let one = Some("issue-1".to_owned());
+    assert_eq!(again(None, None, &[]), ("issue-1".to_owned(), None));
+    assert_eq!(again(None, Some("issue-1"), &["issue-1"]), ("issue-1-2".to_owned(), one.clone()));
+    assert_eq!(again(None, Some("issue-1"), &["issue-1", "issue-1-2"]), ("issue-1-3".to_owned(), one));
+    assert_eq!(again(None, None, &["issue-1"]), ("issue-1-2".to_owned(), None), "somebody else's, or a base");
+    assert_eq!(again(Some("before/issue-1"), None, &[]), ("before/issue-1".to_owned(), None));
+    assert_eq!(again(Some("trunk"), None, &[]), ("issue-1".to_owned(), None), "nothing is pushed to a base");
 }
 
 #[test]

@@ -154,6 +154,10 @@ fn review_event(body: &Body, action: &str) -> Understood {
 fn installation_event(body: &Body, action: &str) -> Understood {
     let installation = installation(body)?;
     let access = match action {
+        // One that is made anew has another number, and names what it reaches.
+        "created" if body.repositories.is_some() => {
+            Access::Repositories { added: named(&body.repositories), removed: Vec::new() }
+        }
         "created" | "unsuspend" | "new_permissions_accepted" => Access::Granted,
         "deleted" | "suspend" => Access::Withdrawn,
         _ => return Err("nothing to do for this action"),
@@ -161,11 +165,12 @@ fn installation_event(body: &Body, action: &str) -> Understood {
     Ok(Event::Installation { installation, access })
 }
 
+fn named(list: &Option<Vec<shapes::Repository>>) -> Vec<(RepositoryId, RepoName)> {
+    let rows = list.iter().flatten();
+    rows.filter_map(|r| Some((RepositoryId(r.id?), r.full_name.as_deref()?.parse().ok()?))).collect()
+}
+
 fn repositories_event(body: &Body) -> Understood {
-    let named = |list: &Option<Vec<shapes::Repository>>| {
-        let rows = list.iter().flatten();
-        rows.filter_map(|r| Some((RepositoryId(r.id?), r.full_name.as_deref()?.parse().ok()?))).collect()
-    };
     let access =
         Access::Repositories { added: named(&body.repositories_added), removed: named(&body.repositories_removed) };
     Ok(Event::Installation { installation: installation(body)?, access })

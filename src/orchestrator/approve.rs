@@ -99,6 +99,12 @@ impl Orchestrator {
             Some(thread) => self.store().load_approval(thread.id).await?,
             None => None,
         };
+        // A push that was not heard of ends it as well.
+        if let (Some(thread), Some(given)) = (thread, &approval)
+            && given.head != pull.head_sha
+        {
+            self.store().end_approval(thread.id, &given.head, self.now()).await?;
+        }
         match hold(ForkFacts { head: pull.head_sha.clone(), approval, worktree }) {
             None => Ok(()),
             Some(hold) => Err(StepError::Refused(approval::held(&hold, elsewhere, &self.parts().identity.slug))),

@@ -1,12 +1,7 @@
 //! After the agent: the service commits what is left, pushes without force, opens the pull request, and reads back what
 //! is true. Each step looks first whether it was done already, so a restart repeats all of them safely.
 
-use super::{
-    Orchestrator, StepError,
-    outbox::Sent,
-    prepare::{Prepared, dropped},
-    retry,
-};
+use super::{Orchestrator, StepError, follow::dropped, outbox::Sent, prepare::Prepared, retry};
 use crate::decide::cleanup::Keep;
 use crate::decide::deliver::{Proposal, PullState, Push, PushFacts, Withheld, proposal, push};
 use crate::git::{CommitRequest, Ident, PushOutcome, Status, Worktree};
@@ -78,7 +73,8 @@ impl Orchestrator {
             return Ok(Delivered::ToItsEnd);
         };
         let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
-        if ahead == 0 {
+        // A head that is not to be worked on is somebody else's until there is work on top of it.
+        if ahead == 0 || environment.metadata.lost_head.as_ref() == Some(&tip) {
             return Ok(Delivered::ToItsEnd);
         }
         run.outcome.commits = Some(ahead);

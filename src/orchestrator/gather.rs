@@ -1,47 +1,14 @@
 //! Questions to the store, git and GitHub, answered as facts for `decide`. Nothing is changed here but caches.
 
-use super::{Orchestrator, StepError, host::OnGithub, retry};
-use crate::command::closing;
-use crate::decide::cleanup::{
-    BranchFacts, Lineage, MergeProof, Occasion, OwnWork, RemovalFacts, WorkInProgress, own_work,
-};
-use crate::decide::create::{BaseFacts, other_base};
-use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, branch_name};
+use super::{Orchestrator, StepError};
+use crate::decide::cleanup::{Occasion, RemovalFacts, WorkInProgress};
+use crate::decide::resolve::{Branches, Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::isolation::Maker;
 use crate::model::*;
 use crate::reply::commands::Seen;
 use crate::store::StoreError;
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    sync::Mutex,
-    time::Duration,
-};
-
-/// Permissions are asked again after this.
-const PERMISSION_AGE: Duration = Duration::from_secs(120);
-
-/// Of people who may write.
-#[derive(Default)]
-pub(super) struct PermissionCache {
-    known: Mutex<HashMap<(RepositoryId, UserId), (Permission, Timestamp)>>,
-}
-
-impl PermissionCache {
-    fn fresh(&self, key: (RepositoryId, UserId), now: Timestamp) -> Option<Permission> {
-        let mut known = self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        known.retain(|_, (_, at)| now.since(*at) < PERMISSION_AGE);
-        known.get(&key).map(|(permission, _)| *permission)
-    }
-
-    fn remember(&self, key: (RepositoryId, UserId), permission: Permission, now: Timestamp) {
-        // Somebody may be about to be given what is missing, and mentions the bot again right then.
-        if permission >= Permission::Write {
-            self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(key, (permission, now));
-        }
-    }
-}
 
 /// How the remote is seen.
 pub(super) enum View {
@@ -87,21 +54,6 @@ impl Orchestrator {
             }
             _ => Ok(None),
         }
-    }
-
-    /// What GitHub lets this person do on the codebase: at most two minutes old, or just asked for when it is less than to
-    /// write.
-    pub(super) async fn permission(&self, codebase: &Codebase, person: &Person) -> Result<Permission, StepError> {
-        // Nobody but the person of this machine speaks about what is on it only, and they are not asked about here.
-        let Some(github) = self.on_github(codebase)? else { return Ok(Permission::None) };
-        let key = (github.id, person.id);
-        let now = self.now();
-        if let Some(permission) = self.inner.permissions.fresh(key, now) {
-            return Ok(permission);
-        }
-        let permission = github.client.permission(github.id, github.name, person).await?;
-        self.inner.permissions.remember(key, permission, now);
-        Ok(permission)
     }
 
     /// Everything the choice of an environment depends on. The canonical repository has just been fetched.
@@ -152,9 +104,9 @@ impl Orchestrator {
             Some(branch) => Ok::<_, StepError>(repository.tip(&branch.remote_ref()).await?.is_some()),
             None => Ok(false),
         };
-        let (last_branch, merged_branches) = match pull {
+        let branches = match pull {
             None if !has_place => self.branches_before(codebase, repository, settings, &work).await?,
-            None | Some(_) => (None, Vec::new()),
+            None | Some(_) => Branches::default(),
         };
         Ok(ResolveFacts {
             work,
@@ -171,8 +123,7 @@ impl Orchestrator {
             current,
             same_work,
             linked,
-            last_branch,
-            merged_branches,
+            branches,
             made_way: match pull {
                 Some(_) => self.made_way(delivery).await?,
                 None => None,
@@ -235,61 +186,6 @@ impl Orchestrator {
         Candidate { environment, validity }
     }
 
-    /// Work that a closing reference connects to this thread, in this repository. GitHub is asked first; when it cannot
-    /// answer, which is said, the texts are read.
-    async fn links(
-        &self,
-        codebase: &Codebase,
-        conversation: &Conversation,
-        pull: Option<&PullRequest>,
-    ) -> Result<(Vec<Work>, bool), StepError> {
-        let (Ok(Some(OnGithub { client, id, name, .. })), Some(number)) =
-            (self.on_github(codebase), conversation.thread.number())
-        else {
-            return Ok((Vec::new(), false));
-        };
-        let kind = if pull.is_some() { WorkKind::Issue } else { WorkKind::PullRequest };
-        let asked = retry::patiently(|| async {
-            Ok(match pull {
-                Some(_) => client.closing_issues(id, name, number).await?,
-                None => client.closing_pull_requests(id, name, number).await?,
-            })
-        });
-        let asked = asked.await;
-        let unknown = asked.is_err();
-        let mut numbers: Vec<ThreadNumber> = match asked {
-            Ok(threads) => {
-                threads.iter().filter(|thread| thread.repository == id).map(|thread| thread.number).collect()
-            }
-            Err(error) => {
-                tracing::warn!(codebase.name = %name, error = %error, "closing references not answered, reading the text");
-                Vec::new()
-            }
-        };
-        // Of a pull request into another base than the default branch, GitHub never says that it closes an issue.
-        if let Some(pull) = pull.filter(|pull| unknown || codebase.default_branch.as_ref() != Some(&pull.base)) {
-            numbers.extend(closing::references(&pull.body, name));
-        }
-        let mut links: Vec<Work> = numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect();
-        if pull.is_none() {
-            links.extend(self.noted_links(codebase, &work_of(conversation)).await?);
-        }
-        let mut seen = HashSet::new();
-        links.retain(|link| seen.insert(link.clone()));
-        Ok((links, unknown))
-    }
-
-    /// Pull requests into another base than the default branch that close this work, as their environments noted.
-    async fn noted_links(&self, codebase: &Codebase, work: &Work) -> Result<Vec<Work>, StepError> {
-        let live = self.store().live_environments(Some(codebase.id)).await?;
-        let notes = live.into_iter().filter(|environment| {
-            environment.base != codebase.default_branch
-                && environment.work.kind == WorkKind::PullRequest
-                && environment.metadata.links.contains(work)
-        });
-        Ok(notes.map(|environment| environment.work).collect())
-    }
-
     /// Everything a removal depends on.
     pub(super) async fn removal_facts(
         &self,
@@ -343,150 +239,6 @@ impl Orchestrator {
             validity,
             stale_after: self.settings().stale_after,
         })
-    }
-
-    async fn branch_facts(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        environment: &Environment,
-        ask_github: bool,
-    ) -> Result<BranchFacts, StepError> {
-        let missing = |what: String| StepError::Refused(what);
-        let branch = &environment.branch;
-        let tip = repository
-            .tip(&branch.full_ref())
-            .await?
-            .ok_or_else(|| missing(format!("the branch {branch} no longer exists here")))?;
-        let recorded = environment.base.as_ref();
-        let recorded_exists = match recorded {
-            Some(base) => repository.tip(&base.remote_ref()).await?.is_some(),
-            None => false,
-        };
-        let default = codebase.default_branch.as_ref();
-        let other = other_base(&BaseFacts { recorded, recorded_exists, pull: None, named: None, default });
-        let base = other.or(recorded).cloned().ok_or_else(|| missing("no base branch is known".to_owned()))?;
-        let base_tip = repository
-            .tip(&base.remote_ref())
-            .await?
-            .ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
-        let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
-        let newest = repository.log(&base_tip, &tip, 1).await?;
-        let last_commit = newest.first().map(|commit| commit.committed_at);
-        let moved = environment.start.as_ref() != Some(&tip);
-        let base_stood_there = ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await?;
-        let began_ahead = environment.metadata.began_ahead;
-        match own_work(Lineage { ahead, moved, began_ahead, base_stood_there }) {
-            OwnWork::None => return Ok(BranchFacts { tip, last_commit, has_own_commits: false, merged: None }),
-            OwnWork::IfMerged => {
-                let merged = match ask_github {
-                    true => self.merged_by_github(codebase, branch, &tip, &base).await?,
-                    false => None,
-                };
-                return Ok(BranchFacts { tip, last_commit, has_own_commits: merged.is_some(), merged });
-            }
-            OwnWork::Some => {}
-        }
-        let merged = self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead, ask_github).await?;
-        Ok(BranchFacts { tip, last_commit, has_own_commits: true, merged })
-    }
-
-    /// Cheapest proof first; GitHub is asked last.
-    #[expect(clippy::too_many_arguments, reason = "two ends of one comparison, by name and by commit")]
-    async fn merge_proof(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        branch: &BranchName,
-        tip: &CommitSha,
-        base: BranchName,
-        base_tip: &CommitSha,
-        ahead: u64,
-        ask_github: bool,
-    ) -> Result<Option<MergeProof>, StepError> {
-        if ahead == 0 {
-            return Ok(Some(MergeProof::Ancestor { base }));
-        }
-        // Commits that cancel each other out add nothing to the base without ever having been merged.
-        if !repository.net_diff_empty(base_tip, tip).await? && repository.merge_adds_nothing(base_tip, tip).await? {
-            return Ok(Some(MergeProof::ContentInBase { base }));
-        }
-        match ask_github {
-            true => self.merged_by_github(codebase, branch, tip, &base).await,
-            false => Ok(None),
-        }
-    }
-
-    /// The branch that this work had last, if something on it is not merged, and else those of its names on which all is.
-    async fn branches_before(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        settings: &RepoSettings,
-        work: &Work,
-    ) -> Result<(Option<BranchName>, Vec<BranchName>), StepError> {
-        let mut merged = Vec::new();
-        let Some(base) = settings.base.as_ref().or(codebase.default_branch.as_ref()) else { return Ok((None, merged)) };
-        let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok((None, merged)) };
-        if let Some(last) = self.store().find_last_environment(codebase.id, work).await? {
-            let branch = last.branch;
-            let here = repository.tip(&branch.full_ref()).await?.is_some();
-            let there = repository.tip(&branch.remote_ref()).await?.is_some();
-            if (here || there) && !self.is_merged(codebase, repository, &branch, base, &base_tip).await? {
-                return Ok((Some(branch), merged));
-            }
-        }
-        loop {
-            // A name that cannot be is refused when it is chosen.
-            let Ok(branch) = settings.branch(&branch_name(work, merged.len())) else { return Ok((None, merged)) };
-            if !self.is_merged(codebase, repository, &branch, base, &base_tip).await? {
-                return Ok((None, merged));
-            }
-            merged.push(branch);
-        }
-    }
-
-    /// Whether all there is of a branch, here and on the remote, was merged. One that has nothing of its own was only if
-    /// GitHub says so: it may be fresh.
-    async fn is_merged(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        branch: &BranchName,
-        base: &BranchName,
-        base_tip: &CommitSha,
-    ) -> Result<bool, StepError> {
-        let here = repository.tip(&branch.full_ref()).await?;
-        let there = repository.tip(&branch.remote_ref()).await?;
-        let tips: BTreeSet<CommitSha> = here.into_iter().chain(there).collect();
-        for tip in &tips {
-            let (ahead, _) = repository.ahead_behind(tip, base_tip).await?;
-            let proof = retry::patiently(|| async {
-                match ahead {
-                    0 => self.merged_by_github(codebase, branch, tip, base).await,
-                    _ => {
-                        let base = base.clone();
-                        self.merge_proof(codebase, repository, branch, tip, base, base_tip, ahead, true).await
-                    }
-                }
-            });
-            if proof.await?.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(!tips.is_empty())
-    }
-
-    async fn merged_by_github(
-        &self,
-        codebase: &Codebase,
-        branch: &BranchName,
-        tip: &CommitSha,
-        base: &BranchName,
-    ) -> Result<Option<MergeProof>, StepError> {
-        let Some(github) = self.on_github(codebase)? else { return Ok(None) };
-        let merged = github.client.merged_pull_request(github.id, github.name, branch, tip, base).await?;
-        Ok(merged.map(|number| MergeProof::PullRequest { number }))
     }
 
     /// What `/status` shows of an environment.

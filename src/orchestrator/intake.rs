@@ -17,14 +17,11 @@ use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
 use crate::telemetry::{field::EFFECT, metric};
 use std::time::Duration;
 
-/// Runs counted by the loop breaker.
-const RECENT: Duration = Duration::from_secs(600);
-/// How far back, and how many at most, what could not be said while access was gone is said after all.
-const MISSED_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
-const MISSED: u32 = 500;
-
 /// Why nothing follows from what happens in most threads.
 const UNKNOWN_THREAD: &str = "the bot has nothing to do with this thread";
+
+/// Runs counted by the loop breaker.
+const RECENT: Duration = Duration::from_secs(600);
 
 pub(super) enum Handled {
     Done(String),
@@ -192,7 +189,16 @@ impl Orchestrator {
             name: repository.name.clone(),
             default_branch: repository.default_branch.clone(),
         };
-        Ok(self.store().upsert_codebase(new, self.now()).await?)
+        let before = self.store().find_codebase_by_github(repository.id).await?;
+        let codebase = self.store().upsert_codebase(new, self.now()).await?;
+        // A delivery may be older than the loss of access; only what GitHub answers with the App's own token ends that.
+        match before.is_some_and(|before| !before.connected) {
+            true => {
+                self.store().set_codebase_connected(codebase.id, false, self.now()).await?;
+                Ok(Codebase { connected: false, ..codebase })
+            }
+            false => Ok(codebase),
+        }
     }
 
     async fn thread(&self, thread: &ThreadRef) -> Result<(Codebase, Conversation), StepError> {
@@ -357,53 +363,6 @@ impl Orchestrator {
             }
         }
         done(format!("{} queued runs cancelled", cancelled.len()))
-    }
-
-    async fn access_changed(&self, installation: InstallationId, access: Access) -> Result<Handled, StepError> {
-        let now = self.now();
-        match access {
-            Access::Granted | Access::Withdrawn => {
-                let connected = access == Access::Granted;
-                let all = self.store().list_codebases().await?.into_iter();
-                let ids: Vec<_> =
-                    all.filter(|own| own.installation() == Some(installation)).map(|own| own.id).collect();
-                for id in &ids {
-                    self.store().set_codebase_connected(*id, connected, now).await?;
-                }
-                if connected {
-                    self.tell_what_was_missed(&ids).await?;
-                }
-                done(if connected { "the installation gives access" } else { "the installation is gone; work is kept" })
-            }
-            Access::Repositories { added, removed } => {
-                let mut regained = Vec::new();
-                for (list, connected) in [(&added, true), (&removed, false)] {
-                    for (id, _) in list {
-                        if let Some(codebase) = self.store().find_codebase_by_github(*id).await? {
-                            self.store().set_codebase_connected(codebase.id, connected, now).await?;
-                            regained.extend(connected.then_some(codebase.id));
-                        }
-                    }
-                }
-                self.tell_what_was_missed(&regained).await?;
-                done(format!("{} repositories added, {} removed; work is kept", added.len(), removed.len()))
-            }
-        }
-    }
-
-    /// Runs that ended while GitHub let nobody write there left comments that say they are at work.
-    async fn tell_what_was_missed(&self, codebases: &[CodebaseId]) -> Result<(), StepError> {
-        let failed = match codebases {
-            [] => Vec::new(),
-            _ => self.store().failed_outgoing(self.now().minus(MISSED_FOR), MISSED).await?,
-        };
-        let told = |row: &&OutboxRow| codebases.contains(&row.codebase) && reply::status::run_of(&row.key).is_some();
-        for row in failed.iter().filter(told) {
-            if self.store().send_again(row, self.now()).await? {
-                self.inner.wake.outgoing.notify_one();
-            }
-        }
-        Ok(())
     }
 
     async fn react(

@@ -2,16 +2,15 @@
 
 use super::{
     Orchestrator, StepError,
-    approve::{mark_fork, put_at},
     create::{Adopted, Creation},
     gather,
     offline::Needed,
     retry,
+    sweep::Retired,
 };
 use crate::decide::create::{BaseFacts, other_base};
-use crate::decide::follow::{Follow, FollowFacts, ForkFollowFacts, follow, follow_fork};
 use crate::decide::resolve::{Choice, Found, Origin, resolve};
-use crate::git::{GitError, Repository};
+use crate::git::Repository;
 use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::answers::{self, Opening};
@@ -117,6 +116,16 @@ impl Orchestrator {
                 Choice::Block(block) => return Err(StepError::Refused(answers::blocked(&block))),
                 Choice::Use { environment, found } => {
                     let Some(environment) = self.store().load_environment(environment).await? else { continue };
+                    if pull.is_none() && !stays.contains(&environment.id) {
+                        match self.retire(&codebase, &repository, &conversation, &environment).await? {
+                            Retired::InUse => {}
+                            Retired::Gone => continue,
+                            Retired::Stays => {
+                                stays.insert(environment.id);
+                                notes.0.push(answers::merged_but_kept(&environment.branch));
+                            }
+                        }
+                    }
                     (environment, Some(found))
                 }
                 Choice::MakeWay { environment, place } => {
@@ -165,6 +174,8 @@ impl Orchestrator {
                 notes.found(&environment, &found);
             }
             notes.0.extend(followed);
+            let merged = pull.as_ref().filter(|pull| pull.state == ThreadState::Merged);
+            notes.0.extend(merged.map(|pull| answers::pull_merged(pull.number)));
             if made {
                 notes.0.extend(self.settle_place_of_old(&conversation, &environment).await?);
             }
@@ -288,83 +299,6 @@ impl Orchestrator {
         Ok(now.filter(usable))
     }
 
-    /// Takes new commits of the branch's remote in, when that is a plain fast-forward of a clean worktree; otherwise a note
-    /// says what is in the way.
-    async fn follow_remote(
-        &self,
-        repository: &Repository,
-        environment: Environment,
-        pull: Option<&PullRequest>,
-    ) -> Result<(Environment, Option<String>), StepError> {
-        let remote = match (&environment.metadata.fork_head, pull) {
-            // Another thread may have been linked to a fork's worktree.
-            (Some(_), Some(pull)) if environment.work.thread() == Some(pull.number) => Some(pull.head_sha.clone()),
-            (Some(_), _) => return Ok((environment, None)),
-            (None, _) => repository.tip(&environment.branch.remote_ref()).await?,
-        };
-        let branch = environment.branch.clone();
-        let local = repository.tip(&branch.full_ref()).await?;
-        let (Some(remote), Some(local)) = (remote, local) else { return Ok((environment, None)) };
-        if remote == local {
-            return Ok((self.arrived(repository, environment, remote).await?, None));
-        }
-        let remote_is_in = repository.is_ancestor(&remote, &local).await?;
-        let is_in_remote = repository.is_ancestor(&local, &remote).await?;
-        let follow = match environment.metadata.fork_head {
-            Some(_) => {
-                let put_at = put_at(repository, &environment).await?;
-                follow_fork(ForkFollowFacts {
-                    is_on_top: remote_is_in && put_at.as_ref() == Some(&remote),
-                    is_in_head: is_in_remote,
-                    is_where_put: put_at.as_ref() == Some(&local),
-                })
-            }
-            None => follow(FollowFacts {
-                remote_is_in,
-                is_in_remote,
-                is_where_seen: environment.metadata.agreed.as_ref() == Some(&local),
-                dropped: dropped(repository, &environment, &remote).await?.is_some(),
-            }),
-        };
-        let worktree = repository.worktree(&environment.path);
-        let keep = format!("refs/treewarden/before/{}/{local}", environment.id);
-        let (moved, note) = match follow {
-            Follow::Stay => return Ok((environment, None)),
-            Follow::FastForward => (worktree.fast_forward(&branch, &remote).await, None),
-            Follow::Move => {
-                let note = answers::moved_along(&branch, &local, &remote);
-                (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
-            }
-            Follow::SetAside => {
-                let note = answers::set_aside(&branch, &local, &remote, &keep);
-                (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
-            }
-            Follow::TakenBack => return Ok((environment, Some(answers::not_moved_back(&branch)))),
-            Follow::Diverged => {
-                let (ours, theirs) = repository.ahead_behind(&local, &remote).await?;
-                (Err(GitError::Refused { reason: answers::diverged(ours, theirs) }), None)
-            }
-        };
-        match moved {
-            Ok(()) => Ok((self.arrived(repository, environment, remote).await?, note)),
-            Err(GitError::Refused { reason }) => Ok((environment, Some(answers::cannot_follow(&branch, &reason)))),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The worktree is where its remote is.
-    async fn arrived(
-        &self,
-        repository: &Repository,
-        environment: Environment,
-        head: CommitSha,
-    ) -> Result<Environment, StepError> {
-        if environment.metadata.fork_head.is_some() {
-            mark_fork(repository, &environment.branch, &head).await?;
-        }
-        self.note_agreement(environment, head).await
-    }
-
     /// What is to be said about the place where an imported thread worked before, when it did not become its environment.
     async fn settle_place_of_old(
         &self,
@@ -407,22 +341,6 @@ impl Orchestrator {
         Ok((self.changed(environment, |environment| environment.base = Some(base.clone())).await?, note))
     }
 
-    /// The branch is where its remote is; of a fork's, this run and later ones name the commit that is looked at.
-    pub(super) async fn note_agreement(
-        &self,
-        environment: Environment,
-        head: CommitSha,
-    ) -> Result<Environment, StepError> {
-        self.changed(environment, |environment| {
-            let metadata = &mut environment.metadata;
-            if metadata.agreed.as_ref() != Some(&head) {
-                metadata.agreed = Some(head.clone());
-                metadata.fork_head = metadata.fork_head.take().map(|_| head.clone());
-            }
-        })
-        .await
-    }
-
     /// Writes a change into a row, if it is one; anew, on top of what somebody else wrote meanwhile: a pass says why it
     /// kept it, a linked environment's run records the link.
     pub(super) async fn changed(
@@ -446,21 +364,5 @@ impl Orchestrator {
                 Err(error) => return Err(error.into()),
             }
         }
-    }
-}
-
-/// The commit at which the remote's branch was last seen, when that is not part of it any more.
-pub(super) async fn dropped(
-    repository: &Repository,
-    environment: &Environment,
-    remote: &CommitSha,
-) -> Result<Option<CommitSha>, GitError> {
-    let Some(seen) = &environment.metadata.agreed else { return Ok(None) };
-    match repository.is_ancestor(seen, remote).await {
-        Ok(true) => Ok(None),
-        Ok(false) => Ok(Some(seen.clone())),
-        // Gone altogether: nothing here can bring it back.
-        Err(GitError::NotFound(_)) => Ok(None),
-        Err(error) => Err(error),
     }
 }

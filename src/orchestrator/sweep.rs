@@ -6,6 +6,9 @@
 
 mod finish;
 mod make_way;
+mod retire;
+
+pub(super) use retire::Retired;
 
 use super::{Orchestrator, StepError, gather, gather::View, retry};
 use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, concerns, verdict};

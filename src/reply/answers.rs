@@ -95,6 +95,22 @@ pub fn merged_before(merged: &BranchName, branch: &BranchName) -> String {
     format!("`{merged}` was merged already and is left as it is; the work goes on a branch of its own, `{branch}`.")
 }
 
+/// Told when a merged branch's worktree could not be left for a new one.
+pub fn merged_but_kept(branch: &BranchName) -> String {
+    format!(
+        "`{branch}` was merged already, but its worktree holds something more, or another open thread uses it, so the work \
+         goes on there: a new pull request may show merged commits once more. `/worktree remove` says what keeps it."
+    )
+}
+
+/// Told in the thread of a pull request that is merged.
+pub fn pull_merged(number: ThreadNumber) -> String {
+    format!(
+        "#{number} is merged already. The work goes on at its branch, and gets a pull request of its own, which may show \
+         merged commits once more. To begin at the newest base, ask in an issue."
+    )
+}
+
 /// Told with a worktree of its own that may have been shared.
 pub fn links_unknown() -> String {
     "GitHub could not say just now which issues and pull requests this thread is linked with, so it gets a worktree of its \
@@ -173,6 +189,11 @@ pub fn set_aside(branch: &BranchName, from: &CommitSha, to: &CommitSha, keep: &s
 /// Told when the remote branch moved on in a way the worktree cannot follow.
 pub fn cannot_follow(branch: &BranchName, why: &str) -> String {
     format!("`{branch}` on the remote has newer commits that were not taken in: {}.", agent_text::quoted(why))
+}
+
+/// The same for a pull request's head whose work goes to a branch of its own.
+pub fn head_not_taken_in(why: &str) -> String {
+    format!("The head of this pull request has newer commits that were not taken in: {}.", agent_text::quoted(why))
 }
 
 /// Why a worktree may not be taken over, as the end of a sentence.

@@ -132,6 +132,22 @@ impl Store {
         Ok(busy.0 > 0)
     }
 
+    /// The same, but for the runs of one conversation.
+    pub async fn environment_is_busy_with_others(
+        &self,
+        environment: EnvironmentId,
+        conversation: ConversationId,
+    ) -> Result<bool, StoreError> {
+        let sql = sql!(
+            "SELECT count(*) AS answer FROM runs
+             WHERE state IN ('queued', 'preparing', 'running', 'delivering') AND conversation_id <> $2
+               AND CASE WHEN environment_id = $1 THEN true
+                        ELSE conversation_id IN (SELECT id FROM conversations WHERE environment_id = $1) END"
+        );
+        let busy: Answer = self.db.fetch_one(sql.bind(environment).bind(conversation)).await?;
+        Ok(busy.0 > 0)
+    }
+
     /// How many runs a conversation asked for since a moment.
     pub async fn recent_runs(&self, conversation: ConversationId, since: Timestamp) -> Result<u32, StoreError> {
         let sql = sql!("SELECT count(*) AS answer FROM runs WHERE conversation_id = $1 AND created_at >= $2");

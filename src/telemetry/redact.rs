@@ -20,7 +20,7 @@ const MIN_LINE: usize = 16;
 /// Columns at which programs wrap base64: coreutils, and PEM.
 const WRAPPED_AT: [usize; 2] = [76, 64];
 /// How tokens begin, as their makers document it.
-const SHAPES: [Shape; 18] = [
+const SHAPES: [Shape; 17] = [
     // GitHub's; `ghs_` is an App's installation token.
     Shape::new("ghs_"),
     Shape::new("ghp_"),
@@ -29,19 +29,18 @@ const SHAPES: [Shape; 18] = [
     Shape::new("ghr_"),
     Shape::new("github_pat_"),
     // `x-access-token:` as it stands in an `Authorization: Basic` header: git's way to send one of them.
-    Shape { prefix: "eC1hY2Nlc3MtdG9rZW46", shortest: 8, alphabet: b"+/=" },
+    Shape { prefix: "eC1hY2Nlc3MtdG9rZW46", shortest: 8, alphabet: b"+/=", holds: b"" },
     Shape::new("sk-ant-"),
     Shape::new("sk-proj-"),
     Shape::new("xoxb-"),
     Shape::new("xoxp-"),
     Shape::new("xapp-"),
     Shape::new("glpat-"),
-    Shape { prefix: "npm_", shortest: 36, alphabet: b"" },
-    Shape { prefix: "AKIA", shortest: 16, alphabet: b"" },
-    Shape { prefix: "AIza", shortest: 30, alphabet: b"_-" },
-    // A JSON Web Token, by how its header begins: `{"alg":"` or `{"typ":"`.
-    Shape { prefix: "eyJhbGciOi", shortest: 40, alphabet: b"_-." },
-    Shape { prefix: "eyJ0eXAiOi", shortest: 40, alphabet: b"_-." },
+    Shape { prefix: "npm_", shortest: 36, alphabet: b"", holds: b"" },
+    Shape { prefix: "AKIA", shortest: 16, alphabet: b"", holds: b"" },
+    Shape { prefix: "AIza", shortest: 30, alphabet: b"_-", holds: b"" },
+    // A JSON Web Token: two JSON objects and a signature, in base64 with dots between.
+    Shape { prefix: "eyJ", shortest: 10, alphabet: b"_-.", holds: b".eyJ" },
 ];
 /// Where an address may go on with `user:password@`.
 const AUTHORITY: &str = "://";
@@ -50,6 +49,12 @@ const MAX_USERINFO: usize = 512;
 const KEY_BEGIN: &str = "-----BEGIN ";
 const KEY_END: &[u8] = b"-----END ";
 const DASHES: &[u8] = b"-----";
+/// Of a JSON Web Token, encoded.
+const MAX_HEADER: usize = 1024;
+/// What is looked at behind the first line of a key, to tell a key from words about keys.
+const KEY_WINDOW: usize = 96;
+/// Characters of base64 in a row that are no word.
+const MIN_BASE64: usize = 16;
 /// `RSA PRIVATE KEY`, `PGP PRIVATE KEY BLOCK` and the like.
 const MAX_LABEL: usize = 40;
 /// A key without an end is over after this many bytes, so that one line cannot hide a whole log.
@@ -62,12 +67,27 @@ struct Shape {
     shortest: usize,
     /// What may stand in it beside letters and digits.
     alphabet: &'static [u8],
+    /// What stands somewhere in it.
+    holds: &'static [u8],
 }
 
 impl Shape {
     /// Newer installation tokens carry a signed part with dots and dashes.
     const fn new(prefix: &'static str) -> Self {
-        Self { prefix, shortest: 10, alphabet: b"_-." }
+        Self { prefix, shortest: 10, alphabet: b"_-.", holds: b"" }
+    }
+
+    /// Whether this is one, as far as can be seen: names of variables have neither digits nor capitals.
+    fn fits(&self, text: &[u8]) -> bool {
+        let head = &text[..self.shortest.min(text.len())];
+        head.len() == self.shortest
+            && head.iter().any(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
+            && (self.holds.is_empty() || find(text, self.holds).is_some())
+    }
+
+    /// After how many bytes it is known whether it is one.
+    fn patience(&self) -> usize {
+        if self.holds.is_empty() { self.shortest } else { MAX_HEADER }
     }
 
     /// How many bytes at the beginning of `bytes` can belong to it.
@@ -248,8 +268,8 @@ fn judge(buffer: &[u8], from: usize, end: usize, needle: usize, last: bool) -> V
     if let Some(shape) = SHAPES.get(needle) {
         let length = shape.length(rest);
         return match length {
-            _ if length >= shape.shortest => Verdict::Secret { from, end: end + length, then: State::Token(needle) },
-            _ if length == rest.len() && !last => Verdict::Undecided,
+            _ if shape.fits(&rest[..length]) => Verdict::Secret { from, end: end + length, then: State::Token(needle) },
+            _ if length == rest.len() && length < shape.patience() && !last => Verdict::Undecided,
             _ => Verdict::Harmless,
         };
     }
@@ -257,8 +277,13 @@ fn judge(buffer: &[u8], from: usize, end: usize, needle: usize, last: bool) -> V
         let label = rest.iter().take(MAX_LABEL).take_while(|b| b.is_ascii_uppercase() || b" 0123456789".contains(b));
         let length = label.count();
         let closing = &rest[length..rest.len().min(length + DASHES.len())];
-        return if closing == DASHES && find(&rest[..length], b"KEY").is_some() {
-            Verdict::Secret { from, end: end + length + DASHES.len(), then: State::Key { swallowed: 0 } }
+        return if closing == DASHES && find(&rest[..length], b"PRIVATE KEY").is_some() {
+            let after = length + DASHES.len();
+            match holds_key(&rest[after..], last) {
+                Some(true) => Verdict::Secret { from, end: end + after, then: State::Key { swallowed: 0 } },
+                Some(false) => Verdict::Harmless,
+                None => Verdict::Undecided,
+            }
         } else if !last && length < MAX_LABEL && closing.len() < DASHES.len() && DASHES.starts_with(closing) {
             Verdict::Undecided
         } else {
@@ -269,6 +294,27 @@ fn judge(buffer: &[u8], from: usize, end: usize, needle: usize, last: bool) -> V
         return judge_userinfo(rest, end, last);
     }
     Verdict::Secret { from, end, then: State::Text }
+}
+
+/// Whether what follows the first line of a key is one: base64, a header as of encrypted keys, or soon the last line. `None`:
+/// too little has come to tell.
+fn holds_key(rest: &[u8], last: bool) -> Option<bool> {
+    let window = &rest[..rest.len().min(KEY_WINDOW)];
+    let mut at = 0;
+    loop {
+        // A key may be quoted, or a string of a program with its line feeds escaped.
+        match (window.get(at), window.get(at + 1)) {
+            (Some(b'\\'), Some(b'n' | b'r' | b't')) => at += 2,
+            (Some(b), _) if b.is_ascii_whitespace() || b">|\"'+,\\".contains(b) => at += 1,
+            (Some(_) | None, _) => break,
+        }
+    }
+    let body = &window[at..];
+    let run = |allowed: &[u8]| body.iter().take_while(|b| b.is_ascii_alphanumeric() || allowed.contains(b)).count();
+    let word = run(b"-");
+    let is_key =
+        run(b"+/=") >= MIN_BASE64 || (word > 0 && body[word..].starts_with(b": ")) || find(window, KEY_END).is_some();
+    (is_key || last || window.len() == KEY_WINDOW).then_some(is_key)
 }
 
 /// What follows `://` at `end`: `user:password@`, or anything else.

@@ -1,7 +1,7 @@
 //! Tests of `redact`: every way a secret is written, and every way a text can be cut.
 
 use super::*;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
@@ -50,11 +50,23 @@ fn known_secrets_go_in_every_spelling() {
 #[test]
 fn token_shapes_go() {
     let redactor = Redactor::new([]);
-    for Shape { prefix, .. } in SHAPES {
+    for Shape { prefix, .. } in SHAPES.into_iter().filter(|shape| shape.holds.is_empty()) {
         assert_eq!(redactor.redact(&format!("({prefix}0123456789ABCDEF0123456789ABCDEF01234567)")), "([redacted])");
     }
     let basic = STANDARD.encode("x-access-token:ghs_0123456789abcdef");
     assert_eq!(redactor.redact(&format!("Authorization: Basic {basic}\n")), "Authorization: Basic [redacted]\n");
+    for names in
+        ["daily_highs_per_station", "maxapp-production-config.yaml", "ghp_token_from_env_variable", "eyJust-words.eyJ"]
+    {
+        assert_eq!(redactor.redact(names), names);
+    }
+    let part = |json: &str| URL_SAFE_NO_PAD.encode(json);
+    for header in [r#"{"alg":"RS256","typ":"JWT"}"#, r#"{"kid":"a1","alg":"none"}"#] {
+        let token = format!("{}.{}.c2ln-na_ture", part(header), part(r#"{"iss":"1"}"#));
+        assert_eq!(redactor.redact(&format!("jwt {token}, done")), "jwt [redacted], done");
+    }
+    let data = part(&format!(r#"{{"rows":"{}"}}"#, "x".repeat(2000)));
+    assert_eq!(redactor.redact(&data), data, "one object is no token");
     let prose = "the key AKIA, AKIATALK, npm_config_registry=x, sk-ant- and xoxb-1 are no tokens";
     assert_eq!(redactor.redact(prose), prose);
     assert_eq!(redactor.redact("ghs_12345_eyJhbGciOi.eyJpc3MiOi.sig-na_ture done"), "[redacted] done");
@@ -70,7 +82,21 @@ fn keys_go_whole_and_line_by_line() {
     assert_eq!(redactor.redact(&format!("another:\n{other}end")), "another:\n[redacted]\nend");
     let foreign = "-----BEGIN OPENSSH PRIVATE KEY-----\\nabc\\n-----END OPENSSH PRIVATE KEY-----";
     assert_eq!(redactor.redact(&format!("{{\"key\":\"{foreign}\"}}")), "{\"key\":\"[redacted]\"}");
-    assert_eq!(redactor.redact("-----BEGIN CERTIFICATE-----"), "-----BEGIN CERTIFICATE-----");
+    for words in [
+        "-----BEGIN CERTIFICATE-----",
+        "accept `-----BEGIN PUBLIC KEY-----` in auth.rs\n\nAlso add a test, and never log them.",
+        "accept `-----BEGIN RSA PRIVATE KEY-----` in auth.rs\n\nAlso add a test for keys that are expired, and never log them.",
+        "-----BEGIN RSA PRIVATE KEY-----\n\nis how it begins",
+        "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----",
+    ] {
+        assert_eq!(redactor.redact(words), words);
+    }
+    for quoted in ["> ", "\t", "| \""] {
+        let key = format!("-----BEGIN EC PRIVATE KEY-----\n{quoted}MHcCAQEEIAbCdEfGhIjKlMnOpQrStUvWxYz0123456789\n");
+        assert_eq!(redactor.redact(&key), "[redacted]", "{quoted:?}");
+    }
+    let locked = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIE\n-----END RSA PRIVATE KEY-----";
+    assert_eq!(redactor.redact(locked), "[redacted]");
 }
 
 #[test]

@@ -33,7 +33,7 @@ use treewarden::{
 const BOMB: &str = "CRASH_TEST_BOMB";
 const DIARY: &str = "CRASH_TEST_DIARY";
 /// The first effect to die at, and the distance to the next. Usually some of the effects are tried, in a minute or so; with
-/// a step of 1 all of them, in about ten.
+/// a step of 1 all of them, in about ten; of the stories that are told with a stride (below), each third or fourth.
 const FROM: &str = "CRASH_TEST_FROM";
 const STEP: &str = "CRASH_TEST_STEP";
 /// The greatest number of effects the story may have; more would mean that it never ends.

@@ -12,6 +12,7 @@ mod kinds;
 mod limits;
 mod linked;
 mod local;
+mod merged;
 mod missed;
 mod people;
 mod places;

@@ -30,6 +30,7 @@ shapes! {
         review: Comment,
         changes: Changes,
         before: String,
+        repositories: Vec<Repository>,
         repositories_added: Vec<Repository>,
         repositories_removed: Vec<Repository>,
     }

@@ -194,6 +194,14 @@ fn repositories_come_and_go() {
         "removed",
         json!({"repositories_removed": [{"id": 1, "full_name": "acme/app"}, {"id": null}], "repositories_added": null}),
     );
+    let again =
+        json!({"action": "created", "installation": {"id": 9}, "repositories": [{"id": 1, "full_name": "acme/app"}]});
+    let Event::Installation { installation: InstallationId(9), access: Access::Repositories { added, .. } } =
+        event("installation", &again)
+    else {
+        panic!("an App that is installed anew")
+    };
+    assert_eq!(added.len(), 1);
     let Event::Installation { access: Access::Repositories { added, removed }, .. } =
         event("installation_repositories", &body)
     else {

@@ -223,55 +223,6 @@ async fn merged_by(method: MergeMethod) {
     world.end().await;
 }
 
-/// What was merged stays out of the next pull request, also where GitHub keeps the merged branch.
-async fn goes_on_after_a_merge_by(method: MergeMethod) {
-    let world = World::new().await;
-    let issue = world.worked_issue("add a greeting").await;
-    for (before, now) in [("issue-1", "issue-1-2"), ("issue-1-2", "issue-1-3")] {
-        let pull = world.pull_of(before).number;
-        world.standin.set_draft(REPO, ANN, pull, false).unwrap();
-        world.standin.merge(REPO, ANN, pull, method).await.unwrap();
-        world.settle().await;
-        assert!(world.environments().await.is_empty());
-        let merged = world.remote_tip(before).await;
-        assert!(merged.is_some(), "nobody deleted it");
-
-        world.standin.reopen(REPO, ANN, issue).unwrap();
-        world.ask(issue, &format!("add a note about {now}"));
-        world.settle().await;
-        let status = world.status(issue);
-        assert!(status.contains(&format!("`{before}` was merged already")), "{status}");
-        assert!(!status.contains("Continuing on existing branch"), "{status}");
-        assert_eq!(world.environment().await.branch.as_str(), now);
-        assert_eq!(world.pull_of(now).commits.len(), 1, "only what is new is proposed");
-        assert_eq!(world.remote_tip(before).await, merged);
-    }
-    // Closed without a merge, it is continued as ever.
-    world.standin.close(REPO, ANN, issue).unwrap();
-    world.settle().await;
-    world.standin.reopen(REPO, ANN, issue).unwrap();
-    world.ask(issue, "add a note");
-    world.settle().await;
-    let status = world.status(issue);
-    assert!(status.contains("Continuing on existing branch `issue-1-3`, 1 commit ahead"), "{status}");
-    world.end().await;
-}
-
-#[tokio::test]
-async fn work_goes_on_after_a_squash_merge_on_a_branch_of_its_own() {
-    goes_on_after_a_merge_by(MergeMethod::Squash).await;
-}
-
-#[tokio::test]
-async fn work_goes_on_after_a_merge_commit_on_a_branch_of_its_own() {
-    goes_on_after_a_merge_by(MergeMethod::Merge).await;
-}
-
-#[tokio::test]
-async fn work_goes_on_after_a_rebase_merge_on_a_branch_of_its_own() {
-    goes_on_after_a_merge_by(MergeMethod::Rebase).await;
-}
-
 #[tokio::test]
 async fn a_merge_commit_removes_worktree_and_local_branch() {
     merged_by(MergeMethod::Merge).await;

@@ -433,6 +433,29 @@ async fn a_head_branch_that_git_takes_for_something_else_is_worked_on_under_anot
 }
 
 #[tokio::test]
+async fn such_a_head_is_followed_and_a_question_about_it_publishes_nothing() {
+    let world = World::new().await;
+    let pull = world.pull_from("-x", "No issue.").await;
+    for file in ["one.txt", "two.txt"] {
+        world.ask(pull, "agent:noop");
+        world.settle().await;
+        assert!(world.status(pull).starts_with('✅'), "{}", world.status(pull));
+        assert_eq!((world.standin.pulls(REPO).unwrap().len(), world.remote_tip("pr-1-review").await), (1, None));
+        let head = world.pull(pull).head_sha;
+        assert_eq!(world.local_tip("pr-1-review").await, Some(head));
+        world.standin.push_commit(REPO, ANN, "-x", file, &[(file, Some("more\n"))]).await.unwrap();
+    }
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    assert!(world.environment().await.path.join("two.txt").exists());
+    world.standin.push_commit(REPO, ANN, "-x", "three", &[("three.txt", Some("more\n"))]).await.unwrap();
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(world.status(pull).contains("The head of this pull request has newer commits"), "{}", world.status(pull));
+    world.end().await;
+}
+
+#[tokio::test]
 async fn branches_that_are_nearly_called_the_same_get_places_of_their_own() {
     let world = World::new().await;
     let heads = ["feat/a-b", "feat-a/b", "feat-a-b", "feat/A-b"];

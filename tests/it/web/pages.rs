@@ -348,7 +348,7 @@ async fn a_log_shows_no_secret_that_control_sequences_split_and_no_text_is_turne
     let run = stage.run(&codebase, &conversation, "add\u{2066} a greeting").await;
     let log = stage.orchestrator.log_path(run.id);
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();
-    std::fs::write(&log, "token ghs_01234\u{1b}[0m56789abcdef and ghs_ab\u{200e}cdefghijklmn end\n").unwrap();
+    std::fs::write(&log, "token ghs_01234\u{1b}[0m56789abcdef and ghs_ab\u{200e}cd3fghijklmn end\n").unwrap();
     let page = browser.page(&format!("/runs/{}", run.id)).await;
     assert!(page.contains("token [redacted] and [redacted] end"), "{page}");
     for page in [page, browser.page("/").await, browser.page("/runs").await] {
@@ -370,8 +370,19 @@ async fn an_environment_names_the_threads_of_platforms_nobody_speaks_to() {
         repository: codebase.github_id(),
     };
     let place = PlaceImport::Environment(environment.path.clone());
-    let conversation = ConversationImport { row, thread, place, created_at: now(), last_activity_at: now() };
-    let plan = ImportPlan { conversations: vec![conversation], ..ImportPlan::default() };
+    let (created_at, last_activity_at) = (now(), now());
+    let conversation = ConversationImport { row: row.clone(), thread, place, created_at, last_activity_at };
+    let there = EnvironmentImport {
+        row: OldName { table: OldTable::IsolationEnvironments, ..row },
+        repository: codebase.github_id().unwrap(),
+        work: environment.work.clone(),
+        branch: environment.branch.clone(),
+        path: environment.path.clone(),
+        metadata: environment.metadata.clone(),
+        created_at,
+        last_activity_at,
+    };
+    let plan = ImportPlan { conversations: vec![conversation], environments: vec![there], ..ImportPlan::default() };
     stage.store.import(&plan, true, now()).await.unwrap();
     let page = browser.page(&format!("/environments/{}", environment.id)).await;
     assert!(page.contains("<li>Telegram &#34;&#62;&#60;script"), "{page}");

@@ -1,0 +1,46 @@
+//! What GitHub lets people do, remembered for a moment.
+
+use super::{Orchestrator, StepError};
+use crate::model::*;
+use std::{collections::HashMap, sync::Mutex, time::Duration};
+
+/// Permissions are asked again after this.
+const PERMISSION_AGE: Duration = Duration::from_secs(120);
+
+/// Of people who may write.
+#[derive(Default)]
+pub(super) struct PermissionCache {
+    known: Mutex<HashMap<(RepositoryId, UserId), (Permission, Timestamp)>>,
+}
+
+impl PermissionCache {
+    fn fresh(&self, key: (RepositoryId, UserId), now: Timestamp) -> Option<Permission> {
+        let mut known = self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        known.retain(|_, (_, at)| now.since(*at) < PERMISSION_AGE);
+        known.get(&key).map(|(permission, _)| *permission)
+    }
+
+    fn remember(&self, key: (RepositoryId, UserId), permission: Permission, now: Timestamp) {
+        // Somebody may be about to be given what is missing, and mentions the bot again right then.
+        if permission >= Permission::Write {
+            self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(key, (permission, now));
+        }
+    }
+}
+
+impl Orchestrator {
+    /// What GitHub lets this person do on the codebase: at most two minutes old, or just asked for when it is less than to
+    /// write.
+    pub(super) async fn permission(&self, codebase: &Codebase, person: &Person) -> Result<Permission, StepError> {
+        // Nobody but the person of this machine speaks about what is on it only, and they are not asked about here.
+        let Some(github) = self.on_github(codebase)? else { return Ok(Permission::None) };
+        let key = (github.id, person.id);
+        let now = self.now();
+        if let Some(permission) = self.inner.permissions.fresh(key, now) {
+            return Ok(permission);
+        }
+        let permission = github.client.permission(github.id, github.name, person).await?;
+        self.inner.permissions.remember(key, permission, now);
+        Ok(permission)
+    }
+}

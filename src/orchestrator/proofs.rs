@@ -1,0 +1,193 @@
+//! What became of a branch's commits: whether they are in the base, and how that is known.
+
+use super::{Orchestrator, StepError, retry};
+use crate::decide::cleanup::{BranchFacts, Lineage, MergeProof, OwnWork, own_work};
+use crate::decide::create::{BaseFacts, other_base};
+use crate::decide::resolve::{Branches, branch_name};
+use crate::git::{GitError, Repository};
+use crate::model::*;
+use std::collections::BTreeSet;
+
+impl Orchestrator {
+    pub(super) async fn branch_facts(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        environment: &Environment,
+        ask_github: bool,
+    ) -> Result<BranchFacts, StepError> {
+        let missing = |what: String| StepError::Refused(what);
+        let branch = &environment.branch;
+        let tip = repository
+            .tip(&branch.full_ref())
+            .await?
+            .ok_or_else(|| missing(format!("the branch {branch} no longer exists here")))?;
+        let recorded = environment.base.as_ref();
+        let recorded_exists = match recorded {
+            Some(base) => repository.tip(&base.remote_ref()).await?.is_some(),
+            None => false,
+        };
+        let default = codebase.default_branch.as_ref();
+        let other = other_base(&BaseFacts { recorded, recorded_exists, pull: None, named: None, default });
+        let base = other.or(recorded).cloned().ok_or_else(|| missing("no base branch is known".to_owned()))?;
+        let base_tip = repository
+            .tip(&base.remote_ref())
+            .await?
+            .ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
+        let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
+        let newest = repository.log(&base_tip, &tip, 1).await?;
+        let last_commit = newest.first().map(|commit| commit.committed_at);
+        let moved = environment.start.as_ref() != Some(&tip);
+        let base_stood_there = ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await?;
+        let began_ahead = environment.metadata.began_ahead;
+        match own_work(Lineage { ahead, moved, began_ahead, base_stood_there }) {
+            OwnWork::None => return Ok(BranchFacts { tip, last_commit, has_own_commits: false, merged: None }),
+            OwnWork::IfMerged => {
+                let merged = match ask_github {
+                    true => self.merged_by_github(codebase, branch, &tip, &base).await?,
+                    false => None,
+                };
+                return Ok(BranchFacts { tip, last_commit, has_own_commits: merged.is_some(), merged });
+            }
+            OwnWork::Some => {}
+        }
+        let merged = self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead, ask_github).await?;
+        Ok(BranchFacts { tip, last_commit, has_own_commits: true, merged })
+    }
+
+    /// Cheapest proof first; GitHub is asked last.
+    #[expect(clippy::too_many_arguments, reason = "two ends of one comparison, by name and by commit")]
+    async fn merge_proof(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        branch: &BranchName,
+        tip: &CommitSha,
+        base: BranchName,
+        base_tip: &CommitSha,
+        ahead: u64,
+        ask_github: bool,
+    ) -> Result<Option<MergeProof>, StepError> {
+        if ahead == 0 {
+            return Ok(Some(MergeProof::Ancestor { base }));
+        }
+        // Commits that cancel each other out add nothing to the base without ever having been merged.
+        if !repository.net_diff_empty(base_tip, tip).await? && repository.merge_adds_nothing(base_tip, tip).await? {
+            return Ok(Some(MergeProof::ContentInBase { base }));
+        }
+        match ask_github {
+            true => self.merged_by_github(codebase, branch, tip, &base).await,
+            false => Ok(None),
+        }
+    }
+
+    /// What became of the branches that this work had, and which names are taken.
+    pub(super) async fn branches_before(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        settings: &RepoSettings,
+        work: &Work,
+    ) -> Result<Branches, StepError> {
+        let mut branches = Branches::default();
+        let bases = [codebase.default_branch.as_ref(), settings.base.as_ref()];
+        let Some(base) = bases[1].or(bases[0]) else { return Ok(branches) };
+        let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(branches) };
+        if let Some(last) = self.store().find_last_environment(codebase.id, work).await?
+            && exists(repository, &last.branch).await?
+        {
+            let done_with = self.was_done_with(repository, &last).await?;
+            match done_with || self.is_merged(codebase, repository, &last.branch, base, &base_tip).await? {
+                true => branches.merged = Some(last.branch),
+                false => {
+                    branches.last = Some(last.branch);
+                    return Ok(branches);
+                }
+            }
+        }
+        let live = self.store().live_environments(Some(codebase.id)).await?;
+        loop {
+            // A name that cannot be is refused when it is chosen.
+            let Ok(branch) = settings.branch(&branch_name(work, branches.taken.len())) else { return Ok(branches) };
+            let exists = exists(repository, &branch).await?;
+            let is_merged = exists
+                && branches.taken.is_empty()
+                && (branches.merged.as_ref() == Some(&branch)
+                    || self.is_merged(codebase, repository, &branch, base, &base_tip).await?);
+            if is_merged {
+                branches.merged.get_or_insert_with(|| branch.clone());
+            }
+            let is_base = bases.contains(&Some(&branch));
+            // One of the first name is continued as it is, whoever made it.
+            let is_others = !branches.taken.is_empty() && (exists || live.iter().any(|one| one.branch == branch));
+            if !is_merged && !is_base && !is_others {
+                return Ok(branches);
+            }
+            branches.taken.push(branch);
+        }
+    }
+
+    /// The environment was removed with its branch, since all on that was in the base, and the remote still has it so.
+    async fn was_done_with(&self, repository: &Repository, environment: &Environment) -> Result<bool, StepError> {
+        let Some(receipt) = self.store().receipt_of(environment.id).await? else { return Ok(false) };
+        let here = repository.tip(&environment.branch.full_ref()).await?;
+        let there = repository.tip(&environment.branch.remote_ref()).await?;
+        Ok(receipt.details.branch_deleted && here.is_none() && there.is_some() && there == receipt.details.tip)
+    }
+
+    /// Whether all there is of a branch, here and on the remote, was merged. One that has nothing of its own was only if
+    /// GitHub says so: it may be fresh.
+    pub(super) async fn is_merged(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        branch: &BranchName,
+        base: &BranchName,
+        base_tip: &CommitSha,
+    ) -> Result<bool, StepError> {
+        let here = repository.tip(&branch.full_ref()).await?;
+        let there = repository.tip(&branch.remote_ref()).await?;
+        let mut tips: BTreeSet<CommitSha> = here.iter().chain(&there).cloned().collect();
+        // The branch here may be behind what people pushed and merged.
+        if let (Some(here), Some(there)) = (&here, &there)
+            && here != there
+            && repository.is_ancestor(here, there).await?
+        {
+            tips.remove(here);
+        }
+        for tip in &tips {
+            let (ahead, _) = repository.ahead_behind(tip, base_tip).await?;
+            let proof = retry::patiently(|| async {
+                match ahead {
+                    0 => self.merged_by_github(codebase, branch, tip, base).await,
+                    _ => {
+                        let base = base.clone();
+                        self.merge_proof(codebase, repository, branch, tip, base, base_tip, ahead, true).await
+                    }
+                }
+            });
+            if proof.await?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(!tips.is_empty())
+    }
+
+    async fn merged_by_github(
+        &self,
+        codebase: &Codebase,
+        branch: &BranchName,
+        tip: &CommitSha,
+        base: &BranchName,
+    ) -> Result<Option<MergeProof>, StepError> {
+        let Some(github) = self.on_github(codebase)? else { return Ok(None) };
+        let merged = github.client.merged_pull_request(github.id, github.name, branch, tip, base).await?;
+        Ok(merged.map(|number| MergeProof::PullRequest { number }))
+    }
+}
+
+/// Here or on the remote.
+async fn exists(repository: &Repository, branch: &BranchName) -> Result<bool, GitError> {
+    let here = repository.tip(&branch.full_ref()).await?;
+    Ok(here.is_some() || repository.tip(&branch.remote_ref()).await?.is_some())
+}
