@@ -107,8 +107,8 @@ impl Worktree {
     }
 
     /// Moves `branch` and the files to a later commit. Refuses when the worktree is on another branch, anything is
-    /// uncommitted, an operation is in progress, or the branch has commits that `to` has not. Submodules stay where they
-    /// are until [`Worktree::bring_submodules_along`].
+    /// uncommitted or in the way, an operation is in progress, or the branch has commits that `to` has not. Submodules stay
+    /// where they are until [`Worktree::bring_submodules_along`].
     pub async fn fast_forward(&self, branch: &BranchName, to: &CommitSha) -> Result<(), GitError> {
         let (worktree, branch, to) = (self.clone(), branch.clone(), to.clone());
         self.repository.to_the_end(async move { worktree.move_forward(&branch, &to).await }).await
@@ -120,9 +120,18 @@ impl Worktree {
             return Err(GitError::refused("the branch has commits of its own"));
         }
         let _turn = self.repository.turn().await;
-        match self.merge(&entry, to).await {
+        let merged = match self.merge(&entry, to).await {
             Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
                 self.merge(&entry, to).await
+            }
+            result => result,
+        };
+        match merged {
+            // Git looks at all places before it writes to one.
+            Err(GitError::Failed { status: Some(1), stderr, .. })
+                if self.movable(branch).await.is_ok_and(|(_, at)| at == from) =>
+            {
+                Err(GitError::refused(format!("a file that git ignores lies in the place of one of theirs ({stderr})")))
             }
             result => result,
         }
