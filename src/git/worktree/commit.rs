@@ -126,15 +126,7 @@ impl Worktree {
             }
             result => result,
         };
-        match merged {
-            // Git looks at all places before it writes to one.
-            Err(GitError::Failed { status: Some(1), stderr, .. })
-                if self.movable(branch).await.is_ok_and(|(_, at)| at == from) =>
-            {
-                Err(GitError::refused(format!("a file that git ignores lies in the place of one of theirs ({stderr})")))
-            }
-            result => result,
-        }
+        self.or_in_the_way(merged, branch, &from).await
     }
 
     async fn merge(&self, entry: &AdminEntry, to: &CommitSha) -> Result<(), GitError> {
@@ -179,9 +171,28 @@ impl Worktree {
         if self.head().await?.sha.as_ref() != Some(from) {
             return Err(GitError::refused(format!("the branch {branch} moved meanwhile")));
         }
-        match self.check_out(&entry, branch, to).await {
+        let moved = match self.check_out(&entry, branch, to).await {
             Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
                 self.check_out(&entry, branch, to).await
+            }
+            result => result,
+        };
+        self.or_in_the_way(moved, branch, from).await
+    }
+
+    /// Git looks at all places before it writes to one: with everything still at `from`, it is a file that git ignores which
+    /// it did not want to overwrite.
+    async fn or_in_the_way(
+        &self,
+        moved: Result<(), GitError>,
+        branch: &BranchName,
+        from: &CommitSha,
+    ) -> Result<(), GitError> {
+        match moved {
+            Err(GitError::Failed { status: Some(1), stderr, .. })
+                if self.movable(branch).await.is_ok_and(|(_, at)| at == *from) =>
+            {
+                Err(GitError::refused(format!("a file that git ignores lies in the place of one of theirs ({stderr})")))
             }
             result => result,
         }

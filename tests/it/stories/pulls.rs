@@ -486,6 +486,37 @@ async fn newer_commits_wait_for_an_ignored_file_in_their_place_which_is_said() {
     in_the_way("debug.log", &["a file that git ignores lies in the place of one of theirs", "debug.log"]).await;
 }
 
+/// The same where somebody rewrote the branch.
+#[tokio::test]
+async fn a_rewritten_branch_waits_for_an_ignored_file_in_its_place_which_is_said() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature", "").await;
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    let place = world.environment().await.path;
+    std::fs::write(place.join("debug.log"), "here\n").unwrap();
+    let (before, main) = (world.local_tip("feature").await, world.remote_tip("main").await.unwrap());
+    world.standin.force_branch(REPO, ANN, "feature", &main).await.unwrap();
+    world.standin.push_commit(REPO, ANN, "feature", "Anew", &[("debug.log", Some("there\n"))]).await.unwrap();
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains("newer commits that were not taken in: a file that git ignores"), "{status}");
+    assert!(!status.contains("was rewritten"), "{status}");
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
+    assert_eq!(
+        (world.local_tip("feature").await, std::fs::read(place.join("debug.log")).unwrap()),
+        (before, b"here\n".into())
+    );
+
+    std::fs::remove_file(place.join("debug.log")).unwrap();
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(world.status(pull).contains("was rewritten on the remote"), "{}", world.status(pull));
+    assert_eq!(std::fs::read_to_string(place.join("debug.log")).unwrap(), "there\n");
+    world.end().await;
+}
+
 #[tokio::test]
 async fn an_edit_of_the_body_that_adds_a_mention_runs_once() {
     let world = World::new().await;
