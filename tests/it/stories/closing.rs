@@ -161,6 +161,30 @@ async fn a_removal_that_fails_is_told_and_done_once_the_cause_is_gone() {
     world.end().await;
 }
 
+/// Its files cannot go to the trash, because somebody took that away.
+#[tokio::test]
+async fn a_removal_that_cannot_move_the_files_is_told_and_done_later() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let (trash, elsewhere) = (world.home().join("trash"), world.dir.path().join("trash"));
+    std::fs::rename(&trash, &elsewhere).unwrap();
+    world.ask(issue, "/worktree remove");
+    world.settle().await;
+    let answer = world.answer(issue);
+    assert!(answer.contains("is kept") && answer.contains("Nothing was removed."), "{answer}");
+    assert!(answer.contains("moving [worktrees]/octo/hello/issue-1: No such file or directory"), "{answer}");
+    let kept = world.environment().await;
+    assert_eq!((kept.state, &kept.metadata.removal), (EnvironmentState::Active, &None));
+    assert!(kept.path.join("hello.sh").exists());
+
+    std::fs::rename(&elsewhere, &trash).unwrap();
+    world.ask(issue, "/worktree remove");
+    world.settle().await;
+    assert!(world.answer(issue).starts_with("🧹"), "{}", world.answer(issue));
+    assert!(world.environments().await.is_empty() && !kept.path.exists());
+    world.end().await;
+}
+
 #[tokio::test]
 async fn closing_with_uncommitted_work_keeps_it_and_says_so() {
     let world = World::new().await;
