@@ -95,6 +95,7 @@ pub struct Service {
     /// How long live runs may take to end after [`Service::stop`] was asked for.
     pub shutdown_limit: Duration,
     workers: Workers,
+    clock: Clock,
     stopping: Arc<AtomicBool>,
     close: CancellationToken,
     server: JoinHandle<()>,
@@ -114,7 +115,7 @@ pub fn wall_clock() -> Clock {
 
 impl Core {
     /// Takes the home, opens and migrates the database, and asks GitHub who we are.
-    pub async fn build(config: &Config, public_url: &str) -> Result<Self, StartError> {
+    pub async fn build(config: &Config, public_url: &str, clock: Clock) -> Result<Self, StartError> {
         if config.github.app.is_none() && !config.local {
             return Err(StartError::NoApp);
         }
@@ -125,7 +126,7 @@ impl Core {
         let lock = HomeLock::take(&config.home, &config.worktree_base)?;
         let patience = config.database_patience.unwrap_or(store::PATIENCE);
         let store = Store::open_with(config.database_url.expose_secret(), patience).await?;
-        match orchestrator(config, &store, public_url, lock.node()).await {
+        match orchestrator(config, &store, public_url, lock.node(), clock).await {
             Ok((orchestrator, slug)) => Ok(Self { orchestrator, slug, lock }),
             Err(error) => {
                 store.close().await;
@@ -141,6 +142,7 @@ async fn orchestrator(
     store: &Store,
     public_url: &str,
     node: &str,
+    clock: Clock,
 ) -> Result<(Orchestrator, String), StartError> {
     store.migrate().await?;
     let proxy = config.github.proxy.clone();
@@ -149,14 +151,14 @@ async fn orchestrator(
     let (github, identity) = match &config.github.app {
         Some(app) => {
             let github = connected(config, app)?;
-            let identity = who_we_are(&github, store, app.app_id).await?;
+            let identity = who_we_are(&github, store, app.app_id, clock()).await?;
             (Some(github), identity)
         }
         None => (None, AppIdentity::nobody()),
     };
     let platforms = Platforms {
         github: github.clone().map(|github| GithubPlatform::new(github, identity.clone())),
-        local: LocalPlatform::new(store.clone(), wall_clock()),
+        local: LocalPlatform::new(store.clone(), clock.clone()),
     };
     let redactor = Redactor::new(config.secrets());
     let agent = config.agent.as_ref().map(|agent| {
@@ -175,7 +177,7 @@ async fn orchestrator(
         github,
         identity,
         agent,
-        clock: wall_clock(),
+        clock,
         redact: Arc::new(move |text| redactor.redact(text)),
     });
     Ok((orchestrator, slug))
@@ -192,11 +194,11 @@ fn connected(config: &Config, app: &AppCredentials) -> Result<Github, GithubErro
 }
 
 /// What GitHub says, else what it said before: a GitHub that is down keeps nobody from taking its deliveries.
-async fn who_we_are(github: &Github, store: &Store, app_id: u64) -> Result<AppIdentity, StartError> {
+async fn who_we_are(github: &Github, store: &Store, app_id: u64, now: Timestamp) -> Result<AppIdentity, StartError> {
     let error = match github.app().await {
         Ok(identity) => {
             let value = serde_json::to_value(&identity).expect("plain data");
-            store.set_setting(IDENTITY, &value, wall_clock()()).await?;
+            store.set_setting(IDENTITY, &value, now).await?;
             return Ok(identity);
         }
         Err(error) if error.is_transient() => error,
@@ -235,13 +237,18 @@ impl Service {
     /// Starts everything: deliveries are taken as soon as the database is open, and when this returns, work goes on where it
     /// was left.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
+        Self::start_by(config, wall_clock()).await
+    }
+
+    /// The same by another clock. What GitHub and the file system date stays theirs.
+    pub async fn start_by(config: &Config, clock: Clock) -> Result<Self, StartError> {
         let webhook_secret = config.github.app.as_ref().map(|app| app.webhook_secret.clone());
         let address = config.listen.to_string();
         let listener = TcpListener::bind(&address).await;
         let listener = listener.map_err(|error| not_listening(config, address.clone(), error))?;
         let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
         let public_url = config.public_url(bound);
-        let Core { orchestrator, slug, lock } = Core::build(config, &public_url).await?;
+        let Core { orchestrator, slug, lock } = Core::build(config, &public_url, clock.clone()).await?;
 
         let local_token = match door(config, bound) {
             Ok(token) => token,
@@ -265,7 +272,7 @@ impl Service {
             metrics: Box::new(move || metrics.render()),
             workers_healthy: working.clone(),
             stopping: stopping.clone(),
-            clock: wall_clock(),
+            clock: clock.clone(),
             public_url: public_url.clone(),
             web_url: config.github.web_url.clone(),
             slug: slug.clone(),
@@ -307,6 +314,7 @@ impl Service {
             links,
             shutdown_limit: SHUTDOWN_LIMIT,
             workers,
+            clock,
             stopping,
             close,
             server,
@@ -316,7 +324,7 @@ impl Service {
 
     /// A fresh one-time link into the panel, for a browser on this machine.
     pub fn login_link(&self) -> String {
-        format!("{}{}", loopback_url(self.address), self.links.issue(wall_clock()()))
+        format!("{}{}", loopback_url(self.address), self.links.issue((self.clock)()))
     }
 
     /// Stops claiming, lets live runs end, keeps taking deliveries into the inbox meanwhile, then closes the listener and

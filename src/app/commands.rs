@@ -1,6 +1,6 @@
 //! What the command line asks for. Each command answers with the process's exit code.
 
-use super::{Core, Service, StartError, doctor, hangup::hung_up, import, lock::HomeLock, say, story};
+use super::{Core, Service, StartError, doctor, hangup::hung_up, import, lock::HomeLock, say, story, wall_clock};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::decide::cleanup::Keep;
@@ -103,7 +103,7 @@ pub(super) async fn wait_for_signal() -> anyhow::Result<()> {
 }
 
 async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
-    let core = match Core::build(config, "").await {
+    let core = match Core::build(config, "", wall_clock()).await {
         Ok(core) => core,
         Err(StartError::Lock(error)) => bail!("{error} The panel's cleanup page does the same."),
         Err(error) => return Err(error.into()),

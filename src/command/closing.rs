@@ -110,6 +110,7 @@ mod tests {
             "prefixes #9",
             "closes the loop on #10",
             "Fixes issue #123",
+            "fixes bug #4",
             "fixing #13",
         ] {
             assert!(numbers(body).is_empty(), "{body}");

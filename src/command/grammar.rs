@@ -285,7 +285,9 @@ mod tests {
     #[test]
     fn plain_text_is_for_the_agent() {
         assert_eq!(parse(" add a greeting "), Request::Agent("add a greeting".into()));
-        for text in ["see /etc/hosts", "/etc/hosts is wrong", "/Makefile.am fails", "// TODO in a.rs", ""] {
+        let further_down = "Branch is wrong, sorry.\n\n/worktree create";
+        for text in ["see /etc/hosts", "/etc/hosts is wrong", "/Makefile.am fails", "// TODO in a.rs", "", further_down]
+        {
             assert_eq!(parse(text), Request::Agent(text.into()));
         }
     }

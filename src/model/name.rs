@@ -357,6 +357,16 @@ mod tests {
     }
 
     #[test]
+    fn a_slug_of_more_than_64_bytes_ends_in_the_hash_of_its_branch() {
+        let slug = |text: &str| BranchName::new(text).unwrap().slug();
+        let (fits, too_long) = ("x".repeat(64), "x".repeat(65));
+        assert_eq!(slug(&fits), fits);
+        // printf %065d | tr 0 x | sha256sum, printf feat/x | sha256sum
+        assert_eq!(slug(&too_long), format!("{}-9537c5fd", "x".repeat(55)));
+        assert_eq!(slug("feat/x"), "feat-x-79b4cc55");
+    }
+
+    #[test]
     fn repository_names_cannot_climb() {
         assert!("acme/app".parse::<RepoName>().is_ok());
         for bad in ["acme", "../x", "acme/..", "a/b/c", "/x", "a/", "-x/y", "a b/c"] {

@@ -509,6 +509,28 @@ mod tests {
     }
 
     #[test]
+    fn at_the_limit_there_are_ways_out() {
+        let name: RepoName = "acme/myproject".parse().unwrap();
+        let census = Census { merged: 3, stale: 2, active: 20 };
+        insta::assert_snapshot!(limit_reached(&name, 25, &census, 14), @"
+        You have 25 active worktrees for **myproject** (limit reached).
+
+        📊 Worktree status:
+        • 3 merged (can auto-remove)
+        • 2 stale (no activity in 14+ days)
+        • 20 active
+
+        Options:
+        • `/worktree cleanup merged` - Remove merged worktrees (3)
+        • `/worktree cleanup stale` - Remove stale worktrees (2)
+        • `/worktree list` - See all worktrees
+        • `/worktree remove <name>` - Remove specific worktree
+
+        Nothing was created. Mention me again when there is room.
+        ");
+    }
+
+    #[test]
     fn first_lines_are_exact() {
         let branch = BranchName::new("issue-42").unwrap();
         let feature = BranchName::new("feature/x").unwrap();

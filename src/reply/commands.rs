@@ -276,6 +276,85 @@ mod tests {
     }
 
     #[test]
+    fn the_status_of_a_thread_says_how_far_it_is() {
+        let branch = |name: &str| BranchName::new(name).unwrap();
+        let environment = Environment {
+            id: EnvironmentId(uuid::Uuid::nil()),
+            codebase: CodebaseId(uuid::Uuid::nil()),
+            provider: "worktree".to_owned(),
+            work: Work { kind: WorkKind::Issue, id: "1".to_owned() },
+            branch: branch("issue-1"),
+            path: "/w/issue-1".into(),
+            base: Some(branch("main")),
+            start: None,
+            state: EnvironmentState::Active,
+            pinned: true,
+            metadata: EnvironmentMetadata::default(),
+            created_at: Timestamp::from_unix(0),
+            last_activity_at: Timestamp::from_unix(0),
+            destroyed_at: None,
+            version: 0,
+        };
+        let seen = Seen {
+            ahead_behind: Probe::Known(Some((1, 12))),
+            dirty: Probe::Known(2),
+            submodules: Probe::Known(vec!["lib".to_owned()]),
+            on_branch: Probe::Known(Some(branch("other"))),
+        };
+        let census = Census { merged: 1, stale: 2, active: 3 };
+        let status = |seen, run| {
+            thread_status(&ThreadStatus { environment: Some((&environment, seen)), run, census, limit: 25 })
+        };
+        insta::assert_snapshot!(status(&seen, Some((RunState::Queued, Some(3)))), @"
+        - Worktree **issue-1** on branch `issue-1`, based on `main`
+        - 1 commit ahead, 12 behind
+        - 2 uncommitted files
+        - the submodule `lib` holds work of its own that is on no remote (push it from there, I do not push submodules)
+        - HEAD is on `other` instead
+        - pinned
+        - run queued, 3 runs ahead
+        - 6 worktrees of 25 in this repository: 1 merged, 2 stale (closed, or without activity for long), 3 active or kept
+        ");
+        let clean = Seen {
+            ahead_behind: Probe::Known(None),
+            dirty: Probe::Known(0),
+            submodules: Probe::Known(Vec::new()),
+            on_branch: Probe::Known(None),
+        };
+        insta::assert_snapshot!(status(&clean, Some((RunState::Running, None))), @"
+        - Worktree **issue-1** on branch `issue-1`, based on `main`
+        - clean
+        - HEAD is detached, on no branch
+        - pinned
+        - run running
+        - 6 worktrees of 25 in this repository: 1 merged, 2 stale (closed, or without activity for long), 3 active or kept
+        ");
+        let doubt = || "git did not answer".to_owned();
+        let unknown = Seen {
+            ahead_behind: Probe::Unknown(doubt()),
+            dirty: Probe::Unknown(doubt()),
+            submodules: Probe::Unknown(doubt()),
+            on_branch: Probe::Unknown(doubt()),
+        };
+        insta::assert_snapshot!(status(&unknown, Some((RunState::Queued, Some(0)))), @"
+        - Worktree **issue-1** on branch `issue-1`, based on `main`
+        - ahead/behind unknown: git did not answer
+        - working tree unknown: git did not answer
+        - submodules unknown: git did not answer
+        - HEAD unknown: git did not answer
+        - pinned
+        - run queued
+        - 6 worktrees of 25 in this repository: 1 merged, 2 stale (closed, or without activity for long), 3 active or kept
+        ");
+        let nothing = ThreadStatus { environment: None, run: None, census: Census::default(), limit: 25 };
+        insta::assert_snapshot!(thread_status(&nothing), @"
+        - This thread has no worktree yet; a mention makes one.
+        - no run is live
+        - 0 worktrees of 25 in this repository: 0 merged, 0 stale (closed, or without activity for long), 0 active or kept
+        ");
+    }
+
+    #[test]
     fn an_unknown_command_cannot_break_the_comment() {
         let text = unknown_command("/x`@everyone`\n", &Hint::Nearest("/help"), "answer/1");
         assert!(text.starts_with("I do not know `/x@everyone`. Did you mean `/help`?"));

@@ -2,7 +2,8 @@
 
 use crate::git_lab::{Lab, branch, known};
 use std::{fs, path::Path};
-use treewarden::git::{Content, FetchRequest, GitError, PushOutcome, Rejection};
+use treewarden::demo::github::{Standin, StandinOptions};
+use treewarden::git::{Content, Credential, FetchRequest, GitError, PushOutcome, Rejection};
 use treewarden::model::*;
 
 fn pull(number: u32) -> FetchRequest {
@@ -162,6 +163,37 @@ async fn waiting_fetches_are_merged_and_a_bad_one_fails_alone() {
     for number in 1..=5 {
         assert!(repository.tip(&format!("refs/treewarden/pr/{number}")).await.unwrap().is_some());
     }
+}
+
+/// The first goes at once, and those that come while it is under way go together.
+#[tokio::test]
+async fn six_fetches_ask_the_remote_twice() {
+    const REPO: &str = "octo/hello";
+    let lab = Lab::new();
+    let standin = Standin::start(StandinOptions::new(lab.path("github"))).await.unwrap();
+    standin.create_repository(REPO, &[("README.md", "# hello\n")]).await.unwrap();
+    let host = standin.url().split_once("://").unwrap().1.trim_end_matches('/').to_owned();
+    let credential = Credential { host, token: standin.installation_token(REPO).unwrap().into() };
+    let repository = lab.git.repository(lab.path("repos/hello.git"));
+    repository.ensure(&standin.clone_url(REPO)).await.unwrap();
+
+    let kept = |number: u32| format!("refs/treewarden/pr/{number}");
+    let requests: Vec<_> = (1..=6)
+        .map(|number| FetchRequest { branches: true, extra: vec![("refs/heads/main".to_owned(), kept(number))] })
+        .collect();
+    let fetches = requests.iter().map(|request| repository.fetch(request, Some(&credential)));
+    for result in futures::future::join_all(fetches).await {
+        result.unwrap();
+    }
+    let main = standin.branch_tip(REPO, "main").await.unwrap();
+    for number in 1..=6 {
+        assert_eq!(repository.tip(&kept(number)).await.unwrap().map(String::from), main, "{number}");
+    }
+    // Each is turned away once, before git shows the token.
+    let answered = |path: &str, status| path.ends_with("/info/refs") && status == 200;
+    let asked = standin.requests().into_iter().filter(|request| answered(&request.path, request.status));
+    assert_eq!(asked.count(), 2);
+    standin.stop();
 }
 
 #[tokio::test]

@@ -112,7 +112,17 @@ async fn fast_forwarding_never_costs_work() {
     worktree.fast_forward(&branch("b"), &new).await.unwrap();
     assert_eq!(fs::read_to_string(path.join("g")).unwrap(), "1\n");
     assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(new));
+    // What git ignores here, somebody may have committed there.
+    fs::write(path.join(".env"), "mine\n").unwrap();
+    fs::write(lab.path("people").join(".env"), "theirs\n").unwrap();
+    lab.run(&lab.path("people"), &["add", "-f", ".env"]);
+    let with_ignored = lab.people_commit("later", "1\n");
+    lab.fetch(&repository).await;
+    refused(worktree.fast_forward(&branch("b"), &with_ignored).await);
+    assert_eq!(fs::read_to_string(path.join(".env")).unwrap(), "mine\n");
+    assert!(known(worktree.status().await).is_clean() && !path.join("later").exists());
     // BR-108
+    lab.run(&lab.path("people"), &["reset", "-q", "--hard", "HEAD~1"]);
     lab.run(&lab.path("people"), &["commit", "-q", "--amend", "-m", "rewritten"]);
     let rewritten = lab.people_commit("h", "1\n");
     lab.fetch(&repository).await;
@@ -134,7 +144,7 @@ async fn moving_aside_never_costs_work_and_keeps_what_was_there() {
     let new = lab.people_commit("new", "1\n");
     lab.fetch(&repository).await;
     let (b, keep) = (branch("b"), "refs/treewarden/before/e/c");
-    let refused = |result: Result<(), GitError>| assert!(result.is_err(), "{result:?}");
+    let refused = |result: Result<(), GitError>| assert!(matches!(result, Err(GitError::Refused { .. })), "{result:?}");
 
     refused(worktree.move_aside(&b, &new, &new, keep).await);
     fs::write(path.join("old"), "edited\n").unwrap();

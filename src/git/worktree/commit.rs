@@ -107,8 +107,8 @@ impl Worktree {
     }
 
     /// Moves `branch` and the files to a later commit. Refuses when the worktree is on another branch, anything is
-    /// uncommitted, an operation is in progress, or the branch has commits that `to` has not. Submodules stay where they
-    /// are until [`Worktree::bring_submodules_along`].
+    /// uncommitted or in the way, an operation is in progress, or the branch has commits that `to` has not. Submodules stay
+    /// where they are until [`Worktree::bring_submodules_along`].
     pub async fn fast_forward(&self, branch: &BranchName, to: &CommitSha) -> Result<(), GitError> {
         let (worktree, branch, to) = (self.clone(), branch.clone(), to.clone());
         self.repository.to_the_end(async move { worktree.move_forward(&branch, &to).await }).await
@@ -120,12 +120,13 @@ impl Worktree {
             return Err(GitError::refused("the branch has commits of its own"));
         }
         let _turn = self.repository.turn().await;
-        match self.merge(&entry, to).await {
+        let merged = match self.merge(&entry, to).await {
             Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
                 self.merge(&entry, to).await
             }
             result => result,
-        }
+        };
+        self.or_in_the_way(merged, branch, &from).await
     }
 
     async fn merge(&self, entry: &AdminEntry, to: &CommitSha) -> Result<(), GitError> {
@@ -170,9 +171,28 @@ impl Worktree {
         if self.head().await?.sha.as_ref() != Some(from) {
             return Err(GitError::refused(format!("the branch {branch} moved meanwhile")));
         }
-        match self.check_out(&entry, branch, to).await {
+        let moved = match self.check_out(&entry, branch, to).await {
             Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
                 self.check_out(&entry, branch, to).await
+            }
+            result => result,
+        };
+        self.or_in_the_way(moved, branch, from).await
+    }
+
+    /// Git looks at all places before it writes to one: with everything still at `from`, it is a file that git ignores which
+    /// it did not want to overwrite.
+    async fn or_in_the_way(
+        &self,
+        moved: Result<(), GitError>,
+        branch: &BranchName,
+        from: &CommitSha,
+    ) -> Result<(), GitError> {
+        match moved {
+            Err(GitError::Failed { status: Some(1), stderr, .. })
+                if self.movable(branch).await.is_ok_and(|(_, at)| at == *from) =>
+            {
+                Err(GitError::refused(format!("a file that git ignores lies in the place of one of theirs ({stderr})")))
             }
             result => result,
         }

@@ -82,6 +82,28 @@ async fn a_conversation_has_one_run_at_a_time_in_order() {
 }
 
 #[tokio::test]
+async fn the_oldest_run_of_a_codebase_goes_first_whatever_its_thread() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let mut asked = Vec::new();
+        // The threads were met in another order than they ask in.
+        let mut threads = Vec::new();
+        for number in [3, 1, 4, 2] {
+            threads.push(conversation(&store, &app, number).await);
+        }
+        for (time, thread) in [(1, 2), (2, 0), (3, 3), (4, 1)] {
+            asked.push(queued_run(&store, &threads[thread], time).await.id);
+        }
+        let mut claimed = Vec::new();
+        while let Some(run) = claim(&store, 5).await {
+            claimed.push(run.id);
+        }
+        assert_eq!(claimed, asked);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_environment_has_one_run_at_a_time() {
     on_each_engine(async |store| {
         let app = codebase(&store, 1, "acme/app").await;

@@ -1,7 +1,10 @@
 //! Threads that are closed, merged or opened again.
 
 use crate::support::world::{ANN, REPO, World, git};
-use std::time::Duration;
+use std::{
+    process::{Child, Command},
+    time::Duration,
+};
 use treewarden::{
     demo::github::{Fault, MergeMethod},
     model::*,
@@ -106,6 +109,79 @@ async fn a_removal_that_is_stuck_is_told_and_goes_on() {
     world.ask(issue, "/worktree remove");
     world.settle().await;
     assert!(world.answer(issue).starts_with("🧹"), "{}", world.answer(issue));
+    world.end().await;
+}
+
+/// A program that somebody left running; it ends with the story.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// A program that works in the worktree keeps it, whoever asks, until it has ended.
+#[tokio::test]
+async fn a_removal_that_fails_is_told_and_done_once_the_cause_is_gone() {
+    let world = World::new().await;
+    let (named, closed) = (world.worked_issue("add a greeting").await, world.worked_issue("add a greeting").await);
+    let environments = world.environments().await;
+    let at_work = |environment: &Environment| {
+        let program = Command::new("sleep").arg("600").current_dir(&environment.path).spawn().unwrap();
+        (format!("process {} is still at work in the worktree", program.id()), Program(program))
+    };
+    let [(in_named, first), (in_closed, second)] = [at_work(&environments[0]), at_work(&environments[1])];
+    world.ask(named, "/worktree remove");
+    world.standin.close(REPO, ANN, closed).unwrap();
+    world.settle().await;
+
+    for (issue, why) in [(named, &in_named), (closed, &in_closed)] {
+        let answer = world.answer(issue);
+        assert!(answer.contains("kept") && answer.contains(why.as_str()), "{answer}");
+    }
+    assert!(world.answer(named).contains("Nothing was removed."), "{}", world.answer(named));
+    for (environment, why) in environments.iter().zip([in_named, in_closed]) {
+        let kept = world.store().load_environment(environment.id).await.unwrap().unwrap();
+        assert_eq!((kept.state, &kept.metadata.removal), (EnvironmentState::Active, &None));
+        assert_eq!(kept.metadata.kept_because, [format!("it could not be checked: {why}")]);
+        assert_eq!(git(&kept.path, &["status", "--porcelain"]), "");
+        assert!(world.store().receipt_of(environment.id).await.unwrap().is_none());
+    }
+
+    drop((first, second));
+    world.ask(named, "/worktree remove");
+    world.settle().await;
+    assert!(world.answer(named).starts_with("🧹"), "{}", world.answer(named));
+    let report = world.pass().await;
+    assert!(matches!(&report.lines[..], [line] if matches!(line.result, ReportResult::Removed(_))), "{report:?}");
+    world.settle().await;
+    assert!(world.environments().await.is_empty() && environments.iter().all(|gone| !gone.path.exists()));
+    world.end().await;
+}
+
+/// Its files cannot go to the trash, because somebody took that away.
+#[tokio::test]
+async fn a_removal_that_cannot_move_the_files_is_told_and_done_later() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let (trash, elsewhere) = (world.home().join("trash"), world.dir.path().join("trash"));
+    std::fs::rename(&trash, &elsewhere).unwrap();
+    world.ask(issue, "/worktree remove");
+    world.settle().await;
+    let answer = world.answer(issue);
+    assert!(answer.contains("is kept") && answer.contains("Nothing was removed."), "{answer}");
+    assert!(answer.contains("moving [worktrees]/octo/hello/issue-1: No such file or directory"), "{answer}");
+    let kept = world.environment().await;
+    assert_eq!((kept.state, &kept.metadata.removal), (EnvironmentState::Active, &None));
+    assert!(kept.path.join("hello.sh").exists());
+
+    std::fs::rename(&elsewhere, &trash).unwrap();
+    world.ask(issue, "/worktree remove");
+    world.settle().await;
+    assert!(world.answer(issue).starts_with("🧹"), "{}", world.answer(issue));
+    assert!(world.environments().await.is_empty() && !kept.path.exists());
     world.end().await;
 }
 

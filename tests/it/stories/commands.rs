@@ -354,3 +354,44 @@ async fn nothing_is_forgotten_under_a_live_agent() {
     world.ask(issue, "/stop");
     world.end().await;
 }
+
+#[tokio::test]
+async fn the_status_says_how_far_a_worktree_is_and_what_waits() {
+    let world = World::with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
+    let issue = world.worked_issue("agent:commit").await;
+    world.ask(issue, "agent:commit");
+    world.settle().await;
+    for file in ["one.txt", "two.txt", "three.txt"] {
+        world.standin.push_commit(REPO, ANN, "main", "Move on", &[(file, Some("more\n"))]).await.unwrap();
+    }
+    // A mention elsewhere brings the base's new commits here.
+    let busy = world.issue();
+    world.ask(busy, "agent:sleep=600");
+    world.until_agent_works().await;
+    let place = world.environments().await.remove(0).path;
+    std::fs::write(place.join("new.txt"), "new\n").unwrap();
+    std::fs::write(place.join("committed.txt"), "changed\n").unwrap();
+    let (between, asked) = (world.issue(), world.runs().await.len());
+    for (number, waiting) in [(between, 1), (issue, 2)] {
+        world.ask(number, "agent:noop");
+        let queued = || async { (world.runs().await.len() == asked + waiting).then_some(()) };
+        world.until("a run in the queue", queued).await;
+    }
+    world.ask(issue, "/status");
+    let told = world.until("the status", || async {
+        let said = world.answers(issue).into_iter().map(|comment| comment.body);
+        said.rev().find(|body| body.contains("in this repository"))
+    });
+    let told = told.await;
+    for line in [
+        "- 2 commits ahead, 3 behind",
+        "- 2 uncommitted files",
+        "- run queued, 1 run ahead",
+        &format!("- Worktree **issue-{issue}** on branch `issue-{issue}`, based on `main`"),
+    ] {
+        assert!(told.lines().any(|said| said == line), "{line} in {told}");
+    }
+    world.ask(busy, "/stop");
+    world.settle().await;
+    world.end().await;
+}

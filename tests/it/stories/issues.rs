@@ -120,6 +120,25 @@ async fn an_edit_that_adds_a_mention_runs_once() {
 }
 
 #[tokio::test]
+async fn an_edit_of_the_body_that_adds_a_mention_runs_once() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.standin.edit(REPO, ANN, issue, Some("Greet everybody"), Some("We should.")).unwrap();
+    world.settle().await;
+    assert!(world.runs().await.is_empty());
+    for words in ["add a greeting", "add a friendly greeting"] {
+        world.standin.edit(REPO, ANN, issue, None, Some(&world.mention(words))).unwrap();
+        world.settle().await;
+    }
+    let runs = world.runs().await;
+    assert_eq!(runs.iter().map(|run| run.state).collect::<Vec<_>>(), [RunState::Succeeded]);
+    assert_eq!((&runs[0].request.source, &*runs[0].request.text), (&MessageSource::ThreadBody, "add a greeting"));
+    let reactions = world.standin.reactions(REPO, issue).unwrap();
+    assert_eq!(reactions.iter().map(|reaction| reaction.content.as_str()).collect::<Vec<_>>(), ["eyes"]);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_comment_deleted_before_its_run_cancels_it() {
     let world = World::new().await;
     let issue = world.issue();

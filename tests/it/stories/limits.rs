@@ -1,9 +1,15 @@
 //! The limit of worktrees: what is provably merged makes room, and nothing else is taken away for it.
 
 use crate::support::world::{ANN, REPO, World, git};
+use std::path::Path;
 use treewarden::model::*;
 
 const TWO: &[(&str, &str)] = &[("MAX_WORKTREES_PER_CODEBASE", "2")];
+
+/// By what is left of it, in the order of the issues.
+fn live_works(environments: &[Environment]) -> Vec<String> {
+    environments.iter().map(|live| live.work.to_string()).collect()
+}
 
 /// A person puts what the issue's branch holds onto main by hand; its thread stays open.
 async fn merged_by_hand(world: &World, branch: &str) {
@@ -112,5 +118,189 @@ async fn cleaning_up_by_command_does_what_its_dry_run_says() {
     assert!(world.answer(second).starts_with(&format!("- `issue-{first}` was removed: everything")));
     let left = world.environment().await;
     assert_eq!((left.work.to_string(), left.state), (format!("issue-{second}"), EnvironmentState::Active));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_worktree_that_is_gone_makes_room() {
+    let world = World::with(TWO).await;
+    let first = world.worked_issue("add a greeting").await;
+    let second = world.worked_issue("add a greeting").await;
+    let gone = world.environments().await.remove(0);
+    std::fs::remove_dir_all(&gone.path).unwrap();
+    let third = world.worked_issue("add a greeting").await;
+
+    let status = world.status(third);
+    assert!(status.starts_with('✅') && !status.contains("Cleaned up"), "{status}");
+    let live = world.environments().await;
+    assert_eq!(live_works(&live), [format!("issue-{second}"), format!("issue-{third}")]);
+    assert!(world.local_tip(&format!("issue-{first}")).await.is_some(), "its commits are safe");
+    let listed = git(&world.canonical().await, &["worktree", "list", "--porcelain"]);
+    assert!(!listed.contains(&*gone.path.to_string_lossy()), "{listed}");
+    world.end().await;
+}
+
+/// Passes, lists and pages look at worktrees and are no activity; two weeks without any, and one goes.
+#[tokio::test]
+async fn what_nobody_works_in_goes_after_two_weeks_and_its_branch_stays() {
+    let world = World::new().await;
+    let clean = world.worked_issue("add a greeting").await;
+    let pinned = world.worked_issue("add a greeting").await;
+    let dirty = world.worked_issue("add a greeting").await;
+    world.ask(pinned, "/worktree pin");
+    world.settle().await;
+    let begun = world.environments().await;
+    let [of_clean, of_pinned, of_dirty] = &begun[..] else { panic!("{begun:?}") };
+    std::fs::write(of_dirty.path.join("precious.txt"), "precious\n").unwrap();
+    let onlooker = world.issue();
+    let look = async || {
+        world.pass().await;
+        for command in ["/worktree list", "/worktree orphans", "/worktree cleanup stale --dry-run"] {
+            world.ask(onlooker, command);
+        }
+        world.ask(clean, "/status");
+        world.settle().await;
+        for page in ["/", "/environments", "/cleanup", &format!("/environments/{}", of_clean.id)] {
+            world.page(page).await;
+        }
+        let seen = world.all_environments().await;
+        for before in &begun {
+            let after = seen.iter().find(|after| after.id == before.id).unwrap();
+            assert_eq!(after.last_activity_at, before.last_activity_at, "{}", before.work);
+        }
+    };
+    for _ in 0..2 {
+        world.days_pass(6);
+        look().await;
+    }
+    assert_eq!(live_works(&world.environments().await), live_works(&begun), "twelve days are not long");
+    world.days_pass(2);
+    look().await;
+    assert_eq!(live_works(&world.environments().await), [format!("issue-{pinned}"), format!("issue-{dirty}")]);
+    assert!(!of_clean.path.exists());
+    let answers: Vec<String> = world.answers(clean).into_iter().map(|comment| comment.body).collect();
+    let told = answers.iter().find(|body| body.starts_with("🧹")).unwrap_or_else(|| panic!("{answers:?}"));
+    assert!(told.contains(&format!("The branch `issue-{clean}` at")) && told.contains("is kept"), "{told}");
+    assert!(world.local_tip(&format!("issue-{clean}")).await.is_some());
+
+    world.days_pass(16);
+    let report = world.pass().await;
+    let why: Vec<_> = report.lines.iter().map(|line| line.result.clone()).collect();
+    let kept = |why: &str| ReportResult::Kept(vec![why.to_owned()]);
+    assert_eq!(why, [kept("it is pinned"), kept("uncommitted work: 1 untracked file")]);
+    assert!(of_pinned.path.join("hello.sh").exists() && of_dirty.path.join("precious.txt").exists());
+    world.ask(clean, "add a note");
+    world.settle().await;
+    let status = world.status(clean);
+    assert!(status.contains(&format!("Continuing on existing branch `issue-{clean}`, 1 commit ahead")), "{status}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn cleaning_up_what_is_stale_by_command() {
+    let world = World::with(&[("STALE_THRESHOLD_DAYS", "3")]).await;
+    let idle = world.worked_issue("add a greeting").await;
+    let closed = world.worked_issue("add a greeting").await;
+    let places = world.environments().await;
+    let half_done = places[1].path.join("half-done.txt");
+    std::fs::write(&half_done, "half\n").unwrap();
+    world.standin.close(REPO, ANN, closed).unwrap();
+    world.settle().await;
+    assert!(half_done.exists(), "closing keeps it");
+    let other = world.worked_issue("add a greeting").await;
+    let clean_up = async || {
+        world.ask(other, "/worktree cleanup stale");
+        world.settle().await;
+        world.answer(other)
+    };
+    let kept = format!("- `issue-{closed}` is kept: uncommitted work: 1 untracked file");
+    assert!(clean_up().await.starts_with(&kept), "{}", world.answer(other));
+    // Its thread is closed, so that it waits for no time.
+    std::fs::remove_file(&half_done).unwrap();
+    let removed = |issue: i64| format!("- `issue-{issue}` was removed: the worktree was clean");
+    assert!(clean_up().await.starts_with(&removed(closed)), "{}", world.answer(other));
+    assert!(!places[1].path.exists() && places[0].path.exists());
+    world.days_pass(2);
+    assert!(clean_up().await.contains("No worktree of this repository is stale"), "{}", world.answer(other));
+    world.ask(other, "add a note");
+    world.settle().await;
+    world.days_pass(2);
+    assert!(clean_up().await.starts_with(&removed(idle)), "{}", world.answer(other));
+    assert!(!world.answer(other).contains(&format!("issue-{other}")), "{}", world.answer(other));
+    assert_eq!(live_works(&world.environments().await), [format!("issue-{other}")]);
+    for issue in [idle, closed] {
+        assert!(world.local_tip(&format!("issue-{issue}")).await.is_some(), "the branch of #{issue} stays");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn at_the_limit_stale_worktrees_are_counted_and_go_when_asked() {
+    let world = World::with(TWO).await;
+    world.worked_issue("add a greeting").await;
+    world.worked_issue("add a greeting").await;
+    world.days_pass(20);
+    let third = world.worked_issue("add a greeting").await;
+    let status = world.status(third);
+    for line in [
+        "• 0 merged (can auto-remove)",
+        "• 2 stale (no activity in 14+ days)",
+        "• 0 active",
+        "• `/worktree cleanup stale` - Remove stale worktrees (2)",
+    ] {
+        assert!(status.contains(line), "{line} in {status}");
+    }
+    assert_eq!(world.environments().await.len(), 2);
+    world.ask(third, "/worktree cleanup stale");
+    world.settle().await;
+    world.ask(third, "add a greeting");
+    world.settle().await;
+    assert!(world.status(third).starts_with('✅'), "{}", world.status(third));
+    assert_eq!(live_works(&world.environments().await), [format!("issue-{third}")]);
+    world.end().await;
+}
+
+/// Somebody else's worktrees among ours: one that is old and merged, and one whose directory is away at this moment.
+#[tokio::test]
+async fn cleaning_up_leaves_worktrees_of_others_alone() {
+    let world = World::new().await;
+    let merged = world.worked_issue("write this down").await;
+    let idle = world.worked_issue("add a greeting").await;
+    let canonical = world.canonical().await;
+    let beside = world.environments().await[0].path.parent().unwrap().to_owned();
+    let theirs = |name: &str| beside.join(name);
+    for name in ["theirs", "away"] {
+        let path = theirs(name);
+        git(
+            &canonical,
+            &["worktree", "add", "--quiet", "-b", name, path.to_str().unwrap(), &format!("issue-{merged}")],
+        );
+    }
+    std::fs::rename(theirs("away"), world.dir.path().join("elsewhere")).unwrap();
+    let registered = |path: &Path| {
+        let listed = git(&canonical, &["worktree", "list", "--porcelain", "-z"]);
+        let entry = format!("worktree {}\0", path.display());
+        listed.split("\0\0").filter(|one| format!("{one}\0").contains(&entry)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before: Vec<_> = ["theirs", "away"].map(|name| registered(&theirs(name))).into();
+    assert!(before.iter().all(|entries| entries.len() == 1), "{before:?}");
+    merged_by_hand(&world, &format!("issue-{merged}")).await;
+    world.days_pass(30);
+    let other = world.issue();
+    for command in ["/worktree cleanup merged", "/worktree cleanup stale"] {
+        world.ask(other, command);
+        world.settle().await;
+        assert!(world.answer(other).contains("was removed"), "{}", world.answer(other));
+        assert!(!world.answer(other).contains("theirs"), "{}", world.answer(other));
+    }
+    let report = world.pass().await;
+    assert_eq!(report.lines, [], "both of ours, #{merged} and #{idle}, are gone");
+    assert!(world.environments().await.is_empty());
+    let after: Vec<_> = ["theirs", "away"].map(|name| registered(&theirs(name))).into();
+    assert_eq!(after, before);
+    for name in ["theirs", "away"] {
+        assert!(world.local_tip(name).await.is_some(), "{name}");
+    }
+    assert!(theirs("theirs").join("NOTES.md").exists() && world.dir.path().join("elsewhere/NOTES.md").exists());
     world.end().await;
 }

@@ -473,3 +473,55 @@ async fn nobody_is_let_in_while_it_is_switched_off() {
     assert!(!world.home().join("local.json").exists());
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_shared_worktree_goes_with_the_last_of_its_conversations() {
+    for order in [["one", "two"], ["two", "one"]] {
+        let world = World::with(&[ON]).await;
+        met(&world).await;
+        let script = Script::new(&world.home());
+        script.say("one", REPO, "add a greeting").await;
+        world.settle().await;
+        let environment = world.environment().await;
+        script.say("two", REPO, "/worktree link thread-one").await;
+        script.say("two", REPO, "write this down").await;
+        world.settle().await;
+        assert_eq!(world.environment().await.id, environment.id, "{:?}", script.answers("two").await);
+
+        let [first, last] = order;
+        script.close(first).await;
+        world.settle().await;
+        assert_eq!((world.environment().await.id, environment.path.exists()), (environment.id, true), "{first}");
+        world.pass().await;
+        script.say(last, REPO, "add a note").await;
+        world.settle().await;
+        assert!(script.last(last).await.starts_with("✅ **Done**"), "{}", script.last(last).await);
+        assert_eq!(world.environment().await.id, environment.id);
+        script.close(last).await;
+        world.settle().await;
+        assert!(world.environments().await.is_empty() && !environment.path.exists(), "{last}");
+        assert!(script.last(last).await.starts_with("🧹"), "{}", script.last(last).await);
+        world.end().await;
+    }
+}
+
+#[tokio::test]
+async fn an_issues_worktree_stays_while_a_conversation_here_uses_it() {
+    let world = World::with(&[ON]).await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    let script = Script::new(&world.home());
+    script.say("chat", REPO, &format!("/worktree link issue-{issue}")).await;
+    world.settle().await;
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    assert_eq!((world.environment().await.id, environment.path.exists()), (environment.id, true));
+    script.say("chat", REPO, "add a note").await;
+    world.settle().await;
+    assert_eq!(world.environment().await.id, environment.id);
+    script.close("chat").await;
+    world.settle().await;
+    assert!(world.environments().await.is_empty() && !environment.path.exists());
+    assert!(world.local_tip(&format!("issue-{issue}")).await.is_some());
+    world.end().await;
+}

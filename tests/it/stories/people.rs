@@ -1,6 +1,7 @@
 //! Who may ask, and who is not answered.
 
 use crate::support::world::{ANN, REPO, World};
+use std::time::Duration;
 use treewarden::model::*;
 
 #[tokio::test]
@@ -66,5 +67,44 @@ async fn an_edit_by_somebody_else_does_not_put_words_into_the_authors_mouth() {
     world.standin.edit_comment(REPO, "mallory", comment, &world.mention("do it")).unwrap();
     world.settle().await;
     assert!(world.runs().await.is_empty());
+    world.end().await;
+}
+
+/// How often GitHub was asked what Ann may do.
+fn asked_about_ann(world: &World) -> usize {
+    let asked = world.standin.requests().into_iter().filter(|request| request.path.contains("/collaborators/ann/"));
+    asked.count()
+}
+
+#[tokio::test]
+async fn permission_is_asked_for_once_in_two_minutes() {
+    let world = World::new().await;
+    let issues = [world.issue(), world.issue()];
+    for issue in issues {
+        for words in ["agent:noop", "/status", "agent:noop"] {
+            world.ask(issue, words);
+            world.settle().await;
+        }
+    }
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 4]);
+    assert_eq!(asked_about_ann(&world), 1);
+    world.time_passes(Duration::from_secs(120));
+    world.ask(issues[0], "/status");
+    world.settle().await;
+    assert_eq!(asked_about_ann(&world), 2);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_permission_that_was_taken_away_counts_after_two_minutes() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    world.standin.set_permission(REPO, ANN, Permission::Read).unwrap();
+    world.time_passes(Duration::from_secs(120));
+    let comment = world.ask(issue, "agent:noop");
+    world.settle().await;
+    assert_eq!(world.reactions(comment), ["confused"]);
+    assert!(world.answer(issue).contains("needs write permission"), "{}", world.answer(issue));
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
     world.end().await;
 }

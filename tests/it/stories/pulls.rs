@@ -474,3 +474,112 @@ async fn branches_that_are_nearly_called_the_same_get_places_of_their_own() {
     }
     world.end().await;
 }
+
+/// Somebody pushed a file that lies in the worktree, uncommitted and with other text.
+async fn in_the_way(file: &str, why: &[&str]) {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    let place = world.environment().await.path;
+    std::fs::write(place.join(file), "here\n").unwrap();
+    let pushed = world.standin.push_commit(REPO, ANN, "feature/x", "Mine", &[(file, Some("there\n"))]).await;
+    let pushed = pushed.unwrap();
+    world.ask(pull, "add a note");
+    world.settle().await;
+
+    let status = world.status(pull);
+    let begins = |line: &&str| line.starts_with("`feature/x` on the remote has newer commits that were not taken in: ");
+    let said = status.lines().find(begins).unwrap_or_else(|| panic!("{status}"));
+    assert!(why.iter().all(|why| said.contains(why)), "{said}");
+    assert!(place.join("NOTES.md").exists(), "{status}");
+    assert_eq!(std::fs::read_to_string(place.join(file)).unwrap(), "here\n");
+    assert_eq!(world.remote_tip("feature/x").await, Some(pushed), "nothing of theirs is overwritten");
+    assert!(status.starts_with("⚠️ **Done, but not delivered**") && status.contains("not pushed"), "{status}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn newer_commits_wait_for_uncommitted_work_which_is_said() {
+    in_the_way("mine.txt", &["the worktree has uncommitted changes."]).await;
+}
+
+#[tokio::test]
+async fn newer_commits_wait_for_an_ignored_file_in_their_place_which_is_said() {
+    in_the_way("debug.log", &["a file that git ignores lies in the place of one of theirs", "debug.log"]).await;
+}
+
+/// The same where somebody rewrote the branch.
+#[tokio::test]
+async fn a_rewritten_branch_waits_for_an_ignored_file_in_its_place_which_is_said() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature", "").await;
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    let place = world.environment().await.path;
+    std::fs::write(place.join("debug.log"), "here\n").unwrap();
+    let (before, main) = (world.local_tip("feature").await, world.remote_tip("main").await.unwrap());
+    world.standin.force_branch(REPO, ANN, "feature", &main).await.unwrap();
+    world.standin.push_commit(REPO, ANN, "feature", "Anew", &[("debug.log", Some("there\n"))]).await.unwrap();
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains("newer commits that were not taken in: a file that git ignores"), "{status}");
+    assert!(!status.contains("was rewritten"), "{status}");
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
+    assert_eq!(
+        (world.local_tip("feature").await, std::fs::read(place.join("debug.log")).unwrap()),
+        (before, b"here\n".into())
+    );
+
+    std::fs::remove_file(place.join("debug.log")).unwrap();
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(world.status(pull).contains("was rewritten on the remote"), "{}", world.status(pull));
+    assert_eq!(std::fs::read_to_string(place.join("debug.log")).unwrap(), "there\n");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_edit_of_the_body_that_adds_a_mention_runs_once() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "No issue.").await;
+    world.settle().await;
+    assert!(world.runs().await.is_empty());
+    for words in ["add a greeting", "add a friendly greeting"] {
+        world.standin.edit(REPO, ANN, pull, None, Some(&world.mention(words))).unwrap();
+        world.settle().await;
+    }
+    world.standin.edit(REPO, ANN, pull, Some("Another title"), None).unwrap();
+    world.settle().await;
+    let runs = world.runs().await;
+    assert_eq!(runs.iter().map(|run| run.state).collect::<Vec<_>>(), [RunState::Succeeded]);
+    assert_eq!((&runs[0].request.source, &*runs[0].request.text), (&MessageSource::ThreadBody, "add a greeting"));
+    assert_eq!(world.statuses(pull).len(), 1);
+    assert!(world.remote_file("feature/x", "hello.sh").await.is_some());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_edit_of_a_review_that_adds_a_mention_runs_once() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    let review = world.standin.review(REPO, ANN, pull, "COMMENT", "I like it.").unwrap();
+    world.settle().await;
+    let submitted = world.standin.deliveries().into_iter().rfind(|sent| sent.event == "pull_request_review").unwrap();
+    let mut text = "I like it.".to_owned();
+    for words in ["add a greeting", "add a friendly greeting"] {
+        let mut edited: serde_json::Value = serde_json::from_slice(&submitted.body).unwrap();
+        edited["action"] = "edited".into();
+        edited["changes"] = serde_json::json!({ "body": { "from": text } });
+        text = world.mention(words);
+        edited["review"]["body"] = text.clone().into();
+        world.standin.send_event("pull_request_review", edited);
+        world.settle().await;
+    }
+    let runs = world.runs().await;
+    assert_eq!(runs.iter().map(|run| run.state).collect::<Vec<_>>(), [RunState::Succeeded]);
+    assert_eq!(runs[0].request.source, MessageSource::Review { id: CommentId(review) });
+    assert_eq!(runs[0].request.text, "add a greeting");
+    world.end().await;
+}

@@ -7,12 +7,16 @@ use secrecy::ExposeSecret;
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tempfile::TempDir;
 use tokio::{runtime::Runtime, task::spawn_blocking};
 use treewarden::{
-    app::Service,
+    app::{Service, wall_clock},
     config::{Config, Flags},
     demo::github::{CommentView, OpenPull, PullView, Standin, StandinOptions},
     model::*,
@@ -33,6 +37,8 @@ pub struct World {
     pub dir: TempDir,
     settings: Vec<(String, String)>,
     patience: Option<Duration>,
+    /// Seconds by which the service's clock is ahead of everybody else's.
+    ahead: Arc<AtomicU64>,
 }
 
 impl World {
@@ -53,8 +59,9 @@ impl World {
         standin.create_repository(REPO, &[("README.md", "# hello\n"), (".gitignore", "*.log\n")]).await.unwrap();
         standin.set_permission(REPO, ANN, Permission::Write).unwrap();
         let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect::<Vec<_>>();
-        let service = start(&standin, &dir.path().join("home"), &settings, patience).await;
-        Self { standin, service, dir, settings, patience }
+        let ahead = Arc::new(AtomicU64::new(0));
+        let service = start(&standin, &dir.path().join("home"), &settings, patience, &ahead).await;
+        Self { standin, service, dir, settings, patience, ahead }
     }
 
     pub fn store(&self) -> &Store {
@@ -69,7 +76,8 @@ impl World {
     pub async fn restart(mut self, meanwhile: impl FnOnce(&Standin)) -> Self {
         assert!(self.service.stop().await, "the service did not stop in time");
         meanwhile(&self.standin);
-        self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings, self.patience).await;
+        let home = self.dir.path().join("home");
+        self.service = start(&self.standin, &home, &self.settings, self.patience, &self.ahead).await;
         self
     }
 
@@ -77,9 +85,10 @@ impl World {
     pub async fn in_a_process(mut self) -> (Self, Runtime) {
         assert!(self.service.stop().await, "the service did not stop in time");
         let (standin, home, settings) = (self.standin.clone(), self.dir.path().join("home"), self.settings.clone());
+        let ahead = self.ahead.clone();
         let started = spawn_blocking(move || {
             let process = Runtime::new().unwrap();
-            (process.block_on(start(&standin, &home, &settings, None)), process)
+            (process.block_on(start(&standin, &home, &settings, None, &ahead)), process)
         });
         let (service, process) = started.await.unwrap();
         self.service = service;
@@ -94,8 +103,18 @@ impl World {
         let ended = spawn_blocking(move || process.block_on(service.stop()));
         assert!(!ended.await.unwrap(), "everything had ended");
         meanwhile().await;
-        self.service = start(&self.standin, &self.dir.path().join("home"), &self.settings, None).await;
+        let home = self.dir.path().join("home");
+        self.service = start(&self.standin, &home, &self.settings, None, &self.ahead).await;
         self
+    }
+
+    /// The service's clock goes on by so much, while nothing is under way.
+    pub fn time_passes(&self, time: Duration) {
+        self.ahead.fetch_add(time.as_secs(), Ordering::Relaxed);
+    }
+
+    pub fn days_pass(&self, days: u64) {
+        self.time_passes(Duration::from_secs(days * 24 * 3600));
     }
 
     // What people do.
@@ -351,7 +370,13 @@ impl World {
     }
 }
 
-async fn start(standin: &Standin, home: &Path, settings: &[(String, String)], patience: Option<Duration>) -> Service {
+async fn start(
+    standin: &Standin,
+    home: &Path,
+    settings: &[(String, String)],
+    patience: Option<Duration>,
+    ahead: &Arc<AtomicU64>,
+) -> Service {
     let key = standin.private_key_pem();
     let env = |name: &str| {
         let own = settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
@@ -371,7 +396,9 @@ async fn start(standin: &Standin, home: &Path, settings: &[(String, String)], pa
     let flags = Flags { home: Some(home.to_owned()), ..Flags::default() };
     let config = Config::load(&flags, env, |path| std::fs::read_to_string(path)).unwrap();
     let config = Config { database_patience: patience, ..config };
-    let service = Service::start(&config).await.unwrap();
+    let (clock, ahead) = (wall_clock(), ahead.clone());
+    let clock = Arc::new(move || clock().plus(Duration::from_secs(ahead.load(Ordering::Relaxed))));
+    let service = Service::start_by(&config, clock).await.unwrap();
     let secret = config.github.app.as_ref().unwrap().webhook_secret.clone();
     standin.set_webhook(&format!("http://{}/webhooks/github", service.address), secret);
     service
