@@ -6,8 +6,13 @@ use std::{
     fs::File,
     io::{self, Read, Seek, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 use uuid::Uuid;
+
+/// How often, and after how long, a lock that is taken is tried again.
+const LOOKS: u32 = 5;
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
@@ -38,10 +43,16 @@ impl HomeLock {
         let unusable = |error| LockError::Unusable { path: path.clone(), error };
         let mut options = File::options();
         let mut file = options.create(true).read(true).write(true).truncate(false).open(&path).map_err(unusable)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-            rustix::io::Errno::WOULDBLOCK => LockError::Taken(home.to_owned()),
-            error => unusable(error.into()),
-        })?;
+        // Somebody who only looks whether a service runs has it for a moment.
+        let mut looks = LOOKS;
+        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            match error {
+                rustix::io::Errno::WOULDBLOCK if looks > 0 => std::thread::sleep(LOOK_AGAIN),
+                rustix::io::Errno::WOULDBLOCK => return Err(LockError::Taken(home.to_owned())),
+                error => return Err(unusable(error.into())),
+            }
+            looks -= 1;
+        }
         let mut node = String::new();
         file.read_to_string(&mut node).map_err(unusable)?;
         if node.trim().is_empty() {

@@ -205,11 +205,12 @@ impl Orchestrator {
         };
         self.store().write_local_message(&message, self.now()).await?;
         tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "message shown");
-        if conversation.state != ThreadState::Open {
+        let request = grammar::parse(&text);
+        let asks = matches!(request, grammar::Request::Agent(_));
+        if asks && conversation.state != ThreadState::Open {
             self.store().set_conversation_state(conversation.id, ThreadState::Open, None, self.now()).await?;
             self.audit_within(codebase.id, &thread.name, LOCAL_PERSON, "thread.reopened", "").await;
         }
-        let request = grammar::parse(&text);
         match self.admission(&conversation, &request, Permission::Write).await? {
             Admission::Refuse => ignored("more than to write is needed"),
             Admission::TooMany => self.too_many(&codebase, &conversation).await,

@@ -88,13 +88,15 @@ impl Orchestrator {
         };
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
+        // Without a fetch nobody knows what is merged or empty.
+        let mut fetched = offline.is_none();
         let (mut notes, mut stays) = (Notes(offline.into_iter().collect()), BTreeSet::new());
         for _ in 0..DECISIONS {
             let mut facts = self
                 .resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings, run.delivery)
                 .await?;
             for linked in &mut facts.linked {
-                linked.may_make_way &= !stays.contains(&linked.candidate.environment.id);
+                linked.may_make_way &= fetched && !stays.contains(&linked.candidate.environment.id);
             }
             let resolution = resolve(&facts);
             let mut still_listed = false;
@@ -108,7 +110,9 @@ impl Orchestrator {
                 && self.branch_of(&resolution.choice).await?.is_some_and(|chosen| chosen != *fresh)
             {
                 let needed = Needed { pull: None, base: None };
-                notes.0.extend(self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?);
+                let offline = self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?;
+                fetched &= offline.is_none();
+                notes.0.extend(offline);
                 only_fresh = None;
                 continue;
             }
@@ -116,10 +120,13 @@ impl Orchestrator {
                 Choice::Block(block) => return Err(StepError::Refused(answers::blocked(&block))),
                 Choice::Use { environment, found } => {
                     let Some(environment) = self.store().load_environment(environment).await? else { continue };
-                    if pull.is_none() && !stays.contains(&environment.id) {
+                    if fetched && pull.is_none() && !stays.contains(&environment.id) {
                         match self.retire(&codebase, &repository, &conversation, &environment).await? {
                             Retired::InUse => {}
-                            Retired::Gone => continue,
+                            Retired::Gone => {
+                                notes.0.push(answers::retired(&environment.branch));
+                                continue;
+                            }
                             Retired::Stays => {
                                 stays.insert(environment.id);
                                 notes.0.push(answers::merged_but_kept(&environment.branch));
@@ -209,7 +216,7 @@ impl Orchestrator {
     /// The branch that a choice leads to.
     async fn branch_of(&self, choice: &Choice) -> Result<Option<BranchName>, StepError> {
         Ok(match choice {
-            // Who makes way is proven to hold nothing, after a fetch of its own.
+            // Who makes way goes before anything is chosen.
             Choice::Block(_) | Choice::MakeWay { .. } => None,
             Choice::Use { environment, .. } => {
                 self.store().load_environment(*environment).await?.map(|environment| environment.branch)

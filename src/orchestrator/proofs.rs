@@ -94,6 +94,7 @@ impl Orchestrator {
         let Some(base) = bases[1].or(bases[0]) else { return Ok(branches) };
         let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(branches) };
         if let Some(last) = self.store().find_last_environment(codebase.id, work).await?
+            && !bases.contains(&Some(&last.branch))
             && exists(repository, &last.branch).await?
         {
             let done_with = self.was_done_with(repository, &last).await?;

@@ -95,6 +95,11 @@ pub fn merged_before(merged: &BranchName, branch: &BranchName) -> String {
     format!("`{merged}` was merged already and is left as it is; the work goes on a branch of its own, `{branch}`.")
 }
 
+/// Told when a merged branch's worktree went before a run.
+pub fn retired(branch: &BranchName) -> String {
+    format!("All that was on `{branch}` is merged, so its worktree was removed; this begins at the newest base.")
+}
+
 /// Told when a merged branch's worktree could not be left for a new one.
 pub fn merged_but_kept(branch: &BranchName) -> String {
     format!(

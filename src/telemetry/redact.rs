@@ -49,10 +49,14 @@ const MAX_USERINFO: usize = 512;
 const KEY_BEGIN: &str = "-----BEGIN ";
 const KEY_END: &[u8] = b"-----END ";
 const DASHES: &[u8] = b"-----";
+/// As many small letters in a row are a name, not a token.
+const MAX_PLAIN: usize = 40;
 /// Of a JSON Web Token, encoded.
 const MAX_HEADER: usize = 1024;
 /// What is looked at behind the first line of a key, to tell a key from words about keys.
 const KEY_WINDOW: usize = 96;
+/// How a key that is encrypted, or a PGP one, may go on.
+const HEADERS: [&[u8]; 3] = [b"Proc-Type: ", b"DEK-Info: ", b"Version: "];
 /// Characters of base64 in a row that are no word.
 const MIN_BASE64: usize = 16;
 /// `RSA PRIVATE KEY`, `PGP PRIVATE KEY BLOCK` and the like.
@@ -79,15 +83,14 @@ impl Shape {
 
     /// Whether this is one, as far as can be seen: names of variables have neither digits nor capitals.
     fn fits(&self, text: &[u8]) -> bool {
-        let head = &text[..self.shortest.min(text.len())];
-        head.len() == self.shortest
-            && head.iter().any(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
+        text.len() >= self.shortest
+            && text.iter().any(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
             && (self.holds.is_empty() || find(text, self.holds).is_some())
     }
 
     /// After how many bytes it is known whether it is one.
     fn patience(&self) -> usize {
-        if self.holds.is_empty() { self.shortest } else { MAX_HEADER }
+        if self.holds.is_empty() { MAX_PLAIN.max(self.shortest) } else { MAX_HEADER }
     }
 
     /// How many bytes at the beginning of `bytes` can belong to it.
@@ -266,9 +269,10 @@ impl RedactStream {
 fn judge(buffer: &[u8], from: usize, end: usize, needle: usize, last: bool) -> Verdict {
     let rest = &buffer[end..];
     if let Some(shape) = SHAPES.get(needle) {
-        let length = shape.length(rest);
+        let seen = &rest[..rest.len().min(shape.patience())];
+        let length = shape.length(seen);
         return match length {
-            _ if shape.fits(&rest[..length]) => Verdict::Secret { from, end: end + length, then: State::Token(needle) },
+            _ if shape.fits(&seen[..length]) => Verdict::Secret { from, end: end + length, then: State::Token(needle) },
             _ if length == rest.len() && length < shape.patience() && !last => Verdict::Undecided,
             _ => Verdict::Harmless,
         };
@@ -296,24 +300,19 @@ fn judge(buffer: &[u8], from: usize, end: usize, needle: usize, last: bool) -> V
     Verdict::Secret { from, end, then: State::Text }
 }
 
-/// Whether what follows the first line of a key is one: base64, a header as of encrypted keys, or soon the last line. `None`:
-/// too little has come to tell.
+/// Whether what follows the first line of a key is one: base64, a header as of encrypted keys, or soon the last line. It may
+/// be quoted, numbered, commented out, or part of a diff. `None`: too little has come to tell.
 fn holds_key(rest: &[u8], last: bool) -> Option<bool> {
     let window = &rest[..rest.len().min(KEY_WINDOW)];
-    let mut at = 0;
-    loop {
-        // A key may be quoted, or a string of a program with its line feeds escaped.
-        match (window.get(at), window.get(at + 1)) {
-            (Some(b'\\'), Some(b'n' | b'r' | b't')) => at += 2,
-            (Some(b), _) if b.is_ascii_whitespace() || b">|\"'+,\\".contains(b) => at += 1,
-            (Some(_) | None, _) => break,
-        }
-    }
-    let body = &window[at..];
-    let run = |allowed: &[u8]| body.iter().take_while(|b| b.is_ascii_alphanumeric() || allowed.contains(b)).count();
-    let word = run(b"-");
-    let is_key =
-        run(b"+/=") >= MIN_BASE64 || (word > 0 && body[word..].starts_with(b": ")) || find(window, KEY_END).is_some();
+    let is_base64 = |run: &[u8]| {
+        run.len() >= MIN_BASE64
+            && [u8::is_ascii_digit, u8::is_ascii_uppercase, u8::is_ascii_lowercase]
+                .iter()
+                .all(|kind| run.iter().any(kind))
+    };
+    let is_key = window.split(|b| !b.is_ascii_alphanumeric() && !b"+/=".contains(b)).any(is_base64)
+        || HEADERS.iter().any(|header| find(window, header).is_some())
+        || find(window, KEY_END).is_some();
     (is_key || last || window.len() == KEY_WINDOW).then_some(is_key)
 }
 

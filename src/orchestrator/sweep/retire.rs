@@ -42,14 +42,14 @@ impl Orchestrator {
             return Ok(Retired::Stays);
         }
         let view = View::Fetched(Probe::Known(()));
-        let facts = self.removal_facts(codebase, repository, &environment, Occasion::Named, &view).await?;
-        // What this conversation asks for, now or next, gets the new one.
+        let facts = self.removal_facts(codebase, repository, &environment, Occasion::MakesWay, &view).await?;
+        // What this conversation asks for, now or next, gets the new one, and no other one is open.
         let busy = self.store().environment_is_busy_with_others(environment.id, conversation.id).await?;
-        let removal = match verdict(&RemovalFacts { busy, ..facts }) {
+        let removal = match verdict(&RemovalFacts { busy, open_conversations: Vec::new(), ..facts }) {
             Verdict::Remove(removal) if matches!(removal.because, Because::Merged(_)) => removal,
             Verdict::Remove(_) | Verdict::Keep(_) | Verdict::Ghost => return Ok(Retired::Stays),
         };
-        let (occasion, trigger) = (Occasion::Named, Trigger::MadeWay);
+        let (occasion, trigger) = (Occasion::MakesWay, Trigger::MadeWay);
         let cause = Cause { occasion, trigger, actor: "treewarden", tell: None, asked: None, only: None };
         let environment = self.journal(environment, &removal, &cause, None).await?;
         Ok(match self.finish_removal(codebase, repository, environment, cause.actor).await? {

@@ -31,7 +31,9 @@ const SHORT: [&str; 19] = [
 ];
 
 /// Steps through an index that holds the history as well, each with the reason why that is fine.
-const FINE: [&str; 5] = [
+const FINE: [&str; 6] = [
+    // The environments that one piece of work has had.
+    "environments_work (codebase_id=? AND workflow_type=? AND workflow_id=?)",
     // A unique key, all of it.
     "conversations_thread (platform=? AND thread=?)",
     // What was asked within an hour.
