@@ -199,6 +199,8 @@ impl Service {
         for id in &order {
             say(said[id].trim_end());
         }
-        Ok(if run.is_none_or(|state| state == "succeeded") { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        // What an agent was asked for and led to no run was refused.
+        let well = run.map_or(!waits, |state| state == "succeeded");
+        Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

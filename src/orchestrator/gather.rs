@@ -78,7 +78,9 @@ impl Orchestrator {
             None => None,
         };
         let (current, same_work) = (examined(current).await, examined(same_work).await);
-        let has_place = current.iter().chain(&same_work).any(Candidate::is_valid);
+        // One that was let go of is still there, and is nobody's.
+        let is_live = |one: &&Candidate| one.environment.state != EnvironmentState::Destroyed;
+        let has_place = current.iter().chain(&same_work).filter(is_live).any(Candidate::is_valid);
         let strays = match has_place {
             true => Vec::new(),
             false => self.strays(repository).await?,

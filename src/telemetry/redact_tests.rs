@@ -71,7 +71,7 @@ fn token_shapes_go() {
     assert_eq!(redactor.redact(&format!("{late}{late} end")), "[redacted] end");
     // Quick also where each word could be the beginning of one.
     for word in ["eyJ", "ghp_", "eyJa.", "sk-ant-"] {
-        let text = word.repeat(200_000);
+        let text = word.repeat(20_000);
         assert_eq!(redactor.redact(&text).is_empty(), text.is_empty());
     }
     let prose = "the key AKIA, AKIATALK, npm_config_registry=x, sk-ant- and xoxb-1 are no tokens";

@@ -249,3 +249,23 @@ async fn an_environment_without_a_base_gets_one_and_delivers() {
     assert_eq!(world.pull_of("issue-1").base_branch, "main");
     world.end().await;
 }
+
+/// Merged into another base than the default branch, the issue stays open.
+#[tokio::test]
+async fn one_whose_branch_was_merged_is_let_go_of_before_the_next_run() {
+    let (world, issue, place) = made_by_hand(elsewhere).await;
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let pull = world.pull_of("issue-2").number;
+    world.standin.edit(REPO, ANN, pull, None, Some("No issue.")).unwrap();
+    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
+    world.standin.merge(REPO, ANN, pull, treewarden::demo::github::MergeMethod::Squash).await.unwrap();
+    world.settle().await;
+    assert!(world.standin.issue(REPO, issue).unwrap().open);
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && status.contains("`issue-2-2`"), "{status}");
+    assert!(place.join("by-hand.txt").exists() && !listed(&world, &place).await.contains("locked"));
+    world.end().await;
+}
