@@ -126,7 +126,8 @@ pub struct ResolveFacts {
     pub legacy: Option<Stray>,
     /// The live environment of the same work.
     pub same_work: Option<Candidate>,
-    /// Looked for only when neither the conversation nor the work has an environment that is whole.
+    /// On the branch that a new environment would get ([`new_branch`]); looked for only when neither the conversation nor the
+    /// work has an environment that is whole.
     pub strays: Vec<Stray>,
     pub linked: Vec<LinkedCandidate>,
     /// Absent for pull requests, which have their branch.
@@ -489,6 +490,11 @@ pub fn branch_name(work: &Work, taken: usize) -> String {
         0 => work.to_string(),
         taken => format!("{work}-{}", taken + 1),
     }
+}
+
+/// The branch of a new environment, if one can be made: of the worktrees that nobody manages, the one that has it matters.
+pub fn new_branch(facts: &ResolveFacts) -> Option<BranchName> {
+    beginning(facts).ok().map(|(branch, _)| branch)
 }
 
 /// The branch of a new environment, and what it starts from.

@@ -69,6 +69,7 @@ impl Orchestrator {
             Some(branch) => branch,
             None => settings.branch(&named.work.to_string()).map_err(bad)?,
         };
+        let strays = self.strays(&repository, |entry| entry.branch.as_ref() == Some(&branch)).await?;
         let facts = NamedFacts {
             work: named.work,
             branch,
@@ -77,7 +78,7 @@ impl Orchestrator {
             default_branch: codebase.default_branch.clone(),
             remote: self.remote(&codebase, &repository).await?,
             on_remote,
-            strays: self.strays(&repository).await?,
+            strays,
         };
         let (place, there) = on_named_branch(facts).map_err(refused)?;
         let adopted = there.map(|path| Adopted { path, from: AdoptedFrom::Branch });

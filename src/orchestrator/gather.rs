@@ -2,8 +2,10 @@
 
 use super::{Orchestrator, StepError};
 use crate::decide::cleanup::{Occasion, RemovalFacts, WorkInProgress};
-use crate::decide::resolve::{Branches, Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray};
-use crate::git::{GitError, Repository, Worktree};
+use crate::decide::resolve::{
+    Branches, Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch,
+};
+use crate::git::{GitError, Repository, Worktree, WorktreeEntry};
 use crate::github::PullRequest;
 use crate::isolation::Maker;
 use crate::model::*;
@@ -81,10 +83,6 @@ impl Orchestrator {
         // One that was let go of is still there, and is nobody's.
         let is_live = |one: &&Candidate| one.environment.state != EnvironmentState::Destroyed;
         let has_place = current.iter().chain(&same_work).filter(is_live).any(Candidate::is_valid);
-        let strays = match has_place {
-            true => Vec::new(),
-            false => self.strays(repository).await?,
-        };
         let mut linked = Vec::new();
         for link in &links {
             let Some(environment) = self.store().find_live_environment(codebase.id, link).await? else { continue };
@@ -110,7 +108,7 @@ impl Orchestrator {
             None if !has_place => self.branches_before(codebase, repository, settings, &work).await?,
             None | Some(_) => Branches::default(),
         };
-        Ok(ResolveFacts {
+        let mut facts = ResolveFacts {
             work,
             pull: match pull {
                 Some(pull) => Some(pull_facts(repository, pull).await?),
@@ -121,7 +119,7 @@ impl Orchestrator {
             settings: settings.clone(),
             named_base_exists: on_remote(settings.base.as_ref()).await?,
             legacy: self.legacy(conversation, repository).await?,
-            strays,
+            strays: Vec::new(),
             current,
             same_work,
             linked,
@@ -132,7 +130,11 @@ impl Orchestrator {
             },
             links,
             links_unknown,
-        })
+        };
+        if let Some(branch) = new_branch(&facts).filter(|_| !has_place) {
+            facts.strays = self.strays(repository, |entry| entry.branch.as_ref() == Some(&branch)).await?;
+        }
+        Ok(facts)
     }
 
     /// What the last fetch brought.
@@ -151,16 +153,20 @@ impl Orchestrator {
     /// Where a conversation worked before it was imported.
     async fn legacy(&self, conversation: &Conversation, repository: &Repository) -> Result<Option<Stray>, StepError> {
         let Some(path) = self.store().legacy_path(conversation.id).await? else { return Ok(None) };
-        let strays = self.strays(repository).await?;
-        Ok(strays.into_iter().find(|stray| stray.path == path))
+        Ok(self.strays(repository, |entry| entry.path == path).await?.pop())
     }
 
-    /// Worktrees of a repository, on a branch, that no live environment has.
-    pub(super) async fn strays(&self, repository: &Repository) -> Result<Vec<Stray>, StepError> {
+    /// Those `wanted` of the worktrees of a repository, on a branch, that no live environment has. Each is looked at, which
+    /// takes as long as a `git status`, and other tools may have made many.
+    pub(super) async fn strays(
+        &self,
+        repository: &Repository,
+        wanted: impl Fn(&WorktreeEntry) -> bool,
+    ) -> Result<Vec<Stray>, StepError> {
         let live = self.store().live_environments(None).await?;
         let provider = &self.parts().provider;
         let mut strays = Vec::new();
-        for entry in provider.list(repository).await? {
+        for entry in provider.list(repository).await?.into_iter().filter(wanted) {
             let known = live.iter().any(|environment| entry.is_at(&environment.path));
             // A missing one of ours is no obstacle: its place is made anew.
             let ours_and_gone = entry.prunable && !provider.is_outside(&entry.path);
