@@ -18,7 +18,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use treewarden::{
-    decide::resolve::{Branches, Candidate, Choice, Remote, ResolveFacts, resolve},
+    decide::branches::Branches,
+    decide::resolve::{Candidate, Choice, Remote, ResolveFacts, resolve},
     demo::github::{Standin, StandinOptions},
     github::signature,
     model::*,
@@ -287,6 +288,7 @@ async fn choices(root: &Path) {
         installation: InstallationId(1),
         name: REPOSITORY.parse().expect("a name"),
         default_branch: Some(main.clone()),
+        reached: true,
     };
     let codebase = store.upsert_codebase(new, now).await.expect("a row");
     let work = |number: u32| Work { kind: WorkKind::Issue, id: number.to_string() };

@@ -6,6 +6,7 @@
 
 pub mod admit;
 pub mod approve;
+pub mod branches;
 pub mod cleanup;
 pub mod create;
 pub mod deliver;
@@ -15,3 +16,4 @@ pub mod missed;
 pub mod pristine;
 pub mod reconcile;
 pub mod resolve;
+pub mod retire;

@@ -1,7 +1,10 @@
 //! One service a home: a lock that the kernel gives back when the process ends, however it ends, and the name under which
 //! this home claims work.
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use std::{
     fs::File,
     io::{self, Read, Seek, Write},
@@ -47,8 +50,8 @@ impl HomeLock {
         let mut looks = LOOKS;
         while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             match error {
-                rustix::io::Errno::WOULDBLOCK if looks > 0 => std::thread::sleep(LOOK_AGAIN),
-                rustix::io::Errno::WOULDBLOCK => return Err(LockError::Taken(home.to_owned())),
+                Errno::WOULDBLOCK if looks > 0 => std::thread::sleep(LOOK_AGAIN),
+                Errno::WOULDBLOCK => return Err(LockError::Taken(home.to_owned())),
                 error => return Err(unusable(error.into())),
             }
             looks -= 1;
@@ -65,7 +68,7 @@ impl HomeLock {
 
     /// Whether a service runs on this home. Makes nothing; closing the file gives back what was asked for.
     pub fn is_held(home: &Path) -> bool {
-        let held = |file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK);
+        let held = |file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
         File::open(home.join("node")).is_ok_and(held)
     }
 
@@ -89,7 +92,8 @@ fn take_base(base: &Path) -> Result<Option<File>, LockError> {
     let directory = File::open(base).map_err(|error| LockError::Unusable { path: base.to_owned(), error })?;
     match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(directory)),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::BaseTaken(base.to_owned())),
-        Err(_) => Ok(None),
+        Err(Errno::WOULDBLOCK) => Err(LockError::BaseTaken(base.to_owned())),
+        Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL | Errno::BADF | Errno::ISDIR) => Ok(None),
+        Err(error) => Err(LockError::Unusable { path: base.to_owned(), error: error.into() }),
     }
 }

@@ -1,155 +1,12 @@
 //! Which environment a message gets: the conversation's, the same work's, linked work's, or a new one.
 
+mod facts;
+
+pub use facts::*;
+
+use super::branches::branch_name;
 use crate::model::*;
 use std::path::PathBuf;
-
-/// An environment row with what the disk says about it.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    pub environment: Environment,
-    pub validity: Probe<Validity>,
-}
-
-impl Candidate {
-    pub fn is_valid(&self) -> bool {
-        self.validity == Probe::Known(Validity::Valid)
-    }
-}
-
-/// Work that a closing reference connects to this thread, with its live environment.
-#[derive(Clone, Debug)]
-pub struct LinkedCandidate {
-    pub candidate: Candidate,
-    /// The environment's branch contains the pull request's head commit.
-    pub contains_head: Probe<bool>,
-    /// It holds nothing of its own ([`super::pristine`]), and nothing is in the way of the pull request's branch.
-    pub may_make_way: bool,
-}
-
-/// A worktree of the same repository that no live environment has: somebody else made it, or it was left over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stray {
-    pub path: PathBuf,
-    pub branch: BranchName,
-    pub validity: Probe<Validity>,
-    /// A lock that is not ours, with its reason.
-    pub foreign_lock: Probe<Option<String>>,
-    /// Nothing is uncommitted that a run would publish as its own, and nothing like a merge is under way.
-    pub clean: Probe<bool>,
-}
-
-/// Why a worktree that nobody manages may not be taken over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfit {
-    /// Its files are gone.
-    Gone,
-    /// What is at its path is not this worktree, or git does not know it any more.
-    NotWhole,
-    Locked(String),
-    Unclean,
-    Doubt(String),
-}
-
-impl Stray {
-    /// It may be taken over. A doubt is a no.
-    pub fn is_adoptable(&self) -> bool {
-        self.unfit().is_none()
-    }
-
-    /// What speaks against taking it over.
-    pub fn unfit(&self) -> Option<Unfit> {
-        match (&self.validity, &self.foreign_lock, &self.clean) {
-            (Probe::Known(Validity::Missing), ..) => Some(Unfit::Gone),
-            (Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign), ..) => Some(Unfit::NotWhole),
-            (_, Probe::Known(Some(why)), _) => Some(Unfit::Locked(why.clone())),
-            (Probe::Unknown(why), ..) | (_, Probe::Unknown(why), _) | (.., Probe::Unknown(why)) => {
-                Some(Unfit::Doubt(why.clone()))
-            }
-            (.., Probe::Known(false)) => Some(Unfit::Unclean),
-            (Probe::Known(Validity::Valid), Probe::Known(None), Probe::Known(true)) => None,
-        }
-    }
-}
-
-/// The pull request a message stands in.
-#[derive(Clone, Debug)]
-pub struct PullFacts {
-    pub number: ThreadNumber,
-    pub head: BranchName,
-    pub head_sha: CommitSha,
-    /// The head lives in another repository, or its repository is gone: nothing can be pushed there.
-    pub fork: bool,
-    /// The head branch no longer exists in this repository.
-    pub head_gone: bool,
-    /// Its name is one that we do not accept; `head` is a name in its stead.
-    pub head_renamed: bool,
-    pub base: BranchName,
-}
-
-/// What the remote has, as fetched just now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remote {
-    /// No branch at all.
-    Empty,
-    /// Branches, but not the one that its host names as the default, or none is named.
-    WithoutDefault,
-    WithDefault,
-}
-
-impl Remote {
-    /// The default branch to start from.
-    fn base(self, default: Option<&BranchName>) -> Result<&BranchName, Block> {
-        match (self, default) {
-            (Remote::WithDefault, Some(default)) => Ok(default),
-            (Remote::WithoutDefault, named) => Err(Block::NoDefaultBranch(named.cloned())),
-            (Remote::Empty, _) | (Remote::WithDefault, None) => Err(Block::EmptyRepository),
-        }
-    }
-}
-
-/// Everything the choice depends on.
-#[derive(Clone, Debug)]
-pub struct ResolveFacts {
-    pub work: Work,
-    /// Absent for issues.
-    pub pull: Option<PullFacts>,
-    /// The repository's default branch, as GitHub names it, whether or not it exists.
-    pub default_branch: Option<BranchName>,
-    pub remote: Remote,
-    /// What the repository asks for, as its default branch says.
-    pub settings: RepoSettings,
-    /// The base these settings name is on the remote.
-    pub named_base_exists: bool,
-    /// The environment the conversation points to.
-    pub current: Option<Candidate>,
-    /// Where the conversation worked before it was imported.
-    pub legacy: Option<Stray>,
-    /// The live environment of the same work.
-    pub same_work: Option<Candidate>,
-    /// On the branch that a new environment would get ([`new_branch`]); looked for only when neither the conversation nor the
-    /// work has an environment that is whole.
-    pub strays: Vec<Stray>,
-    pub linked: Vec<LinkedCandidate>,
-    /// Absent for pull requests, which have their branch.
-    pub branches: Branches,
-    /// Linked work whose environment has made way for this very request, before or after a restart.
-    pub made_way: Option<Work>,
-    /// References to other work, whether or not it has an environment.
-    pub links: Vec<Work>,
-    /// GitHub could not say what this thread is linked with; `links` are what its text says.
-    pub links_unknown: bool,
-}
-
-/// What became of the branches that work on an issue had, and which names it may have.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Branches {
-    /// The last one is still there, with something that is not merged. It may be called otherwise than it would be now.
-    pub last: Option<BranchName>,
-    /// The newest one of which all is merged.
-    pub merged: Option<BranchName>,
-    /// The first names ([`branch_name`]) that it does not get: merged, the base of something, or somebody else's.
-    pub taken: Vec<BranchName>,
-}
 
 /// The choice, and which rows turned out to be stale on the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -484,14 +341,6 @@ fn place(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Result<Place, B
     Ok(Place { work, branch, base: base(facts)?, origin, links, not_shared_with, instead_of })
 }
 
-/// What the branch of an issue's work is called when this many names are taken.
-pub fn branch_name(work: &Work, taken: usize) -> String {
-    match taken {
-        0 => work.to_string(),
-        taken => format!("{work}-{}", taken + 1),
-    }
-}
-
 /// The branch of a new environment, if one can be made: of the worktrees that nobody manages, the one that has it matters.
 pub fn new_branch(facts: &ResolveFacts) -> Option<BranchName> {
     beginning(facts).ok().map(|(branch, _)| branch)
@@ -501,10 +350,7 @@ pub fn new_branch(facts: &ResolveFacts) -> Option<BranchName> {
 fn beginning(facts: &ResolveFacts) -> Result<(BranchName, Origin), Block> {
     let named = |name: &str| facts.settings.branch(name).map_err(|error| Block::BadBranch(error.to_string()));
     let Some(pull) = &facts.pull else {
-        let bases = [facts.default_branch.as_ref(), facts.settings.base.as_ref()];
-        let last = facts.branches.last.as_ref().filter(|last| !bases.contains(&Some(last)) && last.is_showable());
-        // On a merged branch, a new pull request would propose once more what the base has.
-        let branch = match last {
+        let branch = match &facts.branches.last {
             Some(last) => last.clone(),
             None => named(&branch_name(&facts.work, facts.branches.taken.len()))?,
         };

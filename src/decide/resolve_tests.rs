@@ -1,5 +1,6 @@
 //! Tests of `resolve`: the order of places, and what doubt may never lead to.
 
+use super::super::branches::{Branches, NameFacts};
 use super::*;
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -129,12 +130,14 @@ fn a_new_issue_gets_its_own_branch_from_the_default_branch() {
 #[test]
 fn work_whose_branch_was_merged_gets_the_next_one() {
     let name = |name: &str| BranchName::new(name).unwrap();
-    let again = |last: Option<&str>, merged: Option<&str>, taken: &[&str]| {
-        let taken = taken.iter().copied().map(name).collect();
-        let branches = Branches { last: last.map(name), merged: merged.map(name), taken };
+    let begun = |branches: Branches| {
         let choice = resolve(&ResolveFacts { branches, ..issue_facts() }).choice;
         let Choice::Create(place) = choice else { panic!("expected a creation") };
         (place.branch.to_string(), place.instead_of.map(|old| old.to_string()))
+    };
+    let again = |last: Option<&str>, merged: Option<&str>, taken: &[&str]| {
+        let taken = taken.iter().copied().map(name).collect();
+        begun(Branches { last: last.map(name), merged: merged.map(name), taken })
     };
     let one = Some("issue-1".to_owned());
     assert_eq!(again(None, None, &[]), ("issue-1".to_owned(), None));
@@ -142,7 +145,8 @@ fn work_whose_branch_was_merged_gets_the_next_one() {
     assert_eq!(again(None, Some("issue-1"), &["issue-1", "issue-1-2"]), ("issue-1-3".to_owned(), one));
     assert_eq!(again(None, None, &["issue-1"]), ("issue-1-2".to_owned(), None), "somebody else's, or a base");
     assert_eq!(again(Some("before/issue-1"), None, &[]), ("before/issue-1".to_owned(), None));
-    assert_eq!(again(Some("trunk"), None, &[]), ("issue-1".to_owned(), None), "nothing is pushed to a base");
+    let trunk = NameFacts { branch: name("trunk"), exists: true, merged: false, is_base: true, in_use: false };
+    assert_eq!(begun(Branches::after(Some(trunk))), ("issue-1".to_owned(), None), "nothing is pushed to a base");
 }
 
 #[test]

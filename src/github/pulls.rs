@@ -152,9 +152,10 @@ impl InstallationClient {
         let head_query = percent_encoded(&format!("{}:{head}", name.owner()));
         let path = format!("/repos/{name}/pulls?state={state}&head={head_query}");
         let shapes: Vec<PullShape> = self.read_all(repository, &path).await?;
-        // One into a branch whose name we do not accept is nobody's concern here.
-        let pulls = shapes.into_iter().filter_map(|shape| PullRequest::try_from(shape).ok());
-        Ok(pulls.filter(|pull| pull.head == *head).collect())
+        // Into a branch whose name we do not accept, none of ours goes; whatever else is not understood is an error.
+        let known = shapes.into_iter().filter(|shape| BranchName::new(&shape.base.name).is_ok());
+        let pulls: Result<Vec<PullRequest>, _> = known.map(PullRequest::try_from).collect();
+        Ok(pulls?.into_iter().filter(|pull| pull.head == *head).collect())
     }
 
     pub async fn create_pull_request(

@@ -42,16 +42,15 @@ impl Orchestrator {
     pub(super) async fn end_approval(
         &self,
         conversation: &Conversation,
-        before: Option<&CommitSha>,
+        before: &CommitSha,
         head: &CommitSha,
-        by: &Person,
+        by: &str,
     ) -> Result<bool, StepError> {
-        let Some(before) = before else { return Ok(false) };
         let ended = self.store().end_approval(conversation.id, before, self.now()).await?;
         if ended {
             let detail = format!("{before}, {head} was pushed");
             let thread = &conversation.thread;
-            self.audit_within(conversation.codebase, thread, &by.login, "pull.approval_ended", &detail).await;
+            self.audit_within(conversation.codebase, thread, by, "pull.approval_ended", &detail).await;
         }
         Ok(ended)
     }
@@ -103,7 +102,7 @@ impl Orchestrator {
         if let (Some(thread), Some(given)) = (thread, &approval)
             && given.head != pull.head_sha
         {
-            self.store().end_approval(thread.id, &given.head, self.now()).await?;
+            self.end_approval(thread, &given.head, &pull.head_sha, "treewarden").await?;
         }
         match hold(ForkFacts { head: pull.head_sha.clone(), approval, worktree }) {
             None => Ok(()),

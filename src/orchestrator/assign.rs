@@ -7,7 +7,7 @@ use super::{Orchestrator, StepError, retry};
 use crate::command::grammar::New;
 use crate::decide::resolve::{Block, NamedFacts, on_named_branch};
 use crate::model::*;
-use crate::reply::{answers, commands};
+use crate::reply::{answers, blocked, commands};
 
 /// What a worktree is to be called. A task's branch gets its name from the settings of the repository.
 struct Named {
@@ -40,7 +40,7 @@ impl Orchestrator {
         base: Option<&str>,
         by: &Person,
     ) -> Result<String, StepError> {
-        let refused = |block: Block| StepError::Refused(answers::blocked(&block));
+        let refused = |block: Block| StepError::Refused(blocked::blocked(&block));
         let bad = |error: InvalidName| refused(Block::BadBranch(error.to_string()));
         // Before anybody is asked.
         let base = base.map(BranchName::to_create).transpose().map_err(bad)?;
@@ -135,7 +135,7 @@ impl Orchestrator {
                     Probe::Known(Validity::Foreign) => Block::ForeignPath { environment: id },
                     Probe::Unknown(why) => Block::CannotVerify { environment: id, why },
                 };
-                Err(StepError::Refused(answers::blocked(&doubt)))
+                Err(StepError::Refused(blocked::blocked(&doubt)))
             }
         }
     }

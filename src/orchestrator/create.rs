@@ -11,7 +11,7 @@ use crate::isolation::{CreateRequest, Furnishing, LFS_PATIENCE, SUBMODULES_PATIE
 use crate::model::*;
 use crate::reply::{
     answers::{self, Opening},
-    furnished,
+    blocked, furnished,
 };
 use crate::store::{Inserted, NewEnvironment};
 use crate::telemetry::field::EFFECT;
@@ -56,10 +56,10 @@ impl Orchestrator {
         };
         if let Some(other) = repository.branch_in_the_way(&place.branch).await? {
             let why = answers::branch_beside(&place.branch, &other);
-            return Err(StepError::Refused(answers::blocked(&Block::BadBranch(why))));
+            return Err(StepError::Refused(blocked::blocked(&Block::BadBranch(why))));
         }
         let tips = tips(repository, &place.branch, &place.base).await?;
-        check(place, &tips).map_err(|block| StepError::Refused(answers::blocked(&block)))?;
+        check(place, &tips).map_err(|block| StepError::Refused(blocked::blocked(&block)))?;
         let new = NewEnvironment {
             codebase: codebase.id,
             work: place.work.clone(),
@@ -162,10 +162,10 @@ impl Orchestrator {
         let repository = creation.repository;
         let branch = &environment.branch;
         let base =
-            environment.base.as_ref().ok_or_else(|| StepError::Refused(answers::blocked(&Block::EmptyRepository)))?;
+            environment.base.as_ref().ok_or_else(|| StepError::Refused(blocked::blocked(&Block::EmptyRepository)))?;
         let tips = tips(repository, branch, base).await?;
         let start = start(&environment.metadata, &tips)
-            .ok_or_else(|| StepError::Refused(answers::blocked(&Block::BaseMissing(base.clone()))))?;
+            .ok_or_else(|| StepError::Refused(blocked::blocked(&Block::BaseMissing(base.clone()))))?;
         let Extras { submodules, copies } = extras(creation.settings, environment.metadata.fork_head.is_some(), base);
         let kept = self.settings().home.join("copy").join(creation.codebase.name.to_string());
         let withheld = !copies && kept.is_dir();

@@ -1,10 +1,9 @@
 //! Questions to the store, git and GitHub, answered as facts for `decide`. Nothing is changed here but caches.
 
 use super::{Orchestrator, StepError};
+use crate::decide::branches::Branches;
 use crate::decide::cleanup::{Occasion, RemovalFacts, WorkInProgress};
-use crate::decide::resolve::{
-    Branches, Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch,
-};
+use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch};
 use crate::git::{GitError, Repository, Worktree, WorktreeEntry};
 use crate::github::PullRequest;
 use crate::isolation::Maker;
@@ -223,7 +222,7 @@ impl Orchestrator {
             now: self.now(),
             occasion,
             environment: environment.clone(),
-            busy: self.store().environment_is_busy(environment.id).await?,
+            busy: self.store().environment_is_busy(environment.id, None).await?,
             held_on: held.iter().map(|conversation| conversation.platform).collect(),
             threads_closed: held.is_empty()
                 && !conversations.is_empty()

@@ -96,6 +96,7 @@ impl Orchestrator {
             installation: github.installation,
             name: info.name,
             default_branch: info.default_branch,
+            reached: true,
         };
         Ok((self.store().upsert_codebase(new, self.now()).await?, info.clone_url))
     }

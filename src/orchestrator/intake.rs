@@ -158,7 +158,11 @@ impl Orchestrator {
                 let Some((_, conversation)) = self.known_thread(&thread).await? else {
                     return ignored(UNKNOWN_THREAD);
                 };
-                match self.end_approval(&conversation, before.as_ref(), &head, &by).await? {
+                let ended = match &before {
+                    Some(before) => self.end_approval(&conversation, before, &head, &by.login).await?,
+                    None => false,
+                };
+                match ended {
                     true => done("the approval of the commit before ended"),
                     false => done("the next message on this pull request takes the new commits in"),
                 }
@@ -188,17 +192,9 @@ impl Orchestrator {
             installation: repository.installation,
             name: repository.name.clone(),
             default_branch: repository.default_branch.clone(),
+            reached: false,
         };
-        let before = self.store().find_codebase_by_github(repository.id).await?;
-        let codebase = self.store().upsert_codebase(new, self.now()).await?;
-        // A delivery may be older than the loss of access; only what GitHub answers with the App's own token ends that.
-        match before.is_some_and(|before| !before.connected) {
-            true => {
-                self.store().set_codebase_connected(codebase.id, false, self.now()).await?;
-                Ok(Codebase { connected: false, ..codebase })
-            }
-            false => Ok(codebase),
-        }
+        Ok(self.store().upsert_codebase(new, self.now()).await?)
     }
 
     async fn thread(&self, thread: &ThreadRef) -> Result<(Codebase, Conversation), StepError> {

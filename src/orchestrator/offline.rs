@@ -4,7 +4,6 @@
 use super::{Orchestrator, StepError, retry};
 use crate::git::{GitError, Repository};
 use crate::github::PullRequest;
-use crate::isolation::IsolationError;
 use crate::model::*;
 use crate::reply::answers;
 
@@ -73,30 +72,7 @@ impl Orchestrator {
     }
 }
 
-/// Nobody answered. A server that refuses, or knows no such repository, did.
+/// Nobody answered, or only to say that the server is out of order. One that refuses, or knows no such repository, did.
 fn is_out_of_reach(error: &StepError) -> bool {
-    let error = match error {
-        StepError::Git(error) | StepError::Isolation(IsolationError::Git(error)) => error,
-        StepError::Store(_)
-        | StepError::Github(_)
-        | StepError::Isolation(_)
-        | StepError::Agent(_)
-        | StepError::Refused(_)
-        | StepError::Occupied(_)
-        | StepError::Stopping
-        | StepError::Panicked
-        | StepError::LeaseLost => return false,
-    };
-    match error {
-        GitError::Unreachable(_) | GitError::TimedOut { .. } => true,
-        GitError::AuthFailed
-        | GitError::NotFound(_)
-        | GitError::Refused { .. }
-        | GitError::PathExists(_)
-        | GitError::DiskFull
-        | GitError::NotWritten { .. }
-        | GitError::Failed { .. }
-        | GitError::Held { .. }
-        | GitError::Unreadable(_) => false,
-    }
+    matches!(error, StepError::Git(GitError::Unreachable(_) | GitError::TimedOut { .. }))
 }

@@ -14,6 +14,7 @@ use crate::git::Repository;
 use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::answers::{self, Opening};
+use crate::reply::blocked;
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
 use std::collections::BTreeSet;
@@ -117,7 +118,7 @@ impl Orchestrator {
                 continue;
             }
             let (environment, found) = match resolution.choice {
-                Choice::Block(block) => return Err(StepError::Refused(answers::blocked(&block))),
+                Choice::Block(block) => return Err(StepError::Refused(blocked::blocked(&block))),
                 Choice::Use { environment, found } => {
                     let Some(environment) = self.store().load_environment(environment).await? else { continue };
                     if fetched && pull.is_none() && !stays.contains(&environment.id) {

@@ -1,9 +1,9 @@
 //! What became of a branch's commits: whether they are in the base, and how that is known.
 
 use super::{Orchestrator, StepError, retry};
+use crate::decide::branches::{Branches, NameFacts, branch_name};
 use crate::decide::cleanup::{BranchFacts, Lineage, MergeProof, OwnWork, own_work};
 use crate::decide::create::{BaseFacts, other_base};
-use crate::decide::resolve::{Branches, branch_name};
 use crate::git::{GitError, Repository};
 use crate::model::*;
 use std::collections::BTreeSet;
@@ -89,43 +89,35 @@ impl Orchestrator {
         settings: &RepoSettings,
         work: &Work,
     ) -> Result<Branches, StepError> {
-        let mut branches = Branches::default();
         let bases = [codebase.default_branch.as_ref(), settings.base.as_ref()];
-        let Some(base) = bases[1].or(bases[0]) else { return Ok(branches) };
-        let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(branches) };
-        if let Some(last) = self.store().find_last_environment(codebase.id, work).await?
-            && !bases.contains(&Some(&last.branch))
-            && exists(repository, &last.branch).await?
-        {
-            let done_with = self.was_done_with(repository, &last).await?;
-            match done_with || self.is_merged(codebase, repository, &last.branch, base, &base_tip).await? {
-                true => branches.merged = Some(last.branch),
-                false => {
-                    branches.last = Some(last.branch);
-                    return Ok(branches);
-                }
-            }
-        }
+        let Some(base) = bases[1].or(bases[0]) else { return Ok(Branches::default()) };
+        let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(Branches::default()) };
         let live = self.store().live_environments(Some(codebase.id)).await?;
-        loop {
-            // A name that cannot be is refused when it is chosen.
-            let Ok(branch) = settings.branch(&branch_name(work, branches.taken.len())) else { return Ok(branches) };
+        let name = async |branch: BranchName, asked: bool, over: bool| {
             let exists = exists(repository, &branch).await?;
-            let is_merged = exists
-                && branches.taken.is_empty()
-                && (branches.merged.as_ref() == Some(&branch)
-                    || self.is_merged(codebase, repository, &branch, base, &base_tip).await?);
-            if is_merged {
-                branches.merged.get_or_insert_with(|| branch.clone());
-            }
+            let merged =
+                exists && asked && (over || self.is_merged(codebase, repository, &branch, base, &base_tip).await?);
             let is_base = bases.contains(&Some(&branch));
-            // One of the first name is continued as it is, whoever made it.
-            let is_others = !branches.taken.is_empty() && (exists || live.iter().any(|one| one.branch == branch));
-            if !is_merged && !is_base && !is_others {
-                return Ok(branches);
+            let in_use = live.iter().any(|one| one.branch == branch);
+            Ok::<_, StepError>(NameFacts { branch, exists, merged, is_base, in_use })
+        };
+        let last = match self.store().find_last_environment(codebase.id, work).await? {
+            Some(last) => {
+                let over = self.was_done_with(repository, &last).await?;
+                Some(name(last.branch, true, over).await?)
             }
-            branches.taken.push(branch);
+            None => None,
+        };
+        let mut branches = Branches::after(last);
+        while branches.last.is_none() {
+            // A name that cannot be is refused when it is chosen.
+            let Ok(branch) = settings.branch(&branch_name(work, branches.taken.len())) else { break };
+            let over = branches.merged.as_ref() == Some(&branch);
+            if branches.may_have(name(branch, branches.taken.is_empty(), over).await?) {
+                break;
+            }
         }
+        Ok(branches)
     }
 
     /// The environment was removed with its branch, since all on that was in the base, and the remote still has it so.

@@ -152,7 +152,7 @@ impl Orchestrator {
     /// Whether an unfinished run goes on with this environment: one that is tied to it, or one of the thread it was made
     /// for. A crash may come between the journal row and the tie, and the run then finds the row by its work.
     async fn will_be_continued(&self, environment: &Environment) -> Result<bool, StepError> {
-        if self.store().environment_is_busy(environment.id).await? {
+        if self.store().environment_is_busy(environment.id, None).await? {
             return Ok(true);
         }
         match self.thread_of_work(environment.codebase, &environment.work).await? {

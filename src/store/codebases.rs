@@ -17,6 +17,8 @@ pub struct NewCodebase {
     pub name: RepoName,
     /// `None`: not said, keep what is known.
     pub default_branch: Option<BranchName>,
+    /// GitHub said just now that the App reaches it. A delivery may be older than the loss of access, and ends that not.
+    pub reached: bool,
 }
 
 /// A repository on this machine.
@@ -161,7 +163,8 @@ pub(super) async fn upsert_in(tx: &mut Tx, new: &NewCodebase, now: Timestamp) ->
                                         created_at, updated_at)
                  VALUES ($1, $2, $3, $4, $5, $6, true, $7, $7)
                  ON CONFLICT (github_id) DO UPDATE SET
-                     installation_id = excluded.installation_id, name = excluded.name, connected = true,
+                     installation_id = excluded.installation_id, name = excluded.name,
+                     connected = codebases.connected OR $8,
                      default_branch = coalesce(excluded.default_branch, codebases.default_branch),
                      updated_at = excluded.updated_at
                  RETURNING *"
@@ -172,13 +175,14 @@ pub(super) async fn upsert_in(tx: &mut Tx, new: &NewCodebase, now: Timestamp) ->
         .bind(&new.name)
         .bind(directory)
         .bind(&new.default_branch)
-        .bind(now),
+        .bind(now)
+        .bind(new.reached),
     )
     .await
 }
 
 fn says_nothing_new(known: &Codebase, new: &NewCodebase) -> bool {
-    known.connected
+    (known.connected || !new.reached)
         && known.name == new.name
         && known.installation() == Some(new.installation)
         && (new.default_branch.is_none() || known.default_branch == new.default_branch)

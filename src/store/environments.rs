@@ -93,14 +93,12 @@ impl Store {
         codebase: CodebaseId,
         work: &Work,
     ) -> Result<Option<Environment>, StoreError> {
-        let sql = sql!(
-            "SELECT * FROM isolation_environments
-             WHERE codebase_id = $1 AND workflow_type = $2 AND workflow_id = $3 AND state <> 'destroyed'"
-        );
-        self.db.fetch_optional(sql.bind(codebase).bind(work.kind).bind(&work.id)).await
+        // Another one is made only when there is none.
+        let last = self.find_last_environment(codebase, work).await?;
+        Ok(last.filter(|last| last.state != EnvironmentState::Destroyed))
     }
 
-    /// The one this work had last, when it has none now.
+    /// The one this work has, else had last.
     pub async fn find_last_environment(
         &self,
         codebase: CodebaseId,

@@ -103,7 +103,7 @@ impl Pass<'_> {
         if self.known_codebase(github_id).await?.is_some_and(|codebase| codebase.connected) {
             return Ok(Import::Present);
         }
-        let new = NewCodebase { github_id, installation, name, default_branch };
+        let new = NewCodebase { github_id, installation, name, default_branch, reached: true };
         let codebase = upsert_in(self.tx, &new, self.now).await?;
         self.codebases.insert(github_id, codebase);
         Ok(Import::Taken)

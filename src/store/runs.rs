@@ -14,6 +14,7 @@ use super::sql::{Sql, new_id, sql};
 use super::unreadable::Queued;
 use super::{Answer, NewOutgoing, Store, StoreError, outbox};
 use crate::model::*;
+use uuid::Uuid;
 
 /// A wish for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,32 +120,22 @@ impl Store {
         self.db.fetch_optional(sql.bind(conversation)).await
     }
 
-    /// Whether a run is at work in an environment, or queued for it: bound to it, or in a conversation that points to it.
-    pub async fn environment_is_busy(&self, environment: EnvironmentId) -> Result<bool, StoreError> {
-        // The `CASE` keeps the engines at the few rows of these states; with `OR` they look up each side's history.
-        let sql = sql!(
-            "SELECT count(*) AS answer FROM runs
-             WHERE state IN ('queued', 'preparing', 'running', 'delivering')
-               AND CASE WHEN environment_id = $1 THEN true
-                        ELSE conversation_id IN (SELECT id FROM conversations WHERE environment_id = $1) END"
-        );
-        let busy: Answer = self.db.fetch_one(sql.bind(environment)).await?;
-        Ok(busy.0 > 0)
-    }
-
-    /// The same, but for the runs of one conversation.
-    pub async fn environment_is_busy_with_others(
+    /// Whether a run is at work in an environment, or queued for it: bound to it, or in a conversation that points to it. Runs
+    /// of the conversation `besides` do not count.
+    pub async fn environment_is_busy(
         &self,
         environment: EnvironmentId,
-        conversation: ConversationId,
+        besides: Option<ConversationId>,
     ) -> Result<bool, StoreError> {
+        // The `CASE` keeps the engines at the few rows of these states; with `OR` they look up each side's history.
         let sql = sql!(
             "SELECT count(*) AS answer FROM runs
              WHERE state IN ('queued', 'preparing', 'running', 'delivering') AND conversation_id <> $2
                AND CASE WHEN environment_id = $1 THEN true
                         ELSE conversation_id IN (SELECT id FROM conversations WHERE environment_id = $1) END"
         );
-        let busy: Answer = self.db.fetch_one(sql.bind(environment).bind(conversation)).await?;
+        let besides = besides.unwrap_or(ConversationId(Uuid::nil()));
+        let busy: Answer = self.db.fetch_one(sql.bind(environment).bind(besides)).await?;
         Ok(busy.0 > 0)
     }
 

@@ -128,6 +128,7 @@ impl Scene {
             installation: InstallationId(standin.installation_id(REPO).unwrap()),
             name: REPO.parse().unwrap(),
             default_branch: BranchName::new("main").ok(),
+            reached: true,
         }
     }
 

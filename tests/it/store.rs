@@ -80,6 +80,7 @@ async fn codebase(store: &Store, github_id: i64, name: &str) -> Codebase {
         installation: InstallationId(7),
         name: name.parse().unwrap(),
         default_branch: Some(BranchName::new("main").unwrap()),
+        reached: true,
     };
     store.upsert_codebase(new, at(0)).await.unwrap()
 }

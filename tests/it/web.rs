@@ -165,6 +165,7 @@ impl Stage {
             installation: InstallationId(self.standin.installation_id(REPO).unwrap_or(1)),
             name: name.parse().unwrap(),
             default_branch: Some(branch("main")),
+            reached: true,
         };
         self.store.upsert_codebase(new, now()).await.unwrap()
     }

@@ -3,7 +3,8 @@
 
 use super::super::{Orchestrator, StepError, gather::View};
 use super::{Cause, Swept};
-use crate::decide::cleanup::{Because, Occasion, RemovalFacts, Verdict, verdict};
+use crate::decide::cleanup::Occasion;
+use crate::decide::retire::{RetireFacts, may_be_over, retire};
 use crate::git::Repository;
 use crate::model::*;
 
@@ -18,7 +19,7 @@ pub(in crate::orchestrator) enum Retired {
 }
 
 impl Orchestrator {
-    /// The canonical repository has just been fetched. Only what was pushed can have been merged by people.
+    /// The canonical repository has just been fetched.
     pub(in crate::orchestrator) async fn retire(
         &self,
         codebase: &Codebase,
@@ -26,9 +27,7 @@ impl Orchestrator {
         conversation: &Conversation,
         environment: &Environment,
     ) -> Result<Retired, StepError> {
-        let metadata = &environment.metadata;
-        let is_ours = environment.state == EnvironmentState::Active && metadata.fork_head.is_none();
-        let Some(base) = environment.base.as_ref().filter(|_| is_ours && metadata.agreed.is_some()) else {
+        let Some(base) = environment.base.as_ref().filter(|_| may_be_over(environment)) else {
             return Ok(Retired::InUse);
         };
         let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(Retired::InUse) };
@@ -38,17 +37,13 @@ impl Orchestrator {
         let _lease = self.inner.leases.take(environment.id).await;
         let Some(environment) = self.store().load_environment(environment.id).await? else { return Ok(Retired::Gone) };
         let users = self.store().conversations_of(environment.id).await?;
-        if users.iter().any(|user| user.id != conversation.id && user.state == ThreadState::Open) {
-            return Ok(Retired::Stays);
-        }
         let view = View::Fetched(Probe::Known(()));
-        let facts = self.removal_facts(codebase, repository, &environment, Occasion::MakesWay, &view).await?;
-        // What this conversation asks for, now or next, gets the new one, and no other one is open.
-        let busy = self.store().environment_is_busy_with_others(environment.id, conversation.id).await?;
-        let removal = match verdict(&RemovalFacts { busy, open_conversations: Vec::new(), ..facts }) {
-            Verdict::Remove(removal) if matches!(removal.because, Because::Merged(_)) => removal,
-            Verdict::Remove(_) | Verdict::Keep(_) | Verdict::Ghost => return Ok(Retired::Stays),
+        let facts = RetireFacts {
+            removal: self.removal_facts(codebase, repository, &environment, Occasion::MakesWay, &view).await?,
+            shared: users.iter().any(|user| user.id != conversation.id && user.state == ThreadState::Open),
+            awaited: self.store().environment_is_busy(environment.id, Some(conversation.id)).await?,
         };
+        let Some(removal) = retire(&facts) else { return Ok(Retired::Stays) };
         let (occasion, trigger) = (Occasion::MakesWay, Trigger::MadeWay);
         let cause = Cause { occasion, trigger, actor: "treewarden", tell: None, asked: None, only: None };
         let environment = self.journal(environment, &removal, &cause, None).await?;

@@ -12,6 +12,7 @@ fn named(github_id: i64, name: &str) -> NewCodebase {
         installation: InstallationId(8),
         name: name.parse().unwrap(),
         default_branch: None,
+        reached: true,
     }
 }
 

@@ -220,6 +220,7 @@ async fn a_pause_is_of_one_installation_and_one_of_content_lets_reactions_throug
             installation: InstallationId(8),
             name: "else/where".parse().unwrap(),
             default_branch: None,
+            reached: true,
         };
         let elsewhere = store.upsert_codebase(elsewhere, at(0)).await.unwrap();
         let next = async |now: i64| {

@@ -124,7 +124,7 @@ async fn an_environment_has_one_run_at_a_time() {
         assert!(!store.update_run(&second, "node").await.unwrap(), "a queued run is nobody's");
         assert_eq!(claim(&store, 4).await, None);
         end(&store, first, RunState::Succeeded).await;
-        assert!(store.environment_is_busy(env.id).await.unwrap(), "one is queued for it");
+        assert!(store.environment_is_busy(env.id, None).await.unwrap(), "one is queued for it");
         let again = claim(&store, 10).await.unwrap();
         assert_eq!((again.id, again.started_at), (second.id, None), "waiting is no work");
     })

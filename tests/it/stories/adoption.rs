@@ -3,7 +3,7 @@
 use crate::support::world::{ANN, REPO, World, git};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use treewarden::model::*;
+use treewarden::{demo::github::MergeMethod, model::*};
 
 /// A world whose repository is here, an issue in it that nobody has worked on, and a worktree on that issue's branch that
 /// a person made at `place`, with a commit in it.
@@ -40,9 +40,7 @@ async fn a_worktree_on_the_branch_is_taken_over_with_what_it_holds() {
 
     // Somebody else's branch is not deleted, whatever is proven.
     let pull = world.pull_of("issue-2").number;
-    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
-    world.standin.merge(REPO, ANN, pull, treewarden::demo::github::MergeMethod::Merge).await.unwrap();
-    world.settle().await;
+    world.merge(pull, MergeMethod::Merge).await;
     assert!(!environment.path.exists());
     assert!(world.local_tip("issue-2").await.is_some());
     world.end().await;
@@ -96,9 +94,7 @@ async fn a_worktree_of_another_tool_is_used_where_it_is_and_let_go_of() {
     let environment = world.environments().await.into_iter().find(|each| each.path == place).unwrap();
 
     let pull = world.pull_of("issue-2").number;
-    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
-    world.standin.merge(REPO, ANN, pull, treewarden::demo::github::MergeMethod::Merge).await.unwrap();
-    world.settle().await;
+    world.merge(pull, MergeMethod::Merge).await;
     let told = world.answer(issue);
     assert!(told.contains("was let go of") && told.contains("stay where they are, and I unlocked it"), "{told}");
     assert!(!told.contains(place.to_str().unwrap()), "{told}");
@@ -258,9 +254,7 @@ async fn one_whose_branch_was_merged_is_let_go_of_before_the_next_run() {
     world.settle().await;
     let pull = world.pull_of("issue-2").number;
     world.standin.edit(REPO, ANN, pull, None, Some("No issue.")).unwrap();
-    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
-    world.standin.merge(REPO, ANN, pull, treewarden::demo::github::MergeMethod::Squash).await.unwrap();
-    world.settle().await;
+    world.merge(pull, MergeMethod::Squash).await;
     assert!(world.standin.issue(REPO, issue).unwrap().open);
     world.ask(issue, "add a greeting");
     world.settle().await;

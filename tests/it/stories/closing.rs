@@ -283,9 +283,7 @@ async fn merged_by(method: MergeMethod) {
     world.ask(pull, "add a note");
     world.settle().await;
     let environment = world.environment().await;
-    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
-    world.standin.merge(REPO, ANN, pull, method).await.unwrap();
-    world.settle().await;
+    world.merge(pull, method).await;
 
     assert!(!world.standin.issue(REPO, issue).unwrap().open, "`Fixes #1` closed it");
     assert!(!environment.path.exists() && world.environments().await.is_empty());
@@ -324,9 +322,7 @@ async fn commits_that_came_after_the_merge_are_kept() {
     git(&environment.path, &["add", "later.txt"]);
     git(&environment.path, &["commit", "-qm", "After the pull request"]);
     let tip = world.local_tip("issue-1").await.unwrap();
-    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
-    world.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
-    world.settle().await;
+    world.merge(pull, MergeMethod::Squash).await;
 
     assert_eq!(world.local_tip("issue-1").await, Some(tip), "the branch with the later commit stays");
     assert!(world.answer(issue).contains("is kept") || world.answer(pull).contains("is kept"));
@@ -340,9 +336,7 @@ async fn a_merge_during_a_run_keeps_what_the_run_adds() {
     let pull = world.pull_of("issue-1").number;
     world.ask(pull, "note this agent:sleep=3");
     world.until_agent_works().await;
-    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
-    world.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
-    world.settle().await;
+    world.merge(pull, MergeMethod::Squash).await;
 
     assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
     let tip = world.local_tip("issue-1").await.expect("the branch with the new commit is kept");

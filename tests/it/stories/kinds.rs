@@ -41,9 +41,7 @@ async fn works(world: &World, words: &str) -> i64 {
 
 async fn merges(world: &World, issue: i64) {
     let pull = world.pull_of(&format!("issue-{issue}")).number;
-    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
-    world.standin.merge(REPO, ANN, pull, MergeMethod::Merge).await.unwrap();
-    world.settle().await;
+    world.merge(pull, MergeMethod::Merge).await;
 }
 
 /// From a mention to a worktree that is gone again.

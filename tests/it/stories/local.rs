@@ -197,9 +197,7 @@ async fn closing_a_conversation_forgets_what_was_said_and_never_work() {
     let of = |branch: &str| live.iter().find(|one| one.branch.as_str() == branch).unwrap().clone();
     std::fs::write(of(&kept).path.join("half.txt"), "half\n").unwrap();
     let pull = world.pull_of(&merged);
-    world.standin.set_draft(REPO, ANN, pull.number, false).unwrap();
-    world.standin.merge(REPO, ANN, pull.number, MergeMethod::Squash).await.unwrap();
-    world.settle().await;
+    world.merge(pull.number, MergeMethod::Squash).await;
     script.close("kept").await;
     script.close("merged").await;
     world.settle().await;

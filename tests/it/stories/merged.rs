@@ -6,9 +6,7 @@ use treewarden::{demo::github::MergeMethod, model::*};
 /// Ann merges the open pull request of a branch.
 async fn merge(world: &World, branch: &str, method: MergeMethod) {
     let pull = world.pull_of(branch).number;
-    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
-    world.standin.merge(REPO, ANN, pull, method).await.unwrap();
-    world.settle().await;
+    world.merge(pull, method).await;
 }
 
 async fn settings(world: &World, text: &str) {

@@ -1,9 +1,6 @@
 //! The whole product on PostgreSQL, where this machine has one: what the stories of the other files tell on SQLite.
 
-use crate::support::{
-    postgres::Database,
-    world::{ANN, REPO, World},
-};
+use crate::support::{postgres::Database, world::World};
 use treewarden::{demo::github::MergeMethod, model::*};
 
 #[tokio::test]
@@ -30,9 +27,7 @@ async fn from_a_mention_to_the_receipt_with_a_restart_in_between() {
     assert!(notes.find("first note") < notes.find("second note") && notes.contains("second note"), "{notes}");
     assert!(world.status(pull.number).contains("Reusing worktree from issue #1"), "{}", world.status(pull.number));
 
-    world.standin.set_draft(REPO, ANN, pull.number, false).unwrap();
-    world.standin.merge(REPO, ANN, pull.number, MergeMethod::Squash).await.unwrap();
-    world.settle().await;
+    world.merge(pull.number, MergeMethod::Squash).await;
     let receipt = world.store().receipt_of(environment.id).await.unwrap().expect("a receipt");
     assert!(receipt.details.branch_deleted && !environment.path.exists());
     assert!(!world.home().join("treewarden.db").exists(), "nothing of it is on SQLite");

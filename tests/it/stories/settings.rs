@@ -270,9 +270,7 @@ async fn work_that_began_under_another_prefix_goes_on_where_it_was() {
 
     // Merged, it is over, and the next one is called as the settings say now.
     let pull = world.pull_of("issue-1").number;
-    world.standin.set_draft(REPO, ANN, pull, false).unwrap();
-    world.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
-    world.settle().await;
+    world.merge(pull, MergeMethod::Squash).await;
     world.standin.reopen(REPO, ANN, issue).unwrap();
     world.ask(issue, "add a word");
     world.settle().await;

@@ -18,7 +18,7 @@ use tokio::{runtime::Runtime, task::spawn_blocking};
 use treewarden::{
     app::{Service, wall_clock},
     config::{Config, Flags},
-    demo::github::{CommentView, OpenPull, PullView, Standin, StandinOptions},
+    demo::github::{CommentView, MergeMethod, OpenPull, PullView, Standin, StandinOptions},
     model::*,
     orchestrator::sweep::Pass,
     store::{EnvironmentFilter, Store},
@@ -207,6 +207,13 @@ impl World {
         pulls.retain(|pull| pull.open && pull.head_branch == branch);
         assert_eq!(pulls.len(), 1, "open pull requests of {branch}: {pulls:?}");
         pulls.remove(0)
+    }
+
+    /// Ann merges a pull request, draft or not, and what follows from that is done.
+    pub async fn merge(&self, pull: i64, method: MergeMethod) {
+        self.standin.set_draft(REPO, ANN, pull, false).unwrap();
+        self.standin.merge(REPO, ANN, pull, method).await.unwrap();
+        self.settle().await;
     }
 
     pub async fn remote_tip(&self, branch: &str) -> Option<String> {
