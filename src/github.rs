@@ -13,6 +13,7 @@ pub mod payload;
 mod pulls;
 mod registration;
 mod rest;
+mod reviews;
 pub mod signature;
 
 pub use auth::AppIdentity;
@@ -24,6 +25,7 @@ pub use graphql::LinkedThread;
 pub use pulls::{NewPullRequest, PullRequest};
 pub use registration::{Installed, Registration};
 pub use rest::{IssueInfo, RepositoryInfo};
+pub use reviews::ReviewPart;
 
 use crate::model::Timestamp;
 

@@ -15,6 +15,8 @@ const MAX_BODY: usize = 20_000;
 const MAX_COMMENT: usize = 4_000;
 const MAX_COMMENTS: usize = 30_000;
 const MAX_HUNK: usize = 6_000;
+/// Characters of the other parts of a review.
+const MAX_PARTS: usize = 60_000;
 const MAX_LABELS: usize = 30;
 /// Titles, labels and other texts of one line.
 const MAX_LINE: usize = 300;
@@ -43,6 +45,16 @@ pub struct Task {
     pub source: MessageSource,
     /// When it was written; comments after it are not background to it.
     pub written_at: Option<Timestamp>,
+    /// What the requester handed in together with it, in one review.
+    pub review: Vec<ReviewPart>,
+}
+
+/// Another text of the review that the task is from, by the same person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewPart {
+    /// Without the mention.
+    pub text: String,
+    pub source: MessageSource,
 }
 
 /// The issue, pull request or conversation it stands in.
@@ -142,22 +154,47 @@ fn task(out: &mut String, facts: &PromptFacts) {
     };
     let thread = thread_name(facts);
     push(out, format_args!("# Task\n\n@{} (may give you work) wrote {place} {thread}:\n\n{text}\n\n", requester.login));
-    if let MessageSource::ReviewComment { path, line, diff_hunk, .. } = source {
-        let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
-        // Names and lines of files are the pull request's author's words.
-        push(
-            out,
-            format_args!(
-                "It is about this part of the diff{line}:\n\n> File: {}\n>\n",
-                one_line(&hidden::remove(path))
-            ),
-        );
-        // The end of a hunk is where the comment stands.
-        let (hunk, cut) = last_chars(&hidden::remove(diff_hunk), MAX_HUNK);
-        quote(out, &hunk);
-        note_cut(out, cut, "characters of the diff before this");
-        out.push('\n');
+    part_of_the_diff(out, source);
+    review(out, &facts.task);
+}
+
+/// The requester's other words are as much of the task as those that mention the bot: "address these" is about them.
+fn review(out: &mut String, task: &Task) {
+    let (mut room, mut left_out) = (MAX_PARTS, 0);
+    for ReviewPart { text, source } in &task.review {
+        let mut part = String::new();
+        let place = match source {
+            MessageSource::ReviewComment { .. } => "on the code",
+            _ => "in its summary",
+        };
+        push(&mut part, format_args!("In the same review, {place}:\n\n{}\n\n", hidden::remove(text).trim()));
+        part_of_the_diff(&mut part, source);
+        match room.checked_sub(part.chars().count()) {
+            Some(rest) => {
+                room = rest;
+                out.push_str(&part);
+            }
+            None => left_out += 1,
+        }
     }
+    if left_out > 0 {
+        push(out, format_args!("Left out: {}.\n\n", counted((left_out, "of the same review"))));
+    }
+}
+
+fn part_of_the_diff(out: &mut String, source: &MessageSource) {
+    let MessageSource::ReviewComment { path, line, diff_hunk, .. } = source else { return };
+    let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
+    // Names and lines of files are the pull request's author's words.
+    push(
+        out,
+        format_args!("It is about this part of the diff{line}:\n\n> File: {}\n>\n", one_line(&hidden::remove(path))),
+    );
+    // The end of a hunk is where the comment stands.
+    let (hunk, cut) = last_chars(&hidden::remove(diff_hunk), MAX_HUNK);
+    quote(out, &hunk);
+    note_cut(out, cut, "characters of the diff before this");
+    out.push('\n');
 }
 
 fn thread(out: &mut String, facts: &PromptFacts) {

@@ -87,6 +87,27 @@ pub enum MessageSource {
     },
 }
 
+impl MessageSource {
+    /// The comment or review that it is; the text of a thread is neither.
+    pub fn comment(&self) -> Option<CommentId> {
+        match self {
+            MessageSource::ThreadBody | MessageSource::Local => None,
+            MessageSource::IssueComment { id }
+            | MessageSource::Review { id }
+            | MessageSource::ReviewComment { id, .. } => Some(*id),
+        }
+    }
+
+    /// The review that it is the text of, or a part of. A review is handed in as a whole.
+    pub fn review(&self) -> Option<CommentId> {
+        match self {
+            MessageSource::Review { id } => Some(*id),
+            MessageSource::ReviewComment { review, .. } => *review,
+            MessageSource::Local | MessageSource::ThreadBody | MessageSource::IssueComment { .. } => None,
+        }
+    }
+}
+
 /// Something a person wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {

@@ -226,6 +226,9 @@ pub struct RunRequest {
     /// By the platform's clock; comments after it are no background to it.
     #[serde(default)]
     pub written_at: Option<Timestamp>,
+    /// The review whose other parts it asks for, too.
+    #[serde(default)]
+    pub review: Option<CommentId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

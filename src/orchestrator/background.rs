@@ -1,7 +1,8 @@
 //! What an agent is told about its task: who said what in the thread, and how far the work is. Gathered when a run starts.
 
 use super::{Orchestrator, StepError, gather, host::OnGithub, prepare::Prepared, retry};
-use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, Task, Thread};
+use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, ReviewPart, Task, Thread};
+use crate::command::{grammar, mention};
 use crate::model::*;
 use futures::future::join_all;
 use std::collections::{HashMap, HashSet};
@@ -16,11 +17,14 @@ impl Orchestrator {
     /// What the agent is told, gathered at the moment the run starts.
     pub(super) async fn prompt_facts(&self, run: &Run, prepared: &Prepared) -> Result<PromptFacts, StepError> {
         let (codebase, conversation) = (&prepared.codebase, &prepared.conversation);
-        let (thread, comments) = match (&conversation.thread, self.on_github(codebase)?) {
-            (ThreadId::Numbered { number, .. }, Some(github)) => {
-                self.said_on_github(run, codebase, conversation, &github, *number).await?
+        let ((thread, comments), review) = match (&conversation.thread, self.on_github(codebase)?) {
+            (ThreadId::Numbered { number, .. }, Some(github)) => (
+                self.said_on_github(run, codebase, conversation, &github, *number).await?,
+                self.rest_of_review(run, &github, *number).await?,
+            ),
+            (ThreadId::Numbered { .. } | ThreadId::Named(_), _) => {
+                (self.said_here(run, conversation).await?, Vec::new())
             }
-            (ThreadId::Numbered { .. } | ThreadId::Named(_), _) => self.said_here(run, conversation).await?,
         };
         Ok(PromptFacts {
             repository: codebase.name.clone(),
@@ -32,6 +36,7 @@ impl Orchestrator {
                 requester: run.request.requester.clone(),
                 source: run.request.source.clone(),
                 written_at: run.request.written_at,
+                review,
             },
             thread,
             comments,
@@ -99,6 +104,32 @@ impl Orchestrator {
             author: with_permission(opener),
         };
         Ok((thread, comments.collect()))
+    }
+
+    /// What the requester handed in together with the request, whether or not it mentions the bot.
+    async fn rest_of_review(
+        &self,
+        run: &Run,
+        github: &OnGithub<'_>,
+        number: ThreadNumber,
+    ) -> Result<Vec<ReviewPart>, StepError> {
+        let Some(review) = run.request.review else { return Ok(Vec::new()) };
+        let OnGithub { client, id, name, .. } = github;
+        let parts = retry::patiently(|| async { Ok(client.review_parts(*id, name, number, review).await?) }).await?;
+        let slug = &self.parts().identity.slug;
+        let others = parts.into_iter().filter(|part| {
+            let same_person = part.author.as_ref().is_some_and(|author| author.id == run.request.requester.id);
+            same_person && part.source.comment() != run.request.source.comment()
+        });
+        let wanted = others.filter_map(|part| {
+            let text = match mention::find(&part.body, slug) {
+                // Commands are answered by themselves.
+                Some(text) => matches!(grammar::parse(&text), grammar::Request::Agent(_)).then_some(text)?,
+                None => part.body,
+            };
+            Some(ReviewPart { text, source: part.source })
+        });
+        Ok(wanted.collect())
     }
 
     /// What each of these people may do.

@@ -113,7 +113,10 @@ impl Orchestrator {
         match event {
             Event::Local(event) => self.happened_here(delivery, event, place).await,
             Event::Nothing(reason) => ignored(reason),
-            Event::Written(message) => self.written(delivery, message, place).await,
+            Event::Written(message) => {
+                let review = message.source.review();
+                self.written(delivery, message, review, place).await
+            }
             Event::Edited { message, previous, editor } => {
                 // An edit counts only when it newly addresses the bot, and only by the author.
                 let slug = &self.parts().identity.slug;
@@ -126,7 +129,8 @@ impl Orchestrator {
                 {
                     return ignored("this message led to a run before");
                 }
-                self.written(delivery, message, place).await
+                // Its review was answered without it.
+                self.written(delivery, message, None, place).await
             }
             Event::Deleted { thread, source } => self.deleted(&thread, &source).await,
             Event::Closed { thread, merged_head, by } => {
@@ -222,7 +226,13 @@ impl Orchestrator {
         Ok(Some(self.thread(thread).await?))
     }
 
-    async fn written(&self, delivery: &Delivery, message: Message, place: &mut Place) -> Result<Handled, StepError> {
+    async fn written(
+        &self,
+        delivery: &Delivery,
+        message: Message,
+        review: Option<CommentId>,
+        place: &mut Place,
+    ) -> Result<Handled, StepError> {
         let identity = &self.parts().identity;
         let Some(text) = mention::find(&message.body, &identity.slug) else {
             return ignored("the bot is not mentioned");
@@ -247,7 +257,7 @@ impl Orchestrator {
             Admission::Welcome => {
                 self.react(delivery, &codebase, &message, "eyes").await?;
                 let Message { author, source, url, written_at, .. } = message;
-                let asked = RunRequest { requester: author, text, source, url, written_at };
+                let asked = RunRequest { requester: author, text, source, url, written_at, review };
                 self.welcome(delivery, &codebase, &conversation, asked, request, place).await
             }
         }
@@ -316,6 +326,12 @@ impl Orchestrator {
                 done(format!("answered {}", grammar::entry(&command).name))
             }
             grammar::Request::Agent(text) => {
+                if let Some(review) = asked.review
+                    && let Some(run) = self.store().run_of_review(conversation.id, review).await?
+                    && run.delivery != delivery.id
+                {
+                    return done(format!("run {} answers the whole review", run.id));
+                }
                 let new = NewRun {
                     codebase: codebase.id,
                     conversation: conversation.id,
@@ -344,13 +360,7 @@ impl Orchestrator {
 
     async fn deleted(&self, thread: &ThreadRef, source: &MessageSource) -> Result<Handled, StepError> {
         let Some((_, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
-        let id = match source {
-            MessageSource::ThreadBody => return ignored("a thread's own text cannot be deleted"),
-            MessageSource::Local => return ignored("what was said on this machine goes with its conversation only"),
-            MessageSource::IssueComment { id }
-            | MessageSource::Review { id }
-            | MessageSource::ReviewComment { id, .. } => *id,
-        };
+        let Some(id) = source.comment() else { return ignored("only a comment can be deleted") };
         let because = answers::stopped_before_work();
         let cancelled = self.store().cancel_queued_runs_for_source(conversation.id, id, &because, self.now()).await?;
         for id in &cancelled {

@@ -221,6 +221,7 @@ impl Orchestrator {
                     source: MessageSource::Local,
                     url: String::new(),
                     written_at: Some(at),
+                    review: None,
                 };
                 self.welcome(delivery, &codebase, &conversation, asked, request, place).await
             }

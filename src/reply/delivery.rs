@@ -109,6 +109,7 @@ mod tests {
             source: MessageSource::ThreadBody,
             url: "https://g.example/1".into(),
             written_at: None,
+            review: None,
         }
     }
 

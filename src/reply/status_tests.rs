@@ -16,6 +16,7 @@ fn run(state: RunState) -> Run {
             source: MessageSource::ThreadBody,
             url: String::new(),
             written_at: None,
+            review: None,
         },
         state,
         reason: None,

@@ -72,9 +72,9 @@ impl Store {
     /// Queues a run. A delivery has one: asking again, after a crash, answers with the one that is there.
     pub async fn insert_run(&self, new: NewRun, now: Timestamp) -> Result<Run, StoreError> {
         let sql = sql!(
-            "INSERT INTO runs (id, codebase_id, conversation_id, delivery_id, source_comment, request, state, outcome,
+            "INSERT INTO runs (id, codebase_id, conversation_id, delivery_id, source_comment, review, request, state, outcome,
                                cancel_requested, attempts, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, false, 0, $9)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, false, 0, $10)
              ON CONFLICT (delivery_id) DO NOTHING
              RETURNING *"
         );
@@ -83,7 +83,8 @@ impl Store {
             .bind(new.codebase)
             .bind(new.conversation)
             .bind(new.delivery)
-            .bind(source_comment(&new.request.source))
+            .bind(new.request.source.comment())
+            .bind(new.request.review)
             .bind_json(&new.request)?
             .bind(RunState::Queued)
             .bind_json(&RunOutcome::default())?
@@ -152,8 +153,18 @@ impl Store {
             "SELECT count(*) AS answer FROM runs
              WHERE conversation_id = $1 AND source_comment IS NOT DISTINCT FROM $2"
         );
-        let runs: Answer = self.db.fetch_one(sql.bind(conversation).bind(source_comment(source))).await?;
+        let runs: Answer = self.db.fetch_one(sql.bind(conversation).bind(source.comment())).await?;
         Ok(runs.0 > 0)
+    }
+
+    /// The run that answers a review.
+    pub async fn run_of_review(
+        &self,
+        conversation: ConversationId,
+        review: CommentId,
+    ) -> Result<Option<Run>, StoreError> {
+        let sql = sql!("SELECT * FROM runs WHERE conversation_id = $1 AND review = $2 ORDER BY id LIMIT 1");
+        self.db.fetch_optional(sql.bind(conversation).bind(review)).await
     }
 
     /// How many queued runs are older than this one.
@@ -223,14 +234,4 @@ fn write(run: &Run, owner: &str) -> Result<Sql, StoreError> {
         .bind(run.started_at)
         .bind(run.ended_at)
         .bind(run.state.is_final()))
-}
-
-/// The comment a run answers, by which its deletion finds it.
-fn source_comment(source: &MessageSource) -> Option<CommentId> {
-    match source {
-        MessageSource::ThreadBody | MessageSource::Local => None,
-        MessageSource::IssueComment { id } | MessageSource::Review { id } | MessageSource::ReviewComment { id, .. } => {
-            Some(*id)
-        }
-    }
 }

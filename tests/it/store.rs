@@ -134,6 +134,7 @@ async fn queued_run(store: &Store, conversation: &Conversation, comment: i64) ->
             source: MessageSource::IssueComment { id: CommentId(comment) },
             url: "https://github.test/octo/hello/issues/1#c".to_owned(),
             written_at: None,
+            review: None,
         },
     };
     store.insert_run(new, at(0)).await.unwrap()

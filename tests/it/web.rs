@@ -224,6 +224,7 @@ impl Stage {
             source: MessageSource::IssueComment { id: CommentId(1) },
             url: "javascript:alert(1)".to_owned(),
             written_at: None,
+            review: None,
         };
         let new = NewRun { codebase: codebase.id, conversation: conversation.id, delivery, request };
         self.store.insert_run(new, now()).await.unwrap()

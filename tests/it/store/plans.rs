@@ -31,7 +31,7 @@ const SHORT: [&str; 19] = [
 ];
 
 /// Steps through an index that holds the history as well, each with the reason why that is fine.
-const FINE: [&str; 6] = [
+const FINE: [&str; 7] = [
     // The environments that one piece of work has had.
     "environments_work (codebase_id=? AND workflow_type=? AND workflow_id=?)",
     // A unique key, all of it.
@@ -40,6 +40,8 @@ const FINE: [&str; 6] = [
     "runs_asked (conversation_id=? AND created_at>?)",
     // A person stops a conversation, or deletes a comment: once in a while, and its own runs only.
     "runs_asked (conversation_id=?)",
+    // The runs of one review.
+    "runs_review (conversation_id=? AND review=?)",
     // A page of an environment's runs, in the order of the index.
     "runs_environment (environment_id=?)",
     // An environment has few sessions, and is destroyed once.

@@ -187,6 +187,7 @@ const FILLED: &[(i64, &str)] = &[
                  '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z');",
     ),
     (12, "UPDATE isolation_environments SET version = version + 1;"),
+    (13, "UPDATE runs SET review = 9;"),
 ];
 
 #[tokio::test]

@@ -135,6 +135,48 @@ async fn a_mention_in_a_reviews_text_counts_when_it_is_submitted() {
     world.end().await;
 }
 
+/// BR-133
+#[tokio::test]
+async fn a_review_is_one_run_whichever_of_its_parts_mention_the_bot() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    let prompt_of = |run: &Run| std::fs::read_to_string(world.home().join(format!("runs/{}.prompt", run.id))).unwrap();
+    let summary = world.mention("add a greeting, and see below");
+    let asked = world.mention("name it after the town");
+    let lines = [("start.txt", 1, "Too short."), ("start.txt", 1, asked.as_str())];
+    world.standin.review_of_lines(REPO, ANN, pull, ("REQUEST_CHANGES", &summary), &lines).unwrap();
+    world.settle().await;
+
+    let runs = world.runs().await;
+    assert_eq!(runs.iter().map(|run| run.state).collect::<Vec<_>>(), [RunState::Succeeded]);
+    let prompt = prompt_of(&runs[0]);
+    let (task, _) = prompt.split_once("# Background").unwrap();
+    for said in ["add a greeting, and see below", "Too short.", "name it after the town", "> File: start.txt"] {
+        assert_eq!(task.matches(said).count().min(2), if said.starts_with('>') { 2 } else { 1 }, "{said}: {prompt}");
+    }
+    assert!(!prompt.contains(&asked), "{prompt}");
+    assert_eq!(world.answers(pull).len(), 1, "{:?}", world.answers(pull));
+
+    // A summary without a mention, whose two comments mention it: the first of them starts the run for both.
+    let [first, second] = [world.mention("add a note"), world.mention("add another note")];
+    let lines = [("start.txt", 1, first.as_str()), ("start.txt", 1, second.as_str())];
+    world.standin.review_of_lines(REPO, ANN, pull, ("COMMENT", "Two more:"), &lines).unwrap();
+    world.settle().await;
+    let runs = world.runs().await;
+    assert_eq!(runs.len(), 2);
+    let prompt = runs.iter().map(&prompt_of).find(|prompt| prompt.contains("Two more:")).unwrap();
+    assert!(prompt.contains("add a note") && prompt.contains("add another note"), "{prompt}");
+
+    // Another review is another run, and so is a command in one.
+    let stop = world.mention("/status");
+    let lines = [("start.txt", 1, stop.as_str()), ("start.txt", 1, first.as_str())];
+    world.standin.review_of_lines(REPO, ANN, pull, ("COMMENT", ""), &lines).unwrap();
+    world.settle().await;
+    assert_eq!(world.runs().await.len(), 3);
+    assert_eq!(world.answers(pull).len(), 4, "three runs and an answer: {:?}", world.answers(pull));
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_persons_new_commits_are_taken_in_before_the_next_run() {
     let world = World::new().await;

@@ -8,6 +8,7 @@ use super::{
 use crate::demo::github::{
     Hub,
     actions::{merge::MergeMethod, pulls::NewPull, reviews::LineComment, threads::ThreadEdit},
+    model::Review,
     refusal::Refusal,
     world::World,
 };
@@ -28,6 +29,8 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
         .route("/repos/{owner}/{repo}/pulls/{number}", get(show_pull).patch(edit_pull))
         .route("/repos/{owner}/{repo}/pulls/{number}/merge", put(merge_pull))
         .route("/repos/{owner}/{repo}/pulls/{number}/reviews", get(list_reviews).post(create_review))
+        .route("/repos/{owner}/{repo}/pulls/{number}/reviews/{review}", get(show_review))
+        .route("/repos/{owner}/{repo}/pulls/{number}/reviews/{review}/comments", get(list_comments_of_review))
         .route("/repos/{owner}/{repo}/pulls/{number}/comments", get(list_comments).post(create_comment))
         .route("/repos/{owner}/{repo}/commits/{sha}/pulls", get(pulls_of_commit))
 }
@@ -165,6 +168,40 @@ async fn create_review(
     let id = world.review(scope.repository, number, actor, event, &body, new.comments)?;
     let place = world.repository(scope.repository)?;
     ok(place.reviews.get(&id).map_or(Value::Null, |review| world.review_json(place, review, false)))
+}
+
+#[derive(Deserialize)]
+struct Reviewed {
+    number: i64,
+    review: i64,
+}
+
+fn find_review<'a>(world: &'a World, scope: &Scope, wanted: &Reviewed) -> Result<&'a Review, Refusal> {
+    let found = world.repository(scope.repository)?.reviews.get(&wanted.review);
+    found.filter(|review| review.thread == wanted.number).ok_or_else(|| Refusal::missing("review"))
+}
+
+async fn show_review(scope: Scope, Path(wanted): Path<Reviewed>) -> Answer {
+    scope.read(&AREA)?;
+    let world = scope.hub.world();
+    let review = find_review(&world, &scope, &wanted)?;
+    ok(world.review_json(world.repository(scope.repository)?, review, false))
+}
+
+/// GitHub leaves out on which lines these comments stand.
+async fn list_comments_of_review(scope: Scope, Path(wanted): Path<Reviewed>, page: Page) -> Answer {
+    scope.read(&AREA)?;
+    let world = scope.hub.world();
+    let (review, place) = (find_review(&world, &scope, &wanted)?, world.repository(scope.repository)?);
+    let comments = place.review_comments.values().filter(|comment| comment.review == review.id);
+    let shown = comments.map(|comment| {
+        let mut shown = world.review_comment_json(place, comment);
+        if let Some(fields) = shown.as_object_mut() {
+            fields.retain(|name, _| !["line", "original_line", "side", "start_line"].contains(&name.as_str()));
+        }
+        shown
+    });
+    page.answer(&world.base, shown.collect())
 }
 
 async fn list_comments(scope: Scope, Path(Numbered { number }): Path<Numbered>, page: Page) -> Answer {

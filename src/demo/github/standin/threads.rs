@@ -115,8 +115,26 @@ impl Standin {
 
     /// Submits a review with `COMMENT`, `APPROVE` or `REQUEST_CHANGES`; returns its id.
     pub fn review(&self, repository: &str, login: &str, number: i64, event: &str, body: &str) -> Result<i64, Refusal> {
+        self.review_of_lines(repository, login, number, (event, body), &[])
+    }
+
+    /// Like [`Standin::review`], with comments: path, line, text.
+    pub fn review_of_lines(
+        &self,
+        repository: &str,
+        login: &str,
+        number: i64,
+        (event, body): (&str, &str),
+        comments: &[(&str, i64, &str)],
+    ) -> Result<i64, Refusal> {
         let (id, actor) = (self.repository_id(repository)?, self.person(login));
-        self.hub.world().review(id, number, actor, event, body, Vec::new())
+        let comments = comments.iter().map(|(path, line, body)| LineComment {
+            body: (*body).to_owned(),
+            path: (*path).to_owned(),
+            line: Some(*line),
+            in_reply_to: None,
+        });
+        self.hub.world().review(id, number, actor, event, body, comments.collect())
     }
 
     /// Comments on a line of a pull request's diff; returns the review comment's id.
