@@ -22,6 +22,7 @@ mod lfs;
 mod list;
 mod main_repository;
 mod merge;
+mod moved;
 mod outside;
 mod pin;
 mod push;

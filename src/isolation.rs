@@ -148,6 +148,18 @@ pub trait Provider: Send + Sync {
     /// Mends a broken place without touching its files; false when nothing is broken, or cannot be mended.
     async fn repair(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError>;
 
+    /// Where the places were when the service ran last, if they, or the repositories, are elsewhere now.
+    fn moved_from(&self) -> Option<&Path>;
+
+    /// Where a place is now that was below [`Provider::moved_from`].
+    fn moved(&self, path: &Path) -> Option<PathBuf>;
+
+    /// Brings the places of a repository back in touch with it after a move. Answers with how many there were.
+    async fn tie_again(&self, repository: &Repository) -> Result<usize, IsolationError>;
+
+    /// Everything has followed the move.
+    fn settle(&self) -> Result<(), IsolationError>;
+
     /// All places of this repository, whoever made them.
     async fn list(&self, repository: &Repository) -> Result<Vec<WorktreeEntry>, IsolationError>;
 

@@ -26,6 +26,7 @@ mod links;
 mod local;
 mod mend;
 mod missed;
+mod moved;
 mod offline;
 mod outbox;
 mod pace;

@@ -10,11 +10,13 @@ use std::{
 /// Lies in the base.
 const MARK: &str = ".treewarden";
 
-/// What the base must be marked with, and where that is remembered.
+/// What the base must be marked with, and where that is remembered: the base, the mark, and the home itself.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     id: String,
     memory: PathBuf,
+    /// Where the base was when it was seen last, if it, or the home, was elsewhere.
+    pub moved_from: Option<PathBuf>,
 }
 
 impl Mark {
@@ -23,21 +25,39 @@ impl Mark {
     pub fn of(base: &Path, memory: &Path) -> Result<Self, IsolationError> {
         let failed = |error: io::Error| IsolationError::files("marking", base, &error);
         let remembered = read(memory).map_err(failed)?;
-        // Base and id; a base that was configured anew is a new one.
-        let remembered = remembered.as_deref().and_then(|text| text.split_once('\n'));
-        let known = remembered.filter(|(path, _)| Path::new(path) == base).map(|(_, id)| id.trim().to_owned());
+        let mut lines = remembered.as_deref().unwrap_or_default().lines();
+        let (before, known, home) = (lines.next().map(Path::new), lines.next().map(str::trim), lines.next());
         let present = read(&base.join(MARK)).map_err(failed)?.map(|id| id.trim().to_owned());
-        let id = match (known, present) {
-            (Some(known), present) => {
-                let mark = Self { id: known, memory: memory.to_owned() };
-                return if present.as_ref() == Some(&mark.id) { Ok(mark) } else { Err(mark.out_of_sight(base)) };
+        let mut mark = Self { id: String::new(), memory: memory.to_owned(), moved_from: None };
+        match (before, known) {
+            (Some(before), Some(known)) if before == base || present.as_deref() == Some(known) => {
+                mark.id = known.to_owned();
+                mark.check(base)?;
+                let home_is_elsewhere = home.is_some_and(|home| Path::new(home) != mark.home());
+                mark.moved_from = (before != base || home_is_elsewhere).then(|| before.to_owned());
+                // Versions before this one remembered no home.
+                if mark.moved_from.is_none() && home.is_none() {
+                    mark.remember(base)?;
+                }
             }
-            (None, Some(present)) => present,
-            (None, None) => uuid::Uuid::now_v7().to_string(),
-        };
-        fs::write(base.join(MARK), format!("{id}\n")).map_err(failed)?;
-        fs::write(memory, format!("{}\n{id}\n", base.display())).map_err(failed)?;
-        Ok(Self { id, memory: memory.to_owned() })
+            // New, or configured anew.
+            _ => {
+                mark.id = present.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
+                fs::write(base.join(MARK), format!("{}\n", mark.id)).map_err(failed)?;
+                mark.remember(base)?;
+            }
+        }
+        Ok(mark)
+    }
+
+    fn home(&self) -> &Path {
+        self.memory.parent().unwrap_or(&self.memory)
+    }
+
+    /// Everything is known to be where it is now.
+    pub fn remember(&self, base: &Path) -> Result<(), IsolationError> {
+        let text = format!("{}\n{}\n{}\n", base.display(), self.id, self.home().display());
+        fs::write(&self.memory, text).map_err(|error| IsolationError::files("marking", base, &error))
     }
 
     pub fn check(&self, base: &Path) -> Result<(), IsolationError> {
@@ -87,5 +107,30 @@ mod tests {
         fs::create_dir(&other).unwrap();
         assert_ne!(Mark::of(&other, &memory).unwrap().id, mark.id);
         assert_eq!(Mark::of(&base, &temp.path().join("new")).unwrap().id, mark.id);
+    }
+
+    #[test]
+    fn a_base_that_was_moved_is_known_by_its_mark_until_it_is_remembered() {
+        let temp = tempfile::tempdir().unwrap();
+        let home = |name: &str| temp.path().join(name);
+        let of = |name: &str| Mark::of(&home(name).join("base"), &home(name).join("mark")).unwrap();
+        fs::create_dir_all(home("old/base")).unwrap();
+        assert_eq!(of("old").moved_from, None);
+        assert_eq!(of("old").moved_from, None);
+        fs::rename(home("old"), home("new")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(of("new").moved_from, Some(home("old/base")));
+        }
+        of("new").remember(&home("new/base")).unwrap();
+        assert_eq!(of("new").moved_from, None);
+        // The home alone, without its base.
+        let text = fs::read_to_string(home("new/mark")).unwrap();
+        fs::create_dir(home("third")).unwrap();
+        fs::write(home("third/mark"), text).unwrap();
+        let moved = Mark::of(&home("new/base"), &home("third/mark")).unwrap();
+        assert_eq!(moved.moved_from, Some(home("new/base")));
+        // As earlier versions wrote it.
+        fs::write(home("new/mark"), format!("{}\n{}\n", home("new/base").display(), moved.id)).unwrap();
+        assert_eq!(of("new").moved_from, None);
     }
 }

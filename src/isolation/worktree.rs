@@ -346,6 +346,29 @@ impl Provider for WorktreeProvider {
         }
     }
 
+    fn moved_from(&self) -> Option<&Path> {
+        self.mark.moved_from.as_deref()
+    }
+
+    fn moved(&self, path: &Path) -> Option<PathBuf> {
+        let rest = path.strip_prefix(self.moved_from()?).ok()?;
+        let now = self.base.join(rest);
+        // One that stayed behind is left where it is.
+        let stayed = now != path && exists(path).unwrap_or(true) && !exists(&now).unwrap_or(false);
+        (now != path && !stayed).then_some(now)
+    }
+
+    async fn tie_again(&self, repository: &Repository) -> Result<usize, IsolationError> {
+        match self.moved_from() {
+            Some(from) => Ok(repository.tie_again(from, &self.base).await?),
+            None => Ok(0),
+        }
+    }
+
+    fn settle(&self) -> Result<(), IsolationError> {
+        self.mark.remember(&self.base)
+    }
+
     async fn list(&self, repository: &Repository) -> Result<Vec<WorktreeEntry>, IsolationError> {
         let entries = repository.worktrees().await?;
         Ok(entries.into_iter().filter(|entry| !entry.bare).collect())

@@ -22,6 +22,7 @@ enum Patience {
 impl Orchestrator {
     /// Runs once, before the loops start. This process holds the home's lock, so every claim of this node is a dead one.
     pub async fn recover(&self) -> Result<(), StepError> {
+        self.follow_move().await?;
         let now = self.now();
         let node = self.node();
         self.begin_watch(now).await?;

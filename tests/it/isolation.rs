@@ -5,6 +5,7 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    process::Command,
 };
 use treewarden::git::{GitError, Repository, Status};
 use treewarden::isolation::{
@@ -170,7 +171,7 @@ async fn what_is_not_as_it_was_stays() {
 async fn a_place_where_a_process_works_stays() {
     let place = Place::new().await;
     let path = place.create("b").await;
-    let mut at_work = std::process::Command::new("sleep").arg("600").current_dir(&path).spawn().unwrap();
+    let mut at_work = Command::new("sleep").arg("600").current_dir(&path).spawn().unwrap();
     let result = place.remove(&place.removal("b")).await;
     at_work.kill().unwrap();
     at_work.wait().unwrap();
@@ -307,6 +308,57 @@ async fn a_base_behind_a_link_works_all_the_way() {
     let request = RemoveRequest { environment, path, maker: Maker::Us, branch: branch("b"), delete_branch_at: None };
     provider.remove(&repository, &request).await.unwrap();
     assert!(provider.list(&repository).await.unwrap().is_empty());
+}
+
+/// BR-090
+#[tokio::test]
+async fn a_base_that_was_moved_brings_its_worktrees_along() {
+    let place = Place::new().await;
+    let (kept, stayed) = (place.create("kept").await, place.create("stayed").await);
+    fs::write(kept.join("draft"), "mine").unwrap();
+    fs::rename(place.lab.path("worktrees"), place.lab.path("elsewhere")).unwrap();
+    fs::create_dir_all(stayed.parent().unwrap()).unwrap();
+    fs::rename(place.lab.path("elsewhere/octo/hello/stayed"), &stayed).unwrap();
+
+    let start = || WorktreeProvider::new(&place.lab.path("elsewhere"), &place.lab.path("trash")).unwrap();
+    let provider = start();
+    assert_eq!(provider.moved_from(), Some(place.provider.base()));
+    let now = provider.moved(&kept).unwrap();
+    assert_eq!(now, provider.base().join("octo/hello/kept"));
+    assert_eq!((provider.moved(&stayed), provider.moved(&place.lab.path("other"))), (None, None));
+    assert_ne!(known(provider.health(&place.repository, &now, Maker::Us).await), Validity::Valid);
+    assert_eq!(provider.tie_again(&place.repository).await.unwrap(), 1);
+    assert_eq!(provider.tie_again(&place.repository).await.unwrap(), 0, "once is enough");
+    assert_eq!(known(provider.health(&place.repository, &now, Maker::Us).await), Validity::Valid);
+    assert_eq!(fs::read_to_string(now.join("draft")).unwrap(), "mine");
+    assert_eq!(place.lab.run(&now, &["status", "--porcelain"]), "?? draft");
+    place.lab.run(&stayed, &["status"]);
+    assert_eq!(start().moved_from(), Some(place.provider.base()), "until all have followed");
+    provider.settle().unwrap();
+    assert_eq!(start().moved_from(), None);
+}
+
+/// BR-090
+#[tokio::test]
+async fn a_copy_of_a_home_is_tied_to_itself_and_takes_nothing_from_the_first() {
+    let place = Place::new().await;
+    let first = place.create("w").await;
+    fs::create_dir(place.lab.path("copy")).unwrap();
+    for part in ["repos", "worktrees", "trash", "worktrees.mark"] {
+        let (from, to) = (place.lab.path(part), place.lab.path("copy"));
+        assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    }
+    let repository = place.lab.git.repository(place.lab.path("copy/repos/c.git"));
+    let provider = WorktreeProvider::new(&place.lab.path("copy/worktrees"), &place.lab.path("copy/trash")).unwrap();
+    assert_eq!(provider.tie_again(&repository).await.unwrap(), 1);
+    // The first is still where it was: both are there, and each has its own.
+    let copy = provider.moved(&first).unwrap();
+    assert_eq!(known(provider.health(&repository, &copy, Maker::Us).await), Validity::Valid);
+    let told = place.lab.run(&copy, &["rev-parse", "--path-format=absolute", "--git-common-dir"]);
+    assert_eq!(Path::new(&told), repository.directory());
+    place.assert_untouched(&first, "w").await;
+    let told = place.lab.run(&first, &["rev-parse", "--path-format=absolute", "--git-common-dir"]);
+    assert_eq!(Path::new(&told), place.repository.directory());
 }
 
 /// What another tool made elsewhere is used where it is, and let go of as it was.

@@ -209,9 +209,18 @@ fn last_logged(entry: &Path) -> Result<Option<CommitSha>, GitError> {
     Ok(line.split(' ').nth(1).and_then(|sha| CommitSha::new(sha).ok()))
 }
 
-/// Writes beside the file and renames over it: a link that stands there is replaced, not followed, and what stood there is
-/// kept.
+/// What stood there is kept.
 fn replace(path: &Path, text: &str) -> Result<(), GitError> {
+    rewrite(path, text, keep)
+}
+
+/// Writes beside the file and renames over it: a link that stands there is replaced, not followed. `before` deals with what
+/// stands there, once the new text is on the disk.
+pub(in crate::git) fn rewrite(
+    path: &Path,
+    text: &str,
+    before: impl FnOnce(&Path) -> Result<(), GitError>,
+) -> Result<(), GitError> {
     let new = path.with_file_name(format!(".treewarden-{}", uuid::Uuid::now_v7()));
     let write = || {
         let mut file = fs::File::create_new(&new)?;
@@ -219,7 +228,7 @@ fn replace(path: &Path, text: &str) -> Result<(), GitError> {
         file.sync_all()
     };
     let done = write().map_err(|error| GitError::file("writing", path, &error));
-    let done = done.and_then(|()| keep(path));
+    let done = done.and_then(|()| before(path));
     let done = done.and_then(|()| fs::rename(&new, path).map_err(|error| GitError::file("writing", path, &error)));
     if done.is_err() {
         let _ = fs::remove_file(&new);

@@ -1,7 +1,7 @@
 //! Repositories in odd states, limits, and worktrees that vanish.
 
 use crate::support::world::{ANN, REPO, World, git};
-use treewarden::model::*;
+use treewarden::{demo::github::MergeMethod, model::*};
 
 #[tokio::test]
 async fn an_empty_repository_is_refused_clearly_and_works_after_its_first_commit() {
@@ -255,5 +255,32 @@ async fn a_branch_beside_which_the_new_one_cannot_be_is_named_before_anything_ru
     world.ask(issue, "add a greeting");
     world.settle().await;
     assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.end().await;
+}
+
+/// BR-090
+#[tokio::test]
+async fn a_home_that_was_moved_keeps_its_worktrees_and_what_is_not_committed() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let before = world.environment().await;
+    std::fs::write(before.path.join("draft.txt"), "mine\n").unwrap();
+
+    let world = world.moved_to("moved").await;
+    let now = world.environment().await;
+    assert_eq!((now.id, &now.branch), (before.id, &before.branch));
+    assert!(now.path.starts_with(world.home()) && !before.path.exists(), "{}", now.path.display());
+    assert!(git(&now.path, &["status", "--porcelain"]).contains("draft.txt"));
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && status.contains("Working in isolated branch `issue-1`"), "{status}");
+    assert!(world.remote_file("issue-1", "draft.txt").await.is_some(), "nothing was lost on the way");
+
+    let world = world.moved_to("home").await;
+    world.merge(world.pull_of("issue-1").number, MergeMethod::Squash).await;
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    assert!(world.environments().await.is_empty(), "and it goes like any other");
     world.end().await;
 }

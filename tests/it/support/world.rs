@@ -35,6 +35,8 @@ pub struct World {
     pub standin: Standin,
     pub service: Service,
     pub dir: TempDir,
+    /// Its name in `dir`.
+    home: &'static str,
     settings: Vec<(String, String)>,
     patience: Option<Duration>,
     /// Seconds by which the service's clock is ahead of everybody else's.
@@ -61,7 +63,7 @@ impl World {
         let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect::<Vec<_>>();
         let ahead = Arc::new(AtomicU64::new(0));
         let service = start(&standin, &dir.path().join("home"), &settings, patience, &ahead).await;
-        Self { standin, service, dir, settings, patience, ahead }
+        Self { standin, service, dir, home: "home", settings, patience, ahead }
     }
 
     pub fn store(&self) -> &Store {
@@ -69,22 +71,31 @@ impl World {
     }
 
     pub fn home(&self) -> PathBuf {
-        self.dir.path().join("home")
+        self.dir.path().join(self.home)
+    }
+
+    /// Stops the service, moves its home, and starts it there.
+    pub async fn moved_to(mut self, name: &'static str) -> Self {
+        let (before, now) = (self.home(), self.dir.path().join(name));
+        assert!(self.service.stop().await, "the service did not stop in time");
+        std::fs::rename(before, &now).unwrap();
+        self.service = start(&self.standin, &now, &self.settings, self.patience, &self.ahead).await;
+        Self { home: name, ..self }
     }
 
     /// Stops the service, lets `meanwhile` happen, and starts it again on the same home.
     pub async fn restart(mut self, meanwhile: impl FnOnce(&Standin)) -> Self {
+        let home = self.home();
         assert!(self.service.stop().await, "the service did not stop in time");
         meanwhile(&self.standin);
-        let home = self.dir.path().join("home");
         self.service = start(&self.standin, &home, &self.settings, self.patience, &self.ahead).await;
         self
     }
 
     /// The service from here on in a runtime of its own, as in a process, which [`World::killed_after`] ends.
     pub async fn in_a_process(mut self) -> (Self, Runtime) {
+        let (standin, home, settings) = (self.standin.clone(), self.home(), self.settings.clone());
         assert!(self.service.stop().await, "the service did not stop in time");
-        let (standin, home, settings) = (self.standin.clone(), self.dir.path().join("home"), self.settings.clone());
         let ahead = self.ahead.clone();
         let started = spawn_blocking(move || {
             let process = Runtime::new().unwrap();
@@ -98,12 +109,12 @@ impl World {
     /// Asks the service to stop, gives what is live that long, ends the process as `main` does, lets `meanwhile` happen, and
     /// starts another.
     pub async fn killed_after(mut self, process: Runtime, limit: Duration, meanwhile: impl AsyncFnOnce()) -> Self {
+        let home = self.home();
         let mut service = self.service;
         service.shutdown_limit = limit;
         let ended = spawn_blocking(move || process.block_on(service.stop()));
         assert!(!ended.await.unwrap(), "everything had ended");
         meanwhile().await;
-        let home = self.dir.path().join("home");
         self.service = start(&self.standin, &home, &self.settings, None, &self.ahead).await;
         self
     }
