@@ -150,6 +150,8 @@ pub enum Keep {
     /// Work that began there is never over.
     Persistent(PlatformKind),
     Pinned,
+    /// Its issue is another one now, in another repository.
+    Transferred(String),
     LockedBySomeoneElse(String),
     UncommittedChanges {
         changed: u64,
@@ -245,7 +247,8 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     match facts.occasion {
         Occasion::Named => {}
         Occasion::Closed | Occasion::MakesWay | Occasion::Pass => {
-            keep.extend(facts.open_conversations.iter().cloned().map(Keep::StillUsedBy))
+            keep.extend(facts.open_conversations.iter().cloned().map(Keep::StillUsedBy));
+            keep.extend(facts.environment.metadata.transferred_to.clone().map(Keep::Transferred));
         }
     }
     match facts.environment.state {

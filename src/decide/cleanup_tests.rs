@@ -171,6 +171,19 @@ fn every_reason_keeps_on_its_own() {
     }
 }
 
+/// BR-186
+#[test]
+fn what_was_transferred_stays_until_a_person_names_it() {
+    let mut facts = RemovalFacts { now: Timestamp::from_unix(2_000_000_000), ..facts() };
+    facts.environment.metadata.transferred_to = Some("acme/other#77".into());
+    for occasion in [Occasion::Closed, Occasion::MakesWay, Occasion::Pass] {
+        let facts = RemovalFacts { occasion, ..facts.clone() };
+        assert_eq!(verdict(&facts), Verdict::Keep(vec![Keep::Transferred("acme/other#77".into())]));
+        assert_eq!(classify(&facts), Class::Active);
+    }
+    assert!(matches!(verdict(&RemovalFacts { occasion: Occasion::Named, ..facts }), Verdict::Remove(_)));
+}
+
 #[test]
 fn a_missing_worktree_is_a_ghost() {
     let facts = RemovalFacts {

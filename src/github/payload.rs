@@ -92,7 +92,7 @@ fn thread_event(body: &Body, action: &str) -> Understood {
             let before = body.before.as_deref().and_then(|sha| CommitSha::new(sha).ok());
             Ok(Event::HeadMoved { thread, before, head, by: actor(body) })
         }
-        "transferred" => Ok(Event::Nothing(transferred(body, &thread))),
+        "transferred" => Ok(Event::Transferred { thread, to: transferred_to(body), by: actor(body) }),
         _ => Err("nothing to do for this action"),
     }
 }
@@ -105,17 +105,11 @@ fn edited(body: &Body, message: Message) -> Understood {
     Ok(Event::Edited { message, previous, editor: person(&body.sender)? })
 }
 
-/// In words, where an issue went: its work stays where it is.
-fn transferred(body: &Body, thread: &ThreadRef) -> String {
-    let changes = body.changes.as_ref();
-    let repository = changes.and_then(|c| c.new_repository.as_ref()).and_then(|r| r.full_name.as_deref());
-    let number = changes.and_then(|c| c.new_issue.as_ref()).and_then(|i| i.number);
-    match (repository, number) {
-        (Some(repository), Some(number)) => {
-            format!("#{} was transferred to {repository}#{number}; its work stays here", thread.number)
-        }
-        _ => format!("#{} was transferred to another repository; its work stays here", thread.number),
-    }
+fn transferred_to(body: &Body) -> Option<String> {
+    let changes = body.changes.as_ref()?;
+    let repository: RepoName = changes.new_repository.as_ref()?.full_name.as_deref()?.parse().ok()?;
+    let number = changes.new_issue.as_ref()?.number?;
+    Some(format!("{repository}#{number}"))
 }
 
 fn comment_event(body: &Body, action: &str) -> Understood {

@@ -160,6 +160,13 @@ pub enum Event {
         thread: ThreadRef,
         by: Person,
     },
+    /// An issue went to another repository, where it is a new one; `to` is `owner/name#number`, absent when the payload does
+    /// not say.
+    Transferred {
+        thread: ThreadRef,
+        to: Option<String>,
+        by: Person,
+    },
     /// A push to a pull request's head: from `before`, absent when the payload does not say, to `head`.
     HeadMoved {
         thread: ThreadRef,

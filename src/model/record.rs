@@ -143,6 +143,8 @@ pub struct EnvironmentMetadata {
     pub migrated: bool,
     /// The platform on which the work began, where that is not GitHub.
     pub created_by: Option<PlatformKind>,
+    /// Where its issue was transferred to, as `owner/name#number` or in words: nothing more comes of it here.
+    pub transferred_to: Option<String>,
     /// Why it was kept the last time somebody asked for its removal, in words for people.
     pub kept_because: Vec<String>,
     /// What is to be told about its making and was not, because a restart finished it: with the next run.

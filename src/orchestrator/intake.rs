@@ -9,10 +9,11 @@ use super::{
 };
 use crate::command::{grammar, mention};
 use crate::decide::admit::{Admission, AdmitFacts, admit, passed_over};
+use crate::decide::cleanup::Keep;
 use crate::github::payload;
 use crate::model::*;
 use crate::platform::local;
-use crate::reply::{self, answers};
+use crate::reply::{self, answers, cleanup};
 use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
 use crate::telemetry::{field::EFFECT, metric};
 use std::time::Duration;
@@ -158,6 +159,7 @@ impl Orchestrator {
                 self.audit(&by.login, "thread.reopened", &subject(&thread), "").await;
                 done("the thread is open again")
             }
+            Event::Transferred { thread, to, by } => self.transferred(&thread, to, &by).await,
             Event::HeadMoved { thread, before, head, by } => {
                 let Some((_, conversation)) = self.known_thread(&thread).await? else {
                     return ignored(UNKNOWN_THREAD);
@@ -177,6 +179,25 @@ impl Orchestrator {
             }
             Event::Installation { installation, access } => self.access_changed(installation, access).await,
         }
+    }
+
+    /// Its work stays where it is, and is marked; where the issue is now, it begins anew when somebody asks.
+    async fn transferred(&self, thread: &ThreadRef, to: Option<String>, by: &Person) -> Result<Handled, StepError> {
+        let Some((_, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
+        let to = to.unwrap_or_else(|| "another repository".to_owned());
+        self.audit(&by.login, "thread.transferred", &subject(thread), &to).await;
+        let note = format!("transferred to {to}");
+        let Some(id) = conversation.environment else { return done(note) };
+        let _lease = self.inner.leases.take(id).await;
+        let Some(mut environment) = self.store().load_environment(id).await? else { return done(note) };
+        // One that it shares belongs to others as well.
+        if environment.state != EnvironmentState::Active || environment.work != Work::of_thread(&conversation.thread) {
+            return done(note);
+        }
+        environment.metadata.kept_because.push(cleanup::sentence(&Keep::Transferred(to.clone())));
+        environment.metadata.transferred_to = Some(to);
+        self.store().update_environment(&environment).await?;
+        done(format!("{note}; the worktree of `{}` stays here", environment.branch))
     }
 
     /// What GitHub says of a thread now: an event may come late, after the one that undid it. `None`: it does not know the

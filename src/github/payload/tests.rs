@@ -164,10 +164,16 @@ fn a_pull_request_whose_fork_is_gone_is_understood() {
 fn a_transferred_issue_starts_nothing_in_either_place() {
     let changes = json!({"new_issue": {"number": 77}, "new_repository": {"id": 2, "full_name": "acme/other"}});
     let left = with("transferred", json!({"issue": {"number": 5}, "changes": changes}));
-    assert_eq!(
-        event("issues", &left),
-        Event::Nothing("#5 was transferred to acme/other#77; its work stays here".to_owned())
-    );
+    let to = |body: &Value| match event("issues", body) {
+        Event::Transferred { thread, to, .. } => (thread.number.0, to),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(to(&left), (5, Some("acme/other#77".to_owned())));
+    for changes in
+        [json!(null), json!({}), json!({"new_issue": {"number": 77}, "new_repository": {"full_name": "`x`"}})]
+    {
+        assert_eq!(to(&with("transferred", json!({"issue": {"number": 5}, "changes": changes}))), (5, None));
+    }
     let issue = json!({"number": 77, "body": "@bot fix", "user": {"id": 5, "login": "ann"}});
     let arrived = with("opened", json!({"issue": issue, "changes": {"old_issue": {"number": 5}}}));
     assert!(matches!(event("issues", &arrived), Event::Nothing(_)));

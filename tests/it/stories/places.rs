@@ -284,3 +284,30 @@ async fn a_home_that_was_moved_keeps_its_worktrees_and_what_is_not_committed() {
     assert!(world.environments().await.is_empty(), "and it goes like any other");
     world.end().await;
 }
+
+/// BR-186
+#[tokio::test]
+async fn a_transferred_issue_leaves_its_work_where_it_is_and_marks_it() {
+    let world = World::new().await;
+    world.standin.create_repository("octo/other", &[("README.md", "# other\n")]).await.unwrap();
+    world.standin.set_permission("octo/other", ANN, Permission::Write).unwrap();
+    let issue = world.worked_issue("add a greeting").await;
+    let before = world.environment().await;
+    let there = world.standin.transfer(REPO, ANN, issue, "octo/other").unwrap();
+    world.settle().await;
+
+    let now = world.environment().await;
+    assert_eq!(now.metadata.transferred_to, Some(format!("octo/other#{there}")));
+    let why = format!("its issue was transferred to octo/other#{there}; the work stays here until somebody removes it");
+    assert_eq!(now.metadata.kept_because, [why]);
+    assert!(world.runs().await.len() == 1 && now.path == before.path, "nothing begins there by itself");
+    world.days_pass(400);
+    world.pass().await;
+    assert!(world.environment().await.path.exists(), "however long it lies there");
+
+    let asked = world.mention("add a note");
+    world.standin.comment("octo/other", ANN, there, &asked).unwrap();
+    world.settle().await;
+    assert_eq!(world.all_environments().await.len(), 2, "a person asked for it there");
+    world.end().await;
+}

@@ -126,6 +126,30 @@ impl World {
         Ok(())
     }
 
+    /// Moves an issue with its comments; answers with its number there.
+    pub fn transfer_issue(&mut self, repository: i64, number: i64, actor: Actor, to: i64) -> Result<i64, Refusal> {
+        if self.thread_mut(repository, number)?.pull.is_some() || repository == to {
+            return Err(Refusal::invalid("only issues are transferred, and to another repository"));
+        }
+        let there = self.next_number(to)?;
+        let target = self.repository(to)?;
+        let new = json!({
+            "new_issue": { "number": there },
+            "new_repository": { "id": to, "full_name": self.full_name(target) },
+        });
+        self.emit_thread(repository, number, actor, "transferred", json!({ "changes": new }));
+        let (id, place) = (self.new_id(), self.repository_mut(repository)?);
+        let Some(thread) = place.threads.remove(&number) else { return Err(Refusal::missing("issue")) };
+        let of_it: Vec<i64> = place.comments.values().filter(|c| c.thread == number).map(|c| c.id).collect();
+        let comments: Vec<Comment> = of_it.iter().filter_map(|id| place.comments.remove(id)).collect();
+        let target = self.repository_mut(to)?;
+        target.threads.insert(there, Thread { id, number: there, ..thread });
+        target.comments.extend(comments.into_iter().map(|c| (c.id, Comment { thread: there, ..c })));
+        let old = json!({ "changes": { "old_issue": { "number": number } } });
+        self.emit_thread(to, there, actor, "opened", old);
+        Ok(there)
+    }
+
     pub fn set_labels(&mut self, repository: i64, number: i64, actor: Actor, names: &[String]) -> Result<(), Refusal> {
         let wanted = self.labels(names);
         let thread = self.thread_mut(repository, number)?;

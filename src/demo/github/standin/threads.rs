@@ -67,6 +67,12 @@ impl Standin {
         self.hub.world().set_open(id, number, actor, false, None)
     }
 
+    /// Answers with the issue's number in the repository `to`.
+    pub fn transfer(&self, repository: &str, login: &str, number: i64, to: &str) -> Result<i64, Refusal> {
+        let (id, actor, to) = (self.repository_id(repository)?, self.person(login), self.repository_id(to)?);
+        self.hub.world().transfer_issue(id, number, actor, to)
+    }
+
     pub fn reopen(&self, repository: &str, login: &str, number: i64) -> Result<(), Refusal> {
         let (id, actor) = (self.repository_id(repository)?, self.person(login));
         self.hub.world().set_open(id, number, actor, true, None)
