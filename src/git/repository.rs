@@ -7,6 +7,7 @@ use super::remote_url::RemoteUrl;
 use super::whole::refuse_other_refs;
 use super::worktree::Worktree;
 use super::{Git, blocking, config};
+use crate::model::BranchName;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -64,13 +65,12 @@ impl Repository {
     /// Makes the repository, empty, when it does not exist; gives it this remote. Costs no process when nothing is to do.
     pub async fn ensure(&self, remote_url: &str) -> Result<(), GitError> {
         let remote = self.address(remote_url)?;
-        let wanted = config::render(&remote.text);
         {
             let _turn = self.turn().await;
             refuse_other_refs(self.directory())?;
             if !self.exists() {
-                self.create(&wanted).await?;
-            } else if config::put(self.directory(), &wanted)? {
+                self.create(&remote.text).await?;
+            } else if config::put(self.directory(), &remote.text)? {
                 tracing::info!(git.directory = %self.directory().display(), "repository configuration written");
             }
         }
@@ -82,7 +82,7 @@ impl Repository {
     pub async fn restore_config(&self) -> Result<bool, GitError> {
         refuse_other_refs(self.directory())?;
         let remote = self.remote()?;
-        let restored = config::put(self.directory(), &config::render(&remote.text))?;
+        let restored = config::put(self.directory(), &remote.text)?;
         if restored {
             tracing::warn!(git.directory = %self.directory().display(), "changed repository configuration put back");
         }
@@ -90,6 +90,13 @@ impl Repository {
             tracing::warn!(git.directory = %self.directory().display(), "hooks taken out of the repository");
         }
         Ok(restored)
+    }
+
+    /// Lets a branch follow its namesake on the remote, so that git says in its worktree how far apart they are.
+    pub async fn set_upstream(&self, branch: &BranchName) -> Result<(), GitError> {
+        let remote = self.remote()?;
+        let _turn = self.turn().await;
+        config::follow(self.directory(), &remote.text, branch, true)
     }
 
     fn address(&self, text: &str) -> Result<RemoteUrl, GitError> {
@@ -111,7 +118,7 @@ impl Repository {
     }
 
     /// Made beside its place and renamed into it, so that a crash leaves no half-made repository there.
-    async fn create(&self, config: &str) -> Result<(), GitError> {
+    async fn create(&self, url: &str) -> Result<(), GitError> {
         let directory = self.directory();
         let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else {
             return Err(GitError::refused("a repository needs a directory of its own"));
@@ -122,7 +129,7 @@ impl Repository {
         // No template: no sample hooks.
         let call = call.args(["--bare", "--quiet", "--template=", "--initial-branch=main"]);
         call.arg("--end-of-options").arg(&new).ok().await?;
-        config::put(&new, config)?;
+        config::put(&new, url)?;
         // Renaming over an empty directory is fine; one with content makes this fail and stays.
         fs::rename(&new, directory).map_err(|error| GitError::file("making", directory, &error))
     }

@@ -152,7 +152,7 @@ impl Orchestrator {
         match now.filter(|environment| environment.state == EnvironmentState::Active) {
             Some(environment) => {
                 self.assign(conversation, &environment, by).await?;
-                Ok(commands::works_there(&environment, &[]))
+                Ok(commands::linked(&environment))
             }
             None => Ok(commands::in_transition(&environment.work.to_string())),
         }

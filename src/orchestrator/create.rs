@@ -184,6 +184,9 @@ impl Orchestrator {
         let (path, maker) = (environment.path.clone(), maker(environment));
         let request = CreateRequest { path, maker, branch: branch.clone(), start: from, furnishing };
         let furnished = self.parts().provider.create(repository, &request).await?;
+        if follows_its_remote(environment) {
+            repository.set_upstream(branch).await?;
+        }
         notes.0.extend(furnished::notes(&furnished));
         notes.0.extend(withheld.then(furnished::withheld));
         let ahead = match &tips.base {
@@ -285,4 +288,11 @@ async fn tips(repository: &Repository, branch: &BranchName, base: &BranchName) -
 /// Whether a branch was once made here from a fork's pull request.
 pub(super) async fn is_a_forks(repository: &Repository, branch: &BranchName) -> Result<bool, GitError> {
     Ok(repository.tip(&fork_mark(branch)).await?.is_some())
+}
+
+/// A pull request's own branch has a namesake on the remote from the beginning; what begins here has none before it is pushed.
+fn follows_its_remote(environment: &Environment) -> bool {
+    let EnvironmentMetadata { fork_head, lost_head, adopted_from, .. } = &environment.metadata;
+    let at_its_head = fork_head.is_none() && lost_head.is_none() && adopted_from.is_none();
+    at_its_head && environment.work.kind == WorkKind::PullRequest
 }

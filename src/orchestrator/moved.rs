@@ -9,14 +9,14 @@ impl Orchestrator {
     pub(super) async fn follow_move(&self) -> Result<(), StepError> {
         let provider = &self.parts().provider;
         let Some(from) = provider.moved_from() else { return Ok(()) };
-        tracing::warn!(worktrees.before = %from.display(), "the home or the directory of worktrees was moved: following");
+        tracing::warn!(git.directory = %from.display(), "worktrees are no longer here, or their repositories elsewhere: following");
         let (mut tied, mut complete) = (0, true);
         for codebase in self.store().list_codebases().await? {
             match provider.tie_again(&self.repository(&codebase)).await {
                 Ok(count) => tied += count,
                 Err(error) => {
                     complete = false;
-                    tracing::error!(codebase = %codebase.name, %error, "its worktrees were not all tied again; the next start does");
+                    tracing::error!(codebase.name = %codebase.name, %error, "its worktrees were not all tied again; the next start does");
                 }
             }
         }
@@ -28,7 +28,7 @@ impl Orchestrator {
         if complete {
             provider.settle()?;
         }
-        tracing::info!(worktrees.tied = tied, complete, "the move was followed");
+        tracing::info!("{tied} worktrees were tied again to their repositories");
         Ok(())
     }
 }

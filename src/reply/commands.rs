@@ -80,6 +80,15 @@ pub fn works_there(environment: &Environment, notes: &[String]) -> String {
     notes.chain([there]).collect::<Vec<_>>().join("\n\n")
 }
 
+/// `/worktree link`, done.
+pub fn linked(environment: &Environment) -> String {
+    format!(
+        "{}\n\nThreads that belong together are linked without being told where a pull request's text has a keyword right \
+         before the number, such as `Fixes #12`; with a word between (`Fixes issue #12`) GitHub links nothing.",
+        works_there(environment, &[])
+    )
+}
+
 /// `/worktree link` to one that is just being made or removed.
 pub fn in_transition(name: &str) -> String {
     format!(

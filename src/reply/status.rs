@@ -78,7 +78,9 @@ fn headline(view: &StatusView) -> String {
     match view.run.state {
         RunState::Queued => match view.place {
             Some(0) | None => format!("🕐 **Queued** for {requester}"),
-            Some(place) => format!("🕐 **Queued** for {requester} · {} ahead", count(place.into(), "run")),
+            Some(place) => {
+                format!("🕐 **Queued** for {requester} · {} ahead when it was asked", count(place.into(), "run"))
+            }
         },
         RunState::Preparing => format!("🌱 **Preparing** the worktree for {requester}{elapsed}"),
         RunState::Running => format!("🤖 **Working** on the request of {requester}{elapsed}"),

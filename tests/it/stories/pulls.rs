@@ -2,7 +2,7 @@
 
 use crate::support::world::{ANN, REPO, World, git};
 use std::collections::BTreeSet;
-use treewarden::demo::github::OpenPull;
+use treewarden::demo::github::{MergeMethod, OpenPull};
 use treewarden::model::*;
 
 #[tokio::test]
@@ -334,6 +334,28 @@ async fn a_review_comment_on_a_line_is_a_message_too() {
     let reactions = world.standin.line_comment_reactions(REPO, asked).unwrap();
     assert_eq!(reactions.len(), 1);
     assert!(world.status(pull).starts_with('✅'));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_pull_requests_own_branch_follows_its_namesake_and_git_says_how_far_they_are_apart() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    let environment = world.environment().await;
+    let path = &environment.path;
+    assert_eq!(git(path, &["rev-parse", "--abbrev-ref", "@{upstream}"]), "origin/feature/x");
+    assert_eq!(git(path, &["status", "-sb"]), "## feature/x...origin/feature/x");
+
+    // It goes with the branch, and nothing that is begun here has one.
+    world.merge(pull, MergeMethod::Merge).await;
+    world.worked_issue("add a note").await;
+    let config = std::fs::read_to_string(world.canonical().await.join("config")).unwrap();
+    let live = world.environment().await;
+    assert_eq!(live.work.kind, WorkKind::Issue);
+    let kept = world.local_tip("feature/x").await.is_some();
+    assert_eq!(config.contains("[branch"), kept, "{config}");
     world.end().await;
 }
 
