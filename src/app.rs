@@ -222,6 +222,7 @@ fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node
         public_url: public_url.to_owned(),
         web_url: config.github.web_url.clone(),
         environment_limit: config.max_worktrees,
+        authority: config.authority.clone(),
         offline_create: config.offline_create,
         run_limit: config.max_runs,
         stale_after: config.stale_after,

@@ -17,6 +17,7 @@ pub use problem::{ConfigProblems, Problem};
 pub use source::{Flags, Origin};
 pub use table::{SETTINGS, Setting, markdown_table, plain_table};
 
+use crate::decide::authority::Authority;
 use crate::telemetry::LogFormat;
 use secrecy::{ExposeSecret, SecretString};
 use std::{cell::RefCell, collections::BTreeSet, ffi::OsString, io, path::Path, path::PathBuf, time::Duration};
@@ -37,6 +38,8 @@ pub struct Config {
     pub database_patience: Option<Duration>,
     pub github: GithubConfig,
     pub stale_after: Duration,
+    /// Who may ask for what.
+    pub authority: Authority,
     pub max_worktrees: u32,
     /// Work may start from what the last fetch brought while the git server cannot be reached.
     pub offline_create: bool,

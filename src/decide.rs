@@ -6,6 +6,7 @@
 
 pub mod admit;
 pub mod approve;
+pub mod authority;
 pub mod branches;
 pub mod cleanup;
 pub mod create;

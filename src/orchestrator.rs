@@ -45,6 +45,7 @@ pub use local::NotTaken;
 pub use workers::Workers;
 
 use crate::agent::{AgentRunner, Limits};
+use crate::decide::authority::Authority;
 use crate::git::{Git, GitError};
 use crate::github::{AppIdentity, Github, GithubError};
 use crate::isolation::Provider;
@@ -68,6 +69,8 @@ pub struct Settings {
     /// GitHub's pages, without a trailing slash.
     pub web_url: String,
     pub environment_limit: u32,
+    /// Who may ask for what.
+    pub authority: Authority,
     /// Work may start from what the last fetch brought while the git server cannot be reached.
     pub offline_create: bool,
     pub run_limit: u32,

@@ -1,6 +1,8 @@
 //! From text to values. Every function says what it expected when the text is none of it.
 
 use super::{Mode, Sandbox};
+use crate::command::grammar::COMMANDS;
+use crate::decide::authority::Authority;
 use reqwest::Url;
 use std::{collections::BTreeSet, fmt, net::IpAddr, ops::RangeInclusive, path::Path, path::PathBuf, time::Duration};
 
@@ -138,6 +140,11 @@ pub(super) fn switch(text: &str) -> Result<bool, Expected> {
         "off" | "false" | "0" => Ok(false),
         _ => Err("expected on or off".to_owned()),
     }
+}
+
+pub(super) fn authority(text: &str) -> Result<Authority, Expected> {
+    let commands: Vec<&str> = COMMANDS.iter().map(|entry| entry.name).collect();
+    Authority::parse(text, &commands)
 }
 
 pub(super) fn mode(text: &str) -> Result<Mode, Expected> {

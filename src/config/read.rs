@@ -53,6 +53,7 @@ impl Reader<'_> {
             database_url: SecretString::from(database),
             github: self.github(),
             stale_after: self.duration(&STALE_THRESHOLD_DAYS, DAY, 3650),
+            authority: self.optional(&ALLOW, parse::authority).unwrap_or_default(),
             max_worktrees: self.value(&MAX_WORKTREES, parse::whole_number(1..=10_000)),
             offline_create: self.value(&OFFLINE_CREATE, parse::switch),
             cleanup_interval: self.duration(&CLEANUP_INTERVAL_HOURS, 3600, 8760),

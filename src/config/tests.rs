@@ -70,6 +70,7 @@ fn every_wrong_value_is_named_at_once() {
     let env = [
         ("TREEWARDEN_LISTEN", "3000"),
         ("MAX_WORKTREES_PER_CODEBASE", "0"),
+        ("TREEWARDEN_ALLOW", "/approve = read"),
         ("TREEWARDEN_PUBLIC_URL", "https://tw.example.org/sub"),
         ("GITHUB_API_URL", "http://ghe.example.org/api/v3"),
         ("GITHUB_APP_ID", "seven"),
@@ -84,7 +85,7 @@ fn every_wrong_value_is_named_at_once() {
         ("/home/ann/.treewarden/treewarden.toml", "trash_days = 1.5\nlisten_on = 'x'\nhome = '/x'\nmode = 'maybe'");
     let problems = load(&Flags::default(), &env, &[file]).unwrap_err().to_string();
     insta::assert_snapshot!(problems, @r#"
-    17 settings are wrong; nothing was started:
+    18 settings are wrong; nothing was started:
       - home (from /home/ann/.treewarden/treewarden.toml): cannot be set in the file; set the environment variable TREEWARDEN_HOME
       - listen_on (from /home/ann/.treewarden/treewarden.toml): no setting has this name
       - trash_days (from /home/ann/.treewarden/treewarden.toml): expected a whole number
@@ -96,6 +97,7 @@ fn every_wrong_value_is_named_at_once() {
       - GITHUB_WEBHOOK_SECRET: is missing; without it nobody could tell real webhooks from forged ones
       - GITHUB_APP_ID is "seven" (from the environment): expected the App's number, for example 123456
       - GITHUB_APP_PRIVATE_KEY (from the environment): expected the App's private key in PEM form (-----BEGIN … PRIVATE KEY-----)
+      - TREEWARDEN_ALLOW is "/approve = read" (from the environment): /approve takes at least write permission: it lets strangers' code run
       - MAX_WORKTREES_PER_CODEBASE is "0" (from the environment): expected a whole number from 1 to 10000
       - TREEWARDEN_AGENT_ENV is "MODEL_KEY,GITHUB_WEBHOOK_SECRET" (from the environment): GITHUB_WEBHOOK_SECRET belongs to the service and is never given to an agent
       - TREEWARDEN_AGENT_COMMAND is "claude -p 'open" (from the environment): expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced

@@ -4,10 +4,11 @@ use crate::model::*;
 
 /// What is known about somebody who addressed the bot.
 #[derive(Clone, Debug)]
-pub struct AdmitFacts {
+pub struct AdmitFacts<'a> {
+    pub person: &'a Person,
     pub permission: Permission,
     /// What the request needs.
-    pub needs: Permission,
+    pub needs: Needs,
     /// Runs this conversation started within the last ten minutes.
     pub recent_runs: u32,
 }
@@ -35,8 +36,8 @@ pub fn passed_over(author: &Person, bot: &Person, carries_marker: bool) -> Optio
     }
 }
 
-pub fn admit(facts: &AdmitFacts) -> Admission {
-    if facts.permission < facts.needs {
+pub fn admit(facts: &AdmitFacts<'_>) -> Admission {
+    if !facts.needs.met_by(facts.person, facts.permission) {
         return Admission::Refuse;
     }
     if facts.recent_runs >= MAX_RECENT_RUNS {
@@ -53,15 +54,16 @@ mod tests {
         Person { id: UserId(id), login: format!("user{id}"), is_bot }
     }
 
-    fn facts() -> AdmitFacts {
-        AdmitFacts { permission: Permission::Write, needs: Permission::Write, recent_runs: 0 }
+    fn admitted(permission: Permission, recent_runs: u32) -> Admission {
+        let needs = Needs::at_least(Permission::Write);
+        admit(&AdmitFacts { person: &person(5, false), permission, needs, recent_runs })
     }
 
     #[test]
     fn write_permission_is_welcome_and_less_is_refused() {
-        assert_eq!(admit(&facts()), Admission::Welcome);
+        assert_eq!(admitted(Permission::Write, 0), Admission::Welcome);
         for permission in [Permission::None, Permission::Read, Permission::Triage] {
-            assert_eq!(admit(&AdmitFacts { permission, ..facts() }), Admission::Refuse);
+            assert_eq!(admitted(permission, 0), Admission::Refuse);
         }
     }
 
@@ -76,6 +78,6 @@ mod tests {
 
     #[test]
     fn a_loop_is_broken() {
-        assert_eq!(admit(&AdmitFacts { recent_runs: MAX_RECENT_RUNS, ..facts() }), Admission::TooMany);
+        assert_eq!(admitted(Permission::Write, MAX_RECENT_RUNS), Admission::TooMany);
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::command::{grammar, mention};
 use crate::decide::admit::{Admission, AdmitFacts, admit, passed_over};
-use crate::decide::cleanup::Keep;
+use crate::decide::{authority::REQUESTS, cleanup::Keep};
 use crate::github::payload;
 use crate::model::*;
 use crate::platform::local;
@@ -264,15 +264,15 @@ impl Orchestrator {
         }
         let (codebase, conversation) = self.thread(&message.thread).await?;
         let request = grammar::parse(&text);
-        let needs = needs(&request);
-        let permission = self.permission(&codebase, &message.author).await?;
-        match self.admission(&conversation, &request, permission).await? {
+        let needs = self.needs(&request);
+        let permission = self.permission_for(&codebase, &message.author, &needs).await?;
+        match self.admission(&conversation, &request, &message.author, permission).await? {
             Admission::Refuse => {
                 let key = format!("refusal/{}/{}", conversation.id, message.author.id);
-                let body = answers::refusal(&message.author.login, needs, &key);
+                let body = answers::refusal(&message.author.login, &needs, &key);
                 self.react(delivery, &codebase, &message, "confused").await?;
                 self.comment(key, &codebase, &conversation, body).await?;
-                ignored(format!("{} has no {needs} permission", message.author.login))
+                ignored(format!("{} may not: this needs {needs}", message.author.login))
             }
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
             Admission::Welcome => {
@@ -288,11 +288,13 @@ impl Orchestrator {
         &self,
         conversation: &Conversation,
         request: &grammar::Request,
+        person: &Person,
         permission: Permission,
     ) -> Result<Admission, StepError> {
         Ok(admit(&AdmitFacts {
+            person,
             permission,
-            needs: needs(request),
+            needs: self.needs(request),
             // Commands start no run, and `/stop` is what ends a loop.
             recent_runs: match request {
                 grammar::Request::Agent(_) => {
@@ -301,6 +303,19 @@ impl Orchestrator {
                 grammar::Request::Command(_) | grammar::Request::Unknown { .. } => 0,
             },
         }))
+    }
+
+    fn needs(&self, request: &grammar::Request) -> Needs {
+        let (name, usual) = match request {
+            grammar::Request::Agent(_) => (REQUESTS, Permission::Write),
+            grammar::Request::Command(command) => (grammar::entry(command).name, grammar::entry(command).needs),
+            // It is answered with help.
+            grammar::Request::Unknown { .. } => {
+                let help = grammar::entry(&grammar::Command::Help);
+                (help.name, help.needs)
+            }
+        };
+        self.settings().authority.needs(name, usual)
     }
 
     pub(super) async fn too_many(
@@ -455,13 +470,6 @@ fn understand(delivery: &Delivery) -> Result<Event, String> {
 
 pub(super) fn is_stop(text: &str) -> bool {
     grammar::parse(text) == grammar::Request::Command(grammar::Command::Stop)
-}
-
-fn needs(request: &grammar::Request) -> Permission {
-    match request {
-        grammar::Request::Command(command) => grammar::entry(command).needs,
-        grammar::Request::Agent(_) | grammar::Request::Unknown { .. } => Permission::Write,
-    }
 }
 
 fn subject(thread: &ThreadRef) -> String {

@@ -211,12 +211,14 @@ impl Orchestrator {
             self.store().set_conversation_state(conversation.id, ThreadState::Open, None, self.now()).await?;
             self.audit_within(codebase.id, &thread.name, LOCAL_PERSON, "thread.reopened", "").await;
         }
-        match self.admission(&conversation, &request, Permission::Write).await? {
-            Admission::Refuse => ignored("more than to write is needed"),
+        let person = Person { id: UserId(0), login: LOCAL_PERSON.to_owned(), is_bot: false };
+        // Whoever reads the home of the service may do everything that it may.
+        match self.admission(&conversation, &request, &person, Permission::Admin).await? {
+            Admission::Refuse => ignored("the settings leave this to people with a login"),
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
             Admission::Welcome => {
                 let asked = RunRequest {
-                    requester: Person { id: UserId(0), login: LOCAL_PERSON.to_owned(), is_bot: false },
+                    requester: person,
                     text,
                     source: MessageSource::Local,
                     url: String::new(),

@@ -32,12 +32,31 @@ impl Orchestrator {
     /// What GitHub lets this person do on the codebase: at most two minutes old, or just asked for when it is less than to
     /// write.
     pub(super) async fn permission(&self, codebase: &Codebase, person: &Person) -> Result<Permission, StepError> {
+        self.permission_known_or_asked(codebase, person, |_| true).await
+    }
+
+    /// The same for somebody who needs something: just asked for when it is less than that.
+    pub(super) async fn permission_for(
+        &self,
+        codebase: &Codebase,
+        person: &Person,
+        needs: &Needs,
+    ) -> Result<Permission, StepError> {
+        self.permission_known_or_asked(codebase, person, |known| needs.met_by(person, known)).await
+    }
+
+    async fn permission_known_or_asked(
+        &self,
+        codebase: &Codebase,
+        person: &Person,
+        is_enough: impl Fn(Permission) -> bool,
+    ) -> Result<Permission, StepError> {
         // Nobody but the person of this machine speaks about what is on it only, and they are not asked about here.
         let Some(github) = self.on_github(codebase)? else { return Ok(Permission::None) };
         let key = (github.id, person.id);
         let now = self.now();
-        if let Some(permission) = self.inner.permissions.fresh(key, now) {
-            return Ok(permission);
+        if let Some(known) = self.inner.permissions.fresh(key, now).filter(|known| is_enough(*known)) {
+            return Ok(known);
         }
         let permission = github.client.permission(github.id, github.name, person).await?;
         self.inner.permissions.remember(key, permission, now);

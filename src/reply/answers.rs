@@ -375,11 +375,10 @@ pub fn made_room(merged: usize) -> String {
     format!("Cleaned up {} to make room.", count(merged as u64, "merged worktree"))
 }
 
-/// The one explanation for people without write permission.
-pub fn refusal(login: &str, needs: Permission, key: &str) -> String {
+/// The one explanation for people who may not ask for this.
+pub fn refusal(login: &str, needs: &Needs, key: &str) -> String {
     format!(
-        "Sorry `{login}`, this needs {needs} permission on the repository. Nothing was run. \
-         Ask somebody who has it to mention me.\n\n{}",
+        "Sorry `{login}`, this needs {needs}. Nothing was run. Ask somebody who may to mention me.\n\n{}",
         marker(key)
     )
 }

@@ -294,6 +294,7 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             public_url: String::new(),
             web_url: standin.web_url(),
             environment_limit: 25,
+            authority: Default::default(),
             offline_create: false,
             run_limit: 4,
             stale_after: Duration::from_secs(14 * 86_400),

@@ -24,6 +24,33 @@ async fn without_write_permission_there_is_one_explanation_for_two_tries() {
 }
 
 #[tokio::test]
+async fn the_operators_rules_widen_and_narrow_who_may_ask_for_what() {
+    let rules = "/worktree = maintain; /status = read; requests = triage, @Erin; * = write";
+    let world = World::with(&[("TREEWARDEN_ALLOW", rules)]).await;
+    world.standin.set_permission(REPO, "carol", Permission::Read).unwrap();
+    world.standin.set_permission(REPO, "dan", Permission::Triage).unwrap();
+    let issue = world.issue();
+    let answer_to = async |who: &str, words: &str| {
+        let comment = world.standin.comment(REPO, who, issue, &world.mention(words)).unwrap();
+        world.settle().await;
+        world.reactions(comment)
+    };
+    assert_eq!(answer_to("carol", "/status").await, ["eyes"]);
+    assert_eq!(answer_to("carol", "add a greeting").await, ["confused"]);
+    let told = "this needs triage permission on the repository, or to be named in the settings of this service";
+    assert!(world.answer(issue).contains(told), "{}", world.answer(issue));
+    assert_eq!(answer_to("dan", "add a greeting").await, ["eyes"]);
+    assert_eq!(answer_to("erin", "add a note").await, ["eyes"], "named, with no permission at all");
+    assert_eq!(answer_to("erin", "/status").await, ["confused"]);
+    assert_eq!(answer_to(ANN, "/worktree list").await, ["confused"], "to write is not enough");
+    assert_eq!(answer_to(ANN, "/help").await, ["eyes"]);
+    world.standin.set_permission(REPO, ANN, Permission::Maintain).unwrap();
+    assert_eq!(answer_to(ANN, "/worktree list").await, ["eyes"]);
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn somebody_who_was_just_given_permission_is_heard_at_once() {
     let world = World::new().await;
     world.standin.set_permission(REPO, "carol", Permission::Read).unwrap();

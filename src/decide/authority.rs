@@ -1,0 +1,148 @@
+//! Who may ask for what: the table's defaults, as far as the rules of whoever runs the service leave them.
+
+use crate::model::{Needs, Permission};
+use std::collections::BTreeMap;
+
+/// What a rule calls requests in words, for the agent.
+pub const REQUESTS: &str = "requests";
+/// What a rule calls everything.
+const EVERYTHING: &str = "*";
+const APPROVE: &str = "/approve";
+
+/// Rules by what they are for; without any, the table's defaults hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Authority(BTreeMap<String, Needs>);
+
+impl Authority {
+    /// `/worktree cleanup = maintain; requests = write, @ann`: a command or the beginning of its name, `requests` or `*`; then
+    /// the least permission, and people, one of which is enough.
+    pub fn parse(text: &str, commands: &[&str]) -> Result<Self, String> {
+        let mut rules = BTreeMap::new();
+        for rule in text.split(';').map(str::trim).filter(|rule| !rule.is_empty()) {
+            let (what, who) = rule
+                .split_once('=')
+                .ok_or("expected rules like `/worktree cleanup = maintain; requests = write, @ann`")?;
+            let what = what.split_whitespace().collect::<Vec<_>>().join(" ").to_ascii_lowercase();
+            if what != REQUESTS && what != EVERYTHING && !commands.iter().any(|name| covers(&what, name)) {
+                return Err(format!("there is no command {what:?}; `requests` and `*` are understood, too"));
+            }
+            let needs = needs(who)?;
+            if covers(&what, APPROVE) && confined(&needs) != needs {
+                return Err("/approve takes at least write permission: it lets strangers' code run".to_owned());
+            }
+            if rules.insert(what.clone(), needs).is_some() {
+                return Err(format!("there are two rules for {what:?}"));
+            }
+        }
+        Ok(Self(rules))
+    }
+
+    /// For a command, or [`REQUESTS`]; `usual` is what it takes without rules.
+    pub fn needs(&self, name: &str, usual: Permission) -> Needs {
+        // The longest name is the most exact one.
+        let named = self.0.iter().filter(|(what, _)| covers(what, name)).max_by_key(|(what, _)| what.len());
+        let needs = named.map(|(_, needs)| needs).or_else(|| self.0.get(EVERYTHING));
+        let needs = needs.cloned().unwrap_or_else(|| Needs::at_least(usual));
+        if name == APPROVE { confined(&needs) } else { needs }
+    }
+}
+
+/// Whether a rule for `what` is one for `name`: all of its words, or the first ones.
+fn covers(what: &str, name: &str) -> bool {
+    name.strip_prefix(what).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+/// For what only writers may do, whatever the rules say.
+fn confined(needs: &Needs) -> Needs {
+    Needs::at_least(needs.permission.map_or(Permission::Write, |least| least.max(Permission::Write)))
+}
+
+fn needs(who: &str) -> Result<Needs, String> {
+    let mut needs = Needs::default();
+    for word in who.split(',').map(str::trim) {
+        match (word.strip_prefix('@'), word.parse::<Permission>()) {
+            (Some(login), _) if is_login(login) => drop(needs.logins.insert(login.to_ascii_lowercase())),
+            (None, Ok(permission)) if permission != Permission::None && needs.permission.is_none() => {
+                needs.permission = Some(permission);
+            }
+            _ => {
+                return Err(format!(
+                    "expected one of read, triage, write, maintain, admin and logins like @ann behind `=`, not {word:?}"
+                ));
+            }
+        }
+    }
+    Ok(needs)
+}
+
+fn is_login(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    !text.is_empty() && text.len() <= 100 && text.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Person, UserId};
+    use std::collections::BTreeSet;
+
+    const COMMANDS: [&str; 5] = ["/help", "/status", "/approve", "/worktree list", "/worktree cleanup stale"];
+
+    fn needed(rules: &str, name: &str) -> Needs {
+        Authority::parse(rules, &COMMANDS).unwrap().needs(name, Permission::Write)
+    }
+
+    #[test]
+    fn without_rules_everything_takes_write_permission() {
+        for name in [REQUESTS, "/help", "/worktree cleanup stale"] {
+            assert_eq!(needed("", name), Needs::at_least(Permission::Write), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_most_exact_rule_counts_and_one_of_its_conditions_is_enough() {
+        let rules = "* = triage; /worktree = maintain; /Worktree  Cleanup = admin, @Ann ;requests=@bob;";
+        let ann = BTreeSet::from(["ann".to_owned()]);
+        assert_eq!(needed(rules, "/status"), Needs::at_least(Permission::Triage));
+        assert_eq!(needed(rules, "/worktree list"), Needs::at_least(Permission::Maintain));
+        assert_eq!(
+            needed(rules, "/worktree cleanup stale"),
+            Needs { permission: Some(Permission::Admin), logins: ann }
+        );
+        let requests = needed(rules, REQUESTS);
+        assert_eq!(requests, Needs { permission: None, logins: BTreeSet::from(["bob".to_owned()]) });
+        let person = |login: &str| Person { id: UserId(1), login: login.into(), is_bot: false };
+        assert!(requests.met_by(&person("Bob"), Permission::None));
+        assert!(!requests.met_by(&person("bobby"), Permission::Admin), "no permission is enough");
+    }
+
+    #[test]
+    fn nobody_but_writers_lets_strangers_code_run() {
+        assert_eq!(needed("* = read, @ann", APPROVE), Needs::at_least(Permission::Write));
+        assert_eq!(needed("* = admin, @ann", APPROVE), Needs::at_least(Permission::Admin));
+        assert_eq!(needed("/approve = maintain", APPROVE), Needs::at_least(Permission::Maintain));
+        for bad in ["/approve = read", "/approve = write, @ann", "/approve = @ann"] {
+            assert!(Authority::parse(bad, &COMMANDS).unwrap_err().contains("at least write"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule_is_named() {
+        for bad in [
+            "read",
+            "/deploy = read",
+            "/work = read",
+            "/status = all",
+            "/status =",
+            "/status = none",
+            "/status = @",
+            "/status = @a b",
+            "/status = read, write",
+            "/status = read; /STATUS = write",
+            "/status = @a[bot]",
+            "/status = ann",
+        ] {
+            assert!(Authority::parse(bad, &COMMANDS).is_err(), "{bad}");
+        }
+    }
+}
