@@ -1,9 +1,9 @@
 //! HTTP: the webhook, health and metrics, and the panel. Handlers check, ask the store or call a verb of the orchestrator,
 //! and show the outcome; they decide nothing about environments.
 //!
-//! What may not live here: SQL, git, GitHub calls, policy. [`router`] lists every route in one table.
+//! What may not live here: SQL, git, GitHub calls, policy. [`mod@router`] lists every route in one table.
 //!
-//! Reading order: [`serve`] (connections), [`router`], [`webhook`] (what GitHub sends), [`local`] (what is said on this machine), [`guard`] and [`session`] (who gets in), [`pages`] (what
+//! Reading order: [`mod@serve`] (connections), [`mod@router`], [`webhook`] (what GitHub sends), [`local`] (what is said on this machine), [`guard`] and [`session`] (who gets in), [`pages`] (what
 //! people see), [`verbs`] (what they may do), [`view`] (rows as people read them).
 
 mod assets;

@@ -119,7 +119,8 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
             ReportResult::Failed(why) => say(format_args!("failed   {}: {why}", line.branch)),
         }
     }
-    say(format_args!("{} worktrees looked at.", report.lines.len()));
+    let looked_at = report.lines.len();
+    say(format_args!("{looked_at} {} looked at.", if looked_at == 1 { "worktree was" } else { "worktrees were" }));
     let failed = report.lines.iter().any(|line| matches!(line.result, ReportResult::Failed(_)));
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -68,7 +68,7 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
     let message = json!({
         "text": text,
         "conversation": asked.conversation,
-        "codebase": codebase(asked)?,
+        "codebase": codebase(asked, service.knows(asked.conversation.as_deref()).await?)?,
     });
     let taken: Taken = service.answer(service.to(Client::post).json(&message)).await?;
     let Taken { id, conversation } = &taken;
@@ -85,12 +85,12 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
 }
 
 /// As the service understands it: a path is absolute, a name is a name. Without any, a new conversation is about the
-/// repository of the current directory.
-fn codebase(asked: &Say) -> anyhow::Result<Option<String>> {
-    let path = match (&asked.codebase, &asked.conversation) {
-        (None, Some(_)) => return Ok(None),
-        (None, None) => Path::new("."),
-        (Some(named), _) => {
+/// repository of the current directory; one that is `known` has its own.
+fn codebase(asked: &Say, known: bool) -> anyhow::Result<Option<String>> {
+    let path = match &asked.codebase {
+        None if known => return Ok(None),
+        None => Path::new("."),
+        Some(named) => {
             let path = Path::new(named);
             // `octo/hello` is a name unless something is there.
             if !named.starts_with(['/', '.', '~']) && !path.exists() {
@@ -116,7 +116,7 @@ fn open_door(home: &Path) -> Result<Door, String> {
              TREEWARDEN_LOCAL=on."
         )),
         Ok(_) | Err(_) => Err(format!(
-            "No service runs on {home}, so nothing was sent. Start it: TREEWARDEN_LOCAL=on treewarden serve. If it has \
+            "No service runs on {home}, so nothing was sent. Start it with TREEWARDEN_LOCAL=on and an agent (see \"Without GitHub\" in the README). If it has \
              another home, name that with --home."
         )),
     }
@@ -130,6 +130,14 @@ fn plain(text: &str) -> String {
 impl Service {
     fn to(&self, method: impl Fn(&Client, String) -> RequestBuilder) -> RequestBuilder {
         method(&self.http, format!("{}/local/messages", self.door.url)).bearer_auth(self.door.token.expose_secret())
+    }
+
+    /// Whether there is a conversation of that name.
+    async fn knows(&self, conversation: Option<&str>) -> anyhow::Result<bool> {
+        let Some(name) = conversation else { return Ok(false) };
+        let asked = self.to(Client::get).query(&[("conversation", name)]).send().await;
+        // What else is wrong comes to light with the message itself.
+        Ok(asked.is_ok_and(|answer| answer.status() != StatusCode::NOT_FOUND))
     }
 
     async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {

@@ -8,7 +8,8 @@ pub struct NameFacts {
     pub branch: BranchName,
     /// Here or on the remote.
     pub exists: bool,
-    /// All that is on it, wherever it is, is in the base. Known of the last branch and of the first name.
+    /// All that is on it, wherever it is, is known to be in the base. Asked of the last branch and of the first name, unless
+    /// that is a base; of the others it makes no difference.
     pub merged: bool,
     /// The default branch, or the base of new work.
     pub is_base: bool,

@@ -36,7 +36,8 @@ pub enum Occasion {
     Named,
     /// Its thread was closed.
     Closed,
-    /// A pull request that is linked with it is to be worked on in its place.
+    /// Something new is about to take its place: the worktree of a linked pull request, or of what is asked for after its
+    /// merge.
     MakesWay,
     /// All of them are looked at, with none in particular in mind.
     Pass,

@@ -54,6 +54,22 @@ impl GitError {
         }
     }
 
+    /// Whether nobody answered, or only to say that the server is out of order.
+    pub fn is_out_of_reach(&self) -> bool {
+        match self {
+            GitError::Unreachable(_) | GitError::TimedOut { .. } => true,
+            GitError::Held { .. }
+            | GitError::AuthFailed
+            | GitError::NotFound(_)
+            | GitError::Refused { .. }
+            | GitError::PathExists(_)
+            | GitError::DiskFull
+            | GitError::NotWritten { .. }
+            | GitError::Failed { .. }
+            | GitError::Unreadable(_) => false,
+        }
+    }
+
     /// In words for people elsewhere: `here` is left off, and of other absolute paths only the last part is told.
     pub(super) fn told_outside(&self, here: &std::path::Path) -> String {
         without_places(&self.to_string().replace(&format!("{}/", here.display()), ""))

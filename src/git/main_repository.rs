@@ -3,7 +3,7 @@
 use super::error::GitError;
 use super::remote_url::RemoteUrl;
 use super::{Git, blocking};
-use git2::{Repository, RepositoryOpenFlags};
+use git2::{ErrorCode, Repository, RepositoryOpenFlags};
 use std::path::{Path, PathBuf};
 
 impl Git {
@@ -13,7 +13,16 @@ impl Git {
         let path = path.to_owned();
         blocking(move || {
             let none: [&Path; 0] = [];
-            let repository = Repository::open_ext(&path, RepositoryOpenFlags::CROSS_FS, none)?;
+            let opened = Repository::open_ext(&path, RepositoryOpenFlags::CROSS_FS, none);
+            let repository = opened.map_err(|error| match error.code() {
+                ErrorCode::NotFound => GitError::refused("neither it nor a directory around it is one"),
+                // No setting of ours changes that: what such a repository has configured could be run.
+                ErrorCode::Owner => GitError::refused(
+                    "it belongs to another user of this machine, and git works in none of those; clone it as the user of the \
+                     service, and name that clone",
+                ),
+                _ => error.into(),
+            })?;
             let common = repository.commondir();
             let common = common.canonicalize().map_err(|error| GitError::file("looking at", common, &error))?;
             let text = common.to_str().ok_or_else(|| GitError::refused("its path is no text"))?;

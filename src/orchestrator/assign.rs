@@ -1,6 +1,6 @@
 //! Giving a thread another worktree, on request: one on a branch that a person names, or one that is there already.
 
-use super::create::{Adopted, Creation};
+use super::create::{Adopted, Creation, Journal};
 use super::offline::Needed;
 use super::prepare::{DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
@@ -82,7 +82,12 @@ impl Orchestrator {
         };
         let (place, there) = on_named_branch(facts).map_err(refused)?;
         let adopted = there.map(|path| Adopted { path, from: AdoptedFrom::Branch });
-        let limit = settings.worktree_limit(self.settings().environment_limit);
+        let journal = Journal {
+            codebase: &codebase,
+            repository: &repository,
+            limit: settings.worktree_limit(self.settings().environment_limit),
+            thread: None,
+        };
         let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings, unheard: false };
         let mut notes = Notes(offline.into_iter().collect());
         for _ in 0..DECISIONS {
@@ -93,38 +98,45 @@ impl Orchestrator {
                 }
                 Some(environment) => environment,
                 None => {
-                    let journalled = self
-                        .journal_creation(&codebase, &repository, &place, adopted.as_ref(), limit, &mut notes)
-                        .await?;
+                    let journalled = self.journal_creation(&journal, &place, adopted.as_ref(), &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     notes.0.extend(adopted.as_ref().map(|_| answers::adopted(&environment.branch)));
                     environment
                 }
             };
-            let Some(environment) = self.ready(&creation, environment.id, &mut notes).await? else { continue };
-            self.assign(conversation, &environment, by).await?;
+            let ready = self.ready_for(conversation, &creation, environment.id, by, &mut notes).await?;
+            let Some(environment) = ready else { continue };
             return Ok(commands::works_there(&environment, &notes.0));
         }
         Err(StepError::Refused(answers::kept_moving()))
     }
 
-    /// The environment with its worktree there; `None` when it is to be decided anew.
-    async fn ready(
+    /// Gives the thread the environment, with its worktree there; `None` when it is to be decided anew.
+    async fn ready_for(
         &self,
+        conversation: &Conversation,
         creation: &Creation<'_>,
         id: EnvironmentId,
+        by: &Person,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
         let repository = creation.repository;
-        // Nobody removes it in between.
+        // Nobody removes it in between, and who waits for it finds out whose it is.
         let lease = self.inner.leases.take(id).await;
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(None) };
         match environment.state {
-            EnvironmentState::Creating => Ok(Some(self.finish_creation(creation, environment, notes).await?)),
+            EnvironmentState::Creating => {
+                let environment = self.finish_creation(creation, environment, notes).await?;
+                self.assign(conversation, &environment, by).await?;
+                Ok(Some(environment))
+            }
             EnvironmentState::Removing | EnvironmentState::Destroyed => Ok(None),
             EnvironmentState::Active => {
                 let doubt = match self.validity(repository, &environment).await {
-                    Probe::Known(Validity::Valid) => return Ok(Some(environment)),
+                    Probe::Known(Validity::Valid) => {
+                        self.assign(conversation, &environment, by).await?;
+                        return Ok(Some(environment));
+                    }
                     Probe::Known(Validity::Missing) => {
                         drop(lease);
                         self.forget(repository, id, notes).await?;

@@ -45,6 +45,24 @@ pub(super) fn changes(command: &Command) -> bool {
     }
 }
 
+/// Whether a command gives its thread a worktree to go on in: a closed conversation is open again with it.
+pub(super) fn ties(command: &Command) -> bool {
+    match command {
+        Command::Create { .. } | Command::Link { .. } => true,
+        Command::Help
+        | Command::Status
+        | Command::Stop
+        | Command::List
+        | Command::Orphans
+        | Command::Reset
+        | Command::Remove { .. }
+        | Command::Cleanup { .. }
+        | Command::Pin
+        | Command::Unpin
+        | Command::Approve { .. } => false,
+    }
+}
+
 impl Orchestrator {
     /// The answer to a command, as Markdown.
     pub(super) async fn command(

@@ -33,18 +33,25 @@ pub(super) struct Creation<'a> {
     pub unheard: bool,
 }
 
+/// Who a new environment is for, and how many there may be.
+pub(super) struct Journal<'a> {
+    pub codebase: &'a Codebase,
+    pub repository: &'a Repository,
+    pub limit: u32,
+    /// The thread whose run it is for.
+    pub thread: Option<ConversationId>,
+}
+
 impl Orchestrator {
-    /// Writes the journal row of a new environment, `adopted`: of a place that is there already. `None`: somebody else was
-    /// faster, decide again.
+    /// Writes the journal row of a new environment, `adopted`: of a place that is there already. `None`: somebody else was faster, decide again.
     pub(super) async fn journal_creation(
         &self,
-        codebase: &Codebase,
-        repository: &Repository,
+        journal: &Journal<'_>,
         place: &Place,
         adopted: Option<&Adopted>,
-        limit: u32,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
+        let Journal { codebase, repository, limit, thread } = *journal;
         let (fork_head, lost_head) = match &place.origin {
             Origin::PinnedHead { sha, .. } => (Some(sha.clone()), None),
             Origin::LostHead { sha, .. } => (None, Some(sha.clone())),
@@ -90,7 +97,18 @@ impl Orchestrator {
                 drop(self.inner.leases.take(other.id).await);
                 Ok(None)
             }
-            Inserted::BranchTaken(taken) => Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work))),
+            Inserted::BranchTaken(taken) => {
+                // Somebody may just have given this very thread the worktree that has it.
+                drop(self.inner.leases.take(taken.id).await);
+                let now = match thread {
+                    Some(thread) => self.store().load_conversation(thread).await?,
+                    None => None,
+                };
+                match now.is_some_and(|now| now.environment == Some(taken.id)) {
+                    true => Ok(None),
+                    false => Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work))),
+                }
+            }
             Inserted::LimitReached { live } => {
                 let room = self.make_room(codebase).await?;
                 if room.merged + room.ghosts == 0 {

@@ -98,7 +98,14 @@ impl Orchestrator {
                 return Ok(Delivered::ToItsEnd);
             }
         }
-        run.outcome.pushed = retry::patiently(|| self.read_back(prepared)).await?;
+        run.outcome.pushed = retry::patiently(|| async {
+            let there = self.read_back(prepared).await?;
+            if there.is_none() {
+                self.demand_absence(&prepared.codebase, branch).await?;
+            }
+            Ok(there)
+        })
+        .await?;
         let Some(pushed) = &run.outcome.pushed else {
             run.outcome.not_pushed_because = Some(undelivered::gone_after_the_push(branch));
             return Ok(Delivered::ToItsEnd);
@@ -122,7 +129,7 @@ impl Orchestrator {
         // A fork's commits go nowhere, so nothing is asked about them.
         let (there, default) = match from_fork {
             true => (None, prepared.codebase.default_branch.clone()),
-            false => retry::patiently(|| self.on_the_remote(prepared)).await?,
+            false => retry::patiently(|| self.on_the_remote(run, prepared)).await?,
         };
         Ok(PushFacts {
             from_fork,
@@ -165,10 +172,18 @@ impl Orchestrator {
 
     /// The branch's commit on the remote now, where the repository is now: it may have been renamed while the agent was at
     /// work.
-    async fn on_the_remote(&self, prepared: &Prepared) -> Result<(Option<CommitSha>, Option<BranchName>), StepError> {
+    async fn on_the_remote(
+        &self,
+        run: &Run,
+        prepared: &Prepared,
+    ) -> Result<(Option<CommitSha>, Option<BranchName>), StepError> {
         let (codebase, clone_url) = self.refreshed(&prepared.codebase).await?;
         prepared.repository.ensure(&clone_url).await?;
-        Ok((self.read_back(prepared).await?, codebase.default_branch))
+        let there = self.read_back(prepared).await?;
+        if there.is_none() && run.outcome.remote_before.is_some() {
+            self.demand_absence(&codebase, &prepared.environment.branch).await?;
+        }
+        Ok((there, codebase.default_branch))
     }
 
     /// The token is asked for just before the push: one that has expired, or soon does, is replaced then.

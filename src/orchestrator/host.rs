@@ -46,6 +46,16 @@ impl Orchestrator {
         })
     }
 
+    /// An error when GitHub knows a branch that the git server did not name: a login page, or nothing at all, with status 200
+    /// looks to git like a repository without branches.
+    pub(super) async fn demand_absence(&self, codebase: &Codebase, branch: &BranchName) -> Result<(), StepError> {
+        let Some(github) = self.on_github(codebase)? else { return Ok(()) };
+        match github.client.branch_tip(github.id, github.name, branch).await? {
+            None => Ok(()),
+            Some(_) => Err(GitError::Unreachable(answers::not_named(branch)).into()),
+        }
+    }
+
     pub(super) fn repository(&self, codebase: &Codebase) -> Repository {
         let directory = self.repository_path(codebase);
         match &codebase.host {
@@ -139,6 +149,11 @@ impl Orchestrator {
             repository.fetch(request, credential.as_ref()).await
         })
         .await?;
+        if let Some(default) = &codebase.default_branch
+            && !repository.has_remote_branches().await?
+        {
+            self.demand_absence(codebase, default).await?;
+        }
         if let Err(error) = repository.note_fetch(self.now()).await {
             tracing::warn!(codebase.name = %codebase.name, %error, "the time of the fetch was not noted");
         }

@@ -3,7 +3,7 @@
 //! Whoever may read the service's home may say what they like here: the web room lets nobody else in.
 
 use super::{
-    Orchestrator, StepError,
+    Orchestrator, StepError, commands,
     intake::{Handled, done, ignored, is_stop},
     lanes::Place,
 };
@@ -38,8 +38,10 @@ pub enum NotTaken {
     UnknownCodebase(String),
     #[error("there is no git repository at {path}: {why}", path = .path.display())]
     NoRepository { path: PathBuf, why: String },
-    #[error("there is no conversation {0} yet: name a repository to begin it with")]
+    #[error("there is no conversation {0}")]
     UnknownConversation(ThreadName),
+    #[error("there is no conversation {0} yet: name a repository to begin it with (`--codebase`)")]
+    NothingToBeginWith(ThreadName),
     #[error("the conversation {name} is about {codebase}; another repository needs another conversation")]
     OtherCodebase { name: ThreadName, codebase: RepoName },
     #[error(transparent)]
@@ -72,7 +74,7 @@ impl Orchestrator {
             (known, _) => known,
         };
         let Some(codebase) = known.map(|known| known.codebase) else {
-            return Err(NotTaken::UnknownConversation(name));
+            return Err(NotTaken::NothingToBeginWith(name));
         };
         if let Some(named) = named.filter(|named| named.id != codebase) {
             let own = self.store().load_codebase(codebase).await?;
@@ -206,8 +208,12 @@ impl Orchestrator {
         self.store().write_local_message(&message, self.now()).await?;
         tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "message shown");
         let request = grammar::parse(&text);
-        let asks = matches!(request, grammar::Request::Agent(_));
-        if asks && conversation.state != ThreadState::Open {
+        let goes_on = match &request {
+            grammar::Request::Agent(_) => true,
+            grammar::Request::Command(command) => commands::ties(command),
+            grammar::Request::Unknown { .. } => false,
+        };
+        if goes_on && conversation.state != ThreadState::Open {
             self.store().set_conversation_state(conversation.id, ThreadState::Open, None, self.now()).await?;
             self.audit_within(codebase.id, &thread.name, LOCAL_PERSON, "thread.reopened", "").await;
         }

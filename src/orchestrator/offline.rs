@@ -2,7 +2,7 @@
 //! everything that is needed came with it.
 
 use super::{Orchestrator, StepError, retry};
-use crate::git::{GitError, Repository};
+use crate::git::Repository;
 use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::answers;
@@ -74,5 +74,9 @@ impl Orchestrator {
 
 /// Nobody answered, or only to say that the server is out of order. One that refuses, or knows no such repository, did.
 fn is_out_of_reach(error: &StepError) -> bool {
-    matches!(error, StepError::Git(GitError::Unreachable(_) | GitError::TimedOut { .. }))
+    match error {
+        StepError::Git(error) => error.is_out_of_reach(),
+        // Fetching ends with none of the others.
+        _ => false,
+    }
 }

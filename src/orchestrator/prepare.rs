@@ -2,7 +2,7 @@
 
 use super::{
     Orchestrator, StepError,
-    create::{Adopted, Creation},
+    create::{Adopted, Creation, Journal},
     gather,
     offline::Needed,
     retry,
@@ -57,7 +57,7 @@ impl Notes {
 impl Orchestrator {
     /// Finds or makes the environment of a run, binds the run to it, and brings it up to date.
     pub(super) async fn prepare(&self, run: &mut Run) -> Result<Prepared, StepError> {
-        let (codebase, conversation) = self.thread_of(run).await?;
+        let (codebase, mut conversation) = self.thread_of(run).await?;
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(&codebase)).await?;
         let repository = self.repository(&codebase);
         let pull = self.pull_request_of(&codebase, &conversation).await?;
@@ -89,10 +89,19 @@ impl Orchestrator {
         };
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
+        let journal = Journal {
+            codebase: &codebase,
+            repository: &repository,
+            limit: settings.worktree_limit(self.settings().environment_limit),
+            thread: Some(conversation.id),
+        };
         // Without a fetch nobody knows what is merged or empty.
         let mut fetched = offline.is_none();
         let (mut notes, mut stays) = (Notes(offline.into_iter().collect()), BTreeSet::new());
-        for _ in 0..DECISIONS {
+        for decision in 0..DECISIONS {
+            if decision > 0 {
+                (_, conversation) = self.thread_of(run).await?;
+            }
             let mut facts = self
                 .resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings, run.delivery)
                 .await?;
@@ -124,8 +133,8 @@ impl Orchestrator {
                     if fetched && pull.is_none() && !stays.contains(&environment.id) {
                         match self.retire(&codebase, &repository, &conversation, &environment).await? {
                             Retired::InUse => {}
-                            Retired::Gone => {
-                                notes.0.push(answers::retired(&environment.branch));
+                            Retired::Gone { released } => {
+                                notes.0.push(answers::retired(&environment.branch, released));
                                 continue;
                             }
                             Retired::Stays => {
@@ -143,19 +152,14 @@ impl Orchestrator {
                     continue;
                 }
                 Choice::Adopt { place, path, from } => {
-                    let limit = settings.worktree_limit(self.settings().environment_limit);
                     let adopted = Adopted { path, from };
-                    let journalled = self
-                        .journal_creation(&codebase, &repository, &place, Some(&adopted), limit, &mut notes)
-                        .await?;
+                    let journalled = self.journal_creation(&journal, &place, Some(&adopted), &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     notes.0.push(answers::adopted(&environment.branch));
                     (environment, None)
                 }
                 Choice::Create(place) => {
-                    let limit = settings.worktree_limit(self.settings().environment_limit);
-                    let journalled =
-                        self.journal_creation(&codebase, &repository, &place, None, limit, &mut notes).await?;
+                    let journalled = self.journal_creation(&journal, &place, None, &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     let apart = place.not_shared_with.as_ref();
                     notes.0.extend(apart.map(|work| answers::not_shared(work, settings.share_linked)));

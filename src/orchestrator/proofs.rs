@@ -95,9 +95,11 @@ impl Orchestrator {
         let live = self.store().live_environments(Some(codebase.id)).await?;
         let name = async |branch: BranchName, asked: bool, over: bool| {
             let exists = exists(repository, &branch).await?;
-            let merged =
-                exists && asked && (over || self.is_merged(codebase, repository, &branch, base, &base_tip).await?);
             let is_base = bases.contains(&Some(&branch));
+            let merged = exists
+                && asked
+                && !is_base
+                && (over || self.is_merged(codebase, repository, &branch, base, &base_tip).await?);
             let in_use = live.iter().any(|one| one.branch == branch);
             Ok::<_, StepError>(NameFacts { branch, exists, merged, is_base, in_use })
         };

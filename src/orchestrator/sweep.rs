@@ -2,7 +2,7 @@
 //!
 //! One sequence serves every trigger: facts, verdict, journal (`removing`), then [`finish`]: the provider's removal and the
 //! receipt. What was journalled is finished by the next start ([`super::recover`]). One that goes for another's sake is asked
-//! more before ([`make_way`]).
+//! more before ([`make_way`], [`retire`]).
 
 mod finish;
 mod make_way;

@@ -90,14 +90,24 @@ pub fn not_shared(work: &Work, share: ShareLinked) -> String {
     format!("Not sharing the worktree of {work}: {why}.")
 }
 
-/// Told when a new branch takes the place of a merged one.
-pub fn merged_before(merged: &BranchName, branch: &BranchName) -> String {
-    format!("`{merged}` was merged already and is left as it is; the work goes on a branch of its own, `{branch}`.")
+/// What was wrong with the git server's answer, as the end of a sentence.
+pub fn not_named(branch: &BranchName) -> String {
+    format!("its answer does not name the branch {branch}, which GitHub knows; nothing was taken for deleted")
 }
 
-/// Told when a merged branch's worktree went before a run.
-pub fn retired(branch: &BranchName) -> String {
-    format!("All that was on `{branch}` is merged, so its worktree was removed; this begins at the newest base.")
+/// Told when a new branch takes the place of a merged one.
+pub fn merged_before(merged: &BranchName, branch: &BranchName) -> String {
+    format!("`{merged}` was merged already, so this begins at the newest base, on a branch of its own: `{branch}`.")
+}
+
+/// Told when a merged branch's worktree went before a run. `released`: somebody else had made it.
+pub fn retired(branch: &BranchName, released: bool) -> String {
+    match released {
+        true => format!(
+            "All that was on `{branch}` is merged, so I let go of its worktree, which stays where somebody else made it."
+        ),
+        false => format!("All that was on `{branch}` is merged, so its worktree was removed."),
+    }
 }
 
 /// Told when a merged branch's worktree could not be left for a new one.

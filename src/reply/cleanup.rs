@@ -64,7 +64,9 @@ pub fn removed_line(details: &ReceiptDetails) -> String {
             "The local branch `{}`{tip} was deleted; `{}` in the service's repository brings it back",
             details.branch, details.restore
         ),
-        false => format!("The branch `{}`{tip} is kept; mention me again to go on there", details.branch),
+        false => {
+            format!("The branch `{}`{tip} is kept; a mention in the thread it belongs to goes on there", details.branch)
+        }
     };
     match details.released {
         true => format!(
@@ -253,7 +255,7 @@ mod tests {
             ..Default::default()
         };
         let let_go = ReceiptDetails { branch_deleted: false, released: true, ..details.clone() };
-        insta::assert_snapshot!(removed_line(&let_go), @"🧹 The worktree was let go of: everything `issue-1` changes is in `main`. Somebody else made it, outside of my directory, so its files and its registration stay where they are, and I unlocked it. The branch `issue-1` at `aaaaaaa` is kept; mention me again to go on there.");
+        insta::assert_snapshot!(removed_line(&let_go), @"🧹 The worktree was let go of: everything `issue-1` changes is in `main`. Somebody else made it, outside of my directory, so its files and its registration stay where they are, and I unlocked it. The branch `issue-1` at `aaaaaaa` is kept; a mention in the thread it belongs to goes on there.");
         insta::assert_snapshot!(removed(&details, "cleanup/1"), @"
         🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` in the service's repository brings it back.
 

@@ -17,7 +17,8 @@ pub struct NewCodebase {
     pub name: RepoName,
     /// `None`: not said, keep what is known.
     pub default_branch: Option<BranchName>,
-    /// GitHub said just now that the App reaches it. A delivery may be older than the loss of access, and ends that not.
+    /// GitHub says that the App reaches it: asked just now, or in a delivery about that very thing. Any other delivery may be
+    /// older than the loss of access, and ends that not.
     pub reached: bool,
 }
 
@@ -125,8 +126,8 @@ impl Store {
         self.db.fetch_readable(sql, u32::MAX, 0).await
     }
 
-    /// Access was given or taken away. A repository whose name went to another one stays disconnected until something is
-    /// heard of it under its new name.
+    /// Access was given or taken away. A repository whose name went to another one stays disconnected until GitHub is
+    /// asked about it under its new name.
     pub async fn set_codebase_connected(
         &self,
         id: CodebaseId,

@@ -93,9 +93,12 @@ impl Store {
         codebase: CodebaseId,
         work: &Work,
     ) -> Result<Option<Environment>, StoreError> {
-        // Another one is made only when there is none.
-        let last = self.find_last_environment(codebase, work).await?;
-        Ok(last.filter(|last| last.state != EnvironmentState::Destroyed))
+        // Not the newest: ids of several processes, or after a clock that was set back, are in no order.
+        let sql = sql!(
+            "SELECT * FROM isolation_environments
+             WHERE codebase_id = $1 AND workflow_type = $2 AND workflow_id = $3 AND state <> 'destroyed'"
+        );
+        self.db.fetch_optional(sql.bind(codebase).bind(work.kind).bind(&work.id)).await
     }
 
     /// The one this work has, else had last.

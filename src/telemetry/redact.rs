@@ -51,12 +51,12 @@ const KEY_END: &[u8] = b"-----END ";
 const DASHES: &[u8] = b"-----";
 /// As many small letters in a row are a name, not a token.
 const MAX_PLAIN: usize = 40;
-/// Of a JSON Web Token, encoded.
-const MAX_HEADER: usize = 1024;
+/// Of a JSON Web Token, encoded; one with a certificate in it takes some thousand bytes.
+const MAX_HEADER: usize = 4 * 1024;
 /// What is looked at behind the first line of a key, to tell a key from words about keys.
 const KEY_WINDOW: usize = 96;
 /// How a key that is encrypted, or a PGP one, may go on.
-const HEADERS: [&[u8]; 3] = [b"Proc-Type: ", b"DEK-Info: ", b"Version: "];
+const HEADERS: [&[u8]; 6] = [b"Proc-Type: ", b"DEK-Info: ", b"Version: ", b"Comment: ", b"Hash: ", b"Charset: "];
 /// Characters of base64 in a row that are no word.
 const MIN_BASE64: usize = 16;
 /// `RSA PRIVATE KEY`, `PGP PRIVATE KEY BLOCK` and the like.

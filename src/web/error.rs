@@ -85,7 +85,9 @@ impl WebError {
             WebError::Signature(_) | WebError::NotSignedIn | WebError::NoToken => StatusCode::UNAUTHORIZED,
             WebError::BadMessage(_) => StatusCode::UNPROCESSABLE_ENTITY,
             WebError::NotTaken(error) => match error {
-                NotTaken::UnknownCodebase(_) | NotTaken::UnknownConversation(_) => StatusCode::NOT_FOUND,
+                NotTaken::UnknownCodebase(_) | NotTaken::UnknownConversation(_) | NotTaken::NothingToBeginWith(_) => {
+                    StatusCode::NOT_FOUND
+                }
                 NotTaken::OtherCodebase { .. } => StatusCode::CONFLICT,
                 NotTaken::NoRepository { .. } => StatusCode::UNPROCESSABLE_ENTITY,
                 NotTaken::Store(_) | NotTaken::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,

@@ -259,7 +259,7 @@ async fn it_serves_and_the_other_commands_know_of_it() {
         cleanup.status.success() && text(&cleanup.stdout).contains("kept     issue-1: work goes on"),
         "{cleanup:?}"
     );
-    assert!(text(&cleanup.stdout).ends_with("1 worktrees looked at.\n"), "{cleanup:?}");
+    assert!(text(&cleanup.stdout).ends_with("1 worktree was looked at.\n"), "{cleanup:?}");
 
     let serving = installation.serve().await;
     installation.standin.close(REPO, ANN, 1).unwrap();

@@ -24,7 +24,7 @@ pub struct LinkedCandidate {
     pub candidate: Candidate,
     /// The environment's branch contains the pull request's head commit.
     pub contains_head: Probe<bool>,
-    /// It holds nothing of its own ([`super::pristine`]), and nothing is in the way of the pull request's branch.
+    /// It holds nothing of its own ([`crate::decide::pristine`]), and nothing is in the way of the pull request's branch.
     pub may_make_way: bool,
 }
 
@@ -128,7 +128,7 @@ pub struct ResolveFacts {
     pub legacy: Option<Stray>,
     /// The live environment of the same work.
     pub same_work: Option<Candidate>,
-    /// On the branch that a new environment would get ([`new_branch`]); looked for only when neither the conversation nor the
+    /// On the branch that a new environment would get ([`super::new_branch`]); looked for only when neither the conversation nor the
     /// work has an environment that is whole.
     pub strays: Vec<Stray>,
     pub linked: Vec<LinkedCandidate>,

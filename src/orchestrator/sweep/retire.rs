@@ -13,7 +13,8 @@ use crate::model::*;
 pub(in crate::orchestrator) enum Retired {
     /// There is work on it that is not merged, or none at all.
     InUse,
-    Gone,
+    /// `released`: it was only let go of.
+    Gone { released: bool },
     /// Merged, but something keeps it.
     Stays,
 }
@@ -35,7 +36,9 @@ impl Orchestrator {
             return Ok(Retired::InUse);
         }
         let _lease = self.inner.leases.take(environment.id).await;
-        let Some(environment) = self.store().load_environment(environment.id).await? else { return Ok(Retired::Gone) };
+        let Some(environment) = self.store().load_environment(environment.id).await? else {
+            return Ok(Retired::Gone { released: false });
+        };
         let users = self.store().conversations_of(environment.id).await?;
         let view = View::Fetched(Probe::Known(()));
         let facts = RetireFacts {
@@ -48,7 +51,8 @@ impl Orchestrator {
         let cause = Cause { occasion, trigger, actor: "treewarden", tell: None, asked: None, only: None };
         let environment = self.journal(environment, &removal, &cause, None).await?;
         Ok(match self.finish_removal(codebase, repository, environment, cause.actor).await? {
-            Swept::Removed(_) | Swept::Gone => Retired::Gone,
+            Swept::Removed(details) => Retired::Gone { released: details.released },
+            Swept::Gone => Retired::Gone { released: false },
             Swept::Kept(_) => Retired::Stays,
         })
     }

@@ -107,15 +107,17 @@ async fn somebody_without_github_gets_work_done() {
     assert!(well && answer.contains("The conversation mine is closed"), "{answer}");
 
     for (arguments, why) in [
-        (&["--conversation", "new", "x"][..], "there is no conversation new yet"),
-        (&["--codebase", "octo/hello", "x"], "octo/hello is not a repository that Treewarden knows"),
+        (&["--codebase", "octo/hello", "x"][..], "octo/hello is not a repository that Treewarden knows"),
         (&["--codebase", "/", "x"], "there is no git repository at /"),
         (&["--conversation", "mine", "  "], "there is no text"),
-        (&["--close", "--conversation", "none"], "there is no conversation none yet"),
+        (&["--close", "--conversation", "none"], "there is no conversation none"),
     ] {
         let (well, answer, told) = here.say(arguments).await;
         assert!(!well && answer.is_empty() && told.contains(why), "{why}: {answer}{told}");
     }
+    // Without a repository, a new conversation is about the one of the current directory, also when it is given a name.
+    let (well, answer, told) = here.say(&["--conversation", "new", "x"]).await;
+    assert!(well && answer.contains("Working in isolated branch"), "{answer}{told}");
     // GitHub is nobody here.
     let http = reqwest::Client::new();
     let answer = http.post(format!("{}/webhooks/github", serving.url)).body("{}").send().await.unwrap();

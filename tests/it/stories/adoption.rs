@@ -260,6 +260,7 @@ async fn one_whose_branch_was_merged_is_let_go_of_before_the_next_run() {
     world.settle().await;
     let status = world.status(issue);
     assert!(status.starts_with('✅') && status.contains("`issue-2-2`"), "{status}");
+    assert!(status.contains("I let go of its worktree, which stays where somebody else made it"), "{status}");
     assert!(place.join("by-hand.txt").exists() && !listed(&world, &place).await.contains("locked"));
     world.end().await;
 }

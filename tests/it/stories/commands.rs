@@ -292,6 +292,24 @@ async fn two_at_once_make_one_worktree() {
     world.end().await;
 }
 
+/// BR-169
+#[tokio::test]
+async fn a_mention_and_a_command_for_the_same_branch_at_once_make_one_worktree() {
+    for command_first in [true, false] {
+        let world = World::new().await;
+        let issue = world.issue();
+        let (words, command) = ("add a greeting", format!("/worktree create issue-{issue}"));
+        let asked = if command_first { [command.as_str(), words] } else { [words, command.as_str()] };
+        for words in asked {
+            world.ask(issue, words);
+        }
+        world.settle().await;
+        assert_eq!(world.environment().await.branch.as_str(), format!("issue-{issue}"));
+        assert_eq!(world.run_states().await, [RunState::Succeeded], "{command_first}: {:?}", world.answers(issue));
+        world.end().await;
+    }
+}
+
 #[tokio::test]
 async fn worktrees_that_only_git_knows_are_listed() {
     let world = World::new().await;

@@ -383,3 +383,31 @@ async fn one_bad_answer_about_links_costs_no_sharing_and_more_are_said() {
     assert!(status.starts_with('✅') && status.contains("GitHub could not say just now which"), "{status}");
     world.end().await;
 }
+
+/// A login page, or nothing, with status 200 looks to git like a repository without branches.
+#[tokio::test]
+async fn a_page_for_people_instead_of_the_first_fetch() {
+    survives("GET", "/octo/hello.git/info/refs", 1, Fault::Html { status: 200 }).await;
+}
+
+#[tokio::test]
+async fn nothing_at_all_instead_of_the_first_fetch() {
+    survives("GET", "/octo/hello.git/info/refs", 1, Fault::Empty { status: 200 }).await;
+}
+
+#[tokio::test]
+async fn a_page_for_people_while_work_is_delivered_deletes_no_branch() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    // The branch is where the last fetch left it, so that the next questions to the git server are those of the delivery.
+    for times in 1..=2 {
+        world.standin.faults().inject(Some("GET"), "/octo/hello.git/info/refs", times, Fault::Html { status: 200 });
+        world.ask(issue, "add a note");
+        world.settle().await;
+        assert_eq!(world.standin.faults().left(), 0, "the fault did not strike");
+        let status = world.status(issue);
+        assert!(status.starts_with('✅') && !status.contains("deleted on the remote"), "{status}");
+    }
+    assert_eq!(world.pull_of("issue-1").commits.len(), 3);
+    world.end().await;
+}

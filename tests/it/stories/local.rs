@@ -211,6 +211,20 @@ async fn closing_a_conversation_forgets_what_was_said_and_never_work() {
     assert!(world.store().receipt_of(of(&merged).id).await.unwrap().unwrap().details.branch_deleted);
     assert!(!of(&merged).path.exists());
     assert_eq!(script.read("kept", 0).await["state"], "closed");
+    // A command that only tells leaves it closed; one that gives it a worktree opens it, so that the worktree stays.
+    script.say("merged", REPO, "/status").await;
+    world.settle().await;
+    assert_eq!(script.read("merged", 0).await["state"], "closed");
+    script.say("merged", REPO, "/worktree create wip").await;
+    world.settle().await;
+    assert_eq!(script.read("merged", 0).await["state"], "open");
+    let world = world.restart(|_| ()).await;
+    world.settle().await;
+    world.pass().await;
+    assert!(world.environments().await.iter().any(|one| one.branch.as_str() == "wip"));
+    let script = Script::new(&world.home());
+    script.close("merged").await;
+    world.settle().await;
     // Whoever speaks there again goes on there.
     script.say("kept", REPO, "write this down").await;
     world.settle().await;

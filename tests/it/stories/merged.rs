@@ -74,7 +74,7 @@ async fn commits_that_people_added_before_the_merge_are_no_obstacle() {
     world.standin.push_commit(REPO, ANN, "issue-1", "Better", &[("hello.sh", Some("echo Ahoy\n"))]).await.unwrap();
     merge(&world, "issue-1", MergeMethod::Squash).await;
     let status = reopened(&world, issue, "add a note").await;
-    assert!(status.contains("a branch of its own, `issue-1-2`"), "{status}");
+    assert!(status.contains("a branch of its own: `issue-1-2`"), "{status}");
     assert_eq!(world.pull_of("issue-1-2").commits.len(), 1);
     world.end().await;
 }
@@ -137,7 +137,7 @@ async fn a_name_that_somebody_else_has_is_passed_over() {
     world.settle().await;
     merge(&world, "issue-1", MergeMethod::Squash).await;
     let status = reopened(&world, issue, "add a note").await;
-    assert!(status.contains("a branch of its own, `issue-1-4`"), "{status}");
+    assert!(status.contains("a branch of its own: `issue-1-4`"), "{status}");
     assert_eq!(world.pull_of("issue-1-4").commits.len(), 1);
 
     // A base is not worked on, whatever it is called.
