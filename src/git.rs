@@ -42,6 +42,7 @@ pub use fetch::FetchRequest;
 pub use file::{Content, FileAt};
 pub use history::{CommitInfo, DiffStat};
 pub use list::WorktreeEntry;
+pub use moved::Ties;
 pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};
 pub use registry::LOCK_REASON;

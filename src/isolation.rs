@@ -16,7 +16,7 @@ mod worktree;
 pub use furnish::{LFS as LFS_PATIENCE, SUBMODULES as SUBMODULES_PATIENCE};
 pub use worktree::WorktreeProvider;
 
-use crate::git::{GitError, Repository, Status, WorktreeEntry};
+use crate::git::{GitError, Repository, Status, Ties, WorktreeEntry};
 use crate::model::*;
 use std::path::{Path, PathBuf};
 
@@ -148,14 +148,14 @@ pub trait Provider: Send + Sync {
     /// Mends a broken place without touching its files; false when nothing is broken, or cannot be mended.
     async fn repair(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError>;
 
-    /// Where the places were when the service ran last, if they, or the repositories, are elsewhere now.
-    fn moved_from(&self) -> Option<&Path>;
+    /// Whether the places, or the repositories, are elsewhere than when the service ran last, and not all has followed.
+    fn has_moved(&self) -> bool;
 
-    /// Where a place is now that was below [`Provider::moved_from`].
+    /// Where a place is now that was elsewhere before.
     fn moved(&self, path: &Path) -> Option<PathBuf>;
 
-    /// Brings the places of a repository back in touch with it after a move. Answers with how many there were.
-    async fn tie_again(&self, repository: &Repository) -> Result<usize, IsolationError>;
+    /// Brings the places of a repository back in touch with it after a move.
+    async fn tie_again(&self, repository: &Repository) -> Result<Ties, IsolationError>;
 
     /// Everything has followed the move.
     fn settle(&self) -> Result<(), IsolationError>;

@@ -108,6 +108,9 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
         Err(StartError::Lock(error)) => bail!("{error} The panel's cleanup page does the same."),
         Err(error) => return Err(error.into()),
     };
+    if !dry_run {
+        core.orchestrator.follow_move().await?;
+    }
     let report = core.orchestrator.pass(&Pass::everywhere(Trigger::Cli, dry_run, "cli")).await;
     core.orchestrator.store().close().await;
     let report = report?;

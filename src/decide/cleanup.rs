@@ -151,8 +151,8 @@ pub enum Keep {
     /// Work that began there is never over.
     Persistent(PlatformKind),
     Pinned,
-    /// Its issue is another one now, in another repository.
-    Transferred(String),
+    /// Its issue is another one now, in another repository. Which one is not told where everybody reads.
+    Transferred,
     LockedBySomeoneElse(String),
     UncommittedChanges {
         changed: u64,
@@ -249,7 +249,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         Occasion::Named => {}
         Occasion::Closed | Occasion::MakesWay | Occasion::Pass => {
             keep.extend(facts.open_conversations.iter().cloned().map(Keep::StillUsedBy));
-            keep.extend(facts.environment.metadata.transferred_to.clone().map(Keep::Transferred));
+            keep.extend(facts.environment.metadata.transferred_to.as_ref().map(|_| Keep::Transferred));
         }
     }
     match facts.environment.state {

@@ -178,7 +178,7 @@ fn what_was_transferred_stays_until_a_person_names_it() {
     facts.environment.metadata.transferred_to = Some("acme/other#77".into());
     for occasion in [Occasion::Closed, Occasion::MakesWay, Occasion::Pass] {
         let facts = RemovalFacts { occasion, ..facts.clone() };
-        assert_eq!(verdict(&facts), Verdict::Keep(vec![Keep::Transferred("acme/other#77".into())]));
+        assert_eq!(verdict(&facts), Verdict::Keep(vec![Keep::Transferred]));
         assert_eq!(classify(&facts), Class::Active);
     }
     assert!(matches!(verdict(&RemovalFacts { occasion: Occasion::Named, ..facts }), Verdict::Remove(_)));

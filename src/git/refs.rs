@@ -1,6 +1,5 @@
 //! Moving and deleting refs, always by compare-and-swap: a ref that somebody else moved stays as it is.
 
-use super::config;
 use super::error::GitError;
 use super::history::sha;
 use super::repository::Repository;
@@ -78,7 +77,6 @@ impl Repository {
         if self.worktrees_in_turn().await?.iter().any(|entry| entry.branch.as_ref() == Some(branch)) {
             return Ok(false);
         }
-        config::follow(self.directory(), &self.remote()?.text, branch, false)?;
         self.delete_ref_in_turn(&full, expected).await
     }
 

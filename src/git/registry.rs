@@ -151,8 +151,8 @@ pub(super) fn entries(registry: &Path) -> Result<Vec<AdminEntry>, GitError> {
 }
 
 impl Repository {
-    /// Adds a worktree with a full checkout, locked, without an upstream (see [`Repository::set_upstream`]). An existing path with content is left alone;
-    /// what a failed try made is undone.
+    /// Adds a worktree with a full checkout, locked, without an upstream (see [`Repository::set_upstream`]). An existing path
+    /// with content is left alone; what a failed try made is undone.
     pub async fn add_worktree(&self, path: &Path, branch: &BranchName, start: &WorktreeStart) -> Result<(), GitError> {
         let (repository, path, branch, start) = (self.clone(), path.to_owned(), branch.clone(), start.clone());
         self.to_the_end(async move { repository.add(&path, &branch, &start).await }).await

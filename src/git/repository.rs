@@ -92,11 +92,11 @@ impl Repository {
         Ok(restored)
     }
 
-    /// Lets a branch follow its namesake on the remote, so that git says in its worktree how far apart they are.
-    pub async fn set_upstream(&self, branch: &BranchName) -> Result<(), GitError> {
+    /// Lets a branch follow its namesake on the remote, or not any more, so that git says in its worktree how far apart they are.
+    pub async fn set_upstream(&self, branch: &BranchName, follows: bool) -> Result<(), GitError> {
         let remote = self.remote()?;
         let _turn = self.turn().await;
-        config::follow(self.directory(), &remote.text, branch, true)
+        config::follow(self.directory(), &remote.text, branch, follows)
     }
 
     fn address(&self, text: &str) -> Result<RemoteUrl, GitError> {

@@ -226,6 +226,8 @@ impl InstallationClient {
             match self.read(repository, &format!("/repos/{name}/git/ref/heads/{}", path.join("/"))).await {
                 Ok(answer) => answer.json()?,
                 Err(GithubError::NotFound(_)) => return Ok(None),
+                // Status 409, of a repository without a commit.
+                Err(GithubError::Invalid(why)) if why.starts_with("Git Repository is empty") => return Ok(None),
                 Err(error) => return Err(error),
             };
         let sha = answer["object"]["sha"].as_str().unwrap_or_default();

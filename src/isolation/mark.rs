@@ -3,20 +3,22 @@
 
 use super::IsolationError;
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 /// Lies in the base.
 const MARK: &str = ".treewarden";
 
-/// What the base must be marked with, and where that is remembered: the base, the mark, and the home itself.
+/// What the base must be marked with, and where that is remembered: the base, the mark, the home itself, and where the base
+/// was before, as long as not everything has followed.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     id: String,
     memory: PathBuf,
-    /// Where the base was when it was seen last, if it, or the home, was elsewhere.
-    pub moved_from: Option<PathBuf>,
+    /// Where the base was when it was seen last and before, if it, or the home, was elsewhere.
+    pub moved_from: Vec<PathBuf>,
 }
 
 impl Mark {
@@ -26,25 +28,34 @@ impl Mark {
         let failed = |error: io::Error| IsolationError::files("marking", base, &error);
         let remembered = read(memory).map_err(failed)?;
         let mut lines = remembered.as_deref().unwrap_or_default().lines();
-        let (before, known, home) = (lines.next().map(Path::new), lines.next().map(str::trim), lines.next());
+        let (before, known, home) = (lines.next().map(PathBuf::from), lines.next().map(str::trim), lines.next());
+        let former: Vec<PathBuf> = lines.map(PathBuf::from).collect();
         let present = read(&base.join(MARK)).map_err(failed)?.map(|id| id.trim().to_owned());
-        let mut mark = Self { id: String::new(), memory: memory.to_owned(), moved_from: None };
+        let mut mark = Self { id: String::new(), memory: memory.to_owned(), moved_from: Vec::new() };
         match (before, known) {
             (Some(before), Some(known)) if before == base || present.as_deref() == Some(known) => {
                 mark.id = known.to_owned();
                 mark.check(base)?;
                 let home_is_elsewhere = home.is_some_and(|home| Path::new(home) != mark.home());
-                mark.moved_from = (before != base || home_is_elsewhere).then(|| before.to_owned());
-                // Versions before this one remembered no home.
-                if mark.moved_from.is_none() && home.is_none() {
-                    mark.remember(base)?;
+                mark.moved_from = former;
+                if before != base || home_is_elsewhere {
+                    mark.moved_from.insert(0, before);
                 }
+                // Before anything follows, so that a second move finds the way from every place; and versions before this
+                // one remembered no home.
+                if !mark.moved_from.is_empty() || home.is_none() {
+                    mark.remember(base, &mark.moved_from)?;
+                }
+            }
+            // What is there and says nothing was lost on the way to the disk: an empty base would look like a new one.
+            (None, _) | (Some(_), None) if remembered.is_some() && present.is_none() => {
+                return Err(mark.out_of_sight(base));
             }
             // New, or configured anew.
             _ => {
                 mark.id = present.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-                fs::write(base.join(MARK), format!("{}\n", mark.id)).map_err(failed)?;
-                mark.remember(base)?;
+                whole(&base.join(MARK), &format!("{}\n", mark.id)).map_err(failed)?;
+                mark.remember(base, &[])?;
             }
         }
         Ok(mark)
@@ -54,10 +65,11 @@ impl Mark {
         self.memory.parent().unwrap_or(&self.memory)
     }
 
-    /// Everything is known to be where it is now.
-    pub fn remember(&self, base: &Path) -> Result<(), IsolationError> {
-        let text = format!("{}\n{}\n{}\n", base.display(), self.id, self.home().display());
-        fs::write(&self.memory, text).map_err(|error| IsolationError::files("marking", base, &error))
+    /// Writes down where everything is, and where what has not followed yet may still seem to be.
+    pub fn remember(&self, base: &Path, former: &[PathBuf]) -> Result<(), IsolationError> {
+        let mut text = format!("{}\n{}\n{}\n", base.display(), self.id, self.home().display());
+        former.iter().for_each(|former| text.push_str(&format!("{}\n", former.display())));
+        whole(&self.memory, &text).map_err(|error| IsolationError::files("marking", base, &error))
     }
 
     pub fn check(&self, base: &Path) -> Result<(), IsolationError> {
@@ -70,6 +82,15 @@ impl Mark {
     fn out_of_sight(&self, base: &Path) -> IsolationError {
         IsolationError::OutOfSight { base: base.to_owned(), memory: self.memory.clone() }
     }
+}
+
+/// All of it is on the disk, or what was there before.
+fn whole(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = fs::File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(new, path)
 }
 
 fn read(path: &Path) -> io::Result<Option<String>> {
@@ -115,22 +136,30 @@ mod tests {
         let home = |name: &str| temp.path().join(name);
         let of = |name: &str| Mark::of(&home(name).join("base"), &home(name).join("mark")).unwrap();
         fs::create_dir_all(home("old/base")).unwrap();
-        assert_eq!(of("old").moved_from, None);
-        assert_eq!(of("old").moved_from, None);
+        let nothing: [PathBuf; 0] = [];
+        assert_eq!(of("old").moved_from, nothing);
+        assert_eq!(of("old").moved_from, nothing);
         fs::rename(home("old"), home("new")).unwrap();
-        for _ in 0..2 {
-            assert_eq!(of("new").moved_from, Some(home("old/base")));
-        }
-        of("new").remember(&home("new/base")).unwrap();
-        assert_eq!(of("new").moved_from, None);
+        assert_eq!(of("new").moved_from, [home("old/base")]);
+        // Nothing has followed yet when it is moved on, and back.
+        fs::rename(home("new"), home("third")).unwrap();
+        assert_eq!(of("third").moved_from, [home("new/base"), home("old/base")]);
+        fs::rename(home("third"), home("old")).unwrap();
+        assert_eq!(of("old").moved_from, ["third/base", "new/base", "old/base"].map(home));
+        of("old").remember(&home("old/base"), &[]).unwrap();
+        assert_eq!(of("old").moved_from, nothing);
         // The home alone, without its base.
-        let text = fs::read_to_string(home("new/mark")).unwrap();
-        fs::create_dir(home("third")).unwrap();
-        fs::write(home("third/mark"), text).unwrap();
-        let moved = Mark::of(&home("new/base"), &home("third/mark")).unwrap();
-        assert_eq!(moved.moved_from, Some(home("new/base")));
+        fs::create_dir(home("new")).unwrap();
+        fs::rename(home("old/mark"), home("new/mark")).unwrap();
+        let moved = Mark::of(&home("old/base"), &home("new/mark")).unwrap();
+        assert_eq!(moved.moved_from, [home("old/base")]);
+        moved.remember(&home("old/base"), &[]).unwrap();
+        // A memory that says nothing, and an empty directory.
+        fs::write(home("new/mark"), "").unwrap();
+        fs::create_dir(home("new/base")).unwrap();
+        assert!(matches!(Mark::of(&home("new/base"), &home("new/mark")), Err(IsolationError::OutOfSight { .. })));
         // As earlier versions wrote it.
-        fs::write(home("new/mark"), format!("{}\n{}\n", home("new/base").display(), moved.id)).unwrap();
-        assert_eq!(of("new").moved_from, None);
+        fs::write(home("old/mark"), format!("{}\n{}\n", home("old/base").display(), moved.id)).unwrap();
+        assert_eq!(of("old").moved_from, nothing);
     }
 }

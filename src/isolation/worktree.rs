@@ -11,7 +11,7 @@ use super::mark::Mark;
 use super::trash::{Survey, Trash, survey};
 use super::turns::Turns;
 use super::{CreateRequest, IsolationError, Maker, Provider, RemoveRequest, Removed, in_use, outside, place};
-use crate::git::{Repository, Worktree, WorktreeEntry};
+use crate::git::{Repository, Ties, Worktree, WorktreeEntry};
 use crate::model::*;
 use crate::telemetry::field::EFFECT;
 use std::{
@@ -346,27 +346,27 @@ impl Provider for WorktreeProvider {
         }
     }
 
-    fn moved_from(&self) -> Option<&Path> {
-        self.mark.moved_from.as_deref()
+    fn has_moved(&self) -> bool {
+        !self.mark.moved_from.is_empty()
     }
 
     fn moved(&self, path: &Path) -> Option<PathBuf> {
-        let rest = path.strip_prefix(self.moved_from()?).ok()?;
+        let rest = self.mark.moved_from.iter().find_map(|from| path.strip_prefix(from).ok())?;
         let now = self.base.join(rest);
         // One that stayed behind is left where it is.
         let stayed = now != path && exists(path).unwrap_or(true) && !exists(&now).unwrap_or(false);
         (now != path && !stayed).then_some(now)
     }
 
-    async fn tie_again(&self, repository: &Repository) -> Result<usize, IsolationError> {
-        match self.moved_from() {
-            Some(from) => Ok(repository.tie_again(from, &self.base).await?),
-            None => Ok(0),
+    async fn tie_again(&self, repository: &Repository) -> Result<Ties, IsolationError> {
+        match self.has_moved() {
+            true => Ok(repository.tie_again(&self.mark.moved_from, &self.base).await?),
+            false => Ok(Ties::default()),
         }
     }
 
     fn settle(&self) -> Result<(), IsolationError> {
-        self.mark.remember(&self.base)
+        self.mark.remember(&self.base, &[])
     }
 
     async fn list(&self, repository: &Repository) -> Result<Vec<WorktreeEntry>, IsolationError> {

@@ -3,6 +3,7 @@
 use super::{Orchestrator, StepError, gather, host::OnGithub, prepare::Prepared, retry};
 use crate::agent::prompt::{Author, Changes, Comment, PromptFacts, ReviewPart, Task, Thread};
 use crate::command::{grammar, mention};
+use crate::github::{self, GithubError};
 use crate::model::*;
 use futures::future::join_all;
 use std::collections::{HashMap, HashSet};
@@ -113,15 +114,9 @@ impl Orchestrator {
         github: &OnGithub<'_>,
         number: ThreadNumber,
     ) -> Result<Vec<ReviewPart>, StepError> {
-        let Some(review) = run.request.review else { return Ok(Vec::new()) };
-        let OnGithub { client, id, name, .. } = github;
-        let parts = retry::patiently(|| async { Ok(client.review_parts(*id, name, number, review).await?) }).await?;
+        let parts = self.review_of(run, github, number).await?;
         let slug = &self.parts().identity.slug;
-        let others = parts.into_iter().filter(|part| {
-            let same_person = part.author.as_ref().is_some_and(|author| author.id == run.request.requester.id);
-            same_person && part.source.comment() != run.request.source.comment()
-        });
-        let wanted = others.filter_map(|part| {
+        let wanted = parts.into_iter().filter_map(|part| {
             let text = match mention::find(&part.body, slug) {
                 // Commands are answered by themselves.
                 Some(text) => matches!(grammar::parse(&text), grammar::Request::Agent(_)).then_some(text)?,
@@ -130,6 +125,45 @@ impl Orchestrator {
             Some(ReviewPart { text, source: part.source })
         });
         Ok(wanted.collect())
+    }
+
+    /// The first other part of a run's review that mentions the bot, without the mention.
+    pub(super) async fn next_of_review(
+        &self,
+        codebase: &Codebase,
+        number: ThreadNumber,
+        run: &Run,
+    ) -> Result<Option<(String, MessageSource)>, StepError> {
+        let Some(github) = self.on_github(codebase)? else { return Ok(None) };
+        let slug = &self.parts().identity.slug;
+        let mut asking = self.review_of(run, &github, number).await?.into_iter().filter_map(|part| {
+            let text = mention::find(&part.body, slug)?;
+            matches!(grammar::parse(&text), grammar::Request::Agent(_)).then_some((text, part.source))
+        });
+        Ok(asking.next())
+    }
+
+    /// The requester's other parts of the review that a run answers; none of one that is gone.
+    async fn review_of(
+        &self,
+        run: &Run,
+        github: &OnGithub<'_>,
+        number: ThreadNumber,
+    ) -> Result<Vec<github::ReviewPart>, StepError> {
+        let Some(review) = run.request.review else { return Ok(Vec::new()) };
+        let OnGithub { client, id, name, .. } = github;
+        let parts = retry::patiently(|| async {
+            match client.review_parts(*id, name, number, review).await {
+                // With the last comment of a review without a text, it goes, too.
+                Err(GithubError::NotFound(_)) => Ok(Vec::new()),
+                answer => Ok(answer?),
+            }
+        });
+        let others = parts.await?.into_iter().filter(|part| {
+            let same_person = part.author.as_ref().is_some_and(|author| author.id == run.request.requester.id);
+            same_person && part.source.comment() != run.request.source.comment()
+        });
+        Ok(others.collect())
     }
 
     /// What each of these people may do.

@@ -203,7 +203,7 @@ impl Orchestrator {
         let request = CreateRequest { path, maker, branch: branch.clone(), start: from, furnishing };
         let furnished = self.parts().provider.create(repository, &request).await?;
         if follows_its_remote(environment) {
-            repository.set_upstream(branch).await?;
+            repository.set_upstream(branch, true).await?;
         }
         notes.0.extend(furnished::notes(&furnished));
         notes.0.extend(withheld.then(furnished::withheld));

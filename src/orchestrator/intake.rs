@@ -130,10 +130,17 @@ impl Orchestrator {
                 {
                     return ignored("this message led to a run before");
                 }
-                // Its review was answered without it.
-                self.written(delivery, message, None, place).await
+                // A run that has not begun reads the review as it is then; any other answered it without this.
+                let run = match (message.source.review(), self.known_thread(&message.thread).await?) {
+                    (Some(review), Some((_, conversation))) => {
+                        self.store().run_of_review(conversation.id, review).await?
+                    }
+                    _ => None,
+                };
+                let review = run.filter(|run| run.state == RunState::Queued).and(message.source.review());
+                self.written(delivery, message, review, place).await
             }
-            Event::Deleted { thread, source } => self.deleted(&thread, &source).await,
+            Event::Deleted { thread, source } => self.deleted(delivery, &thread, &source).await,
             Event::Closed { thread, merged_head, by } => {
                 let state = if merged_head.is_some() { ThreadState::Merged } else { ThreadState::Closed };
                 let Some((codebase, conversation)) = self.known_thread(&thread).await? else {
@@ -159,7 +166,10 @@ impl Orchestrator {
                 self.audit(&by.login, "thread.reopened", &subject(&thread), "").await;
                 done("the thread is open again")
             }
-            Event::Transferred { thread, to, by } => self.transferred(&thread, to, &by).await,
+            Event::Transferred { thread, to, by } => {
+                place.step_aside().await?;
+                self.transferred(&thread, to, &by).await
+            }
             Event::HeadMoved { thread, before, head, by } => {
                 let Some((_, conversation)) = self.known_thread(&thread).await? else {
                     return ignored(UNKNOWN_THREAD);
@@ -183,18 +193,19 @@ impl Orchestrator {
 
     /// Its work stays where it is, and is marked; where the issue is now, it begins anew when somebody asks.
     async fn transferred(&self, thread: &ThreadRef, to: Option<String>, by: &Person) -> Result<Handled, StepError> {
-        let Some((_, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
+        let Some((codebase, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
         let to = to.unwrap_or_else(|| "another repository".to_owned());
         self.audit(&by.login, "thread.transferred", &subject(thread), &to).await;
         let note = format!("transferred to {to}");
-        let Some(id) = conversation.environment else { return done(note) };
-        let _lease = self.inner.leases.take(id).await;
-        let Some(mut environment) = self.store().load_environment(id).await? else { return done(note) };
-        // One that it shares belongs to others as well.
-        if environment.state != EnvironmentState::Active || environment.work != Work::of_thread(&conversation.thread) {
+        // Whatever the thread points to: one that it shares belongs to others as well.
+        let work = Work::of_thread(&conversation.thread);
+        let Some(own) = self.store().find_live_environment(codebase.id, &work).await? else { return done(note) };
+        let _lease = self.inner.leases.take(own.id).await;
+        let Some(mut environment) = self.store().load_environment(own.id).await? else { return done(note) };
+        if environment.state != EnvironmentState::Active || environment.metadata.transferred_to.is_some() {
             return done(note);
         }
-        environment.metadata.kept_because.push(cleanup::sentence(&Keep::Transferred(to.clone())));
+        environment.metadata.kept_because.push(cleanup::sentence(&Keep::Transferred));
         environment.metadata.transferred_to = Some(to);
         self.store().update_environment(&environment).await?;
         done(format!("{note}; the worktree of `{}` stays here", environment.branch))
@@ -394,14 +405,27 @@ impl Orchestrator {
         }
     }
 
-    async fn deleted(&self, thread: &ThreadRef, source: &MessageSource) -> Result<Handled, StepError> {
-        let Some((_, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
+    async fn deleted(
+        &self,
+        delivery: &Delivery,
+        thread: &ThreadRef,
+        source: &MessageSource,
+    ) -> Result<Handled, StepError> {
+        let Some((codebase, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
         let Some(id) = source.comment() else { return ignored("only a comment can be deleted") };
         let because = answers::stopped_before_work();
         let cancelled = self.store().cancel_queued_runs_for_source(conversation.id, id, &because, self.now()).await?;
         for id in &cancelled {
-            if let Some(run) = self.store().load_run(*id).await? {
-                self.publish(&run, None).await?;
+            let Some(run) = self.store().load_run(*id).await? else { continue };
+            self.publish(&run, None).await?;
+            // The rest of the review still asks for it.
+            if let Some((text, source)) = self.next_of_review(&codebase, thread.number, &run).await? {
+                let request = RunRequest { text: self.redact(&text), source, ..run.request.clone() };
+                let (codebase, conversation) = (codebase.id, conversation.id);
+                let new = NewRun { codebase, conversation, delivery: delivery.id, request };
+                let next = self.store().insert_run(new, self.now()).await?;
+                self.publish(&next, None).await?;
+                self.inner.wake.runs.notify_one();
             }
         }
         done(format!("{} queued runs cancelled", cancelled.len()))

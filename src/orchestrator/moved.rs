@@ -5,24 +5,32 @@ use super::{Orchestrator, StepError};
 use crate::model::*;
 
 impl Orchestrator {
-    /// Repeats itself at the next start until all of it has succeeded.
-    pub(super) async fn follow_move(&self) -> Result<(), StepError> {
+    /// What cannot follow is left as it is and shown; the next start tries again, until all have followed.
+    pub async fn follow_move(&self) -> Result<(), StepError> {
         let provider = &self.parts().provider;
-        let Some(from) = provider.moved_from() else { return Ok(()) };
-        tracing::warn!(git.directory = %from.display(), "worktrees are no longer here, or their repositories elsewhere: following");
+        if !provider.has_moved() {
+            return Ok(());
+        }
+        tracing::warn!("worktrees, or their repositories, are elsewhere than when the service ran last: following");
         let (mut tied, mut complete) = (0, true);
         for codebase in self.store().list_codebases().await? {
             match provider.tie_again(&self.repository(&codebase)).await {
-                Ok(count) => tied += count,
+                Ok(ties) => {
+                    tied += ties.made;
+                    complete &= ties.failed == 0;
+                }
                 Err(error) => {
                     complete = false;
-                    tracing::error!(codebase.name = %codebase.name, %error, "its worktrees were not all tied again; the next start does");
+                    tracing::error!(codebase.name = %codebase.name, %error, "its worktrees were not tied again; the next start does");
                 }
             }
         }
         for environment in self.store().live_environments(None).await? {
-            if let Some(path) = provider.moved(&environment.path) {
-                self.store().update_environment(&Environment { path, ..environment }).await?;
+            let Some(path) = provider.moved(&environment.path) else { continue };
+            let id = environment.id;
+            if let Err(error) = self.store().update_environment(&Environment { path, ..environment }).await {
+                complete = false;
+                tracing::error!(environment.id = %id, %error, "its row still names the former place; the next start mends that");
             }
         }
         if complete {

@@ -95,7 +95,7 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
         | Keep::UsedOn(_)
         | Keep::Persistent(_)
         | Keep::Pinned
-        | Keep::Transferred(_)
+        | Keep::Transferred
         | Keep::LockedBySomeoneElse(_)
         | Keep::OperationInProgress(_)
         | Keep::HiddenChanges
@@ -151,8 +151,8 @@ pub fn sentence(reason: &Keep) -> String {
             format!("it belongs to a chat on {}, and such work is never over", platform_name(*platform))
         }
         Keep::Pinned => "it is pinned".to_owned(),
-        Keep::Transferred(to) => {
-            format!("its issue was transferred to {to}; the work stays here until somebody removes it")
+        Keep::Transferred => {
+            "its issue was transferred to another repository; the work stays here until somebody removes it".to_owned()
         }
         Keep::LockedBySomeoneElse(why) if why.is_empty() => "somebody else locked it".to_owned(),
         Keep::LockedBySomeoneElse(why) => format!("somebody else locked it: {why}"),

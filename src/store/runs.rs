@@ -157,13 +157,15 @@ impl Store {
         Ok(runs.0 > 0)
     }
 
-    /// The run that answers a review.
+    /// The run that answers a review, or has answered it.
     pub async fn run_of_review(
         &self,
         conversation: ConversationId,
         review: CommentId,
     ) -> Result<Option<Run>, StoreError> {
-        let sql = sql!("SELECT * FROM runs WHERE conversation_id = $1 AND review = $2 ORDER BY id LIMIT 1");
+        let sql = sql!(
+            "SELECT * FROM runs WHERE conversation_id = $1 AND review = $2 AND state <> 'cancelled' ORDER BY id LIMIT 1"
+        );
         self.db.fetch_optional(sql.bind(conversation).bind(review)).await
     }
 

@@ -61,6 +61,9 @@ impl Orchestrator {
                 };
             }
         };
+        if let Err(error) = repository.set_upstream(&environment.branch, false).await {
+            tracing::warn!(environment.id = %environment.id, %error, "its branch goes on following its namesake");
+        }
         let details = ReceiptDetails {
             proof: match removed.released {
                 true => cleanup::released(&pending.proof),

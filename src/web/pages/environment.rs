@@ -41,6 +41,7 @@ struct Page {
     path: String,
     base: Option<String>,
     start: Option<Named>,
+    transferred_to: Option<String>,
     /// Other work that belongs together with this.
     links: Vec<Thread>,
     can_change: bool,
@@ -89,6 +90,7 @@ pub async fn show(
         branch_url: github.as_ref().map(|links| links.branch(&environment.branch)),
         path: environment.path.display().to_string(),
         base: environment.base.as_ref().map(|base| straight(base.as_str())),
+        transferred_to: environment.metadata.transferred_to.as_deref().map(straight),
         start: environment
             .start
             .as_ref()

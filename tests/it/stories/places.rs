@@ -298,7 +298,7 @@ async fn a_transferred_issue_leaves_its_work_where_it_is_and_marks_it() {
 
     let now = world.environment().await;
     assert_eq!(now.metadata.transferred_to, Some(format!("octo/other#{there}")));
-    let why = format!("its issue was transferred to octo/other#{there}; the work stays here until somebody removes it");
+    let why = "its issue was transferred to another repository; the work stays here until somebody removes it";
     assert_eq!(now.metadata.kept_because, [why]);
     assert!(world.runs().await.len() == 1 && now.path == before.path, "nothing begins there by itself");
     world.days_pass(400);

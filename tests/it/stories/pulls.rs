@@ -167,13 +167,28 @@ async fn a_review_is_one_run_whichever_of_its_parts_mention_the_bot() {
     let prompt = runs.iter().map(&prompt_of).find(|prompt| prompt.contains("Two more:")).unwrap();
     assert!(prompt.contains("add a note") && prompt.contains("add another note"), "{prompt}");
 
+    // The comment that began a run goes before it begins: the rest of the review still asks.
+    world.ask(pull, "agent:sleep=3");
+    world.until_agent_works().await;
+    let lines = [("start.txt", 1, first.as_str()), ("start.txt", 1, second.as_str())];
+    world.standin.review_of_lines(REPO, ANN, pull, ("COMMENT", ""), &lines).unwrap();
+    let queued = world.until_run_is(RunState::Queued).await;
+    let MessageSource::ReviewComment { id, .. } = queued.request.source else { panic!("{queued:?}") };
+    world.standin.delete_line_comment(REPO, ANN, id.0).unwrap();
+    world.settle().await;
+    let runs = world.runs().await;
+    let states: Vec<RunState> = runs[2..].iter().map(|run| run.state).collect();
+    assert_eq!(states, [RunState::Succeeded, RunState::Cancelled, RunState::Succeeded]);
+    assert!(prompt_of(&runs[4]).contains("add another note") && !prompt_of(&runs[4]).contains("add a note"));
+    let before = (runs.len(), world.answers(pull).len());
+
     // Another review is another run, and so is a command in one.
     let stop = world.mention("/status");
     let lines = [("start.txt", 1, stop.as_str()), ("start.txt", 1, first.as_str())];
     world.standin.review_of_lines(REPO, ANN, pull, ("COMMENT", ""), &lines).unwrap();
     world.settle().await;
-    assert_eq!(world.runs().await.len(), 3);
-    assert_eq!(world.answers(pull).len(), 4, "three runs and an answer: {:?}", world.answers(pull));
+    assert_eq!(world.runs().await.len(), before.0 + 1);
+    assert_eq!(world.answers(pull).len(), before.1 + 2, "a run and an answer: {:?}", world.answers(pull));
     world.end().await;
 }
 
@@ -348,14 +363,12 @@ async fn a_pull_requests_own_branch_follows_its_namesake_and_git_says_how_far_th
     assert_eq!(git(path, &["rev-parse", "--abbrev-ref", "@{upstream}"]), "origin/feature/x");
     assert_eq!(git(path, &["status", "-sb"]), "## feature/x...origin/feature/x");
 
-    // It goes with the branch, and nothing that is begun here has one.
+    // It goes with the environment, and nothing that is begun here has one.
     world.merge(pull, MergeMethod::Merge).await;
     world.worked_issue("add a note").await;
     let config = std::fs::read_to_string(world.canonical().await.join("config")).unwrap();
-    let live = world.environment().await;
-    assert_eq!(live.work.kind, WorkKind::Issue);
-    let kept = world.local_tip("feature/x").await.is_some();
-    assert_eq!(config.contains("[branch"), kept, "{config}");
+    assert_eq!(world.environment().await.work.kind, WorkKind::Issue);
+    assert!(!config.contains("[branch"), "{config}");
     world.end().await;
 }
 

@@ -74,6 +74,25 @@ impl World {
         made.map(|comment| comment.id).ok_or_else(|| Refusal::missing("review comment"))
     }
 
+    /// Deletes a comment on a line; with the last one goes a review that has no text.
+    pub fn delete_line_comment(&mut self, repository: i64, id: i64, actor: Actor) -> Result<(), Refusal> {
+        let gone = self.repository_mut(repository)?.review_comments.remove(&id);
+        let gone = gone.ok_or_else(|| Refusal::missing(format!("review comment {id}")))?;
+        let place = self.repository_mut(repository)?;
+        let is_last = place.review_comments.values().all(|comment| comment.review != gone.review);
+        if is_last && place.reviews.get(&gone.review).is_some_and(|review| review.body.trim().is_empty()) {
+            place.reviews.remove(&gone.review);
+        }
+        let place = self.repository(repository)?;
+        let (thread, pull) = self.pull(repository, gone.thread)?;
+        let details = json!({
+            "comment": self.review_comment_json(place, &gone),
+            "pull_request": self.pull_json(place, thread, pull),
+        });
+        self.emit(repository, actor, "pull_request_review_comment", Some("deleted"), details);
+        Ok(())
+    }
+
     fn add_line_comment(&mut self, repository: i64, review: &Review, comment: LineComment) -> Result<(), Refusal> {
         let (id, now) = (self.new_id(), self.now());
         let made = ReviewComment {

@@ -143,6 +143,11 @@ impl Standin {
         self.hub.world().review(id, number, actor, event, body, comments.collect())
     }
 
+    pub fn delete_line_comment(&self, repository: &str, login: &str, comment: i64) -> Result<(), Refusal> {
+        let (id, actor) = (self.repository_id(repository)?, self.person(login));
+        self.hub.world().delete_line_comment(id, comment, actor)
+    }
+
     /// Comments on a line of a pull request's diff; returns the review comment's id.
     pub fn line_comment(
         &self,
