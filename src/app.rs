@@ -167,7 +167,13 @@ async fn orchestrator(
     });
     tokio::spawn(agent::clear_forgotten(config.home.join("agents")));
     let slug = identity.slug.clone();
-    let provider = WorktreeProvider::new(&config.worktree_base, &config.home.join("trash"))?;
+    let (base, trash) = (&config.worktree_base, &config.home.join("trash"));
+    if let Some(before) = WorktreeProvider::left_behind(base, trash)?
+        && store.live_environments(None).await?.iter().any(|live| live.path.starts_with(&before))
+    {
+        return Err(IsolationError::LeftBehind { before, base: base.clone() }.into());
+    }
+    let provider = WorktreeProvider::new(base, trash)?;
     let orchestrator = Orchestrator::new(Parts {
         settings: settings(config, &provider, public_url, node),
         store: store.clone(),

@@ -85,6 +85,11 @@ pub enum IsolationError {
          back; if it is lost for good, delete {} to begin anew", base.display(), memory.display()
     )]
     OutOfSight { base: PathBuf, memory: PathBuf },
+    #[error(
+        "There are worktrees in {}, and {} is to have them now, which is new, so nothing was started. Move all that is in the \
+         first into the second, or set WORKTREE_BASE (or the home) back", before.display(), base.display()
+    )]
+    LeftBehind { before: PathBuf, base: PathBuf },
     #[error("{} is not below the directory for worktrees", .0.display())]
     Outside(PathBuf),
     /// The reason names no path: it is told elsewhere.

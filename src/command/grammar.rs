@@ -1,5 +1,7 @@
-//! From the text of a message to a request: a command when its first word starts with `/`, else work for the agent.
+//! From the text of a message to a request: a command when its first word starts with `/`, or when one has a line of its own;
+//! else work for the agent.
 
+use super::markdown::visible;
 use crate::model::{CommitSha, Permission};
 
 /// What somebody wants.
@@ -168,10 +170,26 @@ pub const COMMANDS: &[Entry] = &[
 /// Understands a message (without its mention).
 pub fn parse(text: &str) -> Request {
     let text = text.trim();
-    if !starts_with_command(text) {
-        return Request::Agent(text.to_owned());
+    match (starts_with_command(text), alone(text)) {
+        (true, _) => in_line(text.lines().next().unwrap_or_default()),
+        (false, Some(command)) => Request::Command(command),
+        (false, None) => Request::Agent(text.to_owned()),
     }
-    let line = text.lines().next().unwrap_or_default();
+}
+
+/// The first command that has a line of its own further down, after words of explanation: as ordinary text, and whole.
+fn alone(text: &str) -> Option<Command> {
+    let visible = visible(text).text;
+    let lines =
+        text.lines().zip(visible.lines()).map(|(line, seen)| (line.trim(), seen.trim_matches(['\0', ' ', '\r', '\t'])));
+    lines.filter(|(line, seen)| line == seen && starts_with_command(line)).find_map(|(line, _)| match in_line(line) {
+        Request::Command(command) => Some(command),
+        Request::Agent(_) | Request::Unknown { .. } => None,
+    })
+}
+
+/// A line that starts like a command.
+fn in_line(line: &str) -> Request {
     let given: Vec<&str> = line.split_whitespace().collect();
     let words: Vec<String> = given.iter().map(|word| word.to_lowercase()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -286,9 +304,21 @@ mod tests {
     fn plain_text_is_for_the_agent() {
         assert_eq!(parse(" add a greeting "), Request::Agent("add a greeting".into()));
         let further_down = "Branch is wrong, sorry.\n\n/worktree create";
-        for text in ["see /etc/hosts", "/etc/hosts is wrong", "/Makefile.am fails", "// TODO in a.rs", "", further_down]
+        let quoted = "Document this:\n\n```\n/stop\n```\n\n> /stop\n\n- /stop\n\n`/stop`\n/stop it\nplease /stop";
+        for text in
+            ["see /etc/hosts", "/etc/hosts is wrong", "/Makefile.am fails", "// TODO in a.rs", "", further_down, quoted]
         {
             assert_eq!(parse(text), Request::Agent(text.into()));
+        }
+    }
+
+    /// BR-131
+    #[test]
+    fn a_command_on_a_line_of_its_own_counts_after_an_explanation() {
+        for text in
+            ["Thanks!\n\n/stop", "Sorry.\r\n  /STOP  \r\nWill do it by hand.", "a\n/stop\n/help", "See `x`.\n\n/stop"]
+        {
+            assert_eq!(parse(text), Request::Command(Command::Stop), "{text}");
         }
     }
 

@@ -8,11 +8,11 @@ pub fn text(slug: Option<&str>) -> String {
     let list: Vec<String> = rows.collect();
     let begin = match slug {
         Some(slug) => format!(
-            "Mention `@{slug}` with a request and I work on it in a worktree of its own. `@{slug}` followed by one of these \
-             is answered at once, without the agent:"
+            "Mention `@{slug}` with a request and I work on it in a worktree of its own. One of these, as the first word \
+             or on a line of its own, is answered at once, without the agent:"
         ),
-        None => "Say what is to be done, and I work on it in a worktree of its own. One of these is answered at once, without \
-                 the agent:"
+        None => "Say what is to be done, and I work on it in a worktree of its own. One of these, as the first word or on a line of \
+                 its own, is answered at once, without the agent:"
             .to_owned(),
     };
     format!("{begin}\n\n{}", list.join("\n"))

@@ -17,7 +17,7 @@ const AFTER_BRANCH: &str = "\"]";
 fn render(url: &str, upstreams: &BTreeSet<BranchName>) -> String {
     let mut text = format!(
         "# Written by Treewarden and put back when changed.\n\
-         [core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n\tlogallrefupdates = true\n\
+         [core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n\tlogallrefupdates = true\n\tcommitGraph = false\n\
          [remote \"origin\"]\n\turl = \"{url}\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
          [gc]\n\tauto = 0\n\tworktreePruneExpire = never\n\
          [maintenance]\n\tauto = false\n\
@@ -81,6 +81,9 @@ fn put_with(repository: &Path, url: &str, change: impl FnOnce(&mut BTreeSet<Bran
     if present == wanted {
         return Ok(false);
     }
+    if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir()) {
+        fs::remove_dir_all(&path).map_err(|error| GitError::file("removing", &path, &error))?;
+    }
     let write = || {
         let new = repository.join(format!(".config.{}", uuid::Uuid::now_v7()));
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
@@ -92,14 +95,38 @@ fn put_with(repository: &Path, url: &str, change: impl FnOnce(&mut BTreeSet<Bran
     Ok(true)
 }
 
-/// There are no hooks: one that an agent left would run in everybody else's worktrees, with everybody's git. Answers
-/// whether there were any.
-pub(super) fn take_hooks_out(repository: &Path) -> Result<bool, GitError> {
-    let path = repository.join("hooks");
-    let Ok(meta) = fs::symlink_metadata(&path) else { return Ok(false) };
-    let taken = if meta.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-    taken.map_err(|error| GitError::file("removing", &path, &error))?;
-    Ok(true)
+/// What no repository of ours has. A hook that an agent left would run in everybody else's worktrees, with everybody's git;
+/// borrowed objects may be gone tomorrow; and git believes a commit graph, or grafts, about which commit comes from which
+/// without looking, so that a forged one makes work look merged.
+const STRANGERS: [&str; 6] = [
+    "hooks",
+    "info/grafts",
+    "objects/info/alternates",
+    "objects/info/http-alternates",
+    "objects/info/commit-graph",
+    "objects/info/commit-graphs",
+];
+
+/// What a repository without a usable HEAD gets; nothing of ours depends on which branch it names.
+const HEAD: &str = "ref: refs/heads/main\n";
+
+/// Takes what does not belong into a repository of ours out, and gives it a HEAD that git can read. Answers with what was
+/// wrong.
+pub(super) fn take_strangers_out(repository: &Path) -> Result<Vec<&'static str>, GitError> {
+    let mut found = Vec::new();
+    for name in STRANGERS {
+        let path = repository.join(name);
+        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+        let taken = if meta.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        taken.map_err(|error| GitError::file("removing", &path, &error))?;
+        found.push(name);
+    }
+    let head = repository.join("HEAD");
+    if fs::read_to_string(&head).is_ok_and(|text| !text.starts_with("ref: refs/heads/")) {
+        fs::write(&head, HEAD).map_err(|error| GitError::file("writing", &head, &error))?;
+        found.push("HEAD");
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -136,6 +163,11 @@ mod tests {
         for name in ["feature/x", "odd\"name"] {
             follow(temp.path(), url, &BranchName::new(name).unwrap(), false).unwrap();
         }
+        assert_eq!(text(), without);
+        // Nor is a directory in its place the end of the repository.
+        fs::remove_file(&path).unwrap();
+        fs::create_dir_all(path.join("deep/er")).unwrap();
+        assert!(put(temp.path(), url).unwrap());
         assert_eq!(text(), without);
     }
 }

@@ -50,7 +50,16 @@ fn tie_again(entry: &AdminEntry, from: &[PathBuf], to: &Path) -> Result<bool, Gi
     let Some(registered) = entry.git_file() else { return Ok(false) };
     let rest = from.iter().find_map(|from| registered.strip_prefix(from).ok());
     let link = rest.map_or_else(|| registered.clone(), |rest| to.join(rest));
-    let Some(place) = link.parent().filter(|place| place.is_dir()) else { return Ok(false) };
+    let Some(place) = link.parent() else { return Ok(false) };
+    if !place.is_dir() {
+        // Its files may wait in the trash; it is taken out of the registry by the place that its row has now.
+        let gone = registered.parent().is_none_or(|place| !place.exists());
+        let follows = link != registered && gone;
+        if follows {
+            rewrite(&entry.directory.join("gitdir"), &format!("{}\n", link.display()), |_| Ok(()))?;
+        }
+        return Ok(follows);
+    }
     let own = canonical(&entry.directory);
     let link_is_right = match registry::linked_from(place) {
         // Behind a link that was left at the former place it resolves, until that link goes.

@@ -86,9 +86,7 @@ impl Repository {
         if restored {
             tracing::warn!(git.directory = %self.directory().display(), "changed repository configuration put back");
         }
-        if config::take_hooks_out(self.directory())? {
-            tracing::warn!(git.directory = %self.directory().display(), "hooks taken out of the repository");
-        }
+        take_strangers_out(self.directory())?;
         Ok(restored)
     }
 
@@ -258,6 +256,7 @@ impl Repository {
         }
         let mut reading = tokio::spawn(blocking(move || {
             refuse_other_refs(&directory)?;
+            take_strangers_out(&directory)?;
             question(&git2::Repository::open_bare(directory)?)
         }));
         match tokio::time::timeout(self.git.inner.read_limit, &mut reading).await {
@@ -284,6 +283,14 @@ impl Repository {
                 .to_owned(),
         )
     }
+}
+
+/// Before anything is asked: an agent may have put it there since.
+fn take_strangers_out(directory: &Path) -> Result<(), GitError> {
+    for name in config::take_strangers_out(directory)? {
+        tracing::warn!(git.directory = %directory.display(), "{name} does not belong into the repository, or was damaged: put right");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

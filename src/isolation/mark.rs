@@ -21,6 +21,15 @@ pub(super) struct Mark {
     pub moved_from: Vec<PathBuf>,
 }
 
+/// The directory that had the worktrees when it was seen last, when another, unmarked one is to have them now.
+pub(super) fn left_behind(base: &Path, memory: &Path) -> io::Result<Option<PathBuf>> {
+    let remembered = read(memory)?;
+    let before = remembered.as_deref().and_then(|text| text.lines().next()).map(PathBuf::from);
+    let is_marked = base.join(MARK).exists();
+    let real = base.canonicalize().unwrap_or_else(|_| base.to_owned());
+    Ok(before.filter(|before| *before != real && !is_marked))
+}
+
 impl Mark {
     /// Marks a base that is new, and refuses one that was marked before and is not any more. `memory` is a file on the
     /// home's file system.

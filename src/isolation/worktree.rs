@@ -7,7 +7,7 @@
 //! What somebody else made outside of our directory is only locked while it is used, and unlocked afterwards.
 
 use super::furnish::furnish;
-use super::mark::Mark;
+use super::mark::{self, Mark};
 use super::trash::{Survey, Trash, survey};
 use super::turns::Turns;
 use super::{CreateRequest, IsolationError, Maker, Provider, RemoveRequest, Removed, in_use, outside, place};
@@ -31,6 +31,9 @@ const TAKEN: &str = "there is something at its old path again";
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Beside the trash: where the worktrees were, and their mark.
+const MEMORY: &str = "worktrees.mark";
+
 /// Where a place is.
 enum Site {
     Inside(PathBuf),
@@ -50,11 +53,18 @@ pub struct WorktreeProvider {
 }
 
 impl WorktreeProvider {
+    /// The directory that worktrees would be left behind in, if [`WorktreeProvider::new`] began at `base` now: it had them
+    /// when the service ran last, and `base` is a new one.
+    pub fn left_behind(base: &Path, trash: &Path) -> Result<Option<PathBuf>, IsolationError> {
+        let memory = trash.with_file_name(MEMORY);
+        mark::left_behind(base, &memory).map_err(|error| IsolationError::files("reading", &memory, &error))
+    }
+
     /// Makes both directories; `trash` lies in the home. It is moved below `base` when it is on another file system.
     pub fn new(base: &Path, trash: &Path) -> Result<Self, IsolationError> {
         let base = made(base)?;
         let mut trash = made(trash)?;
-        let memory = trash.with_file_name("worktrees.mark");
+        let memory = trash.with_file_name(MEMORY);
         let home = trash.parent().unwrap_or(&trash).to_owned();
         if !rename_works(&base, &trash)? {
             trash = made(&base.join(TRASH_BESIDE))?;

@@ -202,9 +202,6 @@ impl Orchestrator {
         let (path, maker) = (environment.path.clone(), maker(environment));
         let request = CreateRequest { path, maker, branch: branch.clone(), start: from, furnishing };
         let furnished = self.parts().provider.create(repository, &request).await?;
-        if follows_its_remote(environment) {
-            repository.set_upstream(branch, true).await?;
-        }
         notes.0.extend(furnished::notes(&furnished));
         notes.0.extend(withheld.then(furnished::withheld));
         let ahead = match &tips.base {
@@ -309,7 +306,7 @@ pub(super) async fn is_a_forks(repository: &Repository, branch: &BranchName) -> 
 }
 
 /// A pull request's own branch has a namesake on the remote from the beginning; what begins here has none before it is pushed.
-fn follows_its_remote(environment: &Environment) -> bool {
+pub(super) fn follows_its_remote(environment: &Environment) -> bool {
     let EnvironmentMetadata { fork_head, lost_head, adopted_from, .. } = &environment.metadata;
     let at_its_head = fork_head.is_none() && lost_head.is_none() && adopted_from.is_none();
     at_its_head && environment.work.kind == WorkKind::PullRequest

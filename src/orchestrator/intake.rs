@@ -376,6 +376,7 @@ impl Orchestrator {
                 if let Some(review) = asked.review
                     && let Some(run) = self.store().run_of_review(conversation.id, review).await?
                     && run.delivery != delivery.id
+                    && run.request.requester.id == asked.requester.id
                 {
                     return done(format!("run {} answers the whole review", run.id));
                 }

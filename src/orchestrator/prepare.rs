@@ -2,7 +2,7 @@
 
 use super::{
     Orchestrator, StepError,
-    create::{Adopted, Creation, Journal},
+    create::{Adopted, Creation, Journal, follows_its_remote},
     gather,
     offline::Needed,
     retry,
@@ -181,6 +181,10 @@ impl Orchestrator {
             // A new worktree on a branch that was kept here may be behind, too.
             let before = repository.tip(&environment.branch.full_ref()).await?;
             let (environment, followed) = self.follow_remote(&repository, environment, pull.as_ref()).await?;
+            // Whoever reached the configuration may have lost it.
+            if follows_its_remote(&environment) {
+                repository.set_upstream(&environment.branch, true).await?;
+            }
             notes.0.extend(self.catch_up(&work, &environment, before).await?);
             if let Some(found) = found.filter(|_| !made) {
                 notes.found(&environment, &found);

@@ -329,3 +329,28 @@ async fn odd_branch_names_are_only_names() {
         assert!(treewarden::model::BranchName::new(name).is_err(), "{name}");
     }
 }
+
+/// What an agent that reaches the repository may leave there for everybody else.
+#[tokio::test]
+async fn what_no_repository_of_ours_has_is_taken_out_before_it_is_believed() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    let own = lab.commit(&path, "own", "1\n");
+    let main = lab.main_tip(&repository).await;
+    let at = |name: &str| repository.directory().join(name);
+    lab.run(repository.directory(), &["-c", "core.commitGraph=true", "commit-graph", "write", "--reachable"]);
+    assert!(at("objects/info/commit-graph").is_file());
+    fs::create_dir_all(at("objects/info/commit-graphs")).unwrap();
+    fs::write(at("objects/info/alternates"), "/nonexistent\n").unwrap();
+    // By this, main would come from the branch.
+    fs::create_dir_all(at("info")).unwrap();
+    fs::write(at("info/grafts"), format!("{main} {own}\n")).unwrap();
+    fs::write(at("HEAD"), "garbage\n").unwrap();
+    assert!(!repository.is_ancestor(&own, &main).await.unwrap());
+    for name in ["objects/info/commit-graph", "objects/info/commit-graphs", "objects/info/alternates", "info/grafts"] {
+        assert!(!at(name).exists(), "{name}");
+    }
+    lab.fetch(&repository).await;
+    assert_eq!(lab.run(&path, &["log", "-1", "--format=%H"]), own.as_str());
+}

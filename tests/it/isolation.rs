@@ -320,6 +320,10 @@ async fn a_base_that_was_moved_brings_its_worktrees_along() {
     fs::create_dir_all(stayed.parent().unwrap()).unwrap();
     fs::rename(place.lab.path("elsewhere/octo/hello/stayed"), &stayed).unwrap();
 
+    let left_behind =
+        |base: &str| WorktreeProvider::left_behind(&place.lab.path(base), &place.lab.path("trash")).unwrap();
+    assert_eq!((left_behind("worktrees"), left_behind("elsewhere")), (None, None));
+    assert_eq!(left_behind("new"), Some(place.provider.base().to_owned()), "an empty directory is none that was moved");
     let start = || WorktreeProvider::new(&place.lab.path("elsewhere"), &place.lab.path("trash")).unwrap();
     let provider = start();
     assert!(provider.has_moved() && !place.provider.has_moved());
@@ -336,6 +340,21 @@ async fn a_base_that_was_moved_brings_its_worktrees_along() {
     assert!(start().has_moved(), "until all have followed");
     provider.settle().unwrap();
     assert!(!start().has_moved());
+}
+
+/// BR-090
+#[tokio::test]
+async fn a_removal_that_was_under_way_when_the_base_moved_is_finished_at_the_new_place() {
+    let place = Place::new().await;
+    let path = place.create("w").await;
+    let request = place.removal("w");
+    fs::rename(&path, place.trashed(&request)).unwrap();
+    fs::rename(place.lab.path("worktrees"), place.lab.path("elsewhere")).unwrap();
+    let provider = WorktreeProvider::new(&place.lab.path("elsewhere"), &place.lab.path("trash")).unwrap();
+    assert_eq!(provider.tie_again(&place.repository).await.unwrap(), Ties { made: 1, failed: 0 });
+    let request = RemoveRequest { path: provider.moved(&path).unwrap(), ..request };
+    provider.remove(&place.repository, &request).await.unwrap();
+    assert!(provider.list(&place.repository).await.unwrap().is_empty());
 }
 
 /// BR-090

@@ -221,7 +221,12 @@ pub(in crate::git) fn rewrite(
     text: &str,
     before: impl FnOnce(&Path) -> Result<(), GitError>,
 ) -> Result<(), GitError> {
-    let new = path.with_file_name(format!(".treewarden-{}", uuid::Uuid::now_v7()));
+    // Not in a worktree itself: what a kill leaves there would be somebody's untracked file.
+    let beside = match path.file_name() {
+        Some(name) if name == ".git" => path.parent().unwrap_or(path),
+        Some(_) | None => path,
+    };
+    let new = beside.with_file_name(format!(".treewarden-{}", uuid::Uuid::now_v7()));
     let write = || {
         let mut file = fs::File::create_new(&new)?;
         file.write_all(text.as_bytes())?;
