@@ -1,5 +1,5 @@
-//! `kill -9` at every effect: a story, told again and again with the service killed at its first, second, third, …
-//! effect and started again, always with the same end.
+//! `kill -9` at every effect: a story of some acts, told again and again with the service killed at the first, second,
+//! third, … effect of each act and started again, always with the same end.
 //!
 //! The service runs in a process of its own: this test binary, told to run only [`child`]. There a tracing layer counts
 //! the events that mark effects and ends the process with SIGKILL at the chosen one; shipping code knows nothing of it.
@@ -15,7 +15,7 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::Mutex,
     time::Duration,
 };
 use story::{End, Story};
@@ -29,24 +29,26 @@ use treewarden::{
     telemetry::field::EFFECT,
 };
 
-/// In the child's environment: at which effect it dies (0: never), and where it writes its address and its effects.
-const BOMB: &str = "CRASH_TEST_BOMB";
+/// In the child's environment: the file that says how many effects it has left, and where it writes its address and its
+/// effects.
+const FUSE: &str = "CRASH_TEST_FUSE";
 const DIARY: &str = "CRASH_TEST_DIARY";
 /// The first effect to die at, and the distance to the next. Usually some of the effects are tried, in a minute or so; with
-/// a step of 1 all of them, in about ten; of the stories that are told with a stride (below), each third or fourth.
+/// a step of 1 all of them, in about five; of the stories that are told with a stride (below), each third or fourth.
 const FROM: &str = "CRASH_TEST_FROM";
 const STEP: &str = "CRASH_TEST_STEP";
-/// The greatest number of effects the story may have; more would mean that it never ends.
-const MOST: usize = 400;
-const AT_ONCE: usize = 2;
+/// The greatest number of effects an act may have; more would mean that it never ends.
+const MOST: usize = 200;
+const AT_ONCE: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
 
-/// Kills the process at an effect, after noting it.
+/// Notes each effect, and kills the process at the one at which its fuse is burnt down.
 struct Bomb {
-    at: usize,
-    seen: AtomicUsize,
+    fuse: PathBuf,
     diary: PathBuf,
+    /// One effect at a time.
+    noted: Mutex<usize>,
 }
 
 impl<S: Subscriber> Layer<S> for Bomb {
@@ -54,16 +56,24 @@ impl<S: Subscriber> Layer<S> for Bomb {
         if event.metadata().target() != EFFECT {
             return;
         }
-        let number = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
         let mut words = String::new();
         event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
             words.push_str(&format!(" {}={value:?}", field.name()));
         });
-        note(&self.diary, &format!("effect {number}{words}"));
-        if number == self.at {
-            let me = rustix::process::getpid();
-            let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
+        let mut noted = self.noted.lock().unwrap();
+        *noted += 1;
+        note(&self.diary, &format!("effect {noted}{words}"));
+        // Without a fuse, or with one that is just being laid, it lives on.
+        let Some(left) = fs::read_to_string(&self.fuse).ok().and_then(|text| text.parse::<usize>().ok()) else {
+            return;
+        };
+        if left > 1 {
+            fs::write(&self.fuse, (left - 1).to_string()).unwrap();
+            return;
         }
+        // The next start is to live.
+        fs::remove_file(&self.fuse).unwrap();
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }
 
@@ -76,8 +86,8 @@ fn note(diary: &Path, line: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a process of the crash test, which starts it itself"]
 async fn child() {
-    let (Ok(at), Ok(diary)) = (std::env::var(BOMB), std::env::var(DIARY)) else { return };
-    let bomb = Bomb { at: at.parse().unwrap(), seen: AtomicUsize::new(0), diary: diary.clone().into() };
+    let (Ok(fuse), Ok(diary)) = (std::env::var(FUSE), std::env::var(DIARY)) else { return };
+    let bomb = Bomb { fuse: fuse.into(), diary: diary.clone().into(), noted: Mutex::new(0) };
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let ours = tracing_subscriber::filter::Targets::new().with_target("treewarden", LevelFilter::DEBUG);
     tracing_subscriber::registry().with(bomb).with(lines).with(ours).init();
@@ -107,7 +117,7 @@ impl Story {
     async fn tell_of_a_command(&mut self) -> End {
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
         self.ask(issue, "write chapter-one").await;
-        self.before_command = self.effects();
+        self.act();
         let answer = self.command(issue, "/worktree remove").await;
         assert!(answer.starts_with("🧹 The worktree was removed"), "{answer}\n{}", self.account());
         self.end().await
@@ -117,8 +127,9 @@ impl Story {
     async fn tell_of_creation(&mut self) -> End {
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
         self.settle().await;
-        self.before_command = self.effects();
+        self.act();
         self.command(issue, "/worktree create feature/y").await;
+        self.act();
         self.ask(issue, "write chapter-one").await;
         let live = self.store().live_environments(None).await.unwrap();
         assert_eq!(live.len(), 1, "{live:?}\n{}", self.account());
@@ -133,6 +144,7 @@ impl Story {
         for (file, words, made) in
             [("far.txt", "write chapter-one", "one.txt"), ("later.txt", "now chapter-two", "two.txt")]
         {
+            self.act();
             self.standin.push_commit(&fork, "bob", "patch", file, &[(file, Some("far\n"))]).await.unwrap();
             let number = match pull {
                 Some(number) => number,
@@ -144,7 +156,9 @@ impl Story {
             pull = Some(number);
             self.settle().await;
             let head = self.standin.pull(REPO, number).unwrap().head_sha;
+            self.act();
             self.command(number, &format!("/approve {head}")).await;
+            self.act();
             self.ask(number, words).await;
             let live = self.store().live_environments(None).await.unwrap();
             assert_eq!(live.len(), 1, "{live:?}\n{}", self.account());
@@ -153,6 +167,7 @@ impl Story {
             }
         }
         let pull = pull.unwrap();
+        self.act();
         self.standin.close(REPO, ANN, pull).unwrap();
         self.settle().await;
         self.end().await
@@ -167,7 +182,7 @@ impl Story {
         let pull = OpenPull { title: "A chapter", body: &body, head: "feature/x", ..OpenPull::default() };
         let pull = self.standin.open_pull(REPO, ANN, pull).await.unwrap();
         self.settle().await;
-        self.before_command = self.effects();
+        self.act();
         self.ask(pull, "write chapter-two").await;
         self.no_doubled_comments(&[issue, pull]).await;
         let store = self.store();
@@ -183,12 +198,15 @@ impl Story {
 
     /// An issue becomes a pull request, which gets a second commit and is merged.
     async fn tell(&mut self) -> End {
+        self.act();
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
         self.ask(issue, "write chapter-one").await;
         let pulls = self.standin.pulls(REPO).unwrap();
         assert_eq!(pulls.len(), 1, "{pulls:?}\n{}", self.account());
         let pull = pulls[0].number;
+        self.act();
         self.ask(pull, "now chapter-two").await;
+        self.act();
         self.standin.set_draft(REPO, ANN, pull, false).unwrap();
         self.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
         self.settle().await;
@@ -245,11 +263,11 @@ async fn killed_while_a_worktree_makes_way_it_comes_to_the_same_end() {
         assert_eq!((end.receipts, end.worktrees, end.succeeded), (1, 2, 2), "{end:?}");
         assert_eq!(end.local_refs, ["refs/heads/feature/x"]);
     };
-    killed_everywhere(None, 1, made_way, Story::tell_of_making_way).await;
+    killed_everywhere(None, 2, made_way, Story::tell_of_making_way).await;
 }
 
 /// Tells the story undisturbed, whose end is to be `right`, and then with a kill at each effect, or at each `stride`th, of
-/// what it is about. Effects may come in another order, and a few more or fewer; until one story gets through unharmed.
+/// its acts. Effects may come in another order, and a few more or fewer; until one story gets through unharmed.
 async fn killed_everywhere(
     database: Option<&Database>,
     stride: usize,
@@ -259,18 +277,17 @@ async fn killed_everywhere(
     let url = database.map(|database| database.url.as_str());
     let mut undisturbed = Story::begin(0, url).await;
     let expected = tell(&mut undisturbed).await;
-    let (before, effects) = (undisturbed.before_command, undisturbed.effects());
-    assert!(!undisturbed.killed);
+    let effects = undisturbed.effects_of_acts();
+    assert!(undisturbed.killed.iter().all(|killed| !killed));
     println!("undisturbed:\n{}", undisturbed.account());
     right(&expected);
     drop(undisturbed);
 
     let number =
         |name: &str, usual: usize| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
-    let (first, step) = (before + 1, number(STEP, 9).max(stride));
-    let bombs = (number(FROM, first).max(first)..MOST).step_by(step);
+    let (first, step) = (number(FROM, 1), number(STEP, 9).max(stride));
     let tell = &tell;
-    let stories = futures::stream::iter(bombs).map(|bomb| async move {
+    let stories = futures::stream::iter((first..MOST).step_by(step)).map(|bomb| async move {
         // A story of its own needs a database of its own.
         let own = match database {
             Some(_) => Database::create().await,
@@ -278,7 +295,7 @@ async fn killed_everywhere(
         };
         let mut story = Story::begin(bomb, own.as_ref().map(|own| own.url.as_str())).await;
         let end = tell(&mut story).await;
-        let told = (bomb, story.killed, end, story.account());
+        let told = (bomb, story.killed.clone(), end, story.account());
         drop(story);
         if let Some(own) = own {
             own.drop().await;
@@ -286,15 +303,19 @@ async fn killed_everywhere(
         told
     });
     let mut stories = std::pin::pin!(stories.buffered(AT_ONCE));
-    let mut covered = 0;
+    let mut covered = vec![0; effects.len()];
     while let Some((bomb, killed, end, account)) = stories.next().await {
-        assert_eq!(end, expected, "killed at effect {bomb}\n{account}");
-        if !killed {
+        assert_eq!(end, expected, "killed at effect {bomb} of the acts {killed:?}\n{account}");
+        if !killed.contains(&true) {
             break;
         }
-        covered = bomb;
+        for (covered, _) in covered.iter_mut().zip(&killed).filter(|(_, killed)| **killed) {
+            *covered = bomb;
+        }
     }
-    println!("killed at effects {first} to {covered}, always the same end ({effects} undisturbed)");
-    // The last few are answers that nobody waits for.
-    assert!(covered + step + 10 >= effects && covered < MOST - 1, "only up to {covered} of {effects}");
+    println!("killed in each act at effects {first} to {covered:?}, always the same end ({effects:?} undisturbed)");
+    for (covered, effects) in covered.iter().zip(&effects) {
+        // The last few are answers that nobody waits for.
+        assert!(covered + step + 10 >= *effects && covered + 1 < MOST, "only up to {covered} of {effects}");
+    }
 }

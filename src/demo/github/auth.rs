@@ -6,11 +6,15 @@
 use super::{model::Moment, refusal::Refusal};
 use aws_lc_rs::{
     encoding::{AsDer, Pkcs8V1Der},
+    error::Unspecified,
     rsa::{KeyPair, KeySize},
     signature::KeyPair as _,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, LazyLock},
+};
 
 /// How far an App's token may reach in one area; `Write` includes `Read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,17 +65,33 @@ pub(super) struct AppIdentity {
     pub permissions: Permissions,
     /// What it subscribed to.
     pub events: BTreeSet<String>,
-    pub private_key_pem: String,
+    pub key: Arc<AppKey>,
+}
+
+/// A new RSA key of 2048 bits for each process: to find one takes longer than all else a stand-in does to begin.
+pub(super) struct AppKey {
+    pub private_pem: String,
     /// PKCS #1, as `jsonwebtoken` wants it.
-    public_key: Vec<u8>,
+    public: Vec<u8>,
+}
+
+impl AppKey {
+    fn of_this_process() -> Result<Arc<Self>, Refusal> {
+        static KEY: LazyLock<Result<Arc<AppKey>, Unspecified>> = LazyLock::new(|| AppKey::generate().map(Arc::new));
+        KEY.clone().map_err(|_| Refusal::Git("no RSA key could be made".to_owned()))
+    }
+
+    fn generate() -> Result<Self, Unspecified> {
+        let pair = KeyPair::generate(KeySize::Rsa2048)?;
+        let private: Pkcs8V1Der<'_> = pair.as_der()?;
+        Ok(Self { private_pem: pem(private.as_ref()), public: pair.public_key().as_ref().to_vec() })
+    }
 }
 
 impl AppIdentity {
-    /// An App with a new RSA key of 2048 bits that may do all the stand-in knows.
+    /// An App that may do all the stand-in knows.
     pub fn generate(id: i64, bot: i64, slug: &str) -> Result<Self, Refusal> {
-        let unspecified = |_| Refusal::Git("no RSA key could be made".to_owned());
-        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(unspecified)?;
-        let private: Pkcs8V1Der<'_> = pair.as_der().map_err(unspecified)?;
+        let key = AppKey::of_this_process()?;
         let wanted = [
             ("checks", Level::Write),
             ("contents", Level::Write),
@@ -89,8 +109,7 @@ impl AppIdentity {
             client_secret: random_text(),
             permissions: wanted.map(|(area, level)| (area.to_owned(), level)).into(),
             events: EVENTS.map(str::to_owned).into(),
-            private_key_pem: pem(private.as_ref()),
-            public_key: pair.public_key().as_ref().to_vec(),
+            key,
         })
     }
 
@@ -111,7 +130,7 @@ impl AppIdentity {
         // Times are checked below, against the stand-in's clock and with GitHub's words.
         rules.validate_exp = false;
         rules.required_spec_claims.clear();
-        let key = jsonwebtoken::DecodingKey::from_rsa_der(&self.public_key);
+        let key = jsonwebtoken::DecodingKey::from_rsa_der(&self.key.public);
         let claims = jsonwebtoken::decode::<Claims>(token, &key, &rules)
             .map_err(|_| Refusal::Unauthorized("A JSON web token could not be decoded"))?
             .claims;
@@ -202,13 +221,14 @@ mod tests {
     }
 
     fn signed(app: &AppIdentity, claims: &Value) -> String {
-        let key = EncodingKey::from_rsa_pem(app.private_key_pem.as_bytes()).unwrap();
+        let key = EncodingKey::from_rsa_pem(app.key.private_pem.as_bytes()).unwrap();
         jsonwebtoken::encode(&Header::new(Algorithm::RS256), claims, &key).unwrap()
     }
 
     #[test]
     fn only_fresh_tokens_of_this_app_pass() {
-        let (ours, other) = (app(), app());
+        let ours = app();
+        let other = AppIdentity { key: Arc::new(AppKey::generate().unwrap()), ..app() };
         let now = chrono::Utc::now();
         let t = now.timestamp();
         let claims = |iat: i64, exp: i64, iss: Value| json!({ "iat": iat, "exp": exp, "iss": iss });

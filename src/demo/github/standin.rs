@@ -159,7 +159,7 @@ impl Standin {
 
     /// The App's private key, PKCS #8.
     pub fn private_key_pem(&self) -> SecretString {
-        self.hub.world().app.private_key_pem.clone().into()
+        self.hub.world().app.key.private_pem.as_str().into()
     }
 
     pub fn client_id(&self) -> String {

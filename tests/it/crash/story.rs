@@ -1,6 +1,6 @@
 //! A world whose service is a process of its own, which may be killed at any moment and is then started again.
 
-use super::{BOMB, DIARY, LOOK_AGAIN, PATIENCE};
+use super::{DIARY, FUSE, LOOK_AGAIN, PATIENCE};
 use crate::support::world::{ANN, REPO, git};
 use secrecy::ExposeSecret;
 use std::{
@@ -27,9 +27,12 @@ pub struct Story {
     service: Child,
     /// How often the service was started.
     starts: usize,
-    pub killed: bool,
-    /// Effects before the command was given.
-    pub before_command: usize,
+    /// At which effect of each act it dies; 0 for never.
+    bomb: usize,
+    /// Of each act that has begun, whether the service was killed in it.
+    pub killed: Vec<bool>,
+    /// Effects that had come before each act.
+    before_acts: Vec<usize>,
     store: Option<Store>,
     /// Where the service has its database; absent for the file in its home.
     database: Option<String>,
@@ -57,12 +60,23 @@ impl Story {
         let standin = Standin::start(StandinOptions::new(dir.path().join("github"))).await.unwrap();
         standin.create_repository(REPO, &[("README.md", "# hello\n")]).await.unwrap();
         standin.set_permission(REPO, ANN, Permission::Write).unwrap();
-        let service = launch(dir.path(), &standin, database, 1, bomb);
+        let service = launch(dir.path(), &standin, database, 1);
         let database = database.map(str::to_owned);
-        let mut story =
-            Self { dir, standin, service, starts: 1, killed: false, before_command: 0, store: None, database };
+        let (killed, before_acts) = (Vec::new(), Vec::new());
+        let mut story = Self { dir, standin, service, starts: 1, bomb, killed, before_acts, store: None, database };
         story.ready().await;
         story
+    }
+
+    /// An act begins, in which the service is to be killed once. What comes before the first one is not its subject.
+    pub fn act(&mut self) {
+        self.before_acts.push(self.effects());
+        self.killed.push(false);
+        if self.bomb > 0 {
+            let (fuse, laid) = (fuse(self.dir.path()), self.dir.path().join("fuse.new"));
+            fs::write(&laid, self.bomb.to_string()).unwrap();
+            fs::rename(laid, fuse).unwrap();
+        }
     }
 
     fn diary(&self, start: usize) -> PathBuf {
@@ -95,10 +109,10 @@ impl Story {
     fn revive(&mut self) -> bool {
         let Some(status) = self.service.try_wait().unwrap() else { return false };
         assert!(status.code().is_none(), "the service ended by itself: {status}\n{}", self.account());
-        self.killed = true;
+        let first = self.killed.last_mut().is_some_and(|killed| !std::mem::replace(killed, true));
+        assert!(first, "the service dies again and again\n{}", self.account());
         self.starts += 1;
-        assert!(self.starts < 4, "the service dies again and again\n{}", self.account());
-        self.service = launch(self.dir.path(), &self.standin, self.database.as_deref(), self.starts, 0);
+        self.service = launch(self.dir.path(), &self.standin, self.database.as_deref(), self.starts);
         true
     }
 
@@ -260,9 +274,16 @@ impl Story {
         text
     }
 
-    pub fn effects(&self) -> usize {
+    /// Of the first start.
+    fn effects(&self) -> usize {
         let diary = fs::read_to_string(self.diary(1)).unwrap_or_default();
         diary.lines().filter(|line| line.starts_with("effect ")).count()
+    }
+
+    /// How many each act had, when nothing was killed.
+    pub fn effects_of_acts(&self) -> Vec<usize> {
+        let ends = self.before_acts.iter().skip(1).copied().chain([self.effects()]);
+        self.before_acts.iter().zip(ends).map(|(begin, end)| end - begin).collect()
     }
 }
 
@@ -278,12 +299,16 @@ fn diary(dir: &Path, start: usize) -> PathBuf {
     dir.join(format!("start-{start}.diary"))
 }
 
-fn launch(dir: &Path, standin: &Standin, database: Option<&str>, start: usize, bomb: usize) -> Child {
+fn fuse(dir: &Path) -> PathBuf {
+    dir.join("fuse")
+}
+
+fn launch(dir: &Path, standin: &Standin, database: Option<&str>, start: usize) -> Child {
     let diary = diary(dir, start);
     let log = fs::File::create(diary.with_extension("log")).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "crash::child", "--ignored", "--nocapture"]);
-    command.env(BOMB, bomb.to_string()).env(DIARY, &diary);
+    command.env(FUSE, fuse(dir)).env(DIARY, &diary);
     command.env("TREEWARDEN_HOME", dir.join("home")).env("TREEWARDEN_LISTEN", "127.0.0.1:0");
     command.env("GITHUB_API_URL", standin.api_url()).env("GITHUB_WEB_URL", standin.web_url());
     command.env("GITHUB_APP_ID", standin.app_id().to_string());
