@@ -39,6 +39,7 @@ mod retry;
 mod runs;
 mod status;
 pub mod sweep;
+mod thread_events;
 mod workers;
 
 pub use local::NotTaken;

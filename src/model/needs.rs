@@ -1,7 +1,7 @@
 //! What somebody needs to be answered.
 
 use super::{Permission, Person};
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 /// Permission on the repository, or to be named by whoever runs the service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,17 +20,5 @@ impl Needs {
     pub fn met_by(&self, person: &Person, permission: Permission) -> bool {
         self.permission.is_some_and(|least| permission >= least)
             || self.logins.contains(&person.login.to_ascii_lowercase())
-    }
-}
-
-/// As in "this needs …".
-impl fmt::Display for Needs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = "to be named in the settings of this service";
-        match (self.permission, self.logins.is_empty()) {
-            (Some(permission), true) => write!(f, "{permission} permission on the repository"),
-            (Some(permission), false) => write!(f, "{permission} permission on the repository, or {named}"),
-            (None, _) => f.write_str(named),
-        }
     }
 }

@@ -9,17 +9,14 @@ use super::{
 };
 use crate::command::{grammar, mention};
 use crate::decide::admit::{Admission, AdmitFacts, admit, passed_over};
-use crate::decide::{authority::REQUESTS, cleanup::Keep};
+use crate::decide::authority::REQUESTS;
 use crate::github::payload;
 use crate::model::*;
 use crate::platform::local;
-use crate::reply::{self, answers, cleanup};
+use crate::reply::{self, answers};
 use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
 use crate::telemetry::{field::EFFECT, metric};
 use std::time::Duration;
-
-/// Why nothing follows from what happens in most threads.
-const UNKNOWN_THREAD: &str = "the bot has nothing to do with this thread";
 
 /// Runs counted by the loop breaker.
 const RECENT: Duration = Duration::from_secs(600);
@@ -141,84 +138,18 @@ impl Orchestrator {
                 self.written(delivery, message, review, place).await
             }
             Event::Deleted { thread, source } => self.deleted(delivery, &thread, &source).await,
-            Event::Closed { thread, merged_head, by } => {
-                let state = if merged_head.is_some() { ThreadState::Merged } else { ThreadState::Closed };
-                let Some((codebase, conversation)) = self.known_thread(&thread).await? else {
-                    return ignored(UNKNOWN_THREAD);
-                };
-                if self.is_open(&codebase, &thread).await? == Some(true) {
-                    return ignored("the thread has been opened again since");
-                }
-                self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
-                tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
-                self.audit(&by.login, "thread.closed", &subject(&thread), state.as_str()).await;
-                place.step_aside().await?;
-                done(self.close_conversation(conversation.id).await?)
-            }
-            Event::Reopened { thread, by } => {
-                let Some((codebase, conversation)) = self.known_thread(&thread).await? else {
-                    return ignored(UNKNOWN_THREAD);
-                };
-                if self.is_open(&codebase, &thread).await? == Some(false) {
-                    return ignored("the thread has been closed again since");
-                }
-                self.store().set_conversation_state(conversation.id, ThreadState::Open, None, self.now()).await?;
-                self.audit(&by.login, "thread.reopened", &subject(&thread), "").await;
-                done("the thread is open again")
-            }
+            Event::Closed { thread, merged_head, by } => self.closed(&thread, merged_head, &by, place).await,
+            Event::Reopened { thread, by } => self.reopened(&thread, &by).await,
             Event::Transferred { thread, to, by } => {
                 place.step_aside().await?;
                 self.transferred(&thread, to, &by).await
             }
-            Event::HeadMoved { thread, before, head, by } => {
-                let Some((_, conversation)) = self.known_thread(&thread).await? else {
-                    return ignored(UNKNOWN_THREAD);
-                };
-                let ended = match &before {
-                    Some(before) => self.end_approval(&conversation, before, &head, &by.login).await?,
-                    None => false,
-                };
-                match ended {
-                    true => done("the approval of the commit before ended"),
-                    false => done("the next message on this pull request takes the new commits in"),
-                }
-            }
+            Event::HeadMoved { thread, before, head, by } => self.head_moved(&thread, before, &head, &by).await,
             Event::Renamed { repository } => {
                 self.codebase_of(&repository).await?;
                 done(format!("the repository is called {} now", repository.name))
             }
             Event::Installation { installation, access } => self.access_changed(installation, access).await,
-        }
-    }
-
-    /// Its work stays where it is, and is marked; where the issue is now, it begins anew when somebody asks.
-    async fn transferred(&self, thread: &ThreadRef, to: Option<String>, by: &Person) -> Result<Handled, StepError> {
-        let Some((codebase, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
-        let to = to.unwrap_or_else(|| "another repository".to_owned());
-        self.audit(&by.login, "thread.transferred", &subject(thread), &to).await;
-        let note = format!("transferred to {to}");
-        // Whatever the thread points to: one that it shares belongs to others as well.
-        let work = Work::of_thread(&conversation.thread);
-        let Some(own) = self.store().find_live_environment(codebase.id, &work).await? else { return done(note) };
-        let _lease = self.inner.leases.take(own.id).await;
-        let Some(mut environment) = self.store().load_environment(own.id).await? else { return done(note) };
-        if environment.state != EnvironmentState::Active || environment.metadata.transferred_to.is_some() {
-            return done(note);
-        }
-        environment.metadata.kept_because.push(cleanup::sentence(&Keep::Transferred));
-        environment.metadata.transferred_to = Some(to);
-        self.store().update_environment(&environment).await?;
-        done(format!("{note}; the worktree of `{}` stays here", environment.branch))
-    }
-
-    /// What GitHub says of a thread now: an event may come late, after the one that undid it. `None`: it does not know the
-    /// thread any more.
-    async fn is_open(&self, codebase: &Codebase, thread: &ThreadRef) -> Result<Option<bool>, StepError> {
-        let Some(github) = self.on_github(codebase)? else { return Ok(None) };
-        match github.client.issue(github.id, github.name, thread.number).await {
-            Ok(now) => Ok(Some(now.state == ThreadState::Open)),
-            Err(error) if error.is_transient() => Err(error.into()),
-            Err(_) => Ok(None),
         }
     }
 
@@ -248,7 +179,7 @@ impl Orchestrator {
     }
 
     /// A thread that the bot has to do with: it met the bot before, or its work has a worktree. Nothing is made for others.
-    async fn known_thread(&self, thread: &ThreadRef) -> Result<Option<(Codebase, Conversation)>, StepError> {
+    pub(super) async fn known_thread(&self, thread: &ThreadRef) -> Result<Option<(Codebase, Conversation)>, StepError> {
         let Some(codebase) = self.store().find_codebase_by_github(thread.repository.id).await? else { return Ok(None) };
         let work = Work::of_thread(&ThreadId::Numbered { kind: thread.kind, number: thread.number });
         let met = self.store().find_conversation(codebase.id, thread.number).await?.is_some();
@@ -283,7 +214,7 @@ impl Orchestrator {
                 let body = answers::refusal(&message.author.login, &needs, &key);
                 self.react(delivery, &codebase, &message, "confused").await?;
                 self.comment(key, &codebase, &conversation, body).await?;
-                ignored(format!("{} may not: this needs {needs}", message.author.login))
+                ignored(format!("{} may not: this needs {}", message.author.login, answers::needed(&needs)))
             }
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
             Admission::Welcome => {
@@ -406,32 +337,6 @@ impl Orchestrator {
         }
     }
 
-    async fn deleted(
-        &self,
-        delivery: &Delivery,
-        thread: &ThreadRef,
-        source: &MessageSource,
-    ) -> Result<Handled, StepError> {
-        let Some((codebase, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
-        let Some(id) = source.comment() else { return ignored("only a comment can be deleted") };
-        let because = answers::stopped_before_work();
-        let cancelled = self.store().cancel_queued_runs_for_source(conversation.id, id, &because, self.now()).await?;
-        for id in &cancelled {
-            let Some(run) = self.store().load_run(*id).await? else { continue };
-            self.publish(&run, None).await?;
-            // The rest of the review still asks for it.
-            if let Some((text, source)) = self.next_of_review(&codebase, thread.number, &run).await? {
-                let request = RunRequest { text: self.redact(&text), source, ..run.request.clone() };
-                let (codebase, conversation) = (codebase.id, conversation.id);
-                let new = NewRun { codebase, conversation, delivery: delivery.id, request };
-                let next = self.store().insert_run(new, self.now()).await?;
-                self.publish(&next, None).await?;
-                self.inner.wake.runs.notify_one();
-            }
-        }
-        done(format!("{} queued runs cancelled", cancelled.len()))
-    }
-
     async fn react(
         &self,
         delivery: &Delivery,
@@ -495,8 +400,4 @@ fn understand(delivery: &Delivery) -> Result<Event, String> {
 
 pub(super) fn is_stop(text: &str) -> bool {
     grammar::parse(text) == grammar::Request::Command(grammar::Command::Stop)
-}
-
-fn subject(thread: &ThreadRef) -> String {
-    format!("{}#{}", thread.repository.name, thread.number)
 }

@@ -388,9 +388,20 @@ pub fn made_room(merged: usize) -> String {
 /// The one explanation for people who may not ask for this.
 pub fn refusal(login: &str, needs: &Needs, key: &str) -> String {
     format!(
-        "Sorry `{login}`, this needs {needs}. Nothing was run. Ask somebody who may to mention me.\n\n{}",
+        "Sorry `{login}`, this needs {}. Nothing was run. Ask somebody who may to mention me.\n\n{}",
+        needed(needs),
         marker(key)
     )
+}
+
+/// As in "this needs …".
+pub fn needed(needs: &Needs) -> String {
+    let named = "to be named in the settings of this service";
+    match (needs.permission, needs.logins.is_empty()) {
+        (Some(permission), true) => format!("{permission} permission on the repository"),
+        (Some(permission), false) => format!("{permission} permission on the repository, or {named}"),
+        (None, _) => named.to_owned(),
+    }
 }
 
 pub fn too_many_runs(key: &str) -> String {

@@ -71,28 +71,14 @@ impl Queued for Run {
 impl Store {
     /// Queues a run. A delivery has one: asking again, after a crash, answers with the one that is there.
     pub async fn insert_run(&self, new: NewRun, now: Timestamp) -> Result<Run, StoreError> {
-        let sql = sql!(
-            "INSERT INTO runs (id, codebase_id, conversation_id, delivery_id, source_comment, review, request, state, outcome,
-                               cancel_requested, attempts, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, false, 0, $10)
-             ON CONFLICT (delivery_id) DO NOTHING
-             RETURNING *"
-        );
-        let sql = sql
-            .bind(new_id::<RunId>())
-            .bind(new.codebase)
-            .bind(new.conversation)
-            .bind(new.delivery)
-            .bind(new.request.source.comment())
-            .bind(new.request.review)
-            .bind_json(&new.request)?
-            .bind(RunState::Queued)
-            .bind_json(&RunOutcome::default())?
-            .bind(now);
-        match self.db.fetch_optional(sql).await? {
+        match self.db.fetch_optional(insert(&new, now)?).await? {
             Some(run) => Ok(run),
-            None => self.db.fetch_one(sql!("SELECT * FROM runs WHERE delivery_id = $1").bind(new.delivery)).await,
+            None => self.db.fetch_one(of_delivery(new.delivery)).await,
         }
+    }
+
+    pub async fn find_run_of_delivery(&self, delivery: InboxId) -> Result<Option<Run>, StoreError> {
+        self.db.fetch_optional(of_delivery(delivery)).await
     }
 
     pub async fn load_run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
@@ -157,6 +143,16 @@ impl Store {
         Ok(runs.0 > 0)
     }
 
+    /// All runs that this comment asked for, oldest first.
+    pub async fn runs_for_source(
+        &self,
+        conversation: ConversationId,
+        comment: CommentId,
+    ) -> Result<Vec<Run>, StoreError> {
+        let sql = sql!("SELECT * FROM runs WHERE conversation_id = $1 AND source_comment = $2 ORDER BY id");
+        self.db.fetch_all(sql.bind(conversation).bind(comment)).await
+    }
+
     /// The run that answers a review, or has answered it.
     pub async fn run_of_review(
         &self,
@@ -211,6 +207,31 @@ impl Store {
         );
         Ok(self.db.execute(sql.bind(run.id).bind_json(&run.outcome)?).await? > 0)
     }
+}
+
+fn of_delivery(delivery: InboxId) -> Sql {
+    sql!("SELECT * FROM runs WHERE delivery_id = $1").bind(delivery)
+}
+
+fn insert(new: &NewRun, now: Timestamp) -> Result<Sql, StoreError> {
+    let sql = sql!(
+        "INSERT INTO runs (id, codebase_id, conversation_id, delivery_id, source_comment, review, request, state, outcome,
+                           cancel_requested, attempts, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, false, 0, $10)
+         ON CONFLICT (delivery_id) DO NOTHING
+         RETURNING *"
+    );
+    Ok(sql
+        .bind(new_id::<RunId>())
+        .bind(new.codebase)
+        .bind(new.conversation)
+        .bind(new.delivery)
+        .bind(new.request.source.comment())
+        .bind(new.request.review)
+        .bind_json(&new.request)?
+        .bind(RunState::Queued)
+        .bind_json(&RunOutcome::default())?
+        .bind(now))
 }
 
 /// The lease is the fence: owner and attempts, and a stage in which somebody is at work. A final state lets go of it.

@@ -122,9 +122,15 @@ async fn environment(store: &Store, codebase: &Codebase, number: i64) -> Environ
 
 /// A queued run that answers comment `comment` of a conversation, asked for by a delivery of its own.
 async fn queued_run(store: &Store, conversation: &Conversation, comment: i64) -> Run {
+    let new = wish(store, conversation, comment).await;
+    store.insert_run(new, at(0)).await.unwrap()
+}
+
+/// A run that a comment asks for, with its delivery.
+async fn wish(store: &Store, conversation: &Conversation, comment: i64) -> NewRun {
     let guid = format!("{}-{comment}", conversation.id);
     let delivery = accept(&store.inbox_writer(), delivery(&guid, None)).await;
-    let new = NewRun {
+    NewRun {
         codebase: conversation.codebase,
         conversation: conversation.id,
         delivery,
@@ -136,6 +142,5 @@ async fn queued_run(store: &Store, conversation: &Conversation, comment: i64) ->
             written_at: None,
             review: None,
         },
-    };
-    store.insert_run(new, at(0)).await.unwrap()
+    }
 }

@@ -5,6 +5,7 @@ use super::super::codec::FromRow;
 use super::super::db::Row;
 use super::super::sql::sql;
 use super::super::{Store, StoreError};
+use super::{NewRun, insert};
 use crate::model::*;
 
 struct Asked(RunId);
@@ -56,20 +57,28 @@ impl Store {
         Ok(asked(self.db.fetch_all(sql.bind(run).bind(now).bind(because)).await?))
     }
 
-    /// The comment was deleted: runs that were to answer it and have not begun are over. One at work goes on.
-    pub async fn cancel_queued_runs_for_source(
+    /// A run that has not begun is over, and in the same moment another waits in its place. False when it had begun, or
+    /// was over: nothing has changed then.
+    pub async fn replace_queued_run(
         &self,
-        conversation: ConversationId,
-        comment: CommentId,
+        run: RunId,
         because: &str,
+        instead: Option<&NewRun>,
         now: Timestamp,
-    ) -> Result<Vec<RunId>, StoreError> {
+    ) -> Result<bool, StoreError> {
         let sql = sql!(
-            "UPDATE runs SET cancel_requested = true, reason = $4, ended_at = $3, state = 'cancelled'
-             WHERE conversation_id = $1 AND source_comment = $2 AND state = 'queued'
-             RETURNING id"
+            "UPDATE runs SET cancel_requested = true, reason = $3, ended_at = $2, state = 'cancelled'
+             WHERE id = $1 AND state = 'queued'"
         );
-        Ok(asked(self.db.fetch_all(sql.bind(conversation).bind(comment).bind(now).bind(because)).await?))
+        let mut tx = self.db.begin().await?;
+        if tx.execute(sql.bind(run).bind(now).bind(because)).await? == 0 {
+            return Ok(false);
+        }
+        if let Some(new) = instead {
+            tx.execute(insert(new, now)?).await?;
+        }
+        tx.commit().await?;
+        Ok(true)
     }
 }
 

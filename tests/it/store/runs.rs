@@ -2,7 +2,7 @@
 
 use super::{
     LEASE, accept, at, codebase, conversation, delivery, environment, on_each_engine, on_each_store, queued_run,
-    schema::raw,
+    schema::raw, wish,
 };
 use futures::future::join_all;
 use std::{collections::HashSet, time::Duration};
@@ -318,10 +318,16 @@ async fn a_deleted_comment_takes_its_queued_run_along() {
         let (first, second) = (queued_run(&store, &thread, 11).await, queued_run(&store, &thread, 12).await);
         let live = claim(&store, 1).await.unwrap();
         assert_eq!(live.id, first.id);
-        let none = store.cancel_queued_runs_for_source(thread.id, CommentId(11), "stopped", at(2)).await.unwrap();
-        assert_eq!(none, [], "one at work goes on");
-        let gone = store.cancel_queued_runs_for_source(thread.id, CommentId(12), "stopped", at(2)).await.unwrap();
-        assert_eq!(gone, [second.id]);
+        let next = wish(&store, &thread, 13).await;
+        let replaced = store.replace_queued_run(first.id, "stopped", Some(&next), at(2)).await.unwrap();
+        assert!(!replaced, "one at work goes on");
+        assert_eq!(store.runs_for_source(thread.id, CommentId(13)).await.unwrap(), [], "and nothing takes its place");
+        assert!(store.replace_queued_run(second.id, "stopped", Some(&next), at(2)).await.unwrap());
+        let gone = store.runs_for_source(thread.id, CommentId(12)).await.unwrap().remove(0);
+        assert_eq!((gone.state, gone.reason.as_deref()), (RunState::Cancelled, Some("stopped")));
+        let waiting = store.runs_for_source(thread.id, CommentId(13)).await.unwrap().remove(0);
+        assert_eq!(waiting.state, RunState::Queued);
+        assert!(!store.replace_queued_run(second.id, "again", None, at(3)).await.unwrap(), "it was over");
     })
     .await;
 }

@@ -1,0 +1,138 @@
+//! What happens to a thread that the bot has to do with, other than that somebody asks: it is closed, opened again, moved,
+//! its head moves, or a comment of it goes.
+
+use super::{
+    Orchestrator, StepError,
+    intake::{Handled, done, ignored},
+    lanes::Place,
+};
+use crate::decide::cleanup::Keep;
+use crate::model::*;
+use crate::reply::{answers, cleanup, count};
+use crate::store::NewRun;
+use crate::telemetry::field::EFFECT;
+
+/// Why nothing follows from what happens in most threads.
+const UNKNOWN_THREAD: &str = "the bot has nothing to do with this thread";
+
+impl Orchestrator {
+    pub(super) async fn closed(
+        &self,
+        thread: &ThreadRef,
+        merged_head: Option<CommitSha>,
+        by: &Person,
+        place: &mut Place,
+    ) -> Result<Handled, StepError> {
+        let state = if merged_head.is_some() { ThreadState::Merged } else { ThreadState::Closed };
+        let Some((codebase, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
+        if self.is_open(&codebase, thread).await? == Some(true) {
+            return ignored("the thread has been opened again since");
+        }
+        self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
+        tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
+        self.audit(&by.login, "thread.closed", &subject(thread), state.as_str()).await;
+        place.step_aside().await?;
+        done(self.close_conversation(conversation.id).await?)
+    }
+
+    pub(super) async fn reopened(&self, thread: &ThreadRef, by: &Person) -> Result<Handled, StepError> {
+        let Some((codebase, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
+        if self.is_open(&codebase, thread).await? == Some(false) {
+            return ignored("the thread has been closed again since");
+        }
+        self.store().set_conversation_state(conversation.id, ThreadState::Open, None, self.now()).await?;
+        self.audit(&by.login, "thread.reopened", &subject(thread), "").await;
+        done("the thread is open again")
+    }
+
+    /// What GitHub says of a thread now: an event may come late, after the one that undid it. `None`: it does not know the
+    /// thread any more.
+    async fn is_open(&self, codebase: &Codebase, thread: &ThreadRef) -> Result<Option<bool>, StepError> {
+        let Some(github) = self.on_github(codebase)? else { return Ok(None) };
+        match github.client.issue(github.id, github.name, thread.number).await {
+            Ok(now) => Ok(Some(now.state == ThreadState::Open)),
+            Err(error) if error.is_transient() => Err(error.into()),
+            Err(_) => Ok(None),
+        }
+    }
+
+    pub(super) async fn head_moved(
+        &self,
+        thread: &ThreadRef,
+        before: Option<CommitSha>,
+        head: &CommitSha,
+        by: &Person,
+    ) -> Result<Handled, StepError> {
+        let Some((_, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
+        let ended = match &before {
+            Some(before) => self.end_approval(&conversation, before, head, &by.login).await?,
+            None => false,
+        };
+        match ended {
+            true => done("the approval of the commit before ended"),
+            false => done("the next message on this pull request takes the new commits in"),
+        }
+    }
+
+    /// Its work stays where it is, and is marked; where the issue is now, it begins anew when somebody asks.
+    pub(super) async fn transferred(
+        &self,
+        thread: &ThreadRef,
+        to: Option<String>,
+        by: &Person,
+    ) -> Result<Handled, StepError> {
+        let Some((codebase, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
+        let to = to.unwrap_or_else(|| "another repository".to_owned());
+        self.audit(&by.login, "thread.transferred", &subject(thread), &to).await;
+        let note = format!("transferred to {to}");
+        // Whatever the thread points to: one that it shares belongs to others as well.
+        let work = Work::of_thread(&conversation.thread);
+        let Some(own) = self.store().find_live_environment(codebase.id, &work).await? else { return done(note) };
+        let _lease = self.inner.leases.take(own.id).await;
+        let Some(mut environment) = self.store().load_environment(own.id).await? else { return done(note) };
+        if environment.state != EnvironmentState::Active || environment.metadata.transferred_to.is_some() {
+            return done(note);
+        }
+        environment.metadata.kept_because.push(cleanup::sentence(&Keep::Transferred));
+        environment.metadata.transferred_to = Some(to);
+        self.store().update_environment(&environment).await?;
+        done(format!("{note}; the worktree of `{}` stays here", environment.branch))
+    }
+
+    /// What the comment asked for and has not begun is over, unless the rest of its review asks for it still.
+    pub(super) async fn deleted(
+        &self,
+        delivery: &Delivery,
+        thread: &ThreadRef,
+        source: &MessageSource,
+    ) -> Result<Handled, StepError> {
+        let Some((codebase, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
+        let Some(comment) = source.comment() else { return ignored("only a comment can be deleted") };
+        let asked = self.store().runs_for_source(conversation.id, comment).await?;
+        for run in asked.iter().filter(|run| run.state == RunState::Queued) {
+            let next = self.next_of_review(&codebase, thread.number, run).await?.map(|(text, source)| NewRun {
+                codebase: codebase.id,
+                conversation: conversation.id,
+                delivery: delivery.id,
+                request: RunRequest { text: self.redact(&text), source, ..run.request.clone() },
+            });
+            let because = answers::stopped_before_work();
+            self.store().replace_queued_run(run.id, &because, next.as_ref(), self.now()).await?;
+        }
+        // What an earlier try of this delivery changed is told here as well.
+        let mut cancelled = self.store().runs_for_source(conversation.id, comment).await?;
+        cancelled.retain(|run| run.state == RunState::Cancelled);
+        let next = self.store().find_run_of_delivery(delivery.id).await?;
+        for run in cancelled.iter().chain(&next) {
+            self.publish(run, None).await?;
+        }
+        if next.is_some() {
+            self.inner.wake.runs.notify_one();
+        }
+        done(format!("{} of this comment cancelled", count(cancelled.len() as u64, "run")))
+    }
+}
+
+fn subject(thread: &ThreadRef) -> String {
+    format!("{}#{}", thread.repository.name, thread.number)
+}
