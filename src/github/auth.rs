@@ -109,6 +109,8 @@ impl InstallationClient {
         let minted = self.github.as_app(Method::POST, &path, Some(&body)).await.map_err(|error| match error {
             // Whether a token was made is no matter: what it was for has not been sent.
             GithubError::OutcomeUnknown => GithubError::Unreachable("no answer to the request for a token".to_owned()),
+            // A repository or a permission that the installation does not have (any more, or yet).
+            GithubError::Invalid(why) => GithubError::Forbidden(why),
             error => error,
         });
         let minted: Minted = minted?.json()?;
@@ -196,16 +198,29 @@ impl Github {
         let path = format!("/users/{slug}%5Bbot%5D");
         let known = self.as_app(Method::GET, "/app/installations?per_page=100", None).await?;
         let known: Vec<InstallationAnswer> = known.json()?;
-        if let Some(installation) = known.iter().find(|installation| installation.suspended_at.is_none()) {
+        let mut refused = None;
+        for installation in known.iter().filter(|installation| installation.suspended_at.is_none()) {
             let client = self.installation(InstallationId(installation.id));
             let access = Access { repository: None, scope: Scope::Metadata };
-            return client.request(access, Method::GET, &path, None).await?.json();
-        }
-        match self.as_anybody(&path).await {
-            Err(GithubError::Unauthorized | GithubError::RateLimited { .. }) => {
-                self.as_app(Method::GET, &path, None).await?.json()
+            match client.request(access, Method::GET, &path, None).await {
+                // Suspended or removed since it was listed: that is no matter of the others.
+                Err(error) if error.is_refusal() => refused = Some(error),
+                answer => return answer?.json(),
             }
-            answer => answer?.json(),
+        }
+        let answer = match self.as_anybody(&path).await {
+            Err(GithubError::Unauthorized | GithubError::RateLimited { .. }) => {
+                self.as_app(Method::GET, &path, None).await
+            }
+            answer => answer,
+        };
+        match (answer, refused) {
+            (Err(error), Some(refused)) if !error.is_transient() => {
+                let why =
+                    format!("none of the App's installations may ask who {slug}[bot] is ({refused}), nor may others");
+                Err(GithubError::Forbidden(why))
+            }
+            (answer, _) => answer?.json(),
         }
     }
 }

@@ -44,6 +44,12 @@ impl GithubError {
         }
     }
 
+    /// GitHub knows who asks, and refuses. For a while it says so as well where permissions, a rename or a suspension are
+    /// about to settle.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, GithubError::Forbidden(_) | GithubError::NotFound(_))
+    }
+
     /// How long GitHub asked to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

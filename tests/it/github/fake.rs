@@ -90,7 +90,7 @@ impl Fake {
     }
 
     /// Answers to the requests whose first line starts with `line` (method and path below `/api`), one after the other.
-    /// What nobody asked about is 404.
+    /// Tokens are given out where nothing else was asked for; whatever else nobody asked about is 404.
     pub fn on(&self, line: &str, answers: impl IntoIterator<Item = Answer>) {
         let rule = Rule { line: line.to_owned(), answers: answers.into_iter().collect() };
         self.heard.lock().unwrap().rules.push(rule);
@@ -114,14 +114,14 @@ impl Fake {
         let mut heard = self.heard.lock().unwrap();
         let line = seen.line.clone();
         heard.seen.push(seen);
-        if line.contains("/access_tokens") {
+        let rule = heard.rules.iter_mut().find(|rule| line.starts_with(&rule.line) && !rule.answers.is_empty());
+        let answer = rule.and_then(|rule| rule.answers.pop_front());
+        if answer.is_none() && line.contains("/access_tokens") {
             heard.minted += 1;
             let ends = chrono::Utc::now() + chrono::TimeDelta::seconds(heard.token_life);
             let token = format!("token-{}", heard.minted);
             return Answer::Json(201, json!({"token": token, "expires_at": ends.to_rfc3339()}));
         }
-        let rule = heard.rules.iter_mut().find(|rule| line.starts_with(&rule.line) && !rule.answers.is_empty());
-        let answer = rule.and_then(|rule| rule.answers.pop_front());
         answer.unwrap_or_else(|| Answer::Json(404, json!({"message": "Not Found"})))
     }
 }

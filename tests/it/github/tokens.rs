@@ -93,3 +93,33 @@ async fn the_app_knows_its_bot_through_an_installation_or_as_anybody() {
         assert_eq!(fake.seen("GET /api/v3/users/")[0].auth, expected);
     }
 }
+
+#[tokio::test]
+async fn an_installation_that_gives_no_token_is_passed_over_and_none_at_all_is_said() {
+    let installed = || Answer::Json(200, json!([{"id": 2, "suspended_at": null}, {"id": 3, "suspended_at": null}]));
+    let refused = |status: u16, why: &str| Answer::Json(status, json!({"message": why}));
+    let app = || Answer::Json(200, json!({"id": 7, "slug": "treewarden", "name": "Treewarden"}));
+    let bot = || Answer::Json(200, json!({"id": 70, "login": "treewarden[bot]", "type": "Bot"}));
+    let first = "POST /api/v3/app/installations/2/access_tokens";
+    for (status, why) in [(403, "This installation has been suspended"), (404, "Not Found"), (422, "Not granted")] {
+        let fake = Fake::start().await;
+        fake.on(first, [refused(status, why)]);
+        fake.on("GET /api/v3/app/installations", [installed()]);
+        fake.on("GET /api/v3/app", [app()]);
+        fake.on("GET /api/v3/users/treewarden%5Bbot%5D", [bot()]);
+        assert_eq!(fake.client().app().await.unwrap().bot.id, UserId(70), "{status}");
+        assert_eq!(fake.seen(MINT).len(), 1, "{status}");
+    }
+    let fake = Fake::start().await;
+    for mint in [first, MINT] {
+        fake.on(mint, [refused(403, "This installation has been suspended")]);
+    }
+    fake.on("GET /api/v3/app/installations", [installed()]);
+    fake.on("GET /api/v3/app", [app()]);
+    let error = fake.client().app().await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "GitHub refused: none of the App's installations may ask who treewarden[bot] is (GitHub refused: This \
+         installation has been suspended), nor may others"
+    );
+}
