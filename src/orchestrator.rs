@@ -201,10 +201,13 @@ impl Orchestrator {
         conversation: Option<ConversationId>,
         outgoing: Outgoing,
     ) -> Result<(), StoreError> {
-        let now = self.now();
-        let new = NewOutgoing { key, codebase, conversation, outgoing: self.redacted(outgoing), not_before: now };
+        let (turn, outgoing) = (Turn::from(&outgoing), self.redacted(outgoing));
+        self.ask_to_send(NewOutgoing { key, codebase, conversation, outgoing, turn, not_before: self.now() }).await
+    }
+
+    async fn ask_to_send(&self, new: NewOutgoing) -> Result<(), StoreError> {
         tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
-        self.store().enqueue(new, now).await?;
+        self.store().enqueue(new, self.now()).await?;
         self.inner.wake.outgoing.notify_one();
         Ok(())
     }

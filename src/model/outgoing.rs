@@ -30,6 +30,27 @@ impl Outgoing {
     }
 }
 
+/// Which of the rows that are due is sent first; the order in which they were wanted comes second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Tells people that they were heard.
+    Heard = 0,
+    /// Somebody waits for it: an answer, a pull request, how a run ended.
+    Result = 1,
+    /// Says that something waits or is worked on.
+    Progress = 2,
+}
+
+impl From<&Outgoing> for Turn {
+    /// Where the text is not known to be about something that goes on.
+    fn from(outgoing: &Outgoing) -> Self {
+        match outgoing {
+            Outgoing::React { .. } => Turn::Heard,
+            Outgoing::Comment { .. } | Outgoing::Message { .. } | Outgoing::PullRequest { .. } => Turn::Result,
+        }
+    }
+}
+
 /// A row of the outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxRow {

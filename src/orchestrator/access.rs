@@ -52,8 +52,14 @@ impl Orchestrator {
         }
     }
 
-    /// Runs that ended while GitHub let nobody write there left comments that say they are at work.
+    /// Runs that ended while GitHub let nobody write there left comments that say they are at work. What is still tried
+    /// waits no longer.
     async fn tell_what_was_missed(&self, codebases: &[CodebaseId]) -> Result<(), StepError> {
+        for codebase in codebases {
+            if self.store().hurry_outgoing(*codebase, self.now()).await? > 0 {
+                self.inner.wake.outgoing.notify_one();
+            }
+        }
         let failed = match codebases {
             [] => Vec::new(),
             _ => self.store().failed_outgoing(self.now().minus(MISSED_FOR), MISSED).await?,

@@ -8,7 +8,6 @@ use super::{Orchestrator, StepError, deliver::Delivered, prepare::Prepared, retr
 use crate::agent::{AgentEvent, Limits, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::model::*;
 use crate::reply::answers;
-use crate::store::NewOutgoing;
 use crate::telemetry::{field::EFFECT, metric};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -305,13 +304,7 @@ impl Orchestrator {
     /// Writes a run's final state together with its status comment.
     pub(super) async fn conclude(&self, run: &Run) -> Result<(), StepError> {
         let now = self.now();
-        let outgoing = self.status_comment(run, None).await?.map(|outgoing| NewOutgoing {
-            key: crate::reply::status::key(run.id),
-            codebase: run.codebase,
-            conversation: Some(run.conversation),
-            outgoing: self.redacted(outgoing),
-            not_before: now,
-        });
+        let outgoing = self.status_comment(run, None).await?;
         if !self.store().finish_run(run, self.node(), outgoing, now).await? {
             return Err(StepError::LeaseLost);
         }

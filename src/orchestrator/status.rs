@@ -6,18 +6,19 @@ use crate::reply::{
     self,
     status::{self, StatusView},
 };
+use crate::store::NewOutgoing;
 
 impl Orchestrator {
     /// Asks for the status comment to say what `run` says now.
     pub(super) async fn publish(&self, run: &Run, step: Option<&str>) -> Result<(), StepError> {
-        if let Some(outgoing) = self.status_comment(run, step).await? {
-            self.say(status::key(run.id), run.codebase, Some(run.conversation), outgoing).await?;
+        if let Some(new) = self.status_comment(run, step).await? {
+            self.ask_to_send(new).await?;
         }
         Ok(())
     }
 
     /// The status comment for a run; absent when its thread is no longer known.
-    pub(super) async fn status_comment(&self, run: &Run, step: Option<&str>) -> Result<Option<Outgoing>, StepError> {
+    pub(super) async fn status_comment(&self, run: &Run, step: Option<&str>) -> Result<Option<NewOutgoing>, StepError> {
         let codebase = self.store().load_codebase(run.codebase).await?;
         let conversation = self.store().load_conversation(run.conversation).await?;
         let (Some(codebase), Some(conversation)) = (codebase, conversation) else {
@@ -46,7 +47,15 @@ impl Orchestrator {
             step,
             elapsed: run.started_at.map(|start| end.since(start)),
         });
-        let marker = reply::marker(&status::key(run.id));
-        Ok(Some(Outgoing::text(&conversation, body, marker)))
+        let key = status::key(run.id);
+        let outgoing = Outgoing::text(&conversation, body, reply::marker(&key));
+        Ok(Some(NewOutgoing {
+            key,
+            codebase: run.codebase,
+            conversation: Some(run.conversation),
+            outgoing: self.redacted(outgoing),
+            turn: if run.state.is_final() { Turn::Result } else { Turn::Progress },
+            not_before: self.now(),
+        }))
     }
 }

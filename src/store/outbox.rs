@@ -1,5 +1,5 @@
 //! Table `outbox`: what is to be made true on a platform. A row holds the wanted state under a key; wanting something else
-//! replaces it and raises the version. One row of a codebase is sent at a time, the oldest that is due first.
+//! replaces it and raises the version. One row of a codebase is sent at a time, by its [`Turn`], then the oldest first.
 //!
 //! Table `outbox_pauses`: until when nothing, or nothing but reactions, is sent for an installation.
 
@@ -18,6 +18,7 @@ pub struct NewOutgoing {
     pub codebase: CodebaseId,
     pub conversation: Option<ConversationId>,
     pub outgoing: Outgoing,
+    pub turn: Turn,
     pub not_before: Timestamp,
 }
 
@@ -68,9 +69,11 @@ impl Queued for OutboxRow {
     }
 }
 
-/// The oldest row that is due (`$1` is now) of a codebase that has none under way; reactions, which tell people that they
-/// were heard, before everything else. Nothing of an installation that pauses. A row whose sender's lease ended is due
-/// again, and is what its codebase has under way.
+/// The row that is due (`$1` is now) of a codebase that has none under way: by its turn, then the oldest. Nothing of an
+/// installation that pauses. A row whose sender's lease ended is due again, and is what its codebase has under way.
+///
+/// A thread gets its comments in the order they were wanted in, also where an earlier one is refused for a short while.
+/// One that was tried for a quarter of an hour holds up no other.
 macro_rules! next_outgoing {
     () => {
         "SELECT id FROM outbox AS next
@@ -79,12 +82,17 @@ macro_rules! next_outgoing {
            AND NOT EXISTS (SELECT 1 FROM outbox AS other
                            WHERE other.codebase_id = next.codebase_id AND other.state = 'sending'
                              AND other.id <> next.id)
+           AND NOT EXISTS (SELECT 1 FROM outbox AS earlier
+                           WHERE earlier.conversation_id = next.conversation_id
+                             AND earlier.state IN ('pending', 'sending') AND earlier.id < next.id
+                             AND earlier.sent_version = 0 AND earlier.attempts <= 10
+                             AND earlier.key NOT LIKE 'pull/%' AND next.key NOT LIKE 'pull/%'
+                             AND next.sent_version = 0 AND next.state = 'pending')
            AND NOT EXISTS (SELECT 1 FROM codebases AS home
                            JOIN outbox_pauses AS pause ON pause.installation_id = home.installation_id
                            WHERE home.id = next.codebase_id
-                             AND (pause.everything_until > $1
-                                  OR (pause.content_until > $1 AND next.key NOT LIKE 'react/%')))
-         ORDER BY CASE WHEN key LIKE 'react/%' THEN 0 ELSE 1 END, id LIMIT 1"
+                             AND (pause.everything_until > $1 OR (pause.content_until > $1 AND next.turn > 0)))
+         ORDER BY turn, id LIMIT 1"
     };
 }
 
@@ -250,6 +258,16 @@ impl Store {
         Ok(self.db.execute(sql.bind(row.id).bind(row.version).bind(now)).await? > 0)
     }
 
+    /// What waits for another try in a codebase is due, as if it had been tried once: what was in its way is gone.
+    pub async fn hurry_outgoing(&self, codebase: CodebaseId, now: Timestamp) -> Result<u64, StoreError> {
+        let sql = sql!(
+            "UPDATE outbox SET attempts = 1, not_before = $2, updated_at = $2
+             WHERE codebase_id = $1 AND state IN ('pending', 'sending') AND state <> 'sending' AND not_before > $2
+               AND attempts > 0"
+        );
+        self.db.execute(sql.bind(codebase).bind(now)).await
+    }
+
     /// Comments and pull requests that were given up since a moment, the newest first. A reaction is no loss to anybody.
     pub async fn failed_outgoing(&self, since: Timestamp, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
         let sql = sql!(
@@ -275,11 +293,12 @@ pub(super) async fn enqueue_in(tx: &mut Tx, new: &NewOutgoing, now: Timestamp) -
 /// over, but not as if it had never been tried.
 fn upsert(new: &NewOutgoing, now: Timestamp) -> Result<Sql, StoreError> {
     let sql = sql!(
-        "INSERT INTO outbox (id, key, codebase_id, conversation_id, outgoing, version, sent_version, state, attempts,
-                             not_before, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, 1, 0, 'pending', 0, $6, $7, $7)
+        "INSERT INTO outbox (id, key, codebase_id, conversation_id, outgoing, turn, version, sent_version, state,
+                             attempts, not_before, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $8, 1, 0, 'pending', 0, $6, $7, $7)
          ON CONFLICT (key) DO UPDATE SET
              outgoing = excluded.outgoing,
+             turn = excluded.turn,
              version = outbox.version + 1,
              attempts = CASE WHEN outbox.state = 'failed' THEN 1 ELSE outbox.attempts END,
              state = CASE WHEN outbox.state = 'sending' THEN 'sending' ELSE 'pending' END,
@@ -296,5 +315,6 @@ fn upsert(new: &NewOutgoing, now: Timestamp) -> Result<Sql, StoreError> {
         .bind(new.conversation)
         .bind_json(&new.outgoing)?
         .bind(new.not_before)
-        .bind(now))
+        .bind(now)
+        .bind(new.turn as i64))
 }

@@ -170,6 +170,7 @@ impl Orchestrator {
             key,
             codebase: environment.codebase,
             conversation: Some(conversation.id),
+            turn: Turn::from(&outgoing),
             outgoing: self.redacted(outgoing),
             not_before: self.now(),
         }))

@@ -177,8 +177,10 @@ async fn what_can_pass_is_tried_again_and_the_rest_is_not() {
         (429, json!({}), Some(Some(60))),
         (401, json!({"message": "Bad credentials"}), Some(Some(300))),
         (422, json!({"message": "Validation Failed"}), None),
-        (403, json!({"message": "Resource not accessible by integration"}), None),
-        (410, json!({"message": "Issues are disabled"}), None),
+        (403, json!({"message": "Resource not accessible by integration"}), Some(None)),
+        (404, json!({"message": "Not Found"}), Some(None)),
+        (410, json!({"message": "Issues are disabled"}), Some(None)),
+        (451, json!({"message": "Repository access blocked"}), Some(None)),
     ];
     for (status, body, expected) in cases {
         let fake = Fake::start().await;
@@ -191,4 +193,26 @@ async fn what_can_pass_is_tried_again_and_the_rest_is_not() {
         };
         assert_eq!(wait, expected, "{status}");
     }
+}
+
+/// A repository or permission that its installation does not have: GitHub calls the request for a token invalid.
+#[tokio::test]
+async fn a_token_that_is_refused_may_be_given_later_unless_the_app_lost_the_repository() {
+    let fake = Fake::start().await;
+    let mint = "POST /api/v3/app/installations/3/access_tokens";
+    let refusals = [
+        (422, "The permissions requested are not granted to this installation."),
+        (403, "This installation has been suspended"),
+        (404, "Not Found"),
+    ];
+    for (status, message) in refusals {
+        for connected in [true, false] {
+            fake.on(mint, [Answer::Json(status, json!({"message": message}))]);
+            let codebase = Codebase { connected, ..codebase() };
+            let error = platform(&fake).send(&codebase, &row(comment(), 1, None)).await.unwrap_err();
+            assert_eq!(matches!(error, SendError::Retry { after: None, .. }), connected, "{status}: {error:?}");
+            assert_eq!(matches!(error, SendError::Permanent(_)), !connected, "{status}: {error:?}");
+        }
+    }
+    assert!(fake.seen(&format!("POST {COMMENTS}")).is_empty());
 }

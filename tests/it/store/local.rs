@@ -144,7 +144,7 @@ async fn a_thread_is_busy_from_the_delivery_to_the_last_message() {
         let run = queued_run(&store, &chat, 5).await;
         let outgoing = Outgoing::Message { body: "hello".to_owned() };
         let (key, conversation) = ("k".to_owned(), Some(chat.id));
-        let new = NewOutgoing { key, codebase: app.id, conversation, outgoing, not_before: at(0) };
+        let new = NewOutgoing { key, codebase: app.id, conversation, turn: Turn::Result, outgoing, not_before: at(0) };
         store.enqueue(new, at(0)).await.unwrap();
         assert_eq!(busy().await, LocalActivity { deliveries: 2, runs: 1, outgoing: 1 });
         assert!(store.local_activity("local cha", None).await.unwrap().is_over());

@@ -1,6 +1,6 @@
 //! What is wanted, and what was sent.
 
-use super::{LEASE, at, codebase, on_each_engine};
+use super::{LEASE, at, codebase, conversation, on_each_engine};
 use futures::future::join_all;
 use std::collections::HashSet;
 use treewarden::{
@@ -9,7 +9,9 @@ use treewarden::{
 };
 
 fn wish(codebase: &Codebase, key: &str, body: &str, not_before: i64) -> NewOutgoing {
+    let turn = if key.starts_with("react/") { Turn::Heard } else { Turn::Result };
     NewOutgoing {
+        turn,
         key: key.to_owned(),
         codebase: codebase.id,
         conversation: None,
@@ -117,17 +119,81 @@ async fn a_codebase_is_served_in_order_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn people_hear_that_they_were_heard_before_anything_else_is_said() {
+async fn what_somebody_waits_for_goes_before_what_goes_on() {
     on_each_engine(async |store| {
         let app = codebase(&store, 1, "acme/app").await;
-        for key in ["status/1", "cleanup/2", "react/3/eyes"] {
-            store.enqueue(wish(&app, key, "x", 0), at(0)).await.unwrap();
+        let goes_on = |key: &str| NewOutgoing { turn: Turn::Progress, ..wish(&app, key, "waiting", 0) };
+        for new in [goes_on("status/1"), goes_on("status/2"), wish(&app, "answer/3", "x", 0)] {
+            store.enqueue(new, at(0)).await.unwrap();
         }
-        for key in ["react/3/eyes", "status/1", "cleanup/2"] {
+        store.enqueue(wish(&app, "react/4/eyes", "x", 0), at(0)).await.unwrap();
+        // Its run ended.
+        store.enqueue(wish(&app, "status/2", "done", 0), at(0)).await.unwrap();
+        for key in ["react/4/eyes", "status/2", "answer/3", "status/1"] {
             let row = claim(&store, 1).await.unwrap();
             assert_eq!(row.key, key);
             assert!(sent(&store, &row, 1).await);
         }
+        // Taken up again: the run of the next attempt is at work.
+        store.enqueue(goes_on("status/2"), at(2)).await.unwrap();
+        store.enqueue(wish(&app, "answer/5", "x", 2), at(2)).await.unwrap();
+        assert_eq!(claim(&store, 2).await.unwrap().key, "answer/5");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_thread_hears_things_in_order_unless_one_cannot_be_said_for_long() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let (thread, other) = (conversation(&store, &app, 1).await, conversation(&store, &app, 2).await);
+        let said_in = |thread: &Conversation, key: &str, turn| NewOutgoing {
+            conversation: Some(thread.id),
+            turn,
+            ..wish(&app, key, "x", 0)
+        };
+        for (thread, key, turn) in [
+            (&thread, "status/1", Turn::Progress),
+            (&thread, "answer/2", Turn::Result),
+            (&thread, "pull/3", Turn::Result),
+            (&other, "answer/4", Turn::Result),
+        ] {
+            store.enqueue(said_in(thread, key, turn), at(0)).await.unwrap();
+        }
+        let refused = async |key: &str, now: i64| {
+            let row = claim(&store, now).await.unwrap();
+            assert_eq!(row.key, key);
+            let retry = OutgoingEnd::Retry { error: "403".to_owned(), at: at(now + 10) };
+            assert!(store.finish_outgoing(&row, "node", retry, at(now)).await.unwrap());
+        };
+        for key in ["pull/3", "answer/4"] {
+            let row = claim(&store, 1).await.unwrap();
+            assert_eq!(row.key, key);
+            assert!(sent(&store, &row, 1).await);
+        }
+        // An edit of what was said is in nobody's way, and waits for nobody.
+        let edited = wish(&app, "answer/4", "edit", 0).outgoing;
+        store
+            .enqueue(NewOutgoing { outgoing: edited, ..said_in(&other, "answer/4", Turn::Result) }, at(1))
+            .await
+            .unwrap();
+        let edit = claim(&store, 1).await.unwrap();
+        assert_eq!(edit.key, "answer/4");
+        assert!(sent(&store, &edit, 1).await);
+        refused("status/1", 1).await;
+        assert_eq!(claim(&store, 10).await, None, "the answer waits for the comment before it");
+        // Access came back: what was refused is due at once.
+        assert_eq!(store.hurry_outgoing(app.id, at(2)).await, Ok(1));
+        let mut now = 2;
+        for _ in 0..10 {
+            refused("status/1", now).await;
+            now += 10;
+        }
+        let answer = claim(&store, now - 5).await.unwrap();
+        assert_eq!(answer.key, "answer/2", "it was held up long enough");
+        // Its sender dies, and what is before it is wanted anew: neither waits for the other.
+        assert_eq!(store.hurry_outgoing(app.id, at(now - 5)).await, Ok(1));
+        assert_eq!(claim(&store, now + 59).await.map(|row| row.key).as_deref(), Some("answer/2"));
     })
     .await;
 }

@@ -4,8 +4,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row, sqlite::SqliteConnectOptions};
 use treewarden::store::{Store, statements};
 
 /// Tables that keep growing, and the names statements give them.
-const LONG: [&str; 8] =
-    ["inbox", "runs", "outbox", "isolation_environments", "conversations", "sessions", "next", "other"];
+const LONG: [&str; 9] =
+    ["inbox", "runs", "outbox", "isolation_environments", "conversations", "sessions", "next", "other", "earlier"];
 
 /// Indexes that hold only rows that are not over.
 const SHORT: [&str; 19] = [

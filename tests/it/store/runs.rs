@@ -187,6 +187,7 @@ async fn the_end_and_its_message_are_written_together_and_once() {
             codebase: app.id,
             conversation: Some(thread.id),
             outgoing: Outgoing::Comment { number: ThreadNumber(1), body: body.to_owned(), marker: "m".to_owned() },
+            turn: Turn::Result,
             not_before: at(2),
         };
         assert!(!store.finish_run(&run, "other", Some(message("stolen")), at(2)).await.unwrap());

@@ -127,6 +127,7 @@ async fn a_wish_that_cannot_be_read_holds_up_no_other() {
             codebase: app.id,
             conversation: None,
             outgoing: Outgoing::Comment { number: ThreadNumber(1), body: body.to_owned(), marker: key.to_owned() },
+            turn: Turn::Result,
             not_before: at(0),
         };
         for key in ["k1", "k2"] {

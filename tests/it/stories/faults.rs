@@ -44,6 +44,20 @@ async fn a_page_for_people_for_a_comment() {
     survives("POST", COMMENTS, 1, Fault::Html { status: 200 }).await;
 }
 
+/// GitHub answers so while permissions, a rename or a suspension settle.
+#[tokio::test]
+async fn a_refusal_that_passes_leaves_no_comment_behind() {
+    let edits = "/repos/octo/hello/issues/comments/";
+    for (method, prefix, status) in [("POST", COMMENTS, 403), ("POST", COMMENTS, 404), ("PATCH", edits, 403)] {
+        survives(method, prefix, 3, Fault::Status(status)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_pull_request_that_passes_is_not_told() {
+    survives("POST", "/repos/octo/hello/pulls", 1, Fault::Status(403)).await;
+}
+
 #[tokio::test]
 async fn a_cut_connection_after_a_comment_was_made_does_not_double_it() {
     survives("POST", COMMENTS, 1, Fault::CutAfterApplying).await;
@@ -218,7 +232,7 @@ async fn deliveries_are_answered_while_an_agent_works_and_hundreds_wait() {
 async fn a_refused_pull_request_is_not_called_late() {
     let world = World::new().await;
     let issue = world.issue();
-    world.standin.faults().inject(Some("POST"), "/repos/octo/hello/pulls", 1, Fault::Status(403));
+    world.standin.faults().inject(Some("POST"), "/repos/octo/hello/pulls", 2, Fault::Status(422));
     world.ask(issue, "add a greeting");
     world.settle().await;
     let status = world.status(issue);

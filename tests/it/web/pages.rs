@@ -281,8 +281,14 @@ async fn what_was_given_up_needs_a_person_however_long_ago_it_was_overtaken() {
     stage.store.finish_delivery(&delivery, end, now()).await.unwrap();
     let key = format!("status/{}", run.id);
     let outgoing = Outgoing::Comment { number: ThreadNumber(42), body: "x".to_owned(), marker: "x".to_owned() };
-    let wish =
-        NewOutgoing { key, codebase: codebase.id, conversation: Some(conversation.id), outgoing, not_before: now() };
+    let wish = NewOutgoing {
+        key,
+        codebase: codebase.id,
+        conversation: Some(conversation.id),
+        turn: Turn::Result,
+        outgoing,
+        not_before: now(),
+    };
     stage.store.enqueue(wish, now()).await.unwrap();
     let row = stage.store.claim_outgoing("test", now(), Duration::from_secs(60)).await.unwrap().unwrap();
     let end = OutgoingEnd::Retry { error: "502".to_owned(), at: now() };
