@@ -1,5 +1,7 @@
-//! `treewarden doctor`: one line for each thing that has to be right, and for what is not, a command or a sentence that
-//! helps. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
+//! `treewarden doctor`: one line for each thing that has to be right, and below what is not, the command that mends it
+//! or the page to open. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
+
+mod mend;
 
 use super::commands::say;
 use super::lock::HomeLock;
@@ -9,6 +11,7 @@ use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, SHORTEST_S
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
 use crate::github::{Github, GithubError, GithubSettings, Registration};
 use crate::store::{Schema, Store, StoreError};
+use mend::{Mend, export, open, quoted, run};
 use rustix::fs::{Access, access};
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -25,28 +28,27 @@ use std::{
 struct Finding {
     what: &'static str,
     fine: bool,
-    /// What was seen.
+    /// What was seen, and what else has to be known before it is mended.
     seen: String,
-    /// What helps: a command, or a sentence where no command does. Empty when there is nothing to mend.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    mend: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<Mend>,
 }
 
 fn fine(what: &'static str, seen: impl Into<String>) -> Finding {
-    Finding { what, fine: true, seen: seen.into(), mend: String::new() }
+    Finding { what, fine: true, seen: seen.into(), mend: None }
 }
 
-fn wrong(what: &'static str, seen: impl Into<String>, mend: impl Into<String>) -> Finding {
-    Finding { what, fine: false, seen: seen.into(), mend: mend.into() }
+fn wrong(what: &'static str, seen: impl Into<String>, mend: Mend) -> Finding {
+    Finding { what, fine: false, seen: seen.into(), mend: Some(mend) }
 }
 
 pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
     let findings = match Config::from_process(flags) {
         Err(problems) => {
-            let problems = problems.0.iter().map(|problem| wrong("settings", problem.to_string(), problem.mend()));
-            problems.chain([rest_unseen()]).collect()
+            let problems = problems.0.iter().map(|problem| wrong("settings", problem.to_string(), run(problem.mend())));
+            problems.chain([rest_unseen(flags)]).collect()
         }
-        Ok(config) => everything(&config).await,
+        Ok(config) => everything(&config, flags).await,
     };
     let healthy = findings.iter().all(|finding| finding.fine);
     if json {
@@ -55,29 +57,31 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
         for finding in &findings {
             let sign = if finding.fine { "✔" } else { "✘" };
             say(format!("{sign} {:<9} {}", finding.what, finding.seen));
-            if !finding.mend.is_empty() {
-                say(format!("            mend: {}", finding.mend));
+            if let Some(mend) = &finding.mend {
+                say(format!("    {}", mend.line()));
             }
+        }
+        if !healthy {
+            say("Below each ✘: the command that mends it, or the page to open.");
         }
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The rest can be looked at only where the settings say.
-fn rest_unseen() -> Finding {
-    let mend = "Correct the settings first; then `treewarden doctor` goes on.";
-    wrong("the rest", "nothing else was looked at", mend)
+fn rest_unseen(flags: &Flags) -> Finding {
+    wrong("the rest", "nothing else was looked at; the settings come first, then ask again", run(mend::again(flags)))
 }
 
-async fn everything(config: &Config) -> Vec<Finding> {
-    let mut findings = vec![settings(config), home(config), git().await];
-    findings.push(database(config).await);
+async fn everything(config: &Config, flags: &Flags) -> Vec<Finding> {
+    let mut findings = vec![settings(config), home(config, flags), git().await];
+    findings.push(database(config, flags).await);
     findings.extend(secret_files(config));
     findings.extend(short_secret(config));
-    findings.extend(github(config).await);
+    findings.extend(github(config, flags).await);
     findings.extend(agent(config));
     findings.push(sandbox(config));
-    findings.push(address(config));
+    findings.push(address(config, flags));
     findings
 }
 
@@ -90,8 +94,7 @@ fn settings(config: &Config) -> Finding {
     fine("settings", seen)
 }
 
-fn home(config: &Config) -> Finding {
-    const ANOTHER: &str = "Choose a directory of its own with --home or TREEWARDEN_HOME.";
+fn home(config: &Config, flags: &Flags) -> Finding {
     let error = match config.look_at_home() {
         Ok(HomeState::Ready) => return fine("home", format!("{} is ours alone", config.home.display())),
         Ok(HomeState::ToBeMade) => {
@@ -99,24 +102,19 @@ fn home(config: &Config) -> Finding {
         }
         Err(error) => error,
     };
-    match &error {
+    let seen = match &error {
         HomeError::Open { path, mode } => {
-            let seen = format!("{} can be read by others (mode {mode:o}), and secrets lie in it", path.display());
-            wrong("home", seen, format!("chmod 700 {}", quoted(path)))
+            format!("{} can be read by others (mode {mode:o}), and secrets lie in it", path.display())
         }
         HomeError::NotOurs { path, mode, why } => {
-            wrong("home", format!("{} is open to others (mode {mode:o}) and {why}", path.display()), ANOTHER)
+            format!("{} is open to others (mode {mode:o}) and {why}; a directory of its own is wanted", path.display())
         }
-        HomeError::NotADirectory { .. } => wrong("home", error.to_string(), ANOTHER),
-        HomeError::NotMade { .. } | HomeError::NotWritable { .. } => {
-            let mend = "Run this as the user of the service, give that user the directory, or choose another home.";
-            wrong("home", error.to_string(), mend)
-        }
-        HomeError::WorktreeBase(_) => {
-            let mend = "Give the user of the service that directory, or choose another one in WORKTREE_BASE.";
-            wrong("home", error.to_string(), mend)
-        }
-    }
+        HomeError::NotADirectory { .. }
+        | HomeError::NotMade { .. }
+        | HomeError::NotWritable { .. }
+        | HomeError::WorktreeBase(_) => error.to_string(),
+    };
+    wrong("home", seen, mend::home(&error, config, flags))
 }
 
 /// Git's door wants a place for its helpers, and the home is only looked at.
@@ -126,7 +124,8 @@ async fn git() -> Finding {
         Ok(scratch) => scratch,
         Err((place, error)) => {
             let seen = format!("{} cannot be made to try git in: {error}", place.display());
-            return wrong("git", seen, "Set TMPDIR to a directory this user can write to.");
+            let other = if place.starts_with("/tmp") { "/var/tmp" } else { "/tmp" };
+            return wrong("git", seen, export("TMPDIR", other));
         }
     };
     let version = match Git::new(GitSettings::new("git", scratch.path().join("git"))) {
@@ -136,23 +135,19 @@ async fn git() -> Finding {
     match version {
         Ok(version) => fine("git", version),
         Err(error) => {
-            let mend = format!("Install git {major}.{minor} or newer where it is looked for: {SEARCHED}");
-            wrong("git", error.to_string(), mend)
+            let seen = format!("{error}; git {major}.{minor} or newer is looked for in {SEARCHED}");
+            wrong("git", seen, open("https://git-scm.com/install/linux"))
         }
     }
 }
 
-async fn database(config: &Config) -> Finding {
+async fn database(config: &Config, flags: &Flags) -> Finding {
     let url = config.database_url.expose_secret();
     let file = Store::file(url);
     let schema = Store::schema(url).await;
     if let Some(place) = file.filter(|_| schema.is_ok()).and_then(unwritable) {
         let seen = format!("{} cannot be written by this user", place.display());
-        return wrong(
-            "database",
-            seen,
-            "Give the user of the service the file and its folder, or run this as that user.",
-        );
+        return wrong("database", seen, mend::writable(place, flags));
     }
     let error = match schema {
         Ok(Schema::Current) => return fine("database", "answers, and has this version's schema"),
@@ -163,7 +158,7 @@ async fn database(config: &Config) -> Finding {
         Ok(Schema::Newer { found, known }) => StoreError::NewerSchema { found, known },
         Err(error) => error,
     };
-    wrong("database", error.to_string(), mend_database(&error, file))
+    wrong("database", error.to_string(), mend::database(&error, url, file, flags))
 }
 
 const EMPTY: &str = "answers, and is empty; the first start makes the tables";
@@ -183,32 +178,7 @@ fn missing_file(config: &Config, file: &Path) -> Finding {
         return fine("database", format!("none yet; the first start makes {}", file.display()));
     }
     let seen = format!("{} is not there, so no database can be made in it", directory.display());
-    wrong("database", seen, format!("mkdir -p {}", quoted(directory)))
-}
-
-/// Never another database: an installation would start with an empty memory.
-fn mend_database(error: &StoreError, file: Option<&Path>) -> String {
-    match (error, file) {
-        (StoreError::NewerSchema { .. }, _) => {
-            "Start the newer Treewarden again, or restore a backup made before the upgrade.".to_owned()
-        }
-        (StoreError::Url(_), _) => "Correct DATABASE_URL.".to_owned(),
-        (StoreError::Unavailable(_), Some(file)) => {
-            format!("See that the user of the service may read and write {}.", file.display())
-        }
-        (StoreError::Unavailable(_), None) => {
-            "Start PostgreSQL, and see that host, user, password and database in DATABASE_URL are right.".to_owned()
-        }
-        (StoreError::Corrupt { .. }, Some(file)) => {
-            format!("See whether {} is Treewarden's database; if it is, restore it from a backup.", file.display())
-        }
-        (StoreError::DiskFull, _) => "Free some space on the disk of the database.".to_owned(),
-        (StoreError::Busy | StoreError::Full, _) => "Ask again in a moment.".to_owned(),
-        (StoreError::Corrupt { .. }, None) => "Restore the database from a backup.".to_owned(),
-        (StoreError::Migration(_) | StoreError::Conflict(_) | StoreError::Failed(_), _) => {
-            "See that the database in DATABASE_URL is Treewarden's own and its user may read all of it.".to_owned()
-        }
-    }
+    wrong("database", seen, run(format!("mkdir -p {}", quoted(directory))))
 }
 
 /// Files with secrets that others can read: the App's key, the settings.
@@ -218,7 +188,7 @@ fn secret_files(config: &Config) -> Vec<Finding> {
     let open = |(what, path): (&'static str, &PathBuf)| {
         let mode = openness(path)?;
         let seen = format!("{} holds a secret and can be read or changed by others (mode {mode:o})", path.display());
-        Some(wrong(what, seen, format!("chmod o-rwx,g-w {}", quoted(path))))
+        Some(wrong(what, seen, run(format!("chmod o-rwx,g-w {}", quoted(path)))))
     };
     key.into_iter().chain(settings).filter_map(open).collect()
 }
@@ -226,10 +196,13 @@ fn secret_files(config: &Config) -> Vec<Finding> {
 /// A webhook secret that could be guessed: one delivery that was seen is enough to try all short ones.
 fn short_secret(config: &Config) -> Option<Finding> {
     let app = config.github.app.as_ref()?;
-    let mend =
-        "`openssl rand -hex 32` makes a long one: set it in GITHUB_WEBHOOK_SECRET and in the App's settings on GitHub.";
-    let seen = || format!("the webhook secret has fewer than {SHORTEST_SECRET} characters");
-    app.has_short_secret().then(|| wrong("secret", seen(), mend))
+    let seen = || {
+        format!(
+            "the webhook secret has fewer than {SHORTEST_SECRET} characters; a long one belongs into \
+             GITHUB_WEBHOOK_SECRET and into the App's settings on GitHub"
+        )
+    };
+    app.has_short_secret().then(|| wrong("secret", seen(), run("openssl rand -hex 32")))
 }
 
 /// The mode of a file that others come to and may read or change.
@@ -243,14 +216,14 @@ fn openness(file: &Path) -> Option<u32> {
     open.then_some(found)
 }
 
-async fn github(config: &Config) -> Vec<Finding> {
+async fn github(config: &Config, flags: &Flags) -> Vec<Finding> {
     let Some(app) = &config.github.app else {
         if config.local {
             return vec![fine("github", "no App is configured; repositories on this machine need none")];
         }
-        let mend = "Set GITHUB_APP_ID, GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET; the README says where they \
-                    come from.";
-        return vec![wrong("github", "no App is configured", mend)];
+        let seen = "no App is configured; make one as the README says, then set GITHUB_APP_ID, \
+                    GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET";
+        return vec![wrong("github", seen, open(format!("{}/settings/apps/new", config.github.web_url)))];
     };
     let settings = GithubSettings {
         app_id: app.app_id,
@@ -265,59 +238,43 @@ async fn github(config: &Config) -> Vec<Finding> {
     };
     match registration {
         Ok(registration) => registered(&registration, &config.github.web_url),
-        Err(error) => vec![wrong("github", error.to_string(), mend_github(&error, &config.github.api_url))],
-    }
-}
-
-fn mend_github(error: &GithubError, api_url: &str) -> String {
-    match error {
-        GithubError::Unauthorized => {
-            "See that GITHUB_APP_ID and the private key are of the same App, and that this machine's clock is right."
-                .to_owned()
-        }
-        GithubError::Unreachable(_) => {
-            format!("See that this machine reaches {api_url} (network, proxy, firewall, certificates).")
-        }
-        GithubError::RateLimited { retry_after } => format!("Ask again in {} s.", retry_after.as_secs()),
-        GithubError::Server { .. } => {
-            "Ask again later; https://www.githubstatus.com says how github.com is.".to_owned()
-        }
-        GithubError::Settings(_) => "Use the private key that GitHub gave for this App, unchanged.".to_owned(),
-        GithubError::NotFound(_) | GithubError::BadAnswer(_) | GithubError::OutcomeUnknown => {
-            format!("See that {api_url} is the API of the GitHub on which the App is.")
-        }
-        GithubError::Forbidden(_) | GithubError::Invalid(_) => {
-            "See on GitHub whether the App is there and not suspended.".to_owned()
+        Err(error) => {
+            let seen = match &error {
+                GithubError::Unauthorized => {
+                    format!("{error}: its number and key have to be of one App, and this machine's clock right")
+                }
+                error => error.to_string(),
+            };
+            let (api, web) = (&config.github.api_url, &config.github.web_url);
+            vec![wrong("github", seen, mend::github(&error, api, web, flags))]
         }
     }
 }
 
 fn registered(app: &Registration, web_url: &str) -> Vec<Finding> {
-    const SETTINGS: &str = "On GitHub, in the App's settings under \"Permissions & events\"";
+    let page = format!("{web_url}/{}/permissions", app.settings);
     let mut findings = vec![fine("github", format!("this is the App @{}", app.slug))];
     if !app.missing_permissions.is_empty() {
-        let seen = format!("the App lacks permissions: {}", app.missing_permissions.join(", "));
-        findings.push(wrong(
-            "github",
-            seen,
-            format!("{SETTINGS}, grant them; then accept them where it is installed."),
-        ));
+        let missing = app.missing_permissions.join(", ");
+        let seen = format!("the App lacks permissions: {missing}; grant them, then accept them where it is installed");
+        findings.push(wrong("github", seen, open(&page)));
     }
     if !app.missing_events.is_empty() {
-        let seen = format!("the App does not hear of: {}", app.missing_events.join(", "));
-        findings.push(wrong("github", seen, format!("{SETTINGS}, subscribe to these events.")));
+        let missing = app.missing_events.join(", ");
+        let seen = format!("the App does not hear of: {missing}; tick them under \"Subscribe to events\"");
+        findings.push(wrong("github", seen, open(&page)));
     }
     let live: Vec<_> = app.installations.iter().filter(|installed| !installed.suspended).collect();
     if live.is_empty() {
-        let pages = if web_url == "https://github.com" { "apps" } else { "github-apps" };
-        findings.push(match app.installations.is_empty() {
-            true => {
+        let pages = if web_url == mend::PUBLIC { "apps" } else { "github-apps" };
+        findings.push(match app.installations.first() {
+            None => {
                 let page = format!("{web_url}/{pages}/{}/installations/new", app.slug);
-                wrong("github", "the App is installed nowhere", format!("Install it on a repository: {page}"))
+                wrong("github", "the App is installed nowhere; choose repositories for it", open(page))
             }
-            false => {
-                let mend = "Whoever suspended it lifts that, on GitHub under Settings → Applications.";
-                wrong("github", "every installation of the App is suspended", mend)
+            Some(suspended) => {
+                let seen = "every installation of the App is suspended; who suspended it presses \"Unsuspend\"";
+                wrong("github", seen, open(&suspended.page))
             }
         });
     }
@@ -331,27 +288,27 @@ fn registered(app: &Registration, web_url: &str) -> Vec<Finding> {
         findings.push(match missing.is_empty() {
             true => fine("github", format!("it is installed on {}", installed.account)),
             false => {
-                let seen = format!("on {} it does not have: {}", installed.account, missing.join(", "));
-                let mend = "An owner there accepts the App's new permissions, on GitHub under Settings → Applications.";
-                wrong("github", seen, mend)
+                let (account, missing) = (&installed.account, missing.join(", "));
+                let seen =
+                    format!("on {account} it does not have: {missing}; an owner there accepts its new permissions");
+                wrong("github", seen, open(&installed.page))
             }
         });
     }
     findings
 }
 
-const NO_AGENT: &str =
-    "export TREEWARDEN_AGENT_COMMAND='<program> <arguments>' (for good: agent_command = \"…\" in treewarden.toml)";
-
 fn agent(config: &Config) -> Vec<Finding> {
     let Some(agent) = &config.agent else {
-        return vec![wrong("agent", "none is configured", NO_AGENT)];
+        let seen = "none is configured (for good: agent_command = \"…\" in treewarden.toml)";
+        return vec![wrong("agent", seen, export(mend::AGENT, "<program> <arguments>"))];
     };
     let mut findings = vec![program(agent)];
     if !agent.unset.is_empty() {
         let names = agent.unset.join(", ");
-        let mend = "Set it where the service is started, or take its name out of TREEWARDEN_AGENT_ENV.";
-        findings.push(wrong("agent", format!("TREEWARDEN_AGENT_ENV names what is not set: {names}"), mend));
+        let seen = format!("TREEWARDEN_AGENT_ENV names what is not set where the service is started: {names}");
+        let values: Vec<String> = agent.unset.iter().map(|name| format!("{name}='<value>'")).collect();
+        findings.push(wrong("agent", seen, run(format!("export {}", values.join(" ")))));
     }
     findings
 }
@@ -367,20 +324,18 @@ fn program(agent: &AgentConfig) -> Finding {
     let files: Vec<&PathBuf> = places.iter().filter(|place| place.is_file()).collect();
     match files.iter().find(|file| access(file.as_path(), Access::EXEC_OK).is_ok()) {
         Some(file) => fine("agent", format!("{} is there", file.display())),
-        None => match files.first() {
-            Some(file) => {
-                let mend =
-                    "Name the agent's program in TREEWARDEN_AGENT_COMMAND; if it is this file, make it executable.";
-                wrong("agent", format!("{} is not a program this user can run", file.display()), mend)
-            }
-            None if program.contains('/') => {
-                wrong("agent", format!("{program} is not there"), "Install it, or correct TREEWARDEN_AGENT_COMMAND.")
-            }
-            None => {
-                let mend = "Install it, or give its absolute path in TREEWARDEN_AGENT_COMMAND.";
-                wrong("agent", format!("{program} is not on PATH ({path})"), mend)
-            }
-        },
+        None => {
+            let seen = match files.first() {
+                Some(file) => format!("{} is not a program this user can run", file.display()),
+                None if program.contains('/') => format!("{program} is not there"),
+                None => format!("{program} is not on PATH ({path})"),
+            };
+            wrong(
+                "agent",
+                format!("{seen}; the agent's program is wanted, by its whole path"),
+                mend::agent_program(agent),
+            )
+        }
     }
 }
 
@@ -389,17 +344,16 @@ fn sandbox(config: &Config) -> Finding {
         Sandbox::Off => fine("sandbox", "off, as written: agents run as the user of this service"),
         Sandbox::Strict | Sandbox::Basic if config.agent.is_none() => fine("sandbox", "not needed without an agent"),
         Sandbox::Strict | Sandbox::Basic => {
-            let seen = "this version cannot confine agents; the service will not start with one";
-            let mend = "Where agents may do all that the user of this service may: export TREEWARDEN_SANDBOX=off (for good: \
-                        sandbox = \"off\" in treewarden.toml)";
-            wrong("sandbox", seen, mend)
+            let seen = "this version cannot confine agents, and starts with one only where they may do all that the \
+                        user of this service may (for good: sandbox = \"off\" in treewarden.toml)";
+            wrong("sandbox", seen, export("TREEWARDEN_SANDBOX", "off"))
         }
     }
 }
 
 /// Whether the service could listen where it is to.
-fn address(config: &Config) -> Finding {
-    let mend = "Choose another address with --listen or TREEWARDEN_LISTEN.";
+fn address(config: &Config, flags: &Flags) -> Finding {
+    let mend = || mend::address(&config.listen, flags);
     let wanted = config.listen.to_string();
     match TcpListener::bind(&wanted) {
         Ok(_) => fine("address", format!("{wanted} can be listened on")),
@@ -407,14 +361,8 @@ fn address(config: &Config) -> Finding {
             fine("address", format!("{wanted} is in use by the service, which runs on this home"))
         }
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            wrong("address", format!("{wanted} is in use by another program"), mend)
+            wrong("address", format!("{wanted} is in use by another program"), mend())
         }
-        Err(error) => wrong("address", format!("{wanted} cannot be listened on: {error}"), mend),
+        Err(error) => wrong("address", format!("{wanted} cannot be listened on: {error}"), mend()),
     }
-}
-
-/// Fit for a command line.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    shlex::try_quote(&text).map(|quoted| quoted.into_owned()).unwrap_or(text)
 }

@@ -28,19 +28,25 @@ impl fmt::Display for ConfigProblems {
 }
 
 impl Problem {
-    /// Where to correct it.
+    /// The command that corrects it. What only a person knows stands in angle brackets.
     pub fn mend(&self) -> String {
         let setting = &self.setting;
         let known = SETTINGS.iter().find(|known| known.variable == *setting);
-        match (&self.origin, known.map(|known| known.in_file().then(|| known.key()))) {
-            (Some(Origin::File(path)), _) => format!("Correct or remove {setting} in {}.", path.display()),
-            (Some(Origin::Environment), _) => format!("Correct {setting} in the environment, or unset it."),
-            (Some(Origin::Flag), _) => "Give another value on the command line.".to_owned(),
-            (None, Some(Some(key))) => format!("Set {setting} in the environment, or {key} in treewarden.toml."),
-            (None, Some(None)) => format!("Set {setting} in the environment."),
-            (None, None) => format!("Correct the file {setting}."),
+        // Where nothing else rests on the value.
+        let default = known.map(|known| known.default).filter(|default| !default.is_empty() && !default.contains('<'));
+        match (&self.origin, known) {
+            (Some(Origin::File(path)), _) => edit(&path.display().to_string()),
+            (Some(Origin::Flag), Some(known)) => format!("treewarden doctor --{} {}", known.key(), known.default),
+            (Some(Origin::Environment), _) if default.is_some() => format!("unset {setting}"),
+            (Some(Origin::Environment | Origin::Flag), _) | (None, Some(_)) => format!("export {setting}='<value>'"),
+            (None, None) => edit(setting),
         }
     }
+}
+
+fn edit(path: &str) -> String {
+    let quoted = shlex::try_quote(path).map_or_else(|_| path.to_owned(), |path| path.into_owned());
+    format!("${{EDITOR:-vi}} {quoted}")
 }
 
 impl fmt::Display for Problem {

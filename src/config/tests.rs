@@ -115,14 +115,21 @@ fn a_file_that_cannot_be_read_is_the_one_problem_it_makes() {
     for files in [&[][..], &[("/etc/tw.toml", "= 'x'")]] {
         let problems = load(&flags, &env, files).unwrap_err();
         assert_eq!(problems.0.len(), 1, "{problems}");
-        assert!(problems.0[0].mend().starts_with("Correct the file /etc/tw.toml"), "{}", problems.0[0].mend());
+        assert_eq!(problems.0[0].mend(), "${EDITOR:-vi} /etc/tw.toml");
     }
     let problems = load(&flags, &env, &[("/etc/tw.toml", "mode = 'x'")]).unwrap_err();
     assert_eq!(problems.0.len(), 4, "{problems}");
     let mends: Vec<String> = problems.0.iter().map(|problem| problem.mend()).collect();
-    assert!(mends.contains(&"Correct or remove mode in /etc/tw.toml.".to_owned()), "{mends:?}");
-    let missing = "Set GITHUB_WEBHOOK_SECRET in the environment, or github_webhook_secret in treewarden.toml.";
-    assert!(mends.contains(&missing.to_owned()), "{mends:?}");
+    for mend in ["${EDITOR:-vi} /etc/tw.toml", "export GITHUB_WEBHOOK_SECRET='<value>'"] {
+        assert!(mends.contains(&mend.to_owned()), "{mends:?}");
+    }
+    let env = [("MAX_CONCURRENT_RUNS", "many"), ("WORKTREE_BASE", "trees")];
+    let flags = Flags { listen: Some("3000".to_owned()), ..Flags::default() };
+    let mut mends: Vec<String> = load(&flags, &env, &[]).unwrap_err().0.iter().map(|problem| problem.mend()).collect();
+    mends.sort();
+    let expected =
+        ["export WORKTREE_BASE='<value>'", "treewarden doctor --listen 127.0.0.1:3000", "unset MAX_CONCURRENT_RUNS"];
+    assert_eq!(mends, expected);
 }
 
 #[test]

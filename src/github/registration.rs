@@ -16,6 +16,8 @@ pub(super) const NEEDED: [(&str, &str); 4] =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     pub slug: String,
+    /// Where its owner sets it up, below the address of GitHub's pages.
+    pub settings: String,
     /// As people set them, like `issues: write`.
     pub missing_permissions: Vec<String>,
     pub missing_events: Vec<String>,
@@ -28,6 +30,8 @@ pub struct Registration {
 pub struct Installed {
     /// The user or organization; empty when it is gone.
     pub account: String,
+    /// Where its owner sets it up.
+    pub page: String,
     pub suspended: bool,
     /// What its owner has not granted (yet), also because the App asked for it later.
     pub missing_permissions: Vec<String>,
@@ -36,6 +40,7 @@ pub struct Installed {
 #[derive(Deserialize)]
 struct AppAnswer {
     slug: String,
+    owner: Option<AccountAnswer>,
     #[serde(default)]
     permissions: BTreeMap<String, String>,
     #[serde(default)]
@@ -44,6 +49,7 @@ struct AppAnswer {
 
 #[derive(Deserialize)]
 struct InstallationAnswer {
+    html_url: String,
     account: Option<AccountAnswer>,
     suspended_at: Option<String>,
     #[serde(default)]
@@ -54,6 +60,8 @@ struct InstallationAnswer {
 struct AccountAnswer {
     /// An enterprise has none.
     login: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
 }
 
 impl Github {
@@ -63,12 +71,20 @@ impl Github {
         let known = self.as_app(Method::GET, "/app/installations?per_page=100", None).await?;
         let known: Vec<InstallationAnswer> = known.json()?;
         let installations = known.into_iter().map(|found| Installed {
+            page: found.html_url,
             account: found.account.and_then(|account| account.login).unwrap_or_default(),
             suspended: found.suspended_at.is_some(),
             missing_permissions: missing_permissions(&found.permissions),
         });
         let unheard = ASKED_FOR.iter().filter(|event| !app.events.iter().any(|heard| heard == *event));
+        let settings = match app.owner.map(|owner| (owner.kind, owner.login)) {
+            Some((Some(kind), Some(owner))) if kind == "Organization" => {
+                format!("organizations/{owner}/settings/apps/{}", app.slug)
+            }
+            _ => format!("settings/apps/{}", app.slug),
+        };
         Ok(Registration {
+            settings,
             slug: app.slug,
             missing_permissions: missing_permissions(&app.permissions),
             missing_events: unheard.map(|event| (*event).to_owned()).collect(),

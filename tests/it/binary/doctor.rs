@@ -67,13 +67,13 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
         mend
     };
     let mend = complaint("postgres://tw:hunter2@127.0.0.1:1/tw").await;
-    assert!(mend.starts_with("Start PostgreSQL"), "{mend}");
+    assert!(mend == "sudo systemctl start postgresql", "{mend}");
     let folder = dir.join("no such folder");
     let mend = complaint(&format!("sqlite://{}/tw.db", folder.display())).await;
     assert_eq!(mend, format!("mkdir -p '{}'", folder.display()));
     fs::write(dir.join("tw.db"), "this is no database, and long enough to be looked at as one").unwrap();
     let mend = complaint(&format!("sqlite://{}/tw.db", dir.display())).await;
-    assert!(mend.contains("restore it from a backup"), "{mend}");
+    assert_eq!(mend, format!("cp '<its backup>' {}", dir.join("tw.db").display()));
 
     assert!(installation.run(&["migrate"]).await.status.success());
     let file = dir.join("home/treewarden.db");
@@ -83,7 +83,7 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
     ahead.execute(newer).await.unwrap();
     ahead.close().await.unwrap();
     let mend = complaint(&format!("sqlite://{}", file.display())).await;
-    assert!(mend.starts_with("Start the newer Treewarden again"), "{mend}");
+    assert!(mend.starts_with("sudo install '<the newer treewarden>' /"), "{mend}");
 }
 
 #[tokio::test]
@@ -157,12 +157,12 @@ async fn what_would_fail_first_is_seen() {
     let lines = lines.join("\n").replace(&dir, "<dir>").replace(&installation.standin.web_url(), "<github>");
     insta::assert_snapshot!(lines, @r#"
     key: <dir>/app.pem holds a secret and can be read or changed by others (mode 644) -> chmod o-rwx,g-w <dir>/app.pem
-    secret: the webhook secret has fewer than 16 characters -> `openssl rand -hex 32` makes a long one: set it in GITHUB_WEBHOOK_SECRET and in the App's settings on GitHub.
-    github: the App lacks permissions: issues: write, pull_requests: write -> On GitHub, in the App's settings under "Permissions & events", grant them; then accept them where it is installed.
-    github: the App does not hear of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository -> On GitHub, in the App's settings under "Permissions & events", subscribe to these events.
-    github: the App is installed nowhere -> Install it on a repository: <github>/github-apps/treewarden-demo/installations/new
-    agent: /etc/passwd is not a program this user can run -> Name the agent's program in TREEWARDEN_AGENT_COMMAND; if it is this file, make it executable.
-    agent: TREEWARDEN_AGENT_ENV names what is not set: MODEL_KEY -> Set it where the service is started, or take its name out of TREEWARDEN_AGENT_ENV.
+    secret: the webhook secret has fewer than 16 characters; a long one belongs into GITHUB_WEBHOOK_SECRET and into the App's settings on GitHub -> openssl rand -hex 32
+    github: the App lacks permissions: issues: write, pull_requests: write; grant them, then accept them where it is installed -> <github>/settings/apps/treewarden-demo/permissions
+    github: the App does not hear of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository; tick them under "Subscribe to events" -> <github>/settings/apps/treewarden-demo/permissions
+    github: the App is installed nowhere; choose repositories for it -> <github>/github-apps/treewarden-demo/installations/new
+    agent: /etc/passwd is not a program this user can run; the agent's program is wanted, by its whole path -> export TREEWARDEN_AGENT_COMMAND='/<folder>/passwd'
+    agent: TREEWARDEN_AGENT_ENV names what is not set where the service is started: MODEL_KEY -> export MODEL_KEY='<value>'
     "#);
 }
 
@@ -181,6 +181,10 @@ async fn the_manifest_is_enough_and_an_installation_may_lag_behind() {
     installation.standin.suspend_installation(REPO, true).unwrap();
     let wrong = complaints(installation.command(&["doctor"])).await;
     assert!(wrong.len() == 1 && wrong[0].1.contains("suspended"), "{wrong:?}");
+    assert!(
+        wrong[0].2.starts_with(&format!("{}/settings/installations/", installation.standin.web_url())),
+        "{wrong:?}"
+    );
 }
 
 #[tokio::test]
@@ -191,9 +195,9 @@ async fn a_mistake_in_the_file_is_mended_there() {
     let mut command = treewarden(&["doctor", "--config"], &dir.path().join("home"));
     command.arg(&file).env("MAX_CONCURRENT_RUNS", "many");
     let mends: Vec<String> = complaints(command).await.into_iter().map(|(_, _, mend)| mend).collect();
-    let expected = format!("Correct or remove listn in {}.", file.display());
-    let rest = "Correct the settings first; then `treewarden doctor` goes on.";
-    assert_eq!(mends, [&*expected, "Correct MAX_CONCURRENT_RUNS in the environment, or unset it.", rest]);
+    let expected = format!("${{EDITOR:-vi}} {}", file.display());
+    let rest = format!("treewarden doctor --config {}", file.display());
+    assert_eq!(mends, [&*expected, "unset MAX_CONCURRENT_RUNS", &*rest]);
 }
 
 #[tokio::test]
@@ -204,6 +208,7 @@ async fn a_port_that_another_program_has_is_named() {
     command.env("TREEWARDEN_LISTEN", taken.local_addr().unwrap().to_string());
     let wrong = complaints(command).await;
     assert!(wrong.len() == 1 && wrong[0].0 == "address" && wrong[0].1.contains("by another program"), "{wrong:?}");
+    assert!(wrong[0].2.starts_with("export TREEWARDEN_LISTEN=127.0.0.1:"), "{wrong:?}");
     drop(taken);
 
     let serving = installation.serve().await;
