@@ -43,11 +43,13 @@ pub struct TurnSpec {
     pub cwd: PathBuf,
     /// The agent's `HOME`: what it keeps between turns of one conversation. Made when missing.
     pub state_dir: PathBuf,
+    /// Known secrets and common tokens are taken out of it.
     pub prompt: String,
     /// Further environment variables, as [`work_env`] makes them.
     pub env: Vec<(String, String)>,
     pub limits: Limits,
-    /// Where its output is written; appended to, made when missing. The prompt is kept beside it (`.prompt`).
+    /// Where its output is written; appended to, made when missing. The agent reads its prompt from
+    /// the file beside it (`.prompt`).
     pub log: PathBuf,
 }
 

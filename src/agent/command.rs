@@ -10,9 +10,10 @@ use crate::model::RunId;
 use crate::telemetry::Redactor;
 use async_trait::async_trait;
 use secrecy::{ExposeSecret, SecretString};
-use std::{io, os::unix::fs::DirBuilderExt, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use std::os::unix::{fs::DirBuilderExt, process::ExitStatusExt};
+use std::{fs, io, process::ExitStatus, time::Duration};
+use tokio::io::AsyncReadExt;
+use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -56,14 +57,14 @@ impl CommandRunner {
         fallback.into_iter().chain(passed).chain(spec.env.iter().cloned()).chain(own).collect()
     }
 
-    fn start(&self, spec: &TurnSpec) -> Result<(Group, Streams), AgentError> {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&spec.state_dir);
+    fn start(&self, spec: &TurnSpec, prompt: fs::File) -> Result<(Group, Streams), AgentError> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&spec.state_dir);
         made.map_err(|error| AgentError::NotPrepared { path: spec.state_dir.clone(), error })?;
         if !spec.cwd.is_dir() {
             return Err(AgentError::NoWorktree { path: spec.cwd.clone() });
         }
-        let start = Start { argv: &self.argv, cwd: &spec.cwd, env: &self.environment(spec) };
-        Group::start(&start).map_err(|error| {
+        let start = Start { argv: &self.argv, cwd: &spec.cwd, env: &self.environment(spec), input: prompt };
+        Group::start(start).map_err(|error| {
             let program = self.argv.first().cloned().unwrap_or_default();
             match error.kind() {
                 io::ErrorKind::NotFound => AgentError::NotFound { program },
@@ -86,17 +87,16 @@ impl AgentRunner for CommandRunner {
         }
         let not_prepared = |error| AgentError::NotPrepared { path: spec.log.clone(), error };
         let log = Log::open(&spec.log, spec.limits.output_bytes, &self.redactor).await.map_err(not_prepared)?;
-        keep_prompt(&spec.log, &spec.prompt, &self.redactor).await.map_err(not_prepared)?;
-        let (group, streams) = self.start(&spec)?;
+        let prompt = keep_prompt(&spec.log, &spec.prompt, &self.redactor).await.map_err(not_prepared)?;
+        let (group, streams) = self.start(&spec, prompt)?;
         // Nobody listening is no reason to stop.
         let _ = events.send(AgentEvent::Started(group.process())).await;
 
         let mut output = Output::new(log, self.redactor.clone(), events);
         let (drained, stop) = (CancellationToken::new(), CancellationToken::new());
-        let (finished, (), ()) = tokio::join!(
+        let (finished, ()) = tokio::join!(
             supervise(group, &spec, &cancel, &drained, &stop),
             output.read(streams.stdout, streams.stderr, &drained, &stop),
-            feed(streams.stdin, spec.prompt.as_bytes(), &stop),
         );
         let (answer, last_error) = output.finish(&spec).await;
         let (ended, status) = finished.map_err(AgentError::Lost)?;
@@ -142,14 +142,6 @@ async fn end_strays_of(run: RunId) {
         Ok(0) => {}
         Ok(count) => tracing::info!(run.id = %run, run.processes = count, "ended processes the agent had left behind"),
         Err(error) => tracing::error!(run.id = %run, %error, "could not look for processes the agent left behind"),
-    }
-}
-
-/// Hands over the prompt. An agent may close its input early; that is not a failure.
-async fn feed(mut stdin: ChildStdin, prompt: &[u8], stop: &CancellationToken) {
-    tokio::select! {
-        () = stop.cancelled() => {}
-        _ = stdin.write_all(prompt) => {}
     }
 }
 

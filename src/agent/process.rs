@@ -8,7 +8,7 @@
 use crate::model::{AgentProcess, RunId};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::{fs, io, path::Path, process::ExitStatus, process::Stdio, time::Duration};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::time::timeout;
 
@@ -21,6 +21,8 @@ pub(super) struct Start<'a> {
     pub cwd: &'a Path,
     /// The whole environment.
     pub env: &'a [(String, String)],
+    /// Its standard input, whole from the start: nobody has to live on to feed it.
+    pub input: fs::File,
 }
 
 /// A started agent. Dropping it kills its group.
@@ -31,28 +33,27 @@ pub(super) struct Group {
     reaped: bool,
 }
 
-/// The agent's standard streams.
+/// What the agent says.
 pub(super) struct Streams {
-    pub stdin: ChildStdin,
     pub stdout: ChildStdout,
     pub stderr: ChildStderr,
 }
 
 impl Group {
-    pub fn start(start: &Start<'_>) -> io::Result<(Self, Streams)> {
+    pub fn start(start: Start<'_>) -> io::Result<(Self, Streams)> {
         // Listening first: an agent that ends at once must not be missed.
         let children = signal(SignalKind::child())?;
         let (program, arguments) = start.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command.args(arguments).current_dir(start.cwd).env_clear().envs(start.env.iter().cloned());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command.stdin(start.input).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut leader = command.spawn()?;
         let group = leader.id().and_then(|id| i32::try_from(id).ok()).ok_or(io::ErrorKind::NotFound)?;
-        let streams = leader.stdin.take().zip(leader.stdout.take()).zip(leader.stderr.take());
-        let ((stdin, stdout), stderr) = streams.ok_or(io::ErrorKind::BrokenPipe)?;
+        let streams = leader.stdout.take().zip(leader.stderr.take());
+        let (stdout, stderr) = streams.ok_or(io::ErrorKind::BrokenPipe)?;
         // Where start times cannot be read, nothing is taken for this process after a restart.
         let process = AgentProcess { group, start_ticks: start_ticks(group).unwrap_or_default() };
-        Ok((Self { leader, process, children, reaped: false }, Streams { stdin, stdout, stderr }))
+        Ok((Self { leader, process, children, reaped: false }, Streams { stdout, stderr }))
     }
 
     pub fn process(&self) -> AgentProcess {

@@ -226,11 +226,14 @@ impl Log {
     }
 }
 
-/// Keeps what the agent was told beside what it said, in `<run>.prompt` next to `<run>.log`.
-pub(super) async fn keep_prompt(log: &Path, prompt: &str, redactor: &Redactor) -> io::Result<()> {
+/// Keeps what the agent is told beside what it says, in `<run>.prompt` next to `<run>.log`: the file that it reads from its
+/// beginning, whatever becomes of the service meanwhile.
+pub(super) async fn keep_prompt(log: &Path, prompt: &str, redactor: &Redactor) -> io::Result<std::fs::File> {
     let path = log.with_extension("prompt");
-    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path).await?;
-    append(&mut file, redactor.redact(prompt).as_bytes()).await
+    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&path).await?;
+    append(&mut file, redactor.redact(prompt).as_bytes()).await?;
+    // Another handle, which can only be read and stands at the beginning.
+    Ok(File::open(&path).await?.into_std().await)
 }
 
 /// Flushed at once: readers follow the log while the agent works.

@@ -103,8 +103,27 @@ async fn the_prompt_goes_in_and_the_answer_comes_out() {
     assert!(bench.log().contains("the prompt\n") && bench.log().contains("noise\n"));
     assert!(bench.file("file").exists());
     assert_eq!(fs::read_to_string(bench.spec.log.with_extension("prompt")).unwrap(), "the prompt\n");
-    let mode = fs::metadata(&bench.spec.log).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode, 0o600);
+    for file in [bench.spec.log.clone(), bench.spec.log.with_extension("prompt")] {
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
+    }
+}
+
+/// Nobody has to live on to feed it: whoever ends between its start and its first look, it finds all of the prompt.
+#[tokio::test]
+async fn the_prompt_is_whole_before_there_is_a_process() {
+    let mut bench = Bench::new("stat -L -c '%F of %s, %a' /proc/self/fd/0; readlink /proc/self/fd/0; cat");
+    bench.spec.prompt = format!("{}sesame-open-sesame\n", "word\n".repeat(200_000));
+    let answer = bench.run().await.answer;
+    let file = bench.spec.log.with_extension("prompt");
+    let whole = bench.spec.prompt.replace("sesame-open-sesame", "[redacted]");
+    assert_eq!(fs::read_to_string(&file).unwrap(), whole, "what it is told is what is kept");
+    let about = format!("regular file of {}, 600\n{}\nword\n", whole.len(), file.display());
+    assert!(answer.starts_with(&about) && answer.ends_with("word\n[redacted]\n"), "{}", &answer[..200]);
+    // One that cannot be written is no turn, rather than half of one.
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let (end, events) = bench.try_run().await;
+    assert!(matches!(end, Err(AgentError::NotPrepared { .. })) && events.is_empty(), "{end:?}");
 }
 
 #[tokio::test]
