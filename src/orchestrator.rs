@@ -5,7 +5,7 @@
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
-//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`outbox`] (sending), [`recover`] (after a
+//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`missed`] (deliveries that did not arrive), [`workers`] (the loops).
 
 mod access;
@@ -24,6 +24,7 @@ mod lanes;
 mod lease;
 mod links;
 mod local;
+mod memory;
 mod mend;
 mod missed;
 mod moved;

@@ -4,7 +4,6 @@ use super::{
     Orchestrator, StepError,
     sweep::{Asked, Pass, Swept},
 };
-use crate::agent;
 use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep};
 use crate::git::GitError;
@@ -139,18 +138,6 @@ impl Orchestrator {
         Ok(commands::known_to_git(&known.collect::<Vec<_>>()))
     }
 
-    /// What the agent keeps about this thread goes, unless a run needs it or is about to: messages of one thread are
-    /// handled in turn, so none is added meanwhile.
-    async fn forget_thread(&self, conversation: &Conversation, by: &Person) -> Result<String, StepError> {
-        if self.store().live_run_of(conversation.id).await?.is_some() {
-            return Ok(commands::not_forgotten());
-        }
-        self.store().close_sessions_of(conversation.id, "reset", self.now()).await?;
-        agent::forget(&self.agent_home(conversation.id)).await?;
-        self.audit_within(conversation.codebase, &conversation.thread, &by.login, "thread.reset", "").await;
-        Ok(commands::forgotten())
-    }
-
     async fn thread_status(&self, codebase: &Codebase, conversation: &Conversation) -> Result<String, StepError> {
         let environment = match conversation.environment {
             Some(id) => self.store().load_environment(id).await?,
@@ -201,6 +188,8 @@ impl Orchestrator {
             let is_other = |user: &Conversation| user.id != conversation.id && user.state == ThreadState::Open;
             let others: Vec<ThreadId> = users.into_iter().filter(is_other).map(|user| user.thread).collect();
             if !others.is_empty() {
+                self.store().close_sessions_of(conversation.id, "worktree removed", self.now()).await?;
+                self.forget_unless_at_work(conversation.id).await?;
                 self.store().set_conversation_environment(conversation.id, None, self.now()).await?;
                 return Ok(commands::left_to_others(&environment.work, &others));
             }

@@ -251,11 +251,6 @@ impl Orchestrator {
         })
     }
 
-    /// What the agent keeps between the turns of one conversation.
-    pub(super) fn agent_home(&self, conversation: ConversationId) -> std::path::PathBuf {
-        self.settings().home.join("agents").join(conversation.to_string())
-    }
-
     /// What one turn may use here.
     fn limits(&self, prepared: &Prepared) -> Limits {
         let server = self.settings().agent_limits;

@@ -380,6 +380,7 @@ impl Orchestrator {
         } else if std::fs::symlink_metadata(&environment.path).is_err() {
             repository.unregister(&environment.path).await?;
         }
+        self.forget_with(environment.id).await?;
         self.store().destroy_environment(environment, None, self.now()).await?;
         let why = "the worktree was gone";
         self.audit_within(environment.codebase, &environment.work, "treewarden", "environment.stale", why).await;

@@ -89,6 +89,7 @@ impl Orchestrator {
         };
         let receipt = Some((pending.trigger, details.clone()));
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "worktree removed");
+        self.forget_with(environment.id).await?;
         self.store().destroy_environment_telling(&environment, receipt, outgoing, self.now()).await?;
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "receipt written");
         self.inner.wake.outgoing.notify_one();

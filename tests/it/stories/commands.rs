@@ -359,6 +359,44 @@ async fn a_thread_is_forgotten_on_request() {
     world.end().await;
 }
 
+/// A session ends with the worktree that its thread points to, and with no other.
+#[tokio::test]
+async fn a_memory_ends_with_the_worktree_of_its_thread() {
+    let agent = "sh -c 'cat \"$HOME/memory\" 2>/dev/null || echo fresh; echo remembered > \"$HOME/memory\"'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let issue = world.worked_issue("one").await;
+    let homes = || std::fs::read_dir(world.home().join("agents")).unwrap().count();
+    let remembers = async |words: &str, remembers: bool| {
+        world.ask(issue, words);
+        world.settle().await;
+        let said = if remembers { "remembered" } else { "fresh" };
+        assert!(world.status(issue).contains(said), "{words}: {}", world.status(issue));
+    };
+    remembers("two", true).await;
+    // Another worktree keeps it, and the one that was left takes nothing along.
+    answered(&world, issue, "/worktree create wip").await;
+    remembers("three", true).await;
+    assert!(answered(&world, issue, &format!("/worktree remove issue-{issue}")).await.starts_with("🧹"));
+    remembers("four", true).await;
+    assert!(answered(&world, issue, "/worktree remove").await.starts_with("🧹"));
+    world.until("nothing to be left of it", || async { (homes() == 0).then_some(()) }).await;
+    remembers("five", false).await;
+    // One that is gone by itself is noticed when it is needed.
+    remembers("six", true).await;
+    std::fs::remove_dir_all(world.environment().await.path).unwrap();
+    remembers("seven", false).await;
+    assert!(world.status(issue).contains("Detected a stale worktree reference"), "{}", world.status(issue));
+    // And one that others use stays with them.
+    let other = world.worked_issue("agent:noop").await;
+    answered(&world, other, &format!("/worktree link issue-{issue}")).await;
+    assert!(answered(&world, issue, "/worktree remove").await.contains("no longer works in"));
+    remembers("eight", false).await;
+    world.ask(other, "nine");
+    world.settle().await;
+    assert!(world.status(other).contains("remembered"), "{}", world.status(other));
+    world.end().await;
+}
+
 #[tokio::test]
 async fn nothing_is_forgotten_under_a_live_agent() {
     let world = World::new().await;
