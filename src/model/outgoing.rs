@@ -55,7 +55,7 @@ impl From<&Outgoing> for Turn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxRow {
     pub id: OutboxId,
-    /// Unique: `status/<run>`, `react/<delivery>/eyes`, `pull/<run>`, … Writing to a key again replaces what is wanted.
+    /// Unique: `status/<run>`, `react/<delivery>/eyes`, `answer/<thread>/comment/<id>`, … Writing to a key again replaces what is wanted.
     pub key: String,
     pub codebase: CodebaseId,
     pub conversation: Option<ConversationId>,

@@ -122,11 +122,6 @@ impl Orchestrator {
                 if before || editor.id != message.author.id {
                     return ignored("the edit does not newly mention the bot, or is by somebody else");
                 }
-                if let Some((_, conversation)) = self.known_thread(&message.thread).await?
-                    && self.store().has_run(conversation.id, &message.source).await?
-                {
-                    return ignored("this message led to a run before");
-                }
                 // A run that has not begun reads the review as it is then; any other answered it without this.
                 let run = match (message.source.review(), self.known_thread(&message.thread).await?) {
                     (Some(review), Some((_, conversation))) => {
@@ -205,6 +200,9 @@ impl Orchestrator {
             return ignored(why);
         }
         let (codebase, conversation) = self.thread(&message.thread).await?;
+        if self.was_handled(delivery, &conversation, &message.source).await? {
+            return ignored("this message led to a run or an answer before");
+        }
         let request = grammar::parse(&text);
         let needs = self.needs(&request);
         let permission = self.permission_for(&codebase, &message.author, &needs).await?;
@@ -224,6 +222,19 @@ impl Orchestrator {
                 self.welcome(delivery, &codebase, &conversation, asked, request, place).await
             }
         }
+    }
+
+    /// Whether a message led to something already: it does so once, however often it is delivered or edited. A run of this
+    /// very delivery is looked after further; an answer is the last that comes of a command.
+    async fn was_handled(
+        &self,
+        delivery: &Delivery,
+        conversation: &Conversation,
+        source: &MessageSource,
+    ) -> Result<bool, StepError> {
+        let key = answer_key(delivery, conversation, source);
+        Ok(self.store().has_run(conversation.id, source, delivery.id).await?
+            || self.store().load_outgoing_by_key(&key).await?.is_some())
     }
 
     pub(super) async fn admission(
@@ -285,7 +296,7 @@ impl Orchestrator {
         request: grammar::Request,
         place: &mut Place,
     ) -> Result<Handled, StepError> {
-        let key = format!("answer/{}", delivery.id);
+        let key = answer_key(delivery, conversation, &asked.source);
         match request {
             grammar::Request::Unknown { given, hint } => {
                 let body = reply::commands::unknown_command(&given, &hint, &key);
@@ -395,6 +406,19 @@ fn understand(delivery: &Delivery) -> Result<Event, String> {
     match delivery.event.as_str() {
         local::EVENT => local::understand(&delivery.body).map_err(|error| error.to_string()),
         event => payload::understand(event, &delivery.body).map_err(|error| error.to_string()),
+    }
+}
+
+/// The outbox key of the answer to a message, which has one, whatever delivery brings it. On this machine the delivery is
+/// the message.
+fn answer_key(delivery: &Delivery, conversation: &Conversation, source: &MessageSource) -> String {
+    let thread = conversation.id;
+    match source {
+        MessageSource::Local => format!("answer/{}", delivery.id),
+        MessageSource::ThreadBody => format!("answer/{thread}/text"),
+        MessageSource::IssueComment { id } => format!("answer/{thread}/comment/{id}"),
+        MessageSource::Review { id } => format!("answer/{thread}/review/{id}"),
+        MessageSource::ReviewComment { id, .. } => format!("answer/{thread}/review-comment/{id}"),
     }
 }
 

@@ -133,13 +133,18 @@ impl Store {
         Ok(recent.0.try_into().unwrap_or(u32::MAX))
     }
 
-    /// Whether this message, or the text of the thread itself, has led to a run.
-    pub async fn has_run(&self, conversation: ConversationId, source: &MessageSource) -> Result<bool, StoreError> {
+    /// Whether this message, or the text of the thread itself, has led to a run in another delivery.
+    pub async fn has_run(
+        &self,
+        conversation: ConversationId,
+        source: &MessageSource,
+        besides: InboxId,
+    ) -> Result<bool, StoreError> {
         let sql = sql!(
             "SELECT count(*) AS answer FROM runs
-             WHERE conversation_id = $1 AND source_comment IS NOT DISTINCT FROM $2"
+             WHERE conversation_id = $1 AND source_comment IS NOT DISTINCT FROM $2 AND delivery_id <> $3"
         );
-        let runs: Answer = self.db.fetch_one(sql.bind(conversation).bind(source.comment())).await?;
+        let runs: Answer = self.db.fetch_one(sql.bind(conversation).bind(source.comment()).bind(besides)).await?;
         Ok(runs.0 > 0)
     }
 

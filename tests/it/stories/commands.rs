@@ -359,6 +359,43 @@ async fn a_thread_is_forgotten_on_request() {
     world.end().await;
 }
 
+/// BR-126
+#[tokio::test]
+async fn a_message_that_comes_again_does_nothing_twice() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let said = || world.answers(issue).into_iter().map(|comment| comment.body).collect::<Vec<_>>();
+    for words in ["/worktree pin", "/status", "/nonsense", "agent:noop"] {
+        let comment = world.ask(issue, words);
+        world.settle().await;
+        let (before, runs) = (said(), world.runs().await.len());
+        // Once more, as another delivery; then with its mention taken out and put in again.
+        let sent = world.standin.deliveries().into_iter().map(|sent| serde_json::from_slice(&sent.body).unwrap());
+        let mut bodies: Vec<serde_json::Value> = sent.collect();
+        bodies.retain(|body| body["comment"]["id"] == comment);
+        let mut again = bodies.pop().unwrap();
+        again["sent"] = "again".into();
+        world.standin.send_event("issue_comment", again);
+        world.settle().await;
+        for text in [words.to_owned(), world.mention(words), "no".to_owned(), world.mention("/worktree unpin")] {
+            world.standin.edit_comment(REPO, ANN, comment, &text).unwrap();
+            world.settle().await;
+        }
+        assert_eq!(said(), before, "{words}");
+        assert_eq!(world.runs().await.len(), runs, "{words}");
+    }
+    assert!(world.environment().await.pinned);
+    // Nor does the text of a thread.
+    let listed = world.standin.open_issue(REPO, ANN, "Worktrees", &world.mention("/worktree list")).unwrap();
+    world.settle().await;
+    for text in ["no".to_owned(), world.mention("/worktree create x")] {
+        world.standin.edit(REPO, ANN, listed, None, Some(&text)).unwrap();
+        world.settle().await;
+    }
+    assert_eq!((world.answers(listed).len(), world.environments().await.len()), (1, 1));
+    world.end().await;
+}
+
 /// A session ends with the worktree that its thread points to, and with no other.
 #[tokio::test]
 async fn a_memory_ends_with_the_worktree_of_its_thread() {
