@@ -46,7 +46,7 @@ pub use moved::Ties;
 pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};
 pub use registry::LOCK_REASON;
-pub use repository::Repository;
+pub use repository::{Repository, Restored};
 pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
 use command::{Place, Program};

@@ -57,9 +57,30 @@ pub(super) fn url_in(text: &str) -> Option<String> {
     usable.then_some(url)
 }
 
-/// Makes the file say exactly what it should, with the branches that it has; answers whether it had to be written.
-pub(super) fn put(repository: &Path, url: &str) -> Result<bool, GitError> {
+/// How the file was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    AsItShouldBe,
+    /// With notes that git-lfs took for itself, whoever ran it; the service does.
+    WithNotes,
+    Changed,
+}
+
+/// Makes the file say exactly what it should, with the branches that it has.
+pub(super) fn put(repository: &Path, url: &str) -> Result<Found, GitError> {
     put_with(repository, url, |_| {})
+}
+
+/// Without the sections in which git-lfs keeps what it knows of an address.
+fn without_notes(text: &str) -> Vec<&str> {
+    let mut notes = false;
+    let kept = text.lines().filter(|line| {
+        if line.starts_with('[') {
+            notes = line.starts_with("[lfs \"");
+        }
+        !notes
+    });
+    kept.collect()
 }
 
 /// Lets a branch follow its namesake on the remote, or not any more.
@@ -71,7 +92,7 @@ pub(super) fn follow(repository: &Path, url: &str, branch: &BranchName, follows:
     put_with(repository, url, change).map(drop)
 }
 
-fn put_with(repository: &Path, url: &str, change: impl FnOnce(&mut BTreeSet<BranchName>)) -> Result<bool, GitError> {
+fn put_with(repository: &Path, url: &str, change: impl FnOnce(&mut BTreeSet<BranchName>)) -> Result<Found, GitError> {
     let path = repository.join("config");
     let regular = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
     let present = if regular { fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
@@ -79,7 +100,7 @@ fn put_with(repository: &Path, url: &str, change: impl FnOnce(&mut BTreeSet<Bran
     change(&mut upstreams);
     let wanted = render(url, &upstreams);
     if present == wanted {
-        return Ok(false);
+        return Ok(Found::AsItShouldBe);
     }
     if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir()) {
         fs::remove_dir_all(&path).map_err(|error| GitError::file("removing", &path, &error))?;
@@ -92,7 +113,7 @@ fn put_with(repository: &Path, url: &str, change: impl FnOnce(&mut BTreeSet<Bran
         fs::rename(&new, &path)
     };
     write().map_err(|error| GitError::file("writing", &path, &error))?;
-    Ok(true)
+    Ok(if without_notes(&present) == without_notes(&wanted) { Found::WithNotes } else { Found::Changed })
 }
 
 /// What no repository of ours has. A hook that an agent left would run in everybody else's worktrees, with everybody's git;
@@ -154,11 +175,15 @@ mod tests {
         let with = text();
         let section = "[branch \"feature/x\"]\n\tremote = origin\n\tmerge = \"refs/heads/feature/x\"\n";
         assert!(with.starts_with(&without) && with.contains(section), "{with}");
-        assert!(!put(temp.path(), url).unwrap(), "it stays as it is");
+        assert_eq!(put(temp.path(), url).unwrap(), Found::AsItShouldBe);
         // What an agent writes into it is put back.
         let bad = "[branch \"feature/x\"]\n\tmerge = refs/heads/main\n[branch \"a..b\"]\n[core]\n\tfsmonitor = evil\n";
         fs::write(&path, format!("{with}{bad}")).unwrap();
-        assert!(put(temp.path(), url).unwrap());
+        assert_eq!(put(temp.path(), url).unwrap(), Found::Changed);
+        assert_eq!(text(), with);
+        let notes = "[lfs \"https://github.com/octo/hello.git/info/lfs\"]\n\taccess = basic\n";
+        fs::write(&path, format!("{with}{notes}")).unwrap();
+        assert_eq!(put(temp.path(), url).unwrap(), Found::WithNotes);
         assert_eq!(text(), with);
         for name in ["feature/x", "odd\"name"] {
             follow(temp.path(), url, &BranchName::new(name).unwrap(), false).unwrap();
@@ -167,7 +192,7 @@ mod tests {
         // Nor is a directory in its place the end of the repository.
         fs::remove_file(&path).unwrap();
         fs::create_dir_all(path.join("deep/er")).unwrap();
-        assert!(put(temp.path(), url).unwrap());
+        assert_eq!(put(temp.path(), url).unwrap(), Found::Changed);
         assert_eq!(text(), without);
     }
 }

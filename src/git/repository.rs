@@ -1,6 +1,7 @@
 //! A canonical repository: bare, on disk, linked to by worktrees; its creation, its configuration, its queue.
 
 use super::command::{Call, Place};
+use super::config::Found;
 use super::error::GitError;
 use super::fetch::Waiting;
 use super::remote_url::RemoteUrl;
@@ -9,6 +10,7 @@ use super::worktree::Worktree;
 use super::{Git, blocking, config};
 use crate::model::BranchName;
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -37,6 +39,19 @@ pub(super) struct Shared {
     pub waiting: Waiting,
     /// Reads that took too long and have not ended yet.
     overdue: AtomicUsize,
+    restored: Mutex<Restored>,
+}
+
+/// How often each of the files that only the service writes was found changed, and put back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored(BTreeMap<&'static str, u64>);
+
+impl Restored {
+    /// What was put back after `before`.
+    pub fn since(&self, before: &Self) -> Vec<&'static str> {
+        let more = self.0.iter().filter(|(name, times)| before.0.get(*name) != Some(times));
+        more.map(|(name, _)| *name).collect()
+    }
 }
 
 impl Shared {
@@ -48,7 +63,21 @@ impl Shared {
             remote: Mutex::default(),
             waiting: Waiting::default(),
             overdue: AtomicUsize::new(0),
+            restored: Mutex::default(),
         }
+    }
+
+    /// Before anything is asked: an agent may have put it there since.
+    fn take_strangers_out(&self) -> Result<(), GitError> {
+        for name in config::take_strangers_out(&self.directory)? {
+            tracing::warn!(git.directory = %self.directory.display(), "{name} does not belong into the repository, or was damaged: put right");
+            self.was_restored(name);
+        }
+        Ok(())
+    }
+
+    fn was_restored(&self, name: &'static str) {
+        *self.restored.lock().unwrap_or_else(PoisonError::into_inner).0.entry(name).or_default() += 1;
     }
 }
 
@@ -70,7 +99,7 @@ impl Repository {
             refuse_other_refs(self.directory())?;
             if !self.exists() {
                 self.create(&remote.text).await?;
-            } else if config::put(self.directory(), &remote.text)? {
+            } else if config::put(self.directory(), &remote.text)? != Found::AsItShouldBe {
                 tracing::info!(git.directory = %self.directory().display(), "repository configuration written");
             }
         }
@@ -82,12 +111,18 @@ impl Repository {
     pub async fn restore_config(&self) -> Result<bool, GitError> {
         refuse_other_refs(self.directory())?;
         let remote = self.remote()?;
-        let restored = config::put(self.directory(), &remote.text)?;
-        if restored {
+        let found = config::put(self.directory(), &remote.text)?;
+        if found == Found::Changed {
             tracing::warn!(git.directory = %self.directory().display(), "changed repository configuration put back");
+            self.shared.was_restored("config");
         }
-        take_strangers_out(self.directory())?;
-        Ok(restored)
+        self.shared.take_strangers_out()?;
+        Ok(found != Found::AsItShouldBe)
+    }
+
+    /// What had to be put back so far, by whichever call.
+    pub fn restored(&self) -> Restored {
+        self.shared.restored.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Lets a branch follow its namesake on the remote, or not any more, so that git says in its worktree how far apart they are.
@@ -250,14 +285,14 @@ impl Repository {
         &self,
         question: impl FnOnce(&git2::Repository) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T, GitError> {
-        let directory = self.directory().to_owned();
+        let shared = self.shared.clone();
         if self.shared.overdue.load(Ordering::Relaxed) > 0 {
             return Err(self.overdue());
         }
         let mut reading = tokio::spawn(blocking(move || {
-            refuse_other_refs(&directory)?;
-            take_strangers_out(&directory)?;
-            question(&git2::Repository::open_bare(directory)?)
+            refuse_other_refs(&shared.directory)?;
+            shared.take_strangers_out()?;
+            question(&git2::Repository::open_bare(&shared.directory)?)
         }));
         match tokio::time::timeout(self.git.inner.read_limit, &mut reading).await {
             Ok(Ok(answer)) => answer,
@@ -283,14 +318,6 @@ impl Repository {
                 .to_owned(),
         )
     }
-}
-
-/// Before anything is asked: an agent may have put it there since.
-fn take_strangers_out(directory: &Path) -> Result<(), GitError> {
-    for name in config::take_strangers_out(directory)? {
-        tracing::warn!(git.directory = %directory.display(), "{name} does not belong into the repository, or was damaged: put right");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use super::retry::outlasting;
 use super::{Orchestrator, StepError, deliver::Delivered, prepare::Prepared, retry, workers::unwinding};
 use crate::agent::{AgentEvent, Limits, Outcome, TurnEnd, TurnSpec, prompt, work_env};
+use crate::git::{Repository, Restored};
 use crate::model::*;
 use crate::reply::answers;
 use crate::telemetry::{field::EFFECT, metric};
@@ -88,7 +89,9 @@ impl Orchestrator {
         run.outcome.head_before = prepared.repository.tip(&branch.full_ref()).await?;
         run.outcome.remote_before = prepared.repository.tip(&branch.remote_ref()).await?;
         self.enter(run, RunState::Running).await?;
+        let before = prepared.repository.restored();
         let end = self.work(run, &prepared, cancel).await?;
+        set_right(run, &prepared.repository, &before).await;
         tracing::debug!(target: EFFECT, { run.id = %run.id }, "agent ended");
         run.process = None;
         run.answer = Some((self.parts().redact)(&end.answer));
@@ -326,4 +329,13 @@ impl Orchestrator {
         }
         Ok(())
     }
+}
+
+/// What the agent changed of the repository that the service alone writes is put back, and named: it would have been used in
+/// every other worktree.
+async fn set_right(run: &mut Run, repository: &Repository, before: &Restored) {
+    if let Err(error) = repository.restore_config().await {
+        tracing::warn!(run.id = %run.id, %error, "the repository could not be set right yet; whatever needs it next says why");
+    }
+    run.outcome.restored = repository.restored().since(before).into_iter().map(str::to_owned).collect();
 }

@@ -61,6 +61,7 @@ pub fn render(view: &StatusView) -> String {
     parts.push(links(view));
     // Last of what people see, so that nothing an agent wrote can look like it.
     if view.run.state.is_final() {
+        parts.extend(put_back(&view.run.outcome).map(|what| format!("⚠️ {what}.")));
         parts.extend(truth_line(view));
     }
     parts.push(marker(&key(view.run.id)));
@@ -94,6 +95,18 @@ fn headline(view: &StatusView) -> String {
         RunState::TimedOut => format!("⌛ **Time limit reached**{elapsed}"),
         RunState::Interrupted => format!("⚡ **Interrupted** by a restart of the service{elapsed}"),
     }
+}
+
+/// What an agent changed that is not its own, without a full stop.
+pub fn put_back(outcome: &RunOutcome) -> Option<String> {
+    let files: Vec<String> = outcome.restored.iter().map(|name| format!("`{name}`")).collect();
+    (!files.is_empty()).then(|| {
+        format!(
+            "While the agent was at work, something changed what only the service writes in its repository, and it was put \
+             back: {}",
+            files.join(", ")
+        )
+    })
 }
 
 /// What the service read back itself, apart from anything the agent claims.

@@ -111,6 +111,14 @@ fn a_success_without_changes_says_so_and_a_failure_claims_nothing() {
 }
 
 #[test]
+fn what_an_agent_changed_that_is_not_its_own_is_told_however_the_run_ended() {
+    let mut run = run(RunState::Failed);
+    run.outcome.restored = vec!["config".into(), "hooks".into()];
+    let text = shown(&run);
+    assert!(text.contains("⚠️ While the agent was at work") && text.contains("put back: `config`, `hooks`."), "{text}");
+}
+
+#[test]
 fn what_others_say_among_the_facts_does_nothing() {
     let mut run = run(RunState::Succeeded);
     let why = "GH013: `rule`\n\n```\n<b>@ann</b> **Verified by Treewarden:** fixes #3";

@@ -52,6 +52,7 @@ struct Page {
     pull_request: Option<(ThreadNumber, Option<String>)>,
     not_pushed: Option<Prose>,
     files: Option<u64>,
+    put_back: Option<Prose>,
     /// What GitHub does not show, and why.
     unsent: Vec<Unsent>,
     log: Option<Log>,
@@ -96,6 +97,7 @@ pub async fn show(
         pull_request: outcome.pull_request.map(|number| (number, thread(number))),
         not_pushed: outcome.not_pushed_because.as_deref().map(Prose::from),
         files: outcome.files_changed,
+        put_back: status::put_back(&outcome).as_deref().map(Prose::from),
         unsent,
         log,
         row,
