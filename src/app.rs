@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
 /// How long a claim holds without a heartbeat.
 const LEASE: Duration = Duration::from_secs(60);
-/// Least time between two edits of a status comment while the agent works.
+/// Least time between two edits of a status comment while the agent works, or while its run waits.
 const STATUS_INTERVAL: Duration = Duration::from_secs(15);
 /// How often histograms are folded.
 const METRICS_UPKEEP: Duration = Duration::from_secs(10);

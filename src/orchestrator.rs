@@ -56,7 +56,7 @@ use crate::platform::Platform;
 use crate::reply::{agent_text, places::Places};
 use crate::store::{NewOutgoing, Store, StoreError};
 use crate::telemetry::field::EFFECT;
-use std::{fmt::Display, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// What the orchestrator is told once, at start.
@@ -83,7 +83,7 @@ pub struct Settings {
     pub node: String,
     /// How long a claim holds without a heartbeat.
     pub lease: Duration,
-    /// Least time between two edits of a status comment while the agent works.
+    /// Least time between two edits of a status comment while the agent works, or while its run waits.
     pub status_interval: Duration,
 }
 
@@ -126,6 +126,8 @@ struct Inner {
     lanes: lanes::Lanes,
     leases: lease::Leases,
     at_work: lease::AtWork,
+    /// What the comments of the runs in the queue were last told.
+    places_told: tokio::sync::Mutex<HashMap<RunId, u32>>,
     /// One reading of a settings file at a time.
     repo_settings: tokio::sync::Mutex<()>,
     /// One look for missed deliveries at a time.
@@ -155,6 +157,7 @@ impl Orchestrator {
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
             at_work: lease::AtWork::default(),
+            places_told: tokio::sync::Mutex::default(),
             repo_settings: tokio::sync::Mutex::default(),
             missed: tokio::sync::Mutex::default(),
         };

@@ -302,7 +302,7 @@ impl Orchestrator {
     /// Writes a run's final state together with its status comment.
     pub(super) async fn conclude(&self, run: &Run) -> Result<(), StepError> {
         let now = self.now();
-        let outgoing = self.status_comment(run, None).await?;
+        let outgoing = self.status_comment(run, None, None).await?;
         if !self.store().finish_run(run, self.node(), outgoing, now).await? {
             return Err(StepError::LeaseLost);
         }

@@ -7,18 +7,65 @@ use crate::reply::{
     status::{self, StatusView},
 };
 use crate::store::NewOutgoing;
+use crate::telemetry::field::EFFECT;
+use std::collections::HashMap;
 
 impl Orchestrator {
     /// Asks for the status comment to say what `run` says now.
     pub(super) async fn publish(&self, run: &Run, step: Option<&str>) -> Result<(), StepError> {
-        if let Some(new) = self.status_comment(run, step).await? {
+        if run.state == RunState::Queued {
+            let place = self.store().queue_place(run.id).await?;
+            return self.publish_place(run, place).await;
+        }
+        if let Some(new) = self.status_comment(run, step, None).await? {
             self.ask_to_send(new).await?;
         }
         Ok(())
     }
 
+    /// Asks for the status comment to say how many runs go before one that waits.
+    async fn publish_place(&self, run: &Run, place: u32) -> Result<(), StepError> {
+        let Some(new) = self.status_comment(run, None, Some(place)).await? else { return Ok(()) };
+        tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
+        if self.store().enqueue_while_queued(run.id, &new, self.now()).await? {
+            self.inner.wake.outgoing.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Lets the comments of the runs in the queue say how many go before them now, as far as that is another number than
+    /// they were last told.
+    pub async fn renew_places(&self) -> Result<(), StepError> {
+        let mut told = self.inner.places_told.lock().await;
+        let mut now = HashMap::new();
+        for (place, id) in (0..).zip(self.store().queue().await?) {
+            let place = status::MOST_AHEAD.saturating_add(1).min(place);
+            if told.get(&id) != Some(&place)
+                && let Err(error) = self.renew_place(id, place).await
+            {
+                tracing::warn!(run.id = %id, %error, "its place in the queue is not renewed yet");
+                continue;
+            }
+            now.insert(id, place);
+        }
+        *told = now;
+        Ok(())
+    }
+
+    async fn renew_place(&self, id: RunId, place: u32) -> Result<(), StepError> {
+        match self.store().load_run(id).await? {
+            Some(run) if run.state == RunState::Queued => self.publish_place(&run, place).await,
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// The status comment for a run; absent when its thread is no longer known.
-    pub(super) async fn status_comment(&self, run: &Run, step: Option<&str>) -> Result<Option<NewOutgoing>, StepError> {
+    pub(super) async fn status_comment(
+        &self,
+        run: &Run,
+        step: Option<&str>,
+        place: Option<u32>,
+    ) -> Result<Option<NewOutgoing>, StepError> {
         let codebase = self.store().load_codebase(run.codebase).await?;
         let conversation = self.store().load_conversation(run.conversation).await?;
         let (Some(codebase), Some(conversation)) = (codebase, conversation) else {
@@ -27,10 +74,6 @@ impl Orchestrator {
         let environment = match run.environment {
             Some(id) => self.store().load_environment(id).await?,
             None => None,
-        };
-        let place = match run.state {
-            RunState::Queued => Some(self.store().queue_place(run.id).await?),
-            _ => None,
         };
         let settings = self.settings();
         let end = run.ended_at.unwrap_or_else(|| self.now());

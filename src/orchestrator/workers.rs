@@ -173,6 +173,7 @@ impl Workers {
     fn start_timers(&self, orchestrator: &Orchestrator) {
         let settings = orchestrator.settings();
         let (lease, sweep) = (settings.lease, settings.sweep_interval);
+        self.every(settings.status_interval, |o, _| async move { o.renew_places().await });
         self.every(lease, |o, _| async move { o.recover_expired().await });
         self.every(lease, |o, stop| async move { o.reconcile(&stop).await });
         let closed = Arc::new(AtomicBool::new(false));

@@ -44,6 +44,10 @@ pub fn run_of(key: &str) -> Option<RunId> {
     key.strip_prefix("status/")?.parse().ok()
 }
 
+/// Runs ahead of one that waits, as far as its comment counts them: the comments of a long queue are not all edited
+/// whenever it moves.
+pub const MOST_AHEAD: u32 = 10;
+
 /// Characters of the first lines, of each matter that is told as a fact, and of a reason.
 const OPENING: usize = 6_000;
 const FACT: usize = 1_500;
@@ -79,9 +83,10 @@ fn headline(view: &StatusView) -> String {
     match view.run.state {
         RunState::Queued => match view.place {
             Some(0) | None => format!("🕐 **Queued** for {requester}"),
-            Some(place) => {
-                format!("🕐 **Queued** for {requester} · {} ahead when it was asked", count(place.into(), "run"))
+            Some(place) if place > MOST_AHEAD => {
+                format!("🕐 **Queued** for {requester} · more than {MOST_AHEAD} runs ahead")
             }
+            Some(place) => format!("🕐 **Queued** for {requester} · {} ahead", count(place.into(), "run")),
         },
         RunState::Preparing => format!("🌱 **Preparing** the worktree for {requester}{elapsed}"),
         RunState::Running => format!("🤖 **Working** on the request of {requester}{elapsed}"),

@@ -101,7 +101,7 @@ fn what_a_run_did_not_change_is_not_claimed_for_it() {
 
 #[test]
 fn a_queued_run_shows_its_place() {
-    assert!(shown(&run(RunState::Queued)).starts_with("🕐 **Queued** for `ann` · 2 runs ahead when it was asked"));
+    assert!(shown(&run(RunState::Queued)).starts_with("🕐 **Queued** for `ann` · 2 runs ahead\n"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Table `runs`: from the queue to the end. A run that is at work is `preparing`, `running` or `delivering` and held under
 //! a lease; there is at most one such run for a conversation and for an environment.
 //!
-//! `claim` hands runs out, `cancel` takes them back; what is written in between is below.
+//! `claim` hands runs out, in what order the queue says, `cancel` takes them back; what is written in between is below.
 
 mod cancel;
 mod claim;
@@ -168,13 +168,6 @@ impl Store {
             "SELECT * FROM runs WHERE conversation_id = $1 AND review = $2 AND state <> 'cancelled' ORDER BY id LIMIT 1"
         );
         self.db.fetch_optional(sql.bind(conversation).bind(review)).await
-    }
-
-    /// How many queued runs are older than this one.
-    pub async fn queue_place(&self, id: RunId) -> Result<u32, StoreError> {
-        let sql = sql!("SELECT count(*) AS answer FROM runs WHERE state = 'queued' AND id < $1");
-        let ahead: Answer = self.db.fetch_one(sql.bind(id)).await?;
-        Ok(ahead.0.try_into().unwrap_or(u32::MAX))
     }
 
     /// Writes what changed in a run its owner holds; false when the lease was lost. A conflict when the environment it is

@@ -5,7 +5,7 @@ use super::super::db::{RawId, Row, Tx};
 use super::super::settings::pass_gate;
 use super::super::sql::{Sql, sql};
 use super::super::unreadable::{Taken, take};
-use super::super::{Answer, Store, StoreError};
+use super::super::{Answer, NewOutgoing, Store, StoreError, outbox};
 use crate::model::*;
 use std::time::Duration;
 
@@ -20,6 +20,15 @@ pub struct LeftBehind {
     pub unreadable: Vec<RunId>,
 }
 
+/// A run in the queue.
+struct Waits(RunId);
+
+impl FromRow for Waits {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        row.get("id").map(Waits)
+    }
+}
+
 /// Whether a run is to stop.
 struct Asked(bool);
 
@@ -29,31 +38,45 @@ impl FromRow for Asked {
     }
 }
 
+/// Whether a run waits for another one: an older one of its conversation that is not over, or one at work in its environment.
+macro_rules! held_up {
+    () => {
+        "(EXISTS (SELECT 1 FROM runs AS other
+                  WHERE other.conversation_id = next.conversation_id AND other.id < next.id
+                    AND other.state IN ('queued', 'preparing', 'running', 'delivering'))
+          OR EXISTS (SELECT 1 FROM runs AS other
+                     WHERE other.environment_id = next.environment_id AND other.id <> next.id
+                       AND other.state IN ('preparing', 'running', 'delivering')))"
+    };
+}
+
+/// How many runs of its codebase are at work beside those that are queued.
+macro_rules! busy {
+    () => {
+        "(SELECT count(*) FROM runs AS other
+          WHERE other.codebase_id = next.codebase_id AND other.state IN ('preparing', 'running', 'delivering'))"
+    };
+}
+
 /// The run that goes next: `$1` is now, `$2` how many may be at work at once. Interrupted ones (their lease ended while
 /// they prepared or delivered) before queued ones; then of the codebase with the fewest at work; then the oldest. Never one
-/// whose conversation has an older run that is not over, or whose environment has another one at work. Interrupted
-/// ones that nobody holds are not at work: they must not keep each other from being taken up.
+/// that is held up. Interrupted ones that nobody holds are not at work: they must not keep each other from being taken up.
 macro_rules! next_run {
     () => {
-        "SELECT id FROM runs AS next
+        concat!(
+            "SELECT id FROM runs AS next
          WHERE state IN ('queued', 'preparing', 'running', 'delivering')
            AND (state = 'queued'
                 OR (state IN ('preparing', 'delivering') AND (lease_owner IS NULL OR lease_until <= $1)))
-           AND NOT EXISTS (SELECT 1 FROM runs AS other
-                           WHERE other.conversation_id = next.conversation_id AND other.id < next.id
-                             AND other.state IN ('queued', 'preparing', 'running', 'delivering'))
-           AND NOT EXISTS (SELECT 1 FROM runs AS other
-                           WHERE other.environment_id = next.environment_id AND other.id <> next.id
-                             AND other.state IN ('preparing', 'running', 'delivering'))
-           AND (SELECT count(*) FROM runs AS other
+           AND NOT ",
+            held_up!(),
+            " AND (SELECT count(*) FROM runs AS other
                 WHERE other.state IN ('preparing', 'running', 'delivering') AND other.id <> next.id
                   AND (other.state = 'running' OR (other.lease_owner IS NOT NULL AND other.lease_until > $1))) < $2
-         ORDER BY CASE WHEN state = 'queued' THEN 1 ELSE 0 END,
-                  (SELECT count(*) FROM runs AS other
-                   WHERE other.codebase_id = next.codebase_id
-                     AND other.state IN ('preparing', 'running', 'delivering')),
-                  id
-         LIMIT 1"
+         ORDER BY CASE WHEN state = 'queued' THEN 1 ELSE 0 END, ",
+            busy!(),
+            ", id LIMIT 1"
+        )
     };
 }
 
@@ -86,6 +109,48 @@ impl Store {
             }
         }
         Ok(None)
+    }
+
+    /// The queue in the order in which its runs are claimed, if none of those at work ends before: in turn of the codebases,
+    /// each run counted as at work for those behind it; then those that are held up.
+    pub async fn queue(&self) -> Result<Vec<RunId>, StoreError> {
+        let sql = sql!(concat!(
+            "SELECT id FROM (
+                 SELECT id, held, busy + row_number() OVER (PARTITION BY codebase_id, held ORDER BY id) AS turn
+                 FROM (SELECT id, codebase_id, CASE WHEN ",
+            held_up!(),
+            " THEN 1 ELSE 0 END AS held, ",
+            busy!(),
+            " AS busy FROM runs AS next WHERE state = 'queued') AS waiting) AS queue
+             ORDER BY held, turn, id"
+        ));
+        let waits: Vec<Waits> = self.db.fetch_all(sql).await?;
+        Ok(waits.into_iter().map(|Waits(id)| id).collect())
+    }
+
+    /// How many queued runs go before this one.
+    pub async fn queue_place(&self, id: RunId) -> Result<u32, StoreError> {
+        let place = self.queue().await?.into_iter().position(|waits| waits == id).unwrap_or_default();
+        Ok(place.try_into().unwrap_or(u32::MAX))
+    }
+
+    /// Wants what is to be said of a run as long as it waits: whoever claims it has the last word. False: it does not wait
+    /// any more.
+    pub async fn enqueue_while_queued(
+        &self,
+        run: RunId,
+        new: &NewOutgoing,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.db.begin().await?;
+        // The run's row is the gate: it is claimed before this, or after.
+        let gate = sql!("UPDATE runs SET state = state WHERE id = $1 AND state = 'queued'");
+        if tx.execute(gate.bind(run)).await? == 0 {
+            return Ok(false);
+        }
+        outbox::enqueue_in(&mut tx, new, now).await?;
+        tx.commit().await?;
+        Ok(true)
     }
 
     /// Looking first keeps idle workers away from the writing connection.

@@ -104,6 +104,68 @@ async fn the_oldest_run_of_a_codebase_goes_first_whatever_its_thread() {
 }
 
 #[tokio::test]
+async fn the_queue_is_in_the_order_of_the_claims() {
+    on_each_engine(async |store| {
+        let (busy, idle) = (codebase(&store, 1, "acme/busy").await, codebase(&store, 2, "acme/idle").await);
+        let thread = async |app: &Codebase, number| conversation(&store, app, number).await;
+        let talk = thread(&busy, 1).await;
+        queued_run(&store, &talk, 1).await;
+        let at_work = claim(&store, 1).await.unwrap();
+        // Two wait for the one at work in their thread; the others may go at once.
+        let mut asked = Vec::new();
+        for comment in [2, 3] {
+            asked.push(queued_run(&store, &talk, comment).await.id);
+        }
+        for (app, number) in [(&busy, 2), (&busy, 3), (&idle, 4), (&idle, 5), (&idle, 6)] {
+            asked.push(queued_run(&store, &thread(app, number).await, 1).await.id);
+        }
+        let [held, held_too, busy_1, busy_2, idle_1, idle_2, idle_3] = asked[..] else { unreachable!() };
+        let queue = store.queue().await.unwrap();
+        assert_eq!(queue, [idle_1, busy_1, idle_2, busy_2, idle_3, held, held_too]);
+        for (place, id) in (0..).zip(&queue) {
+            assert_eq!(store.queue_place(*id).await.unwrap(), place);
+        }
+        let mut claimed = Vec::new();
+        while let Some(run) = store.claim_run("node", at(1), LEASE, 100).await.unwrap() {
+            claimed.push(run.id);
+        }
+        assert_eq!(claimed, queue[..5]);
+        assert_eq!(store.queue().await.unwrap(), [held, held_too]);
+        end(&store, at_work, RunState::Failed).await;
+        assert_eq!(claim(&store, 2).await, None, "four are at work");
+        assert_eq!(store.claim_run("node", at(2), LEASE, 100).await.unwrap().unwrap().id, held);
+        assert_eq!(store.queue().await.unwrap(), [held_too]);
+        assert_eq!(store.queue_place(held).await.unwrap(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_said_of_a_run_that_waits_does_not_come_after_its_claim() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let thread = conversation(&store, &app, 1).await;
+        let run = queued_run(&store, &thread, 1).await;
+        let said = |body: &str| NewOutgoing {
+            key: format!("status/{}", run.id),
+            codebase: app.id,
+            conversation: Some(thread.id),
+            outgoing: Outgoing::Message { body: body.to_owned() },
+            turn: Turn::Progress,
+            not_before: at(1),
+        };
+        let row = async || store.load_outgoing_by_key(&said("").key).await.unwrap().unwrap();
+        assert!(store.enqueue_while_queued(run.id, &said("2 ahead"), at(1)).await.unwrap());
+        assert!(store.enqueue_while_queued(run.id, &said("2 ahead"), at(2)).await.unwrap());
+        assert_eq!(row().await.version, 1, "nothing changed");
+        claim(&store, 3).await.unwrap();
+        assert!(!store.enqueue_while_queued(run.id, &said("1 ahead"), at(3)).await.unwrap());
+        assert_eq!(row().await.outgoing, said("2 ahead").outgoing);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_environment_has_one_run_at_a_time() {
     on_each_engine(async |store| {
         let app = codebase(&store, 1, "acme/app").await;

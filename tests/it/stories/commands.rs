@@ -359,6 +359,50 @@ async fn a_thread_is_forgotten_on_request() {
     world.end().await;
 }
 
+/// The comments of runs that wait are renewed when the queue moves, and only then.
+#[tokio::test]
+async fn the_place_in_the_queue_is_renewed_when_the_queue_moves() {
+    let world = World::with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
+    let busy = world.issue();
+    world.ask(busy, "agent:sleep=600");
+    world.until_agent_works().await;
+    let waiting = [world.issue(), world.issue(), world.issue()];
+    let says = async |issue: i64, ahead: &str| {
+        let first = format!("🕐 **Queued** for `ann`{ahead}\n");
+        let what = format!("{first:?} on #{issue}");
+        let said = || async { world.statuses(issue).pop().filter(|status| status.starts_with(&first)) };
+        world.until(&what, said).await;
+    };
+    for (issue, ahead) in waiting.into_iter().zip(["", " · 1 run ahead", " · 2 runs ahead"]) {
+        world.ask(issue, "add a greeting");
+        says(issue, ahead).await;
+    }
+    let renew = async || world.service.orchestrator.renew_places().await.unwrap();
+    let versions = async || {
+        let mut versions = Vec::new();
+        for run in world.runs().await.into_iter().filter(|run| run.state == RunState::Queued) {
+            let row = world.store().load_outgoing_by_key(&format!("status/{}", run.id)).await.unwrap().unwrap();
+            versions.push(row.version);
+        }
+        versions
+    };
+    renew().await;
+    assert_eq!(versions().await, [1, 1, 1], "they say so already");
+    world.ask(waiting[0], "/stop");
+    world.until("the first one to be over", || async { (versions().await.len() == 2).then_some(()) }).await;
+    renew().await;
+    says(waiting[1], "").await;
+    says(waiting[2], " · 1 run ahead").await;
+    renew().await;
+    assert_eq!(versions().await, [2, 2], "one edit a change");
+    for issue in [waiting[1], waiting[2], busy] {
+        world.ask(issue, "/stop");
+    }
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Cancelled; 4]);
+    world.end().await;
+}
+
 /// BR-126
 #[tokio::test]
 async fn a_message_that_comes_again_does_nothing_twice() {
