@@ -440,6 +440,47 @@ async fn a_message_that_comes_again_does_nothing_twice() {
     world.end().await;
 }
 
+/// A name, a branch or an id is one of this repository, and never another one's.
+#[tokio::test]
+async fn worktrees_of_another_repository_are_out_of_reach() {
+    const OTHER: &str = "octo/other";
+    let world = World::new().await;
+    world.standin.create_repository(OTHER, &[("README.md", "# other\n")]).await.unwrap();
+    world.standin.set_permission(OTHER, ANN, Permission::Write).unwrap();
+    world.issue();
+    let issue = world.worked_issue("add a greeting").await;
+    let before = world.environment().await;
+    let open = || world.standin.open_issue(OTHER, ANN, "Elsewhere", "Look over.").unwrap();
+    let ask = async |thread: i64, words: &str| {
+        world.standin.comment(OTHER, ANN, thread, &world.mention(words)).unwrap();
+        world.settle().await;
+        let mut own = world.standin.comments(OTHER, thread).unwrap();
+        own.retain(|comment| comment.via_app);
+        own.pop().unwrap().body
+    };
+    let first = open();
+    for name in [before.work.to_string(), before.branch.to_string(), before.id.to_string()] {
+        for command in ["remove", "link"] {
+            let answer = ask(first, &format!("/worktree {command} {name}")).await;
+            let nothing = format!("No worktree of this repository is called `{name}`, so nothing was changed.");
+            assert!(answer.starts_with(&nothing), "{command}: {answer}");
+        }
+        let answer = ask(first, &format!("/worktree pin {name}")).await;
+        assert!(answer.contains("is not how that is used") && answer.contains("Nothing was run"), "{answer}");
+    }
+    assert!(ask(first, "/worktree pin").await.starts_with("This thread has no worktree"));
+    assert_eq!(world.environments().await, vec![before.clone()]);
+    // Of two with one name it is the one here.
+    let same = open();
+    assert_eq!(same, issue);
+    assert!(ask(same, "agent:noop").await.starts_with('✅'));
+    assert_eq!(world.environments().await.len(), 2);
+    let answer = ask(first, &format!("/worktree remove {}", before.work)).await;
+    assert!(answer.starts_with("🧹"), "{answer}");
+    assert_eq!(world.environments().await, [before]);
+    world.end().await;
+}
+
 /// A session ends with the worktree that its thread points to, and with no other.
 #[tokio::test]
 async fn a_memory_ends_with_the_worktree_of_its_thread() {
