@@ -58,8 +58,8 @@ impl Branches {
 /// What the branch of an issue's work is called when this many names are taken.
 pub fn branch_name(work: &Work, taken: usize) -> String {
     match taken {
-        0 => work.to_string(),
-        taken => format!("{work}-{}", taken + 1),
+        0 => work.branch(),
+        taken => format!("{}-{}", work.branch(), taken + 1),
     }
 }
 

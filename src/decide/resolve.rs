@@ -369,7 +369,9 @@ fn beginning(facts: &ResolveFacts) -> Result<(BranchName, Origin), Block> {
     };
     let branch = match origin {
         Origin::PullHead | Origin::Base => pull.head.clone(),
-        Origin::PinnedHead { .. } | Origin::LostHead { .. } => named(&format!("pr-{}-review", pull.number))?,
+        Origin::PinnedHead { .. } | Origin::LostHead { .. } => {
+            named(&Work { kind: WorkKind::Review, id: pull.number.to_string() }.branch())?
+        }
     };
     Ok((branch, origin))
 }

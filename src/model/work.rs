@@ -73,6 +73,15 @@ impl Work {
         }
     }
 
+    /// What its branch is called where Treewarden chooses the name. A pull request on whose own branch nothing is done is
+    /// looked at on a review's.
+    pub fn branch(&self) -> String {
+        match self.kind {
+            WorkKind::Review => format!("pr-{}-review", self.id),
+            WorkKind::Issue | WorkKind::PullRequest | WorkKind::Thread | WorkKind::Task => self.to_string(),
+        }
+    }
+
     /// The issue or pull request of the same repository that the work belongs to; a task belongs to whoever uses it.
     pub fn thread(&self) -> Option<ThreadNumber> {
         match self.kind {
@@ -82,8 +91,7 @@ impl Work {
     }
 }
 
-/// As people name it, and as its branch is called where Treewarden chooses the name. A thread may be named by any text, so
-/// that it is known by the beginning of that text's SHA-256.
+/// As people name it. A thread may be named by any text, so that it is known by the beginning of that text's SHA-256.
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -109,7 +117,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_called_like_its_branch() {
+    fn work_and_its_branch_have_names() {
+        let both = |kind, id: &str| {
+            let work = Work { kind, id: id.to_owned() };
+            (work.to_string(), work.branch())
+        };
+        let same = |name: &str| (name.to_owned(), name.to_owned());
+        assert_eq!(both(WorkKind::Issue, "42"), same("issue-42"));
+        assert_eq!(both(WorkKind::Review, "99"), ("review-99".to_owned(), "pr-99-review".to_owned()));
+        assert_eq!(both(WorkKind::Thread, "chat"), same("thread-31e06f7d"));
+        assert_eq!(both(WorkKind::Task, "add-dark-mode"), same("task-add-dark-mode"));
+        // Its branch is its head's, or a review's.
+        assert_eq!(both(WorkKind::PullRequest, "99").0, "pr-99");
         let named = |name: &str| Work::of_thread(&ThreadId::Named(ThreadName::new(name).unwrap())).to_string();
         // printf %s chat | sha256sum
         assert_eq!(named("chat"), "thread-31e06f7d");

@@ -67,9 +67,9 @@ impl Orchestrator {
         }
         let branch = match named.branch {
             Some(branch) => branch,
-            None => settings.branch(&named.work.to_string()).map_err(bad)?,
+            None => settings.branch(&named.work.branch()).map_err(bad)?,
         };
-        let strays = self.strays(&repository, |entry| entry.branch.as_ref() == Some(&branch)).await?;
+        let strays = self.strays(&repository, &self.place_on_disk(&codebase, &branch), Some(&branch)).await?;
         let facts = NamedFacts {
             work: named.work,
             branch,

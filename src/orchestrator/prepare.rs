@@ -263,7 +263,7 @@ impl Orchestrator {
                 bases.extend(environment.base);
                 Some(environment.branch)
             }
-            None => settings.branch(&gather::work_of(conversation).to_string()).ok(),
+            None => settings.branch(&gather::work_of(conversation).branch()).ok(),
         };
         let own = own?;
         // A branch that was in the way may be gone by now.

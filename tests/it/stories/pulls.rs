@@ -349,6 +349,10 @@ async fn a_review_comment_on_a_line_is_a_message_too() {
     let reactions = world.standin.line_comment_reactions(REPO, asked).unwrap();
     assert_eq!(reactions.len(), 1);
     assert!(world.status(pull).starts_with('✅'));
+    // A review is work on its pull request, not work of its own.
+    let environment = world.environment().await;
+    let named = (environment.work.to_string(), environment.branch.to_string());
+    assert_eq!(named, (format!("pr-{pull}"), "feature/x".to_owned()));
     world.end().await;
 }
 
