@@ -126,6 +126,12 @@ pub enum Block {
     ForkBranch(BranchName),
     /// A branch name from outside that we refuse.
     BadBranch(String),
+    /// A worktree that we did not make stands where this branch's would, and is on something else.
+    PlaceTaken {
+        branch: BranchName,
+        /// Absent: nothing that could be named.
+        on: Option<BranchName>,
+    },
     /// A worktree that is not to be touched has the branch, and git has a branch in one worktree only.
     CheckedOut {
         branch: BranchName,
@@ -198,7 +204,7 @@ pub struct NamedFacts {
 
 /// A new environment on a branch that a person names, for whichever thread asked. Nothing is pushed to a base.
 /// Answers with the place, and with the worktree that has the branch, if there is one and it may be taken over.
-pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<PathBuf>), Block> {
+pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<(PathBuf, AdoptedFrom)>), Block> {
     let NamedFacts { work, branch, base, settings_base, default_branch, remote, on_remote, strays } = facts;
     let protected = [&default_branch, &settings_base].into_iter().flatten().any(|protected| *protected == branch);
     let base = match (base, settings_base) {
@@ -219,13 +225,7 @@ pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<PathBuf>), Bl
                 .to_owned(),
         ));
     }
-    let there = match strays.iter().find(|stray| stray.branch == branch) {
-        None => None,
-        Some(stray) => match stray.unfit() {
-            None => Some(stray.path.clone()),
-            Some(why) => return Err(Block::CheckedOut { branch, why }),
-        },
-    };
+    let there = there(&strays, &branch)?;
     let (origin, links) = (Origin::Base, Vec::new());
     Ok((Place { work, branch, base, origin, links, not_shared_with: None, instead_of: None }, there))
 }
@@ -304,32 +304,46 @@ fn makes_way(linked: &LinkedCandidate, facts: &ResolveFacts) -> bool {
 
 /// The place of old, when it still serves: a pull request's must be on the branch its results go to.
 fn of_old(facts: &ResolveFacts) -> Option<Choice> {
-    let stray = facts.legacy.as_ref().filter(|stray| stray.is_adoptable() && stray.branch.is_showable())?;
+    let stray = facts.legacy.as_ref().filter(|stray| stray.is_adoptable())?;
+    let branch = stray.branch.as_ref().filter(|branch| branch.is_showable())?;
     // The work has an environment of its own by now.
     if facts.same_work.is_some() {
         return None;
     }
     let place = place(facts, None).ok()?;
     let protected = [facts.default_branch.as_ref(), facts.settings.base.as_ref(), Some(&place.base)];
-    if protected.contains(&Some(&stray.branch)) || (facts.pull.is_some() && place.branch != stray.branch) {
+    if protected.contains(&Some(branch)) || (facts.pull.is_some() && place.branch != *branch) {
         return None;
     }
-    let place = Place { branch: stray.branch.clone(), ..place };
+    let place = Place { branch: branch.clone(), ..place };
     Some(Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Legacy })
 }
 
 /// A new one, unless a worktree that nobody manages has the branch.
 fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
-    let place = match place(facts, not_shared_with) {
-        Ok(place) => place,
-        Err(block) => return Choice::Block(block),
-    };
-    match facts.strays.iter().find(|stray| stray.branch == place.branch) {
-        None => Choice::Create(place),
-        Some(stray) => match stray.unfit() {
-            None => Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Branch },
-            Some(why) => Choice::Block(Block::CheckedOut { branch: place.branch, why }),
-        },
+    let chosen = place(facts, not_shared_with).and_then(|place| {
+        let there = there(&facts.strays, &place.branch)?;
+        Ok(match there {
+            None => Choice::Create(place),
+            Some((path, from)) => Choice::Adopt { place, path, from },
+        })
+    });
+    chosen.unwrap_or_else(Choice::Block)
+}
+
+/// The worktree that has the branch, and how it was found. Whatever else stands at the place of a new one is somebody's: it
+/// is neither worked in nor moved.
+fn there(strays: &[Stray], branch: &BranchName) -> Result<Option<(PathBuf, AdoptedFrom)>, Block> {
+    if let Some(stray) = strays.iter().find(|stray| stray.is_on(branch)) {
+        let from = if stray.at_place { AdoptedFrom::Path } else { AdoptedFrom::Branch };
+        return match stray.unfit() {
+            None => Ok(Some((stray.path.clone(), from))),
+            Some(why) => Err(Block::CheckedOut { branch: branch.clone(), why }),
+        };
+    }
+    match strays.iter().find(|stray| stray.at_place) {
+        None => Ok(None),
+        Some(stray) => Err(Block::PlaceTaken { branch: branch.clone(), on: stray.branch.clone() }),
     }
 }
 

@@ -80,7 +80,8 @@ fn linked(contains_head: Probe<bool>) -> LinkedCandidate {
 fn stray(branch: &str, adoptable: bool) -> Stray {
     Stray {
         path: "/w/there".into(),
-        branch: BranchName::new(branch).unwrap(),
+        at_place: false,
+        branch: BranchName::new(branch).ok(),
         validity: Probe::Known(Validity::Valid),
         foreign_lock: Probe::Known(None),
         clean: Probe::Known(adoptable),
@@ -99,6 +100,18 @@ fn a_worktree_that_is_there_is_adopted_and_never_doubled() {
     assert!(matches!(resolve(&issue(false)).choice, Choice::Block(Block::CheckedOut { why: Unfit::Unclean, .. })));
     let pull = ResolveFacts { strays: vec![stray("feature/x", true)], ..pull_facts("feature/x", false) };
     assert_eq!(adopted(pull.clone()), Some(("feature/x".to_owned(), true, AdoptedFrom::Branch)));
+    // At the very place of a new one: taken over on the right branch, never doubled, and left alone on any other.
+    let in_place = |branch: Option<&str>, adoptable| {
+        let branch = branch.map(|branch| BranchName::new(branch).unwrap());
+        let there = Stray { at_place: true, branch, ..stray("other", adoptable) };
+        resolve(&ResolveFacts { strays: vec![there], ..issue_facts() }).choice
+    };
+    assert!(matches!(in_place(Some("issue-1"), true), Choice::Adopt { from: AdoptedFrom::Path, .. }));
+    assert!(matches!(in_place(Some("issue-1"), false), Choice::Block(Block::CheckedOut { .. })));
+    for on in [Some("other"), None] {
+        let Choice::Block(Block::PlaceTaken { branch, on: told }) = in_place(on, true) else { panic!("{on:?}") };
+        assert_eq!((branch.as_str(), told.as_ref().map(BranchName::as_str)), ("issue-1", on));
+    }
     // Alike is not the same: results would be pushed elsewhere.
     let alike = ResolveFacts { strays: vec![stray("feature-x", true)], ..pull };
     assert!(matches!(resolve(&alike).choice, Choice::Create(_)));
@@ -369,8 +382,8 @@ fn any_facts() -> impl Strategy<Value = ResolveFacts> {
         }),
         0..3,
     );
-    let there = || (prop_oneof![Just("issue-1"), Just("trunk"), Just("by-hand")], any::<bool>());
-    let there = || there().prop_map(|(branch, adoptable)| stray(branch, adoptable));
+    let there = || (prop_oneof![Just("issue-1"), Just("trunk"), Just("by-hand")], any::<bool>(), any::<bool>());
+    let there = || there().prop_map(|(branch, adoptable, at_place)| Stray { at_place, ..stray(branch, adoptable) });
     let unmanaged = (proptest::option::of(there()), proptest::collection::vec(there(), 0..3));
     let shape = (any::<bool>(), any::<bool>(), any::<bool>());
     let way = (prop_oneof![Just("issue-1"), Just("feature/x"), Just("trunk")], any::<bool>());
@@ -422,7 +435,7 @@ fn a_named_branch_starts_at_the_base_that_was_named_or_else_configured() {
 fn a_named_branch_takes_over_a_worktree_only_without_any_doubt() {
     let there = |stray: Stray| on_named_branch(NamedFacts { strays: vec![stray], ..named_facts("f", None) });
     let whole = stray("f", true);
-    assert_eq!(there(whole.clone()).map(|(_, path)| path), Ok(Some(whole.path.clone())));
+    assert_eq!(there(whole.clone()).map(|(_, there)| there), Ok(Some((whole.path.clone(), AdoptedFrom::Branch))));
     let branch = BranchName::new("f").unwrap();
     let unknown = || Unfit::Doubt("why".into());
     for (doubtful, why) in [
@@ -435,8 +448,11 @@ fn a_named_branch_takes_over_a_worktree_only_without_any_doubt() {
         (Stray { validity: Probe::Unknown("why".into()), ..whole }, unknown()),
     ] {
         let refused = Err(Block::CheckedOut { branch: branch.clone(), why });
-        assert_eq!(there(doubtful).map(|(_, path)| path), refused);
+        assert_eq!(there(doubtful).map(|(_, there)| there), refused);
     }
+    let in_place = Stray { at_place: true, ..stray("other", true) };
+    let taken = Block::PlaceTaken { branch, on: in_place.branch.clone() };
+    assert_eq!(there(in_place).map(|(_, there)| there), Err(taken));
 }
 
 proptest! {
@@ -460,11 +476,13 @@ proptest! {
         match resolve(&facts).choice {
             Choice::Adopt { place, .. } => {
                 let known = facts.strays.iter().chain(&facts.legacy);
-                prop_assert!(known.clone().any(|stray| stray.branch == place.branch && stray.is_adoptable()));
+                prop_assert!(known.clone().any(|stray| stray.is_on(&place.branch) && stray.is_adoptable()));
                 prop_assert!(Some(&place.branch) != facts.default_branch.as_ref());
                 prop_assert!(Some(&place.branch) != facts.settings.base.as_ref());
             }
-            Choice::Create(place) => prop_assert!(facts.strays.iter().all(|stray| stray.branch != place.branch)),
+            Choice::Create(place) => {
+                prop_assert!(facts.strays.iter().all(|stray| !stray.is_on(&place.branch) && !stray.at_place));
+            }
             Choice::Use { .. } | Choice::MakeWay { .. } | Choice::Block(_) => {}
         }
     }
@@ -502,7 +520,7 @@ proptest! {
             prop_assert_eq!((&place.branch, &place.origin), (&pull.head, &Origin::PullHead));
             prop_assert!(!pull.fork && Some(&pull.head) != facts.default_branch.as_ref());
             prop_assert!(facts.settings.share_linked != ShareLinked::Never && facts.made_way.is_none());
-            prop_assert!(facts.strays.iter().all(|stray| stray.branch != pull.head));
+            prop_assert!(facts.strays.iter().all(|stray| !stray.is_on(&pull.head)));
             let may = |l: &LinkedCandidate| l.may_make_way && l.candidate.is_valid() && l.candidate.environment.id == environment;
             prop_assert!(facts.linked.iter().any(may));
             let held = |l: &LinkedCandidate| l.candidate.is_valid() && l.contains_head == Probe::Known(true);

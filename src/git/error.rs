@@ -12,7 +12,7 @@ pub enum GitError {
     NotFound(String),
     #[error("{reason}")]
     Refused { reason: String },
-    #[error("{} exists already and is not empty; it was left as it is", .0.display())]
+    #[error("{} exists already and is not empty; it was left as it is, and has to be moved away first", .0.display())]
     PathExists(PathBuf),
     #[error("the git server could not be reached: {0}")]
     Unreachable(String),

@@ -27,7 +27,8 @@ pub struct WorktreeEntry {
 impl WorktreeEntry {
     /// Whether this is the entry for `path`, however either is spelled.
     pub fn is_at(&self, path: &Path) -> bool {
-        self.path == path || place_of(&self.path) == place_of(path)
+        // Costs a look at the disk only where it may be true.
+        self.path == path || (self.path.file_name() == path.file_name() && place_of(&self.path) == place_of(path))
     }
 }
 

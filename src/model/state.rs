@@ -55,7 +55,7 @@ text_enums! {
     ThreadState { Open = "open", Closed = "closed", Merged = "merged" }
 
     /// How a worktree that somebody else made was found.
-    AdoptedFrom { Legacy = "legacy", Branch = "branch" }
+    AdoptedFrom { Legacy = "legacy", Path = "path", Branch = "branch" }
 
     /// What an environment is for.
     WorkKind { Issue = "issue", PullRequest = "pr", Review = "review", Thread = "thread", Task = "task" }

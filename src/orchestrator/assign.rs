@@ -81,7 +81,7 @@ impl Orchestrator {
             strays,
         };
         let (place, there) = on_named_branch(facts).map_err(refused)?;
-        let adopted = there.map(|path| Adopted { path, from: AdoptedFrom::Branch });
+        let adopted = there.map(|(path, from)| Adopted { path, from });
         let journal = Journal {
             codebase: &codebase,
             repository: &repository,

@@ -123,7 +123,8 @@ impl Orchestrator {
         }
     }
 
-    fn place_on_disk(&self, codebase: &Codebase, branch: &BranchName) -> std::path::PathBuf {
+    /// Where a new worktree of the branch is made.
+    pub(super) fn place_on_disk(&self, codebase: &Codebase, branch: &BranchName) -> PathBuf {
         let repository = codebase.repository_dir.strip_suffix(".git").unwrap_or(&codebase.repository_dir);
         self.settings().worktree_base.join(repository).join(branch.slug())
     }

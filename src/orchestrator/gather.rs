@@ -4,12 +4,13 @@ use super::{Orchestrator, StepError};
 use crate::decide::branches::Branches;
 use crate::decide::cleanup::{Occasion, RemovalFacts, WorkInProgress};
 use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch};
-use crate::git::{GitError, Repository, Worktree, WorktreeEntry};
+use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::isolation::Maker;
 use crate::model::*;
 use crate::reply::commands::Seen;
 use crate::store::StoreError;
+use std::path::Path;
 
 /// How the remote is seen.
 pub(super) enum View {
@@ -131,7 +132,7 @@ impl Orchestrator {
             links_unknown,
         };
         if let Some(branch) = new_branch(&facts).filter(|_| !has_place) {
-            facts.strays = self.strays(repository, |entry| entry.branch.as_ref() == Some(&branch)).await?;
+            facts.strays = self.strays(repository, &self.place_on_disk(codebase, &branch), Some(&branch)).await?;
         }
         Ok(facts)
     }
@@ -152,24 +153,29 @@ impl Orchestrator {
     /// Where a conversation worked before it was imported.
     async fn legacy(&self, conversation: &Conversation, repository: &Repository) -> Result<Option<Stray>, StepError> {
         let Some(path) = self.store().legacy_path(conversation.id).await? else { return Ok(None) };
-        Ok(self.strays(repository, |entry| entry.path == path).await?.pop())
+        Ok(self.strays(repository, &path, None).await?.pop())
     }
 
-    /// Those `wanted` of the worktrees of a repository, on a branch, that no live environment has. Each is looked at, which
-    /// takes as long as a `git status`, and other tools may have made many.
+    /// Those of the worktrees of a repository at `place`, or on a branch, that no live environment has. Each is looked at,
+    /// which takes as long as a `git status`, and other tools may have made many.
     pub(super) async fn strays(
         &self,
         repository: &Repository,
-        wanted: impl Fn(&WorktreeEntry) -> bool,
+        place: &Path,
+        branch: Option<&BranchName>,
     ) -> Result<Vec<Stray>, StepError> {
         let live = self.store().live_environments(None).await?;
         let provider = &self.parts().provider;
         let mut strays = Vec::new();
-        for entry in provider.list(repository).await?.into_iter().filter(wanted) {
+        for entry in provider.list(repository).await? {
+            let at_place = entry.is_at(place);
+            let has_branch = branch.is_some() && entry.branch.as_ref() == branch;
             let known = live.iter().any(|environment| entry.is_at(&environment.path));
             // A missing one of ours is no obstacle: its place is made anew.
             let ours_and_gone = entry.prunable && !provider.is_outside(&entry.path);
-            let Some(branch) = entry.branch.clone().filter(|_| !known && !ours_and_gone) else { continue };
+            if known || ours_and_gone || !(at_place || has_branch) {
+                continue;
+            }
             self.hide_if_outside(&entry.path);
             let worktree = repository.worktree(&entry.path);
             let entangled = |environment: &Environment| {
@@ -183,7 +189,7 @@ impl Orchestrator {
                 true => (worktree.foreign_lock().await, is_clean(&worktree).await),
                 false => (Probe::Known(None), Probe::Unknown("there is no worktree to look at".to_owned())),
             };
-            strays.push(Stray { path: entry.path, branch, validity, foreign_lock, clean });
+            strays.push(Stray { path: entry.path, at_place, branch: entry.branch, validity, foreign_lock, clean });
         }
         Ok(strays)
     }

@@ -87,6 +87,14 @@ pub fn blocked(block: &Block) -> String {
             unfit(why),
             way_out(why)
         ),
+        Block::PlaceTaken { branch, on } => {
+            let on = on.as_ref().filter(|on| on.is_showable()).map(|on| format!(", but on `{on}`")).unwrap_or_default();
+            format!(
+                "A worktree that I did not make stands where that of `{branch}` belongs, and is not on this branch{on} \
+                 (`/worktree orphans` lists it). Nothing was created or changed there. Move it elsewhere with \
+                 `git worktree move`, or switch it to `{branch}` for me to take it over; then mention me again."
+            )
+        }
         Block::ForkBranch(branch) => format!(
             "`{branch}` is kept here from the pull request of a fork: it may hold what nobody here has reviewed, and I push \
              no such commits. Nothing was created. Name another branch."

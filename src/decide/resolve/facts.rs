@@ -32,7 +32,10 @@ pub struct LinkedCandidate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stray {
     pub path: PathBuf,
-    pub branch: BranchName,
+    /// It stands where one of ours would be made.
+    pub at_place: bool,
+    /// Absent when detached, or on a branch whose name we would not use.
+    pub branch: Option<BranchName>,
     pub validity: Probe<Validity>,
     /// A lock that is not ours, with its reason.
     pub foreign_lock: Probe<Option<String>>,
@@ -41,6 +44,10 @@ pub struct Stray {
 }
 
 impl Stray {
+    pub fn is_on(&self, branch: &BranchName) -> bool {
+        self.branch.as_ref() == Some(branch)
+    }
+
     /// It may be taken over. A doubt is a no.
     pub fn is_adoptable(&self) -> bool {
         self.unfit().is_none()
@@ -128,8 +135,8 @@ pub struct ResolveFacts {
     pub legacy: Option<Stray>,
     /// The live environment of the same work.
     pub same_work: Option<Candidate>,
-    /// On the branch that a new environment would get ([`super::new_branch`]); looked for only when neither the conversation nor the
-    /// work has an environment that is whole.
+    /// On the branch that a new environment would get ([`super::new_branch`]), or at its place; looked for only when neither
+    /// the conversation nor the work has an environment that is whole.
     pub strays: Vec<Stray>,
     pub linked: Vec<LinkedCandidate>,
     /// Absent for pull requests, which have their branch.

@@ -180,6 +180,85 @@ async fn one_that_may_not_be_taken_over_is_left_alone_and_said_why() {
     }
 }
 
+/// A world as in [`made_by_hand`], whose worktree stands where Treewarden's own would.
+async fn in_our_place() -> (World, i64, PathBuf) {
+    made_by_hand(|world| world.home().canonicalize().unwrap().join("worktrees/octo/hello/issue-2")).await
+}
+
+#[tokio::test]
+async fn one_in_the_very_place_is_taken_over_on_its_branch_only() {
+    let (world, issue, place) = in_our_place().await;
+    let refused = async |on: &str| {
+        let tip = git(&place, &["rev-parse", "HEAD"]);
+        for command in ["add a note", "/worktree create issue-2"] {
+            world.ask(issue, command);
+            world.settle().await;
+        }
+        for told in [world.status(issue), world.answer(issue)] {
+            assert!(told.contains("stands where that of `issue-2` belongs, and is not on this branch"), "{told}");
+            assert!(told.contains(on) && told.contains("`git worktree move`"), "{told}");
+            assert!(!told.contains(place.to_str().unwrap()), "{told}");
+        }
+        assert_eq!(world.environments().await.len(), 1, "no row is left that would go on with it");
+        assert_eq!(git(&place, &["rev-parse", "HEAD"]), tip);
+        assert!(place.join("by-hand.txt").exists() && !listed(&world, &place).await.contains("locked"));
+    };
+    git(&place, &["switch", "-q", "-c", "precious"]);
+    refused(", but on `precious`").await;
+    git(&place, &["switch", "-q", "--detach"]);
+    refused("not on this branch (").await;
+
+    // As the answer says.
+    git(&place, &["switch", "-q", "issue-2"]);
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(world.status(issue).contains("Took over the worktree of `issue-2`"), "{}", world.status(issue));
+    let environment = world.environments().await.pop().unwrap();
+    assert_eq!((&environment.path, environment.metadata.adopted_from), (&place, Some(AdoptedFrom::Path)));
+    assert_eq!(world.remote_file("issue-2", "by-hand.txt").await.as_deref(), Some("by hand\n"));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn one_moved_out_of_the_place_makes_room_for_ours() {
+    let (world, issue, place) = in_our_place().await;
+    git(&place, &["switch", "-q", "-c", "precious"]);
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(world.status(issue).starts_with("❌ **Failed**"), "{}", world.status(issue));
+    let other = elsewhere(&world);
+    std::fs::create_dir_all(other.parent().unwrap()).unwrap();
+    git(&world.canonical().await, &["worktree", "move", place.to_str().unwrap(), other.to_str().unwrap()]);
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    let environment = world.environments().await.pop().unwrap();
+    assert_eq!((environment.path, environment.metadata.adopted_from), (place, None));
+    assert_eq!(git(&other, &["branch", "--show-current"]), "precious");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_is_no_worktree_and_stands_in_the_place_is_left_as_it_is() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let place = world.home().join("worktrees/octo/hello/issue-1");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("precious.txt"), "mine\n").unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with("❌ **Failed**") && status.contains("has to be moved away first"), "{status}");
+    assert!(world.environments().await.is_empty());
+    assert_eq!(world.local_tip("issue-1").await, None);
+    assert_eq!(std::fs::read_to_string(place.join("precious.txt")).unwrap(), "mine\n");
+    std::fs::remove_dir_all(&place).unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.end().await;
+}
+
 /// A commit beside the branch, to be merged.
 fn unrelated(place: &Path) -> String {
     let tree = git(place, &["rev-parse", "HEAD^{tree}"]);
