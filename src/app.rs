@@ -359,7 +359,7 @@ fn door(config: &Config, bound: SocketAddr) -> Result<Option<SecretString>, Door
 /// An address that is in use may be so by this very home's service, which is the better thing to know.
 fn not_listening(config: &Config, address: String, error: std::io::Error) -> StartError {
     match HomeLock::take(&config.home, &config.worktree_base) {
-        Err(taken @ (LockError::Taken(_) | LockError::BaseTaken(_))) => taken.into(),
+        Err(taken @ (LockError::Taken(_) | LockError::Shared(_))) => taken.into(),
         Ok(_) | Err(LockError::Unusable { .. }) => StartError::Listen { address, error },
     }
 }

@@ -48,7 +48,7 @@ fn take_home(config: &Config) -> anyhow::Result<HomeLock> {
     config.prepare_home()?;
     match HomeLock::take(&config.home, &config.worktree_base) {
         Ok(lock) => Ok(lock),
-        Err(error @ (LockError::Taken(_) | LockError::BaseTaken(_))) => {
+        Err(error @ (LockError::Taken(_) | LockError::Shared(_))) => {
             bail!("{error} Beside it, only `import --dry-run` can be run.")
         }
         Err(error) => Err(error.into()),

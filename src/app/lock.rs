@@ -1,13 +1,15 @@
-//! One service a home: a lock that the kernel gives back when the process ends, however it ends, and the name under which
-//! this home claims work.
+//! One service a home, and none in another's directory of worktrees: locks that the kernel gives back when the process ends,
+//! however it ends, and the name under which this home claims work.
 
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
 };
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{self, Read, Seek, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -24,20 +26,18 @@ pub enum LockError {
     )]
     Taken(PathBuf),
     #[error(
-        "Another Treewarden, with a home of its own, works in {}. Give this one another WORKTREE_BASE; nothing was changed.",
-        .0.display()
+        "Another Treewarden, with a home of its own, works in {}, or in a directory inside it. Give this one a home and a \
+         WORKTREE_BASE that lie apart from that; nothing was changed.", .0.display()
     )]
-    BaseTaken(PathBuf),
+    Shared(PathBuf),
     #[error("{} cannot be used: {error}", path.display())]
     Unusable { path: PathBuf, error: io::Error },
 }
 
 /// Held until dropped.
 pub struct HomeLock {
-    file: File,
     node: String,
-    /// The directory of worktrees, where that lies outside of the home.
-    base: Option<File>,
+    held: Vec<File>,
 }
 
 impl HomeLock {
@@ -62,8 +62,18 @@ impl HomeLock {
             node = Uuid::now_v7().to_string();
             file.rewind().and_then(|()| file.write_all(node.as_bytes())).map_err(unusable)?;
         }
-        let base = if worktree_base.starts_with(home) { None } else { take_base(worktree_base)? };
-        Ok(Self { node: node.trim().to_owned(), file, base })
+        // Dropped when something is in the way, and with it what was taken until then.
+        let mut lock = Self { node: node.trim().to_owned(), held: vec![file] };
+        let own = BTreeSet::from([real(home)?, real(worktree_base)?]);
+        let around = own.iter().flat_map(|own| own.ancestors()).filter(|around| !own.contains(*around));
+        let around: BTreeSet<&Path> = around.filter(|around| is_of_this_user(around)).collect();
+        for own in &own {
+            lock.held.extend(take_directory(own, FlockOperation::NonBlockingLockExclusive)?);
+        }
+        for around in around {
+            lock.held.extend(take_directory(around, FlockOperation::NonBlockingLockShared)?);
+        }
+        Ok(lock)
     }
 
     /// Whether a service runs on this home. Makes nothing; closing the file gives back what was asked for.
@@ -81,19 +91,74 @@ impl HomeLock {
 impl Drop for HomeLock {
     /// Closing alone would leave it with a child that was forked at this moment and has not become its program yet.
     fn drop(&mut self) {
-        for file in self.base.iter().chain([&self.file]) {
+        for file in &self.held {
             let _ = flock(file, FlockOperation::Unlock);
         }
     }
 }
 
-/// `None`: the file system locks no directories.
-fn take_base(base: &Path) -> Result<Option<File>, LockError> {
-    let directory = File::open(base).map_err(|error| LockError::Unusable { path: base.to_owned(), error })?;
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(directory)),
-        Err(Errno::WOULDBLOCK) => Err(LockError::BaseTaken(base.to_owned())),
+fn real(path: &Path) -> Result<PathBuf, LockError> {
+    path.canonicalize().map_err(|error| LockError::Unusable { path: path.to_owned(), error })
+}
+
+/// Directories of other users, and those that everybody may write to, are nobody's home; other programs may lock them.
+fn is_of_this_user(directory: &Path) -> bool {
+    let meta = directory.metadata();
+    meta.is_ok_and(|meta| meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o002 == 0)
+}
+
+/// One's own directories are taken alone, those around them together with whoever else has something inside: so two services
+/// meet wherever one's directory is the other's, or lies in it, and whichever starts first. By the directory itself, not
+/// by what it is called. `None`: the file system locks no directories, or it cannot be read.
+fn take_directory(directory: &Path, operation: FlockOperation) -> Result<Option<File>, LockError> {
+    let unusable = |error| LockError::Unusable { path: directory.to_owned(), error };
+    let file = match File::open(directory) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(error) => return Err(unusable(error)),
+    };
+    match flock(&file, operation) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Err(LockError::Shared(directory.to_owned())),
         Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL | Errno::BADF | Errno::ISDIR) => Ok(None),
-        Err(error) => Err(LockError::Unusable { path: base.to_owned(), error: error.into() }),
+        Err(error) => Err(unusable(error.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn two_services_meet_wherever_one_has_a_directory_in_the_others() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        for made in ["one/worktrees/octo", "two/worktrees", "trees/inner", "apart"] {
+            fs::create_dir_all(at(made)).unwrap();
+        }
+        symlink(at("trees"), at("link")).unwrap();
+        let take = |home: &str, base: &str| HomeLock::take(&at(home), &at(base));
+        let meeting = [
+            (("one", "trees"), ("two", "trees")),
+            (("one", "trees"), ("two", "link")),
+            (("one", "trees"), ("two", "link/inner")),
+            (("one", "one/worktrees"), ("two", "one/worktrees")),
+            (("one", "one/worktrees"), ("two", "one/worktrees/octo")),
+            (("one", "apart"), ("two", "one/worktrees")),
+            (("one", "trees"), ("trees/inner", "apart")),
+        ];
+        for (first, second) in meeting {
+            for ((home, base), (other, others)) in [(first, second), (second, first)] {
+                let held = take(home, base).unwrap();
+                assert!(matches!(take(other, others), Err(LockError::Shared(_))), "{home} {base}: {other} {others}");
+                drop(held);
+                drop(take(other, others).unwrap());
+            }
+        }
+        // Side by side, and one's own inside one's own.
+        let held = [take("one", "one/worktrees"), take("two", "two/worktrees"), take("trees/inner", "trees")];
+        assert!(held.iter().all(Result::is_ok));
+        assert!(matches!(take("one", "apart"), Err(LockError::Taken(_))));
     }
 }

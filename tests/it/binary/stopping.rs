@@ -92,13 +92,17 @@ async fn two_homes_do_not_share_a_directory_of_worktrees() {
     let mut first = installation.command(&["serve"]);
     first.env("WORKTREE_BASE", &base);
     let serving = installation.serve_with(first).await;
-    let mut second = installation.command(&["serve"]);
-    second.env("WORKTREE_BASE", &base).env("TREEWARDEN_HOME", installation.dir.path().join("other"));
-    let output = output_of(second).await;
-    assert!(
-        !output.status.success() && text(&output.stderr).contains("with a home of its own, works in"),
-        "{output:?}"
-    );
+    let link = installation.dir.path().join("link");
+    std::os::unix::fs::symlink(installation.dir.path().join("home"), &link).unwrap();
+    for shared in [base.clone(), base.join("octo/hello"), link.join("worktrees")] {
+        let mut second = installation.command(&["serve"]);
+        second.env("WORKTREE_BASE", &shared).env("TREEWARDEN_HOME", installation.dir.path().join("other"));
+        let output = output_of(second).await;
+        assert!(
+            !output.status.success() && text(&output.stderr).contains("with a home of its own, works in"),
+            "{shared:?} {output:?}"
+        );
+    }
     serving.stop().await;
 }
 
