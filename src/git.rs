@@ -9,6 +9,7 @@
 
 mod addresses;
 mod askpass;
+mod case;
 mod command;
 mod config;
 mod copies;
@@ -112,6 +113,8 @@ struct Inner {
     program: Program,
     read_limit: Duration,
     local_remotes: bool,
+    /// The disk takes names that differ in case only for one. It is that of the repositories, too.
+    folds_case: bool,
     /// By canonical path, so that two spellings of one place share one queue.
     repositories: Mutex<HashMap<PathBuf, Weak<Shared>>>,
 }
@@ -121,6 +124,7 @@ impl Git {
     pub fn new(settings: GitSettings) -> Result<Self, GitError> {
         let files = askpass::prepare(&settings.state)?;
         scratch::clear_leftovers(&files.scratch, std::time::SystemTime::now());
+        let folds_case = case::is_folded(&files.scratch)?;
         let program = Program {
             program: command::resolve(&settings.program),
             lfs: Some(command::resolve(&settings.lfs)).filter(|program| program.is_file()),
@@ -129,7 +133,7 @@ impl Git {
             transports: if settings.local_remotes { "https:http:file" } else { "https:http" },
         };
         let (local_remotes, read_limit) = (settings.local_remotes, settings.read_limit);
-        let inner = Inner { program, read_limit, local_remotes, repositories: Mutex::default() };
+        let inner = Inner { program, read_limit, local_remotes, folds_case, repositories: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 

@@ -1,5 +1,6 @@
 //! Moving and deleting refs, always by compare-and-swap: a ref that somebody else moved stays as it is.
 
+use super::case;
 use super::error::GitError;
 use super::history::sha;
 use super::repository::Repository;
@@ -17,11 +18,22 @@ impl Repository {
     }
 
     /// A branch, here or on the remote as last fetched, beside which this one cannot exist: git keeps `a` and `a/b` in the
-    /// same place.
+    /// same place, and some disks `a` and `A`.
     pub async fn branch_in_the_way(&self, branch: &BranchName) -> Result<Option<String>, GitError> {
         let branch = branch.clone();
+        let folds_case = self.git.inner.folds_case;
         self.read(move |repository| {
             for prefix in ["refs/heads/", "refs/remotes/origin/"] {
+                if folds_case {
+                    // By the names as they are kept: asked for one, such a disk answers with the other.
+                    for name in repository.references_glob(&format!("{prefix}*"))?.names() {
+                        let name = name?.trim_start_matches(prefix);
+                        if case::collide(branch.as_str(), name) {
+                            return Ok(Some(name.to_owned()));
+                        }
+                    }
+                    continue;
+                }
                 let parents = branch.as_str().match_indices('/').map(|(at, _)| &branch.as_str()[..at]);
                 for parent in parents {
                     match repository.find_reference(&format!("{prefix}{parent}")) {

@@ -277,11 +277,24 @@ pub fn name_taken(work: &Work, branch: &BranchName) -> String {
     )
 }
 
-/// Git keeps `a` and `a/b` in the same place.
+/// Git keeps `a` and `a/b` in the same place; some disks keep `a` and `A` there.
 pub fn branch_beside(branch: &BranchName, other: &str) -> String {
+    let is_below = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
+    let why = match is_below(branch.as_str(), other) || is_below(other, branch.as_str()) {
+        true => "",
+        false => " (on this server's disk, names that differ in capital letters only are one)",
+    };
     let other = other.replace('`', "'");
     format!(
-        "git cannot have `{branch}` beside `{other}`, which exists; rename or delete that one, then mention me again"
+        "git cannot have `{branch}` beside `{other}`, which exists{why}; rename or delete that one, then mention me again"
+    )
+}
+
+/// Told before a run on a branch that people deleted after it had been pushed.
+pub fn deleted_on_the_remote(branch: &BranchName) -> String {
+    format!(
+        "`{branch}` was deleted on the remote. Its commits are still here; as soon as something new is on top of them, it is \
+         pushed there anew."
     )
 }
 
