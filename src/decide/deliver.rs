@@ -17,6 +17,8 @@ pub struct PushFacts {
     pub there: Option<CommitSha>,
     /// The branch was on the remote when the agent began.
     pub was_there: bool,
+    /// Where the branch and its remote were last seen to agree.
+    pub agreed: Option<CommitSha>,
     /// The push would bring back commits that people took off the branch.
     pub taken_back: bool,
     /// Files that only this server has and that stand in commits.
@@ -28,6 +30,8 @@ pub struct PushFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Push {
     Go,
+    /// People deleted the branch with all that is on it, before the agent began.
+    NothingNew,
     Withheld(Withheld),
 }
 
@@ -47,10 +51,12 @@ pub enum Withheld {
 /// What a try before a restart pushed cannot be stopped any more; it is only looked at once more.
 pub fn push(facts: PushFacts) -> Push {
     let pushed_before = facts.there.as_ref() == Some(&facts.tip);
+    let deleted_as_it_is = facts.there.is_none() && !facts.was_there && facts.agreed.as_ref() == Some(&facts.tip);
     let withheld = match facts {
         PushFacts { from_fork: true, .. } => Withheld::Fork,
         PushFacts { is_default: true, .. } => Withheld::Default,
         PushFacts { is_base: true, .. } => Withheld::Base,
+        PushFacts { .. } if deleted_as_it_is => return Push::NothingNew,
         PushFacts { stop: true, .. } if !pushed_before => Withheld::Stopped,
         PushFacts { was_there: true, there: None, .. } => Withheld::Deleted,
         PushFacts { taken_back: true, .. } => Withheld::TakenBack,
@@ -113,6 +119,7 @@ mod tests {
             tip: sha('b'),
             there: Some(sha('a')),
             was_there: true,
+            agreed: Some(sha('a')),
             taken_back: false,
             copies: Vec::new(),
             stop: false,
@@ -135,6 +142,16 @@ mod tests {
         ] {
             assert_eq!(push(facts), Push::Withheld(why));
         }
+    }
+
+    #[test]
+    fn what_people_deleted_is_pushed_anew_only_with_something_on_top() {
+        let deleted = PushFacts { there: None, was_there: false, ..facts() };
+        assert_eq!(push(PushFacts { agreed: Some(sha('b')), ..deleted.clone() }), Push::NothingNew);
+        assert_eq!(push(deleted.clone()), Push::Go);
+        assert_eq!(push(PushFacts { agreed: None, ..deleted }), Push::Go);
+        let there = PushFacts { agreed: Some(sha('b')), there: Some(sha('b')), ..facts() };
+        assert_eq!(push(there), Push::Go);
     }
 
     #[test]

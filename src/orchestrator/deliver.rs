@@ -80,13 +80,17 @@ impl Orchestrator {
         run.outcome.commits = Some(ahead);
         run.outcome.files_changed = Some(repository.diff_stat(&base_tip, &tip).await?.files);
         let facts = self.push_facts(run, prepared, &worktree, tip, cancel).await?;
-        if let Push::Withheld(why) = push(facts) {
-            run.outcome.not_pushed_because = Some(undelivered::withheld(&why, branch));
-            return Ok(match why {
-                Withheld::Stopped => Delivered::Stopped,
-                Withheld::Fork | Withheld::Default | Withheld::Base | Withheld::Deleted => Delivered::ToItsEnd,
-                Withheld::TakenBack | Withheld::Copies(_) => Delivered::ToItsEnd,
-            });
+        match push(facts) {
+            Push::Go => {}
+            Push::NothingNew => return Ok(Delivered::ToItsEnd),
+            Push::Withheld(why) => {
+                run.outcome.not_pushed_because = Some(undelivered::withheld(&why, branch));
+                return Ok(match why {
+                    Withheld::Stopped => Delivered::Stopped,
+                    Withheld::Fork | Withheld::Default | Withheld::Base | Withheld::Deleted => Delivered::ToItsEnd,
+                    Withheld::TakenBack | Withheld::Copies(_) => Delivered::ToItsEnd,
+                });
+            }
         }
         effect(run, "push");
         let pushed = retry::patiently(|| self.push(prepared)).await?;
@@ -136,6 +140,7 @@ impl Orchestrator {
             is_default: default.as_ref() == branch,
             is_base: prepared.settings.base.as_ref() == branch,
             was_there: run.outcome.remote_before.is_some(),
+            agreed: environment.metadata.agreed.clone(),
             taken_back: brings_back(prepared, &tip, there.as_ref()).await?,
             copies: worktree.copies_in_commits().await?,
             stop: cancel.is_cancelled(),

@@ -34,7 +34,10 @@ impl Orchestrator {
         };
         let branch = environment.branch.clone();
         let local = repository.tip(&branch.full_ref()).await?;
-        let (Some(remote), Some(local)) = (remote, local) else { return Ok((environment, None)) };
+        let deleted = remote.is_none() && environment.metadata.agreed.is_some();
+        let (Some(remote), Some(local)) = (remote, local) else {
+            return Ok((environment, deleted.then(|| answers::deleted_on_the_remote(&branch))));
+        };
         if remote == local {
             return Ok((self.arrived(repository, environment, remote).await?, None));
         }

@@ -372,6 +372,41 @@ async fn a_branch_deleted_during_a_run_is_not_pushed_again_by_itself() {
     world.end().await;
 }
 
+/// BR-111: what people deleted comes back with new work only, and that is said.
+#[tokio::test]
+async fn a_branch_deleted_between_two_runs_is_pushed_anew_only_with_something_new() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let pull = world.pull_from("feature/x", "").await;
+    world.ask(pull, "note this");
+    world.settle().await;
+    world.ask(pull, "/worktree pin");
+    world.settle().await;
+    for (thread, branch) in [(issue, "issue-1"), (pull, "feature/x")] {
+        let first = world.pull_of(branch).number;
+        world.standin.delete_branch(REPO, ANN, branch).await.unwrap();
+        world.settle().await;
+        world.ask(thread, "agent:noop");
+        world.settle().await;
+        let status = world.status(thread);
+        assert!(status.contains(&format!("`{branch}` was deleted on the remote")), "{status}");
+        assert!(status.starts_with('✅') && status.contains("this run changed nothing"), "{status}");
+        assert_eq!(world.remote_tip(branch).await, None, "a run that adds nothing brings nothing back");
+
+        world.ask(thread, "note that");
+        world.settle().await;
+        let status = world.status(thread);
+        assert!(status.contains(&format!("`{branch}` was deleted on the remote")), "{status}");
+        assert!(status.starts_with('✅'), "{status}");
+        assert_eq!(world.remote_tip(branch).await, world.local_tip(branch).await);
+        assert_ne!(world.pull_of(branch).number, first, "with a pull request of its own");
+        world.ask(thread, "agent:noop");
+        world.settle().await;
+        assert!(!world.status(thread).contains("deleted on the remote"), "{}", world.status(thread));
+    }
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_renamed_default_branch_is_the_base_from_then_on() {
     let world = World::new().await;
