@@ -62,6 +62,13 @@ pub struct WorkInProgress {
     pub ignored: Vec<String>,
 }
 
+impl WorkInProgress {
+    /// Of a worktree that holds nothing but its branch.
+    pub fn nothing(branch: &BranchName) -> Self {
+        Self { on_branch: Some(branch.clone()), ..Self::default() }
+    }
+}
+
 /// What the branch holds, against the base as fetched just now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchFacts {

@@ -303,6 +303,16 @@ proptest! {
             prop_assert!(matches!(verdict(&busier), Verdict::Keep(_)));
         }
     }
+
+    /// What is kept without a look at its files is so whatever they hold.
+    #[test]
+    fn files_are_only_ever_one_more_reason_to_keep(facts in any_facts()) {
+        let nothing = Probe::Known(WorkInProgress::nothing(&facts.environment.branch));
+        match classify(&RemovalFacts { work: nothing, ..facts.clone() }) {
+            Class::Merged | Class::Stale => {}
+            class @ (Class::Ghost | Class::Active) => prop_assert_eq!(classify(&facts), class),
+        }
+    }
 }
 
 #[test]

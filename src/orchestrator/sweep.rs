@@ -257,7 +257,13 @@ impl Orchestrator {
         let repository = self.repository(codebase);
         let mut census = Census::default();
         for environment in environments {
-            let facts = self.removal_facts(codebase, &repository, &environment, Occasion::Pass, &View::AsItIs).await?;
+            let (occasion, view) = (Occasion::Pass, &View::AsItIs);
+            let mut facts = self.facts_beside_files(codebase, &repository, &environment, occasion, view).await?;
+            match classify(&facts) {
+                Class::Merged | Class::Stale => facts.work = self.work_facts(&repository, &facts).await,
+                // What files hold is one more reason to keep them, and nothing else.
+                Class::Ghost | Class::Active => {}
+            }
             match classify(&facts) {
                 Class::Merged => census.merged += 1,
                 Class::Stale => census.stale += 1,
