@@ -4,7 +4,7 @@
 //! Printed: deliveries accepted per second, each one row synced to disk, with p50 and p99 at 16 connections; the time from
 //! a webhook to the agent's start in a ready worktree, beside plain `git worktree add` and beside a clone for each job in
 //! the same round; thirty mentions at once, beside thirty plain additions; the answer to a command while runs are live; the
-//! choice of an environment among 1,000; resident memory idle and after 10,000 deliveries.
+//! choice of an environment among 1,000; resident memory idle and after 10,000 deliveries; `/status` among 1,000 worktrees.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
@@ -23,7 +23,7 @@ use treewarden::{
     demo::github::{Standin, StandinOptions},
     github::signature,
     model::*,
-    store::{NewCodebase, NewEnvironment, Store},
+    store::{Inserted, NewCodebase, NewEnvironment, Store},
 };
 
 const REPOSITORY: &str = "octo/hello";
@@ -47,6 +47,7 @@ const COMMANDS: usize = 12;
 /// What was said before has used up what GitHub takes at once; its pace is not what is measured.
 const REST: Duration = Duration::from_secs(40);
 const ENVIRONMENTS: u32 = 1_000;
+const CROWDED: &str = "octo/crowded";
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -155,6 +156,7 @@ async fn measure() {
     choices(&root).await;
     webhooks(&service, repository, standin.installation_id(REPOSITORY).expect("an installation")).await;
     println!("memory, after {DELIVERIES} deliveries:   {:>8.1} MB", service.memory());
+    status(&root, &stamps, &standin).await;
     standin.stop();
     drop(service);
     let _ = std::fs::remove_dir_all(&root);
@@ -257,23 +259,81 @@ async fn commands(stamps: &Path, standin: &Standin) {
     tokio::time::sleep(REST).await;
     let mut times = Vec::new();
     for round in 0..COMMANDS {
-        let issue = issues[round % LIVE];
-        let answers = || standin.comments(LARGE, issue).expect("comments").iter().filter(|c| c.via_app).count();
-        let before = answers();
-        let begun = Instant::now();
-        say(issue, "/worktree list");
-        while answers() == before {
-            assert!(begun.elapsed() < Duration::from_secs(30), "no answer");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        times.push(begun.elapsed().as_secs_f64() * 1e3);
-        standin.settled().await;
+        times.push(answered(standin, LARGE, issues[round % LIVE], "/worktree list").await);
     }
     for issue in &issues {
         say(*issue, "/stop");
     }
     standin.settled().await;
     println!("a command's answer, median:         {:>8.1} ms  ({LIVE} runs live)", median(&mut times));
+}
+
+/// From the webhook of a command to its answer on GitHub, in milliseconds.
+async fn answered(standin: &Standin, repository: &str, issue: i64, command: &str) -> f64 {
+    let answers = || standin.comments(repository, issue).expect("comments").iter().filter(|c| c.via_app).count();
+    let before = answers();
+    let begun = Instant::now();
+    standin.comment(repository, "ann", issue, &format!("@{} {command}", standin.app_slug())).expect("a comment");
+    while answers() == before {
+        assert!(begun.elapsed() < Duration::from_secs(120), "no answer");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let time = begun.elapsed().as_secs_f64() * 1e3;
+    standin.settled().await;
+    time
+}
+
+/// `/status` in a repository with as many worktrees as it may have: when they are counted, and as they were counted just
+/// before. Git adds them, and their rows are written beside the service.
+async fn status(root: &Path, stamps: &Path, standin: &Standin) {
+    standin.create_repository(CROWDED, &[("README.md", "# crowded\n")]).await.expect("a repository");
+    standin.set_permission(CROWDED, "ann", Permission::Write).expect("a permission");
+    let _ = std::fs::remove_dir_all(stamps);
+    std::fs::create_dir_all(stamps).expect("a directory");
+    let issue = standin.open_issue(CROWDED, "ann", "Measure", "").expect("an issue");
+    standin.comment(CROWDED, "ann", issue, &format!("@{} go", standin.app_slug())).expect("a comment");
+    stamp_of(stamps, issue).await;
+    standin.settled().await;
+    let store =
+        Store::open(&format!("sqlite://{}", root.join("home/treewarden.db").display())).await.expect("a database");
+    let codebases = store.list_codebases().await.expect("rows");
+    let codebase = codebases.into_iter().find(|codebase| codebase.name.to_string() == CROWDED).expect("a row");
+    let first = store.live_environments(Some(codebase.id)).await.expect("rows").remove(0);
+    let now = Timestamp::new(chrono::Utc::now());
+    for number in 1..ENVIRONMENTS {
+        let branch = format!("many-{number}");
+        let path = first.path.with_file_name(&branch);
+        let mut git = Command::new("git");
+        git.arg("-C").arg(root.join("home/repos").join(format!("{CROWDED}.git")));
+        git.args(["worktree", "add", "-q", "--no-track", "--lock", "--reason", "treewarden", "-b", &branch]);
+        timed(git.arg(&path).arg("refs/remotes/origin/main"));
+        let new = NewEnvironment {
+            codebase: codebase.id,
+            work: Work { kind: WorkKind::Task, id: branch.clone() },
+            branch: BranchName::new(&branch).expect("a name"),
+            path,
+            base: first.base.clone(),
+            provider: first.provider.clone(),
+            metadata: EnvironmentMetadata::default(),
+        };
+        let Inserted::Created(made) = store.insert_environment(new, ENVIRONMENTS, now).await.expect("a row") else {
+            panic!("something is in the way of {branch}");
+        };
+        let active = Environment { state: EnvironmentState::Active, start: first.start.clone(), ..made };
+        store.update_environment(&active).await.expect("a row");
+    }
+    store.close().await;
+    let counted = answered(standin, CROWDED, issue, "/status").await;
+    let mut remembered = Vec::new();
+    for _ in 0..COMMANDS {
+        remembered.push(answered(standin, CROWDED, issue, "/status").await);
+    }
+    let told = standin.comments(CROWDED, issue).expect("comments").pop().expect("an answer").body;
+    assert!(told.contains(&ENVIRONMENTS.to_string()), "{told}");
+    println!(
+        "/status among {ENVIRONMENTS} worktrees:        {counted:>8.1} ms  (counted; {:.1} ms in the half minute after)",
+        median(&mut remembered)
+    );
 }
 
 /// The rows a choice rests on, and the choice, without git and GitHub.
