@@ -9,6 +9,7 @@
 
 mod addresses;
 mod askpass;
+mod broken_refs;
 mod case;
 mod command;
 mod config;
@@ -21,6 +22,7 @@ mod history;
 mod leftovers;
 mod lfs;
 mod list;
+mod lock;
 mod main_repository;
 mod merge;
 mod moved;

@@ -8,6 +8,7 @@
 use super::askpass::{self, Prepared};
 use super::error::{GitError, failure};
 use super::remote_url::RemoteUrl;
+use super::{blocking, broken_refs};
 use crate::model::Credential;
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::{ExposeSecret, SecretString};
@@ -82,6 +83,8 @@ pub(super) struct Call<'a> {
     input: Option<Vec<u8>>,
     limit: Duration,
     secret: Option<SecretString>,
+    /// The repository whose refs may be why it fails.
+    refs_of: Option<PathBuf>,
 }
 
 /// How a process ended.
@@ -147,7 +150,7 @@ impl Program {
         }
         command.args(name.split(' '));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        Call { program: self, command, name: name.to_owned(), input: None, limit: SHORT, secret: None }
+        Call { program: self, command, name: name.to_owned(), input: None, limit: SHORT, secret: None, refs_of: None }
     }
 }
 
@@ -201,8 +204,24 @@ impl Call<'_> {
         self
     }
 
+    /// When it fails, or complains of a ref, the refs of this repository are put right; after a failure it is run again then.
+    pub fn mending(mut self, repository: &Path) -> Self {
+        self.refs_of = Some(repository.to_owned());
+        self
+    }
+
     /// Runs to the end, whatever the exit status.
     pub async fn run(mut self) -> Result<Output, GitError> {
+        let output = self.run_once().await?;
+        let Some(repository) = self.refs_of.take().filter(|_| output.may_be_about_refs()) else { return Ok(output) };
+        let mended = blocking(move || Ok(broken_refs::mend(&repository))).await?;
+        match mended && output.status != Some(0) {
+            true => self.run_once().await,
+            false => Ok(output),
+        }
+    }
+
+    async fn run_once(&mut self) -> Result<Output, GitError> {
         self.command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
         let child = self.command.spawn().map_err(|error| GitError::Failed {
             command: self.name.clone(),
@@ -210,19 +229,19 @@ impl Call<'_> {
             stderr: format!("{} could not be started: {error}", self.program.program.display()),
         })?;
         let mut running = Running::new(child);
-        let outcome = tokio::time::timeout(self.limit, running.finish(self.input.take())).await;
+        let outcome = tokio::time::timeout(self.limit, running.finish(self.input.as_deref())).await;
         match outcome {
             Ok(Ok((status, stdout, stderr))) => {
                 let directory = self.command.as_std().get_current_dir().map(Path::to_owned).unwrap_or_default();
-                Ok(Output { status, stdout, stderr, name: self.name, directory, secret: self.secret })
+                Ok(Output { status, stdout, stderr, name: self.name.clone(), directory, secret: self.secret.clone() })
             }
             Ok(Err(error)) => {
                 running.end().await;
-                Err(GitError::Failed { command: self.name, status: None, stderr: error.to_string() })
+                Err(GitError::Failed { command: self.name.clone(), status: None, stderr: error.to_string() })
             }
             Err(_) => {
                 running.end().await;
-                Err(GitError::TimedOut { command: self.name, after: self.limit })
+                Err(GitError::TimedOut { command: self.name.clone(), after: self.limit })
             }
         }
     }
@@ -246,6 +265,12 @@ impl Output {
         }
     }
 
+    /// Git names the refs that it passes over.
+    fn may_be_about_refs(&self) -> bool {
+        let says = |what: &[u8]| self.stderr.windows(what.len()).any(|part| part == what);
+        !self.stderr.is_empty() && (self.status != Some(0) || says(b"refs/"))
+    }
+
     /// Standard error, fit to be shown.
     pub fn remarks(&self) -> String {
         super::error::readable(&self.stderr, self.secret.as_ref())
@@ -264,12 +289,12 @@ impl Running {
         Self { child, group }
     }
 
-    async fn finish(&mut self, input: Option<Vec<u8>>) -> std::io::Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
+    async fn finish(&mut self, input: Option<&[u8]>) -> std::io::Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
         let (stdin, stdout, stderr) = (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
         let write = async move {
             if let (Some(mut stdin), Some(input)) = (stdin, input) {
                 // A process that does not want its input any more says why by its exit status.
-                let _ = stdin.write_all(&input).await;
+                let _ = stdin.write_all(input).await;
             }
         };
         let ((), stdout, stderr) = tokio::join!(write, read_all(stdout), read_all(stderr));

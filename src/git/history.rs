@@ -38,7 +38,11 @@ impl Repository {
     pub async fn tip(&self, full_ref: &str) -> Result<Option<CommitSha>, GitError> {
         let name = full_ref.to_owned();
         self.read(move |repository| match repository.find_reference(&name) {
-            Ok(reference) => Ok(Some(sha(reference.peel_to_commit()?.id())?)),
+            Ok(reference) => match reference.peel_to_commit() {
+                Ok(commit) => Ok(Some(sha(commit.id())?)),
+                // A ref that is there and leads nowhere is no ref that is not there.
+                Err(error) => Err(GitError::Unreadable(error.message().to_owned())),
+            },
             Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         })
@@ -129,7 +133,7 @@ impl Repository {
         &self,
         one: &CommitSha,
         other: &CommitSha,
-        question: impl FnOnce(&git2::Repository, Oid, Oid) -> Result<T, GitError> + Send + 'static,
+        question: impl Fn(&git2::Repository, Oid, Oid) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T, GitError> {
         let ids = [oid(one)?, oid(other)?];
         self.read(move |repository| {

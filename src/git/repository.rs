@@ -7,7 +7,7 @@ use super::fetch::Waiting;
 use super::remote_url::RemoteUrl;
 use super::whole::refuse_other_refs;
 use super::worktree::Worktree;
-use super::{Git, blocking, config};
+use super::{Git, blocking, broken_refs, config};
 use crate::model::BranchName;
 use std::{
     collections::BTreeMap,
@@ -109,6 +109,12 @@ impl Repository {
 
     /// Puts the configuration file back to what we wrote; answers whether somebody had changed it.
     pub async fn restore_config(&self) -> Result<bool, GitError> {
+        let restored = self.restore_own_files()?;
+        self.forget_false_ends().await?;
+        Ok(restored)
+    }
+
+    pub(super) fn restore_own_files(&self) -> Result<bool, GitError> {
         refuse_other_refs(self.directory())?;
         let remote = self.remote()?;
         let found = config::put(self.directory(), &remote.text)?;
@@ -223,13 +229,14 @@ impl Repository {
         self.restore_config().await?;
         let place =
             Place::Worktree { admin: admin.to_owned(), common: self.directory().to_owned(), files: files.to_owned() };
-        Ok(self.git.program().call_with(&place, settings, name))
+        Ok(self.git.program().call_with(&place, settings, name).mending(self.directory()))
     }
 
     /// A call on the bare repository with settings of its own.
     pub(super) async fn bare_call_with(&self, settings: &[&str], name: &str) -> Result<Call<'_>, GitError> {
         self.restore_config().await?;
-        Ok(self.git.program().call_with(&Place::Bare(self.directory().to_owned()), settings, name))
+        let place = Place::Bare(self.directory().to_owned());
+        Ok(self.git.program().call_with(&place, settings, name).mending(self.directory()))
     }
 
     pub(super) fn lfs_program(&self) -> Option<&Path> {
@@ -280,19 +287,27 @@ impl Repository {
     }
 
     /// Reads with libgit2, off the async threads. A read that does not end (libgit2 never comes back from an object that
-    /// was cut off) is an error, and until it has ended, so is every other of this repository: threads do not pile up.
+    /// was cut off) is an error, and until it has ended, so is every other of this repository: threads do not pile up. What
+    /// cannot be read is asked again if it was the refs, and they could be put right.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&git2::Repository) -> Result<T, GitError> + Send + 'static,
+        question: impl Fn(&git2::Repository) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T, GitError> {
         let shared = self.shared.clone();
         if self.shared.overdue.load(Ordering::Relaxed) > 0 {
             return Err(self.overdue());
         }
+        self.forget_false_ends().await?;
         let mut reading = tokio::spawn(blocking(move || {
             refuse_other_refs(&shared.directory)?;
             shared.take_strangers_out()?;
-            question(&git2::Repository::open_bare(&shared.directory)?)
+            let directory = &shared.directory;
+            // One that is there, and is none to libgit2, lacks its directory of refs.
+            let doubt = |error: git2::Error| match directory.join("HEAD").is_file() {
+                true => GitError::Unreadable(error.message().to_owned()),
+                false => error.into(),
+            };
+            broken_refs::mending(directory, || question(&git2::Repository::open_bare(directory).map_err(doubt)?))
         }));
         match tokio::time::timeout(self.git.inner.read_limit, &mut reading).await {
             Ok(Ok(answer)) => answer,

@@ -2,7 +2,11 @@
 //! objects left at a remote. An operator may have put one in place, and any `git fetch` with `--depth` or `--filter` in a
 //! worktree turns the repository behind it into one. The next fetch makes it whole again as far as the remote can.
 
+use super::broken_refs::id_at_start;
+use super::command::Place;
 use super::error::GitError;
+use super::lock::Lock;
+use super::plain_file;
 use super::repository::Repository;
 use std::{
     fs, io,
@@ -12,7 +16,41 @@ use std::{
 /// How a pack is marked whose objects may name others that were never sent.
 const PROMISOR: &str = "promisor";
 
+/// Has the commits at which history ends here although they have parents, one a line.
+const SHALLOW: &str = "shallow";
+
+/// Longer than any such list of a repository that we would work with.
+const MOST_ENDS: u64 = 16 * 1024 * 1024;
+
 impl Repository {
+    /// Takes lines that git cannot read out of the list of commits at which history ends, and all of it when history goes on
+    /// here: git believes the list, so that one line of an agent's would cut off everybody's history, and no fetch would ever
+    /// mend that when the remote has no such commit. Without a list it costs a look for the file.
+    pub(super) async fn forget_false_ends(&self) -> Result<(), GitError> {
+        let path = self.directory().join(SHALLOW);
+        let Some(told) = read_ends(&path)? else { return Ok(()) };
+        // The program that is asked below goes by the other files.
+        self.restore_own_files()?;
+        let read = |line| id_at_start(line).filter(|(_, rest)| rest.is_empty()).map(|(end, _)| format!("{end}\n"));
+        let lines: Vec<_> = told.lines().map(read).collect();
+        let ends: String = lines.iter().flatten().map(String::as_str).collect();
+        if self.goes_on_behind(&ends).await {
+            put_ends(&path, &told, None)
+        } else if lines.iter().any(Option::is_none) {
+            put_ends(&path, &told, Some(&ends))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether all commits are here that these lead to, by their own word.
+    async fn goes_on_behind(&self, ends: &str) -> bool {
+        let place = Place::Bare(self.directory().to_owned());
+        let call = self.git.program().call(&place, "rev-list").slow().env("GIT_SHALLOW_FILE", "");
+        let call = call.args(["--quiet", "--ignore-missing", "--stdin"]).input(ends.as_bytes().to_vec());
+        ends.is_empty() || call.ok().await.is_ok()
+    }
+
     /// Whether everything the refs lead to is here.
     pub fn is_whole(&self) -> Result<bool, GitError> {
         Ok(!self.is_cut_off()? && self.promised()?.is_empty())
@@ -31,7 +69,7 @@ impl Repository {
     }
 
     fn is_cut_off(&self) -> Result<bool, GitError> {
-        let path = self.directory().join("shallow");
+        let path = self.directory().join(SHALLOW);
         match fs::metadata(&path) {
             Ok(meta) => Ok(meta.len() > 0),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -75,6 +113,39 @@ impl Repository {
         }
         Ok(())
     }
+}
+
+/// What is no plain file, or far too long, says nothing.
+fn read_ends(path: &Path) -> Result<Option<String>, GitError> {
+    let told = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_file() => plain_file(path, MOST_ENDS),
+        Ok(_) => return Ok(Some(String::new())),
+        Err(error) => Err(error),
+    };
+    match told {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(String::new())),
+        Err(error) => Err(GitError::file("reading", path, &error)),
+    }
+}
+
+/// Under git's own lock, and only if the list is still what it was.
+fn put_ends(path: &Path, told: &str, ends: Option<&str>) -> Result<(), GitError> {
+    let Some(mut lock) = Lock::take(path)? else { return Ok(()) };
+    if read_ends(path)?.as_deref() != Some(told) {
+        return Ok(());
+    }
+    tracing::warn!(path = %path.display(), "commits at which history does not end, or no commits at all: taken out");
+    if let Some(ends) = ends {
+        lock.write(ends.as_bytes())?;
+        return lock.commit();
+    }
+    let taken = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) | Err(_) => fs::remove_file(path),
+    };
+    taken.map_err(|error| GitError::file("removing", path, &error))
 }
 
 /// Refuses refs that libgit2 cannot read, before a configuration file that does not name their format makes git itself

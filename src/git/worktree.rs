@@ -21,7 +21,7 @@ use super::error::GitError;
 use super::history::sha;
 use super::registry::{self, AdminEntry};
 use super::repository::Repository;
-use super::{blocking, canonical, small_file};
+use super::{blocking, broken_refs, canonical, small_file};
 use crate::model::{BranchName, CommitSha, Probe, Validity};
 use git2::{ErrorCode, RepositoryOpenFlags};
 use std::{
@@ -107,20 +107,8 @@ impl Worktree {
 
     /// The branch and commit it is on. Starts no process.
     pub async fn head(&self) -> Result<Head, GitError> {
-        let entry = self.entry().await?;
-        blocking(move || {
-            let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
-            let repository = git2::Repository::open_ext(&entry.directory, flags, &[] as &[&OsStr])?;
-            let head = repository.find_reference("HEAD")?;
-            let branch = head.symbolic_target()?.and_then(|name| name.strip_prefix("refs/heads/"));
-            let sha = match head.peel_to_commit() {
-                Ok(commit) => Some(sha(commit.id())?),
-                Err(error) if error.code() == ErrorCode::NotFound || error.code() == ErrorCode::UnbornBranch => None,
-                Err(error) => return Err(error.into()),
-            };
-            Ok(Head { branch: branch.and_then(|name| BranchName::new(name).ok()), sha })
-        })
-        .await
+        let (entry, common) = (self.entry().await?, self.repository.directory().to_owned());
+        blocking(move || broken_refs::mending(&common, || head_of(&entry))).await
     }
 
     /// Its admin entry, which must be this repository's own.
@@ -157,6 +145,25 @@ impl Worktree {
             None => call,
         })
     }
+}
+
+fn head_of(entry: &AdminEntry) -> Result<Head, GitError> {
+    let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
+    let repository = git2::Repository::open_ext(&entry.directory, flags, &[] as &[&OsStr])?;
+    let head = repository.find_reference("HEAD")?;
+    let branch = head.symbolic_target()?.and_then(|name| name.strip_prefix("refs/heads/"));
+    let sha = match head.peel_to_commit() {
+        Ok(commit) => Some(sha(commit.id())?),
+        Err(error) if error.code() == ErrorCode::NotFound || error.code() == ErrorCode::UnbornBranch => {
+            let target = head.resolve().ok().and_then(|reference| reference.target());
+            if target.is_some_and(|target| target.is_zero()) {
+                return Err(GitError::Unreadable(error.message().to_owned()));
+            }
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Head { branch: branch.and_then(|name| BranchName::new(name).ok()), sha })
 }
 
 /// The entry's `commondir` leads back to the repository it lies in.

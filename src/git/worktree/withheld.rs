@@ -15,7 +15,7 @@ use std::{
 };
 
 /// One path whose entry in the index is not HEAD's.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Staged {
     before: (u32, Oid),
     now: (u32, Oid),
@@ -45,9 +45,9 @@ impl Worktree {
                 let copies = Copied::load(&entry_of)?;
                 let tree = objects.find_commit(head)?.tree()?;
                 let mut back = Vec::new();
-                for staged in files {
+                for staged in &files {
                     if copies.holds(std::slice::from_ref(&tree), &staged.path, staged.now.1)? {
-                        back.push(staged);
+                        back.push(staged.clone());
                     }
                 }
                 Ok(back)

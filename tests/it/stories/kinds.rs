@@ -180,3 +180,31 @@ async fn a_remote_that_offers_to_leave_things_out() {
     assert!(!git(&canonical, &["rev-list", "--objects", "--all", "--missing=print"]).contains('?'));
     world.end().await;
 }
+
+/// As an agent without a sandbox may leave it for everybody else.
+#[tokio::test]
+async fn a_repository_here_into_which_somebody_wrote_anything() {
+    let world = world_with_history().await;
+    let issue = works(&world, "add a greeting").await;
+    let (canonical, tip) = (world.canonical().await, world.local_tip("issue-1").await.unwrap());
+    git(&canonical, &["pack-refs", "--all"]);
+    let packed = fs::read_to_string(canonical.join("packed-refs")).unwrap();
+    let spoil = || {
+        fs::write(canonical.join("packed-refs"), format!("{packed}garbage\n")).unwrap();
+        fs::write(canonical.join("shallow"), format!("{tip}\n")).unwrap();
+        for name in ["heads/issue-1", "heads/stray", "remotes/origin/main"] {
+            let file = canonical.join("refs").join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "garbage\n").unwrap();
+        }
+    };
+    spoil();
+    let other = works(&world, "add a note").await;
+    assert_eq!(world.local_tip("issue-1").await, Some(tip.clone()));
+    spoil();
+    for issue in [issue, other] {
+        merges(&world, issue).await;
+    }
+    assert!(world.environments().await.is_empty(), "{:?}", world.answers(issue).pop());
+    world.end().await;
+}

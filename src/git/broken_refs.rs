@@ -1,0 +1,356 @@
+//! Refs that git cannot read, as somebody leaves them who writes into the repository by hand, or a loss of power. One of
+//! them makes every fetch fail, and with `packed-refs` nothing at all can be read. They are looked for after something
+//! failed, never before: all refs are looked at.
+//!
+//! A branch is put back to where its reflog has it last. What was there is kept under [`ASIDE`] in the repository. Git's own
+//! locks are taken, and what is there then counts: a git at work is in nobody's way.
+
+use super::error::GitError;
+use super::lock::Lock;
+use super::whole::refuse_other_refs;
+use super::{plain_file, small_file};
+use crate::model::CommitSha;
+use git2::{Oid, Reference, Repository};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+/// Has a directory for each time that anything was set aside, and in that the paths as in the repository.
+pub(super) const ASIDE: &str = "treewarden-broken";
+
+const PACKED: &str = "packed-refs";
+
+/// More than any number of refs takes.
+const MOST_PACKED: u64 = 512 * 1024 * 1024;
+
+/// How much of a reflog's end is read.
+const LOG_END: u64 = 64 * 1024;
+
+/// Puts right what git cannot read of the refs; answers whether anything was changed, so that another try is worth it.
+pub(super) fn mend(repository: &Path) -> bool {
+    try_mend(repository).unwrap_or_else(|error| {
+        tracing::error!(git.directory = %repository.display(), %error, "refs that cannot be read were not put right");
+        false
+    })
+}
+
+/// A question to libgit2, asked again if it could not be read for the refs.
+pub(super) fn mending<T>(repository: &Path, ask: impl Fn() -> Result<T, GitError>) -> Result<T, GitError> {
+    match ask() {
+        Err(GitError::Unreadable(_)) if mend(repository) => ask(),
+        answer => answer,
+    }
+}
+
+fn try_mend(repository: &Path) -> Result<bool, GitError> {
+    refuse_other_refs(repository)?;
+    if !repository.join("HEAD").is_file() {
+        return Ok(false);
+    }
+    let aside = repository.join(ASIDE).join(uuid::Uuid::now_v7().to_string());
+    let refs = Refs { repository, aside, changed: Cell::default() };
+    refs.mend_directories()?;
+    refs.mend_packed()?;
+    refs.mend_loose(&repository.join("refs"))?;
+    Ok(refs.changed.get())
+}
+
+struct Refs<'a> {
+    repository: &'a Path,
+    aside: PathBuf,
+    changed: Cell<bool>,
+}
+
+impl Refs<'_> {
+    /// Without them git does not even take it for a repository.
+    fn mend_directories(&self) -> Result<(), GitError> {
+        for name in ["refs", "refs/heads"] {
+            let path = self.repository.join(name);
+            match fs::symlink_metadata(&path) {
+                Ok(meta) if meta.is_dir() => continue,
+                Ok(_) => self.set_aside(&path)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(GitError::file("looking at", &path, &error)),
+            }
+            fs::create_dir(&path).map_err(|error| GitError::file("making", &path, &error))?;
+            self.note(&path);
+        }
+        Ok(())
+    }
+
+    /// The lines that git can read stay; branches that were on others come back by their reflogs.
+    fn mend_packed(&self) -> Result<(), GitError> {
+        let path = self.repository.join(PACKED);
+        if read_packed(&path)?.is_none_or(|packed| packed.is_whole) {
+            return Ok(());
+        }
+        let Some(mut lock) = Lock::take(&path)? else { return Ok(()) };
+        let Some(packed) = read_packed(&path)?.filter(|packed| !packed.is_whole) else { return Ok(()) };
+        lock.write(&packed.text())?;
+        self.keep(&path)?;
+        lock.commit()?;
+        self.note(&path);
+        let logs = self.repository.join("logs");
+        for log in files_below(&logs.join("refs/heads"))? {
+            let Some(name) = log.strip_prefix(&logs).ok().and_then(Path::to_str) else { continue };
+            if !packed.refs.contains_key(name) {
+                self.mend_ref(&self.repository.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mend_loose(&self, refs: &Path) -> Result<(), GitError> {
+        for path in files_below(refs)? {
+            let is_lock = path.extension() == Some("lock".as_ref());
+            if !is_lock && self.state(&path)? == State::Broken {
+                self.mend_ref(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For a ref that is broken, or that is nowhere although it has a reflog, which git deletes before a branch.
+    fn mend_ref(&self, path: &Path) -> Result<(), GitError> {
+        let Some(mut lock) = Lock::take(path)? else { return Ok(()) };
+        let state = self.state(path)?;
+        let last = match state {
+            State::Good => return Ok(()),
+            State::Absent | State::Broken => self.last_logged(path)?,
+        };
+        match last {
+            Some(id) => {
+                lock.write(format!("{id}\n").as_bytes())?;
+                if state == State::Broken {
+                    self.keep(path)?;
+                }
+                lock.commit()?;
+            }
+            None if state == State::Broken => self.set_aside(path)?,
+            None => return Ok(()),
+        }
+        self.note(path);
+        Ok(())
+    }
+
+    fn state(&self, path: &Path) -> Result<State, GitError> {
+        let meta = match fs::symlink_metadata(path) {
+            Ok(meta) => meta,
+            Err(error) if is_absence(&error) => return Ok(State::Absent),
+            Err(error) => return Err(GitError::file("looking at", path, &error)),
+        };
+        let names_a_ref = |name: &str| name.starts_with("refs/") && is_name(name);
+        let says_something = if meta.is_symlink() {
+            // Git once wrote the names of other refs so.
+            fs::read_link(path).is_ok_and(|target| target.to_str().is_some_and(names_a_ref))
+        } else {
+            match small_file(path) {
+                Ok(bytes) => {
+                    let text = String::from_utf8_lossy(&bytes);
+                    match text.strip_prefix("ref:") {
+                        Some(name) => names_a_ref(name.trim()),
+                        None => {
+                            id_at_start(&text).is_some_and(|(_, rest)| rest.trim_start() != rest || rest.is_empty())
+                        }
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => false,
+                Err(error) if is_absence(&error) => return Ok(State::Absent),
+                Err(error) => return Err(GitError::file("reading", path, &error)),
+            }
+        };
+        Ok(if says_something && is_name(&self.name(path)) { State::Good } else { State::Broken })
+    }
+
+    fn name(&self, path: &Path) -> String {
+        path.strip_prefix(self.repository).unwrap_or(path).to_string_lossy().into_owned()
+    }
+
+    /// Where the reflog has it last, if that commit is here.
+    fn last_logged(&self, path: &Path) -> Result<Option<CommitSha>, GitError> {
+        let name = self.name(path);
+        let log = self.repository.join("logs").join(&name);
+        if !is_name(&name) || !log.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+            return Ok(None);
+        }
+        let end = read_end(&log).map_err(|error| GitError::file("reading", &log, &error))?;
+        let text = String::from_utf8_lossy(&end);
+        // The first line may be a part of one.
+        let lines = text.lines().rev().filter_map(|line| id_at_start(line)?.1.strip_prefix(' '));
+        let Some(id) = lines.filter_map(|rest| id_at_start(rest)).map(|(id, _)| id).next() else { return Ok(None) };
+        let here = Repository::open_bare(self.repository)?.odb()?.exists(Oid::from_str(id.as_str())?);
+        Ok(here.then_some(id))
+    }
+
+    fn set_aside(&self, path: &Path) -> Result<(), GitError> {
+        let kept = self.kept(path)?;
+        fs::rename(path, &kept).map_err(|error| GitError::file("setting aside", path, &error))
+    }
+
+    /// Gives what stands there a second name. What is no file can have one only.
+    fn keep(&self, path: &Path) -> Result<(), GitError> {
+        let kept = self.kept(path)?;
+        let is_file = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
+        match is_file && fs::hard_link(path, &kept).is_ok() {
+            true => Ok(()),
+            false => self.set_aside(path),
+        }
+    }
+
+    fn kept(&self, path: &Path) -> Result<PathBuf, GitError> {
+        let kept = self.aside.join(path.strip_prefix(self.repository).unwrap_or(path));
+        let parent = kept.parent().unwrap_or(&self.aside);
+        fs::create_dir_all(parent).map_err(|error| GitError::file("making", parent, &error))?;
+        Ok(kept)
+    }
+
+    fn note(&self, path: &Path) {
+        self.changed.set(true);
+        let (name, aside) = (self.name(path), self.aside.display());
+        tracing::warn!(git.directory = %self.repository.display(), git.mended = %name, "git could not read it: put right; what was there is in {aside}");
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Absent,
+    /// Or nothing that git would stop at.
+    Good,
+    Broken,
+}
+
+/// `packed-refs`, as far as git can read it.
+struct Packed {
+    refs: BTreeMap<String, CommitSha>,
+    is_whole: bool,
+}
+
+impl Packed {
+    /// `# pack-refs with: <traits>`, then `<id> <ref>`, and after a tag `^<the id it leads to>`. The last are not kept: git
+    /// finds out by itself.
+    fn read(bytes: &[u8]) -> Self {
+        let (mut refs, mut is_whole) = (BTreeMap::new(), bytes.is_empty() || bytes.ends_with(b"\n"));
+        let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').peekable();
+        lines.next_if(|line| line.starts_with(b"# pack-refs with:"));
+        let mut may_be_peeled = false;
+        for line in lines {
+            let text = String::from_utf8_lossy(line);
+            let entry = id_at_start(&text).and_then(|(id, rest)| Some((id, rest.strip_prefix(' ')?.trim_end())));
+            match entry.filter(|(_, name)| line.ends_with(b"\n") && name.starts_with("refs/") && is_name(name)) {
+                Some((id, name)) => {
+                    is_whole &= text.len() == name.len() + id.as_str().len() + 2;
+                    refs.insert(name.to_owned(), id);
+                    may_be_peeled = true;
+                }
+                None => {
+                    let peeled = text.strip_prefix('^').and_then(id_at_start).is_some_and(|(_, rest)| rest == "\n");
+                    is_whole &= peeled && may_be_peeled;
+                    may_be_peeled = false;
+                }
+            }
+        }
+        Self { refs, is_whole }
+    }
+
+    fn text(&self) -> Vec<u8> {
+        let lines = self.refs.iter().map(|(name, id)| format!("{id} {name}\n"));
+        // libgit2 tells the traits by the spaces around them.
+        ["# pack-refs with: sorted \n".to_owned()].into_iter().chain(lines).collect::<String>().into_bytes()
+    }
+}
+
+fn read_packed(path: &Path) -> Result<Option<Packed>, GitError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(error) => Err(GitError::file("looking at", path, &error)),
+        Ok(meta) if !meta.is_file() => Ok(Some(Packed { refs: BTreeMap::new(), is_whole: false })),
+        Ok(_) => match plain_file(path, MOST_PACKED) {
+            Ok(bytes) => Ok(Some(Packed::read(&bytes))),
+            Err(error) => Err(GitError::file("reading", path, &error)),
+        },
+    }
+}
+
+/// An object's id, which is not all zeroes, and what follows it. Git reads capitals, too.
+pub(super) fn id_at_start(text: &str) -> Option<(CommitSha, &str)> {
+    let (id, rest) = text.split_at_checked(40)?;
+    let id = CommitSha::new(&id.to_ascii_lowercase()).ok().filter(|id| id.as_str().bytes().any(|byte| byte != b'0'))?;
+    Some((id, rest))
+}
+
+fn is_name(name: &str) -> bool {
+    // It would be cut at a zero.
+    !name.contains('\0') && Reference::is_valid_name(name)
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Everything below that is no directory. What vanishes meanwhile was none of it.
+fn files_below(directory: &Path) -> Result<BTreeSet<PathBuf>, GitError> {
+    let (mut found, mut directories) = (BTreeSet::new(), vec![directory.to_owned()]);
+    while let Some(directory) = directories.pop() {
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if is_absence(&error) => continue,
+            Err(error) => return Err(GitError::file("reading", &directory, &error)),
+        };
+        for entry in entries.flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => directories.push(entry.path()),
+                Ok(_) => drop(found.insert(entry.path())),
+                Err(_) => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn read_end(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let mut file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_END)))?;
+    let mut bytes = Vec::new();
+    file.take(LOG_END).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_packed_refs_the_lines_stay_that_git_can_read() {
+        let (a, b) = ("a".repeat(40), "b".repeat(40));
+        let good = format!("# pack-refs with: peeled fully-peeled sorted \n{a} refs/heads/x\n{b} refs/tags/t\n^{a}\n");
+        for whole in ["", &good, "# pack-refs with: sorted \n"] {
+            assert!(Packed::read(whole.as_bytes()).is_whole, "{whole:?}");
+        }
+        let kept = format!("# pack-refs with: sorted \n{a} refs/heads/x\n{b} refs/tags/t\n");
+        let spoilt = [
+            format!("{good}garbage\n"),
+            format!("{good}{a} refs/heads/cut"),
+            format!("{good}{a} refs/heads/a..b\n"),
+            format!("{good}{a} elsewhere\n"),
+            format!("{good}{} refs/heads/none\n", "0".repeat(40)),
+            format!("{good}^{a}\n"),
+            format!("^{a}\n{good}"),
+            format!("{good}\0\0\0\0"),
+            format!("\n{good}"),
+            good.replace('\n', "\r\n"),
+        ];
+        for text in spoilt {
+            let read = Packed::read(text.as_bytes());
+            assert!(!read.is_whole, "{text:?}");
+            assert_eq!(String::from_utf8(read.text()).unwrap(), kept, "{text:?}");
+            assert!(Packed::read(&read.text()).is_whole);
+        }
+    }
+}
