@@ -34,8 +34,7 @@ impl Repository {
                     }
                     continue;
                 }
-                let parents = branch.as_str().match_indices('/').map(|(at, _)| &branch.as_str()[..at]);
-                for parent in parents {
+                for parent in branch.above() {
                     match repository.find_reference(&format!("{prefix}{parent}")) {
                         Ok(_) => return Ok(Some(parent.to_owned())),
                         Err(error) if error.code() == ErrorCode::NotFound => {}

@@ -8,10 +8,14 @@ use crate::model::*;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 pub(super) const PAGE_SIZE: usize = 100;
 /// Lists are followed over at most this many pages.
 const MAX_PAGES: usize = 20;
+
+/// What GitHub says of the refs of a repository without a commit, with status 409.
+const EMPTY: &str = "Git Repository is empty";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepositoryInfo {
@@ -42,6 +46,19 @@ struct RepositoryShape {
     full_name: String,
     default_branch: Option<String>,
     archived: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct RefShape {
+    /// In full.
+    #[serde(rename = "ref")]
+    name: String,
+    object: ObjectShape,
+}
+
+#[derive(Deserialize)]
+struct ObjectShape {
+    sha: String,
 }
 
 #[derive(Deserialize)]
@@ -221,17 +238,35 @@ impl InstallationClient {
         name: &RepoName,
         branch: &BranchName,
     ) -> Result<Option<CommitSha>, GithubError> {
-        let path: Vec<String> = branch.as_str().split('/').map(percent_encoded).collect();
-        let answer: Value =
-            match self.read(repository, &format!("/repos/{name}/git/ref/heads/{}", path.join("/"))).await {
+        let found: RefShape =
+            match self.read(repository, &format!("/repos/{name}/git/ref/heads/{}", branch.in_address())).await {
                 Ok(answer) => answer.json()?,
                 Err(GithubError::NotFound(_)) => return Ok(None),
-                // Status 409, of a repository without a commit.
-                Err(GithubError::Invalid(why)) if why.starts_with("Git Repository is empty") => return Ok(None),
+                Err(GithubError::Invalid(why)) if why.starts_with(EMPTY) => return Ok(None),
                 Err(error) => return Err(error),
             };
-        let sha = answer["object"]["sha"].as_str().unwrap_or_default();
-        CommitSha::new(sha).map(Some).map_err(|error| GithubError::BadAnswer(error.to_string()))
+        CommitSha::new(&found.object.sha).map(Some).map_err(|error| GithubError::BadAnswer(error.to_string()))
+    }
+
+    /// The branches on GitHub whose names begin like this one's, by their names: it itself, those below it, and others.
+    pub async fn branches_like(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        branch: &BranchName,
+    ) -> Result<BTreeMap<String, CommitSha>, GithubError> {
+        let path = format!("/repos/{name}/git/matching-refs/heads/{}", branch.in_address());
+        let found: Vec<RefShape> = match self.read_all(repository, &path).await {
+            Ok(found) => found,
+            Err(GithubError::Invalid(why)) if why.starts_with(EMPTY) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let bad = |error: InvalidName| GithubError::BadAnswer(error.to_string());
+        let tip = |found: RefShape| {
+            let name = found.name.strip_prefix("refs/heads/").unwrap_or(&found.name).to_owned();
+            Ok((name, CommitSha::new(&found.object.sha).map_err(bad)?))
+        };
+        found.into_iter().map(tip).collect()
     }
 
     /// Adding the same reaction twice changes nothing.

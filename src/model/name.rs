@@ -136,6 +136,17 @@ impl BranchName {
         format!("refs/remotes/origin/{}", self.0)
     }
 
+    /// What a branch beside it cannot be called: the parts of its name that end before a `/`. Git keeps `a` and `a/b` in the
+    /// same place.
+    pub fn above(&self) -> impl Iterator<Item = &str> {
+        self.0.match_indices('/').map(|(at, _)| &self.0[..at])
+    }
+
+    /// Whether a branch of that name is kept below this one.
+    pub fn is_above(&self, name: &str) -> bool {
+        name.strip_prefix(&self.0).is_some_and(|rest| rest.starts_with('/'))
+    }
+
     /// As it stands in the path of an address: each part percent-encoded.
     pub fn in_address(&self) -> String {
         self.0.split('/').map(percent_encoded).collect::<Vec<_>>().join("/")

@@ -266,6 +266,8 @@ impl Orchestrator {
             None => settings.branch(&gather::work_of(conversation).branch()).ok(),
         };
         let own = own?;
+        // It could not be beside one of these.
+        let above: Vec<_> = own.above().filter_map(|name| BranchName::new(name).ok()).collect();
         // A branch that was in the way may be gone by now.
         if !matches!(repository.branch_in_the_way(&own).await, Ok(None)) {
             return None;
@@ -277,9 +279,19 @@ impl Orchestrator {
                 _ => false,
             }
         };
-        let bases = join_all(bases.iter().map(|base| unchanged(base, true)));
-        let (bases, same) = tokio::join!(bases, unchanged(&own, false));
-        (same && bases.into_iter().all(|same| same)).then_some(own)
+        let own_unchanged = async {
+            let there = github.client.branches_like(github.id, github.name, &own);
+            match (there.await, repository.tip(&own.remote_ref()).await) {
+                (Ok(there), Ok(here)) => {
+                    there.get(own.as_str()) == here.as_ref() && !there.keys().any(|name| own.is_above(name))
+                }
+                _ => false,
+            }
+        };
+        let others = bases.iter().map(|base| (base, true)).chain(above.iter().map(|name| (name, false)));
+        let others = join_all(others.map(|(branch, needed)| unchanged(branch, needed)));
+        let (others, same) = tokio::join!(others, own_unchanged);
+        (same && others.into_iter().all(|same| same)).then_some(own)
     }
 
     /// A live row whose worktree is gone: closed, and the person told. True when git goes on listing the worktree, which

@@ -354,6 +354,7 @@ async fn answers_have_githubs_shape() {
     check::<models::pulls::PullRequest>("pull request", &get(format!("/pulls/{pull}")).await);
     check::<Vec<models::pulls::PullRequest>>("pull requests", &get("/pulls".to_owned()).await);
     check::<models::repos::Ref>("ref", &get("/git/ref/heads/work".to_owned()).await);
+    check::<Vec<models::repos::Ref>>("matching refs", &get("/git/matching-refs/heads/wo".to_owned()).await);
     let path = format!("/repos/{REPO}/issues/{issue}/reactions");
     let (_, reaction) = stage.call("POST", &path, &token, Some(json!({ "content": "eyes" }))).await;
     check::<models::reactions::Reaction>("reaction", &reaction);

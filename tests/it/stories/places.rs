@@ -258,6 +258,34 @@ async fn a_branch_beside_which_the_new_one_cannot_be_is_named_before_anything_ru
     world.end().await;
 }
 
+/// Where nothing else changed since the last fetch, the branches are not fetched again.
+#[tokio::test]
+async fn a_branch_that_came_beside_it_since_the_last_fetch_is_named_too() {
+    let world = World::new().await;
+    let refused = async |other: &str| {
+        let issue = world.issue();
+        let other = other.replace("<name>", &format!("issue-{issue}"));
+        world.standin.push_commit(REPO, ANN, &other, "Other", &[("o.txt", Some("o\n"))]).await.unwrap();
+        world.ask(issue, "add a note");
+        world.settle().await;
+        let status = world.status(issue);
+        assert!(status.starts_with("❌ **Failed**") && status.contains(&format!("beside `{other}`")), "{status}");
+        world.standin.delete_branch(REPO, ANN, &other).await.unwrap();
+        world.ask(issue, "agent:noop");
+        world.settle().await;
+        assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    };
+    world.worked_issue("add a greeting").await;
+    refused("<name>/older").await;
+
+    let prefix = [(REPO_SETTINGS_FILE, Some("branch_prefix: work/\n"))];
+    world.standin.push_commit(REPO, ANN, "main", "Settings", &prefix).await.unwrap();
+    world.ask(world.issue(), "agent:noop");
+    world.settle().await;
+    refused("work").await;
+    world.end().await;
+}
+
 /// BR-090
 #[tokio::test]
 async fn a_home_that_was_moved_keeps_its_worktrees_and_what_is_not_committed() {

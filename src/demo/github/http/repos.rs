@@ -21,6 +21,7 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
         .route("/repos/{owner}/{repo}/branches", get(list_branches))
         .route("/repos/{owner}/{repo}/branches/{*branch}", get(show_branch))
         .route("/repos/{owner}/{repo}/git/ref/{*reference}", get(show_ref))
+        .route("/repos/{owner}/{repo}/git/matching-refs/{*reference}", get(list_refs))
         .route("/repos/{owner}/{repo}/git/refs/{*reference}", delete(delete_ref))
         .route("/repos/{owner}/{repo}/collaborators/{login}/permission", get(show_permission))
 }
@@ -83,12 +84,34 @@ async fn show_ref(scope: Scope, Path(Reference { reference }): Path<Reference>) 
     }
     let branch = reference.strip_prefix("heads/").ok_or_else(|| Refusal::missing(&reference))?;
     let sha = tip(&scope, branch).await?.ok_or_else(|| Refusal::missing(&reference))?;
+    ok(ref_json(&scope, &scope.hub.world(), branch, &sha)?)
+}
+
+/// `GET …/git/matching-refs/heads/<beginning of names>`
+async fn list_refs(scope: Scope, Path(Reference { reference }): Path<Reference>, page: Page) -> Answer {
+    scope.read(&["contents"])?;
+    if scope.hub.world().repository(scope.repository)?.empty {
+        return Err(Refusal::Conflict("Git Repository is empty.".to_owned()));
+    }
+    let beginning = reference.strip_prefix("heads/").ok_or_else(|| Refusal::missing(&reference))?;
+    let branches = scope.hub.git.branches(scope.repository).await?;
     let world = scope.hub.world();
+    let found = branches.iter().filter(|(name, _)| name.starts_with(beginning));
+    let items = found.map(|(name, sha)| ref_json(&scope, &world, name, sha));
+    page.answer(&world.base, items.collect::<Result<_, _>>()?)
+}
+
+fn ref_json(
+    scope: &Scope,
+    world: &crate::demo::github::world::World,
+    branch: &str,
+    sha: &str,
+) -> Result<Value, Refusal> {
     let url = format!("{}/repos/{}/git", world.api(), world.full_name(world.repository(scope.repository)?));
-    ok(json!({
-        "ref": format!("refs/{reference}"),
+    Ok(json!({
+        "ref": format!("refs/heads/{branch}"),
         "node_id": world.node_id("REF", scope.repository),
-        "url": format!("{url}/refs/{reference}"),
+        "url": format!("{url}/refs/heads/{branch}"),
         "object": { "sha": sha, "type": "commit", "url": format!("{url}/commits/{sha}") },
     }))
 }
