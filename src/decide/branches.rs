@@ -15,6 +15,9 @@ pub struct NameFacts {
     pub is_base: bool,
     /// An environment has it.
     pub in_use: bool,
+    /// There are branches below it, here or on the remote, beside which git cannot have it. Asked of names after the first
+    /// only: whoever put one below that is told. So is whoever put one above, which would be above all further names, too.
+    pub has_below: bool,
 }
 
 /// What became of the branches that work on an issue had, and which names it may have.
@@ -43,7 +46,7 @@ impl Branches {
     pub fn may_have(&mut self, name: NameFacts) -> bool {
         // One of the first name is continued as it is, whoever made it; on a merged one, a new pull request would propose
         // once more what the base has.
-        let is_others = !self.taken.is_empty() && (name.exists || name.in_use);
+        let is_others = !self.taken.is_empty() && (name.exists || name.in_use || name.has_below);
         if name.merged {
             self.merged.get_or_insert_with(|| name.branch.clone());
         }
@@ -69,7 +72,7 @@ mod tests {
 
     fn name(branch: &str) -> NameFacts {
         let branch = BranchName::new(branch).unwrap();
-        NameFacts { branch, exists: true, merged: false, is_base: false, in_use: false }
+        NameFacts { branch, exists: true, merged: false, is_base: false, in_use: false, has_below: false }
     }
 
     #[test]
@@ -99,8 +102,9 @@ mod tests {
             assert_eq!(branches.merged.is_some(), not.merged);
             assert!(!branches.may_have(name("issue-1-2")), "somebody else's");
             assert!(!branches.may_have(NameFacts { exists: false, in_use: true, ..name("issue-1-3") }));
-            assert!(branches.may_have(NameFacts { exists: false, ..name("issue-1-4") }));
-            assert_eq!(branches.taken.len(), 3);
+            assert!(!branches.may_have(NameFacts { exists: false, has_below: true, ..name("issue-1-4") }));
+            assert!(branches.may_have(NameFacts { exists: false, ..name("issue-1-5") }));
+            assert_eq!(branches.taken.len(), 4);
         }
     }
 }

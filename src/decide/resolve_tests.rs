@@ -158,7 +158,14 @@ fn work_whose_branch_was_merged_gets_the_next_one() {
     assert_eq!(again(None, Some("issue-1"), &["issue-1", "issue-1-2"]), ("issue-1-3".to_owned(), one));
     assert_eq!(again(None, None, &["issue-1"]), ("issue-1-2".to_owned(), None), "somebody else's, or a base");
     assert_eq!(again(Some("before/issue-1"), None, &[]), ("before/issue-1".to_owned(), None));
-    let trunk = NameFacts { branch: name("trunk"), exists: true, merged: false, is_base: true, in_use: false };
+    let trunk = NameFacts {
+        branch: name("trunk"),
+        exists: true,
+        merged: false,
+        is_base: true,
+        in_use: false,
+        has_below: false,
+    };
     assert_eq!(begun(Branches::after(Some(trunk))), ("issue-1".to_owned(), None), "nothing is pushed to a base");
 }
 

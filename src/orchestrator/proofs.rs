@@ -101,7 +101,12 @@ impl Orchestrator {
                 && !is_base
                 && (over || self.is_merged(codebase, repository, &branch, base, &base_tip).await?);
             let in_use = live.iter().any(|one| one.branch == branch);
-            Ok::<_, StepError>(NameFacts { branch, exists, merged, is_base, in_use })
+            let in_the_way = match asked {
+                true => None,
+                false => repository.branch_in_the_way(&branch).await?,
+            };
+            let has_below = in_the_way.is_some_and(|other| branch.is_above(&other));
+            Ok::<_, StepError>(NameFacts { branch, exists, merged, is_base, in_use, has_below })
         };
         let last = match self.store().find_last_environment(codebase.id, work).await? {
             Some(last) => {

@@ -66,6 +66,20 @@ async fn work_goes_on_after_a_rebase_merge_on_a_branch_of_its_own() {
     goes_on_after_a_merge_by(MergeMethod::Rebase).await;
 }
 
+/// Here or on the remote: git keeps `a` and `a/b` in the same place.
+#[tokio::test]
+async fn names_with_branches_below_them_are_passed_over() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    world.standin.push_commit(REPO, ANN, "issue-1-2/x", "Other", &[("o.txt", Some("o\n"))]).await.unwrap();
+    git(&world.canonical().await, &["update-ref", "refs/heads/issue-1-3/x", "refs/remotes/origin/main"]);
+    merge(&world, "issue-1", MergeMethod::Squash).await;
+    let status = reopened(&world, issue, "add a note").await;
+    assert!(status.starts_with('✅') && status.contains("a branch of its own: `issue-1-4`"), "{status}");
+    assert_eq!(world.pull_of("issue-1-4").commits.len(), 1);
+    world.end().await;
+}
+
 /// What a person pushed before the merge is on the remote only, and merged with the rest.
 #[tokio::test]
 async fn commits_that_people_added_before_the_merge_are_no_obstacle() {
