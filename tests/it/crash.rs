@@ -39,7 +39,7 @@ const FROM: &str = "CRASH_TEST_FROM";
 const STEP: &str = "CRASH_TEST_STEP";
 /// The greatest number of effects an act may have; more would mean that it never ends.
 const MOST: usize = 200;
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
 
