@@ -66,6 +66,15 @@ fn the_home_follows_its_rules() {
 }
 
 #[test]
+fn a_mode_that_this_version_has_not_is_no_silent_on() {
+    assert!(from_env(&[("TREEWARDEN_MODE", "on")]).is_ok());
+    for mode in ["off", "staged"] {
+        let problems = from_env(&[("TREEWARDEN_MODE", mode)]).unwrap_err().to_string();
+        assert!(problems.contains("this version has no other mode"), "{problems}");
+    }
+}
+
+#[test]
 fn every_wrong_value_is_named_at_once() {
     let env = [
         ("TREEWARDEN_LISTEN", "3000"),

@@ -19,10 +19,10 @@ pub(super) struct Censuses {
 }
 
 impl Orchestrator {
-    /// The last count of a codebase, and when it was made; absent before the first. An old one is made anew in the
-    /// background, once however many ask.
-    pub fn last_census(&self, codebase: &Codebase) -> Option<(Census, Timestamp)> {
-        let last = self.inner.censuses.last(codebase.id);
+    /// The last count of a codebase that has `live` environments, and when it was made; absent while there is none of as
+    /// many. An old one is made anew in the background, once however many ask.
+    pub fn last_census(&self, codebase: &Codebase, live: usize) -> Option<(Census, Timestamp)> {
+        let last = self.inner.censuses.last(codebase.id).filter(|(census, _)| census.all() == live);
         let old = last.is_none_or(|(_, at)| self.now().since(at) >= AGE);
         if old && self.inner.censuses.begin(codebase.id) {
             let (this, codebase) = (self.clone(), codebase.clone());

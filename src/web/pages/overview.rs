@@ -192,11 +192,12 @@ async fn codebases(
     let mut rows = Vec::new();
     for codebase in catalog.codebases() {
         let known = state.inner.store.load_repo_settings(codebase.id).await?.unwrap_or_default();
-        let census = state.inner.orchestrator.last_census(codebase);
+        let live = environments.iter().filter(|environment| environment.codebase == codebase.id).count();
+        let census = state.inner.orchestrator.last_census(codebase, live);
         rows.push(CodebaseRow {
             name: codebase.name.to_string(),
             connected: codebase.connected,
-            live: environments.iter().filter(|environment| environment.codebase == codebase.id).count(),
+            live,
             // The same numbers as `/status` gives.
             census: census.map(|(census, at)| (census, ago(at, catalog.now))),
             limit: known.in_force.worktree_limit(state.inner.environment_limit),

@@ -338,11 +338,14 @@ async fn worktrees_are_counted_while_nobody_waits() {
     stage.environment(&codebase, 1, "issue-1").await;
     let page = browser.page("/").await;
     assert!(page.contains("1 of 25 worktrees; being counted") && page.contains("http-equiv=\"refresh\""), "{page}");
-    while stage.orchestrator.last_census(&codebase).is_none() {
+    while stage.orchestrator.last_census(&codebase, 1).is_none() {
         tokio::task::yield_now().await;
     }
     let page = browser.page("/").await;
     assert!(page.contains("1 active; counted <time") && !page.contains("http-equiv=\"refresh\""), "{page}");
+    stage.environment(&codebase, 2, "issue-2").await;
+    let page = browser.page("/").await;
+    assert!(page.contains("2 of 25 worktrees; being counted"), "an older count is not shown beside it: {page}");
 }
 
 #[tokio::test]
