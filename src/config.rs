@@ -117,8 +117,6 @@ pub struct AgentConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     On,
-    Staged,
-    Off,
 }
 
 /// The least protection a run may have.

@@ -149,12 +149,11 @@ pub(super) fn authority(text: &str) -> Result<Authority, Expected> {
 
 pub(super) fn mode(text: &str) -> Result<Mode, Expected> {
     match text {
-        "on" => Ok(Mode::On),
         // Whoever asks for less must not get all.
-        "staged" | "off" => Err("expected on: this version has no other mode; the App's installation on GitHub says \
-                                 which repositories take part"
+        "on" => Ok(Mode::On),
+        _ => Err("expected on: this version has no other mode; the App's installation on GitHub says which \
+                  repositories take part"
             .to_owned()),
-        _ => Err("expected on, staged or off".to_owned()),
     }
 }
 

@@ -110,7 +110,7 @@ fn every_wrong_value_is_named_at_once() {
       - MAX_WORKTREES_PER_CODEBASE is "0" (from the environment): expected a whole number from 1 to 10000
       - TREEWARDEN_AGENT_ENV is "MODEL_KEY,GITHUB_WEBHOOK_SECRET" (from the environment): GITHUB_WEBHOOK_SECRET belongs to the service and is never given to an agent
       - TREEWARDEN_AGENT_COMMAND is "claude -p 'open" (from the environment): expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced
-      - mode is "maybe" (from /home/ann/.treewarden/treewarden.toml): expected on, staged or off
+      - mode is "maybe" (from /home/ann/.treewarden/treewarden.toml): expected on: this version has no other mode; the App's installation on GitHub says which repositories take part
       - TREEWARDEN_SECRET_KEY (from the environment): expected 32 characters or more
       - TREEWARDEN_LOG_FORMAT is "xml" (from the environment): expected text or json
     "#);

@@ -10,7 +10,7 @@ use super::lock::Lock;
 use super::whole::refuse_other_refs;
 use super::{plain_file, small_file};
 use crate::model::CommitSha;
-use git2::{Oid, Reference, Repository};
+use git2::{Odb, Oid, Reference};
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
@@ -53,9 +53,10 @@ fn try_mend(repository: &Path) -> Result<bool, GitError> {
         return Ok(false);
     }
     let aside = repository.join(ASIDE).join(uuid::Uuid::now_v7().to_string());
-    let refs = Refs { repository, aside, changed: Cell::default() };
-    refs.mend_directories()?;
-    refs.mend_packed()?;
+    let refs = Refs { repository, aside, objects: Objects::open(repository)?, changed: Cell::default() };
+    if refs.mend_directories()? | refs.mend_packed()? {
+        refs.bring_back()?;
+    }
     refs.mend_loose(&repository.join("refs"))?;
     Ok(refs.changed.get())
 }
@@ -63,12 +64,14 @@ fn try_mend(repository: &Path) -> Result<bool, GitError> {
 struct Refs<'a> {
     repository: &'a Path,
     aside: PathBuf,
+    objects: Objects,
     changed: Cell<bool>,
 }
 
 impl Refs<'_> {
-    /// Without them git does not even take it for a repository.
-    fn mend_directories(&self) -> Result<(), GitError> {
+    /// Without them git does not even take it for a repository. True: what they held is lost.
+    fn mend_directories(&self) -> Result<bool, GitError> {
+        let mut lost = false;
         for name in ["refs", "refs/heads"] {
             let path = self.repository.join(name);
             match fs::symlink_metadata(&path) {
@@ -79,26 +82,41 @@ impl Refs<'_> {
             }
             fs::create_dir(&path).map_err(|error| GitError::file("making", &path, &error))?;
             self.note(&path);
+            lost = true;
         }
-        Ok(())
+        Ok(lost)
     }
 
-    /// The lines that git can read stay; branches that were on others come back by their reflogs.
-    fn mend_packed(&self) -> Result<(), GitError> {
+    /// The lines that git can read, and whose objects are here, stay. True: others were there.
+    fn mend_packed(&self) -> Result<bool, GitError> {
         let path = self.repository.join(PACKED);
-        if read_packed(&path)?.is_none_or(|packed| packed.is_whole) {
-            return Ok(());
+        if self.read_packed(&path)?.is_none_or(|packed| packed.is_whole) {
+            return Ok(false);
         }
-        let Some(mut lock) = Lock::take(&path)? else { return Ok(()) };
-        let Some(packed) = read_packed(&path)?.filter(|packed| !packed.is_whole) else { return Ok(()) };
+        let Some(mut lock) = Lock::take(&path)? else { return Ok(false) };
+        let Some(packed) = self.read_packed(&path)?.filter(|packed| !packed.is_whole) else { return Ok(false) };
         lock.write(&packed.text())?;
         self.keep(&path)?;
         lock.commit()?;
         self.note(&path);
+        Ok(true)
+    }
+
+    fn read_packed(&self, path: &Path) -> Result<Option<Packed>, GitError> {
+        let Some(mut packed) = read_packed(path)? else { return Ok(None) };
+        let all = packed.refs.len();
+        packed.refs.retain(|_, id| self.objects.has(id));
+        packed.is_whole &= packed.refs.len() == all;
+        Ok(Some(packed))
+    }
+
+    /// Branches that are nowhere come back by their reflogs.
+    fn bring_back(&self) -> Result<(), GitError> {
+        let packed = self.read_packed(&self.repository.join(PACKED))?.map(|packed| packed.refs).unwrap_or_default();
         let logs = self.repository.join("logs");
         for log in files_below(&logs.join("refs/heads"))? {
             let Some(name) = log.strip_prefix(&logs).ok().and_then(Path::to_str) else { continue };
-            if !packed.refs.contains_key(name) {
+            if !packed.contains_key(name) {
                 self.mend_ref(&self.repository.join(name))?;
             }
         }
@@ -154,9 +172,10 @@ impl Refs<'_> {
                     let text = String::from_utf8_lossy(&bytes);
                     match text.strip_prefix("ref:") {
                         Some(name) => names_a_ref(name.trim()),
-                        None => {
-                            id_at_start(&text).is_some_and(|(_, rest)| rest.trim_start() != rest || rest.is_empty())
-                        }
+                        None => match id_at_start(&text) {
+                            Some((id, rest)) => (rest.is_empty() || rest.trim_start() != rest) && self.objects.has(&id),
+                            None => false,
+                        },
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => false,
@@ -183,8 +202,7 @@ impl Refs<'_> {
         // The first line may be a part of one.
         let lines = text.lines().rev().filter_map(|line| id_at_start(line)?.1.strip_prefix(' '));
         let Some(id) = lines.filter_map(|rest| id_at_start(rest)).map(|(id, _)| id).next() else { return Ok(None) };
-        let here = Repository::open_bare(self.repository)?.odb()?.exists(Oid::from_str(id.as_str())?);
-        Ok(here.then_some(id))
+        Ok(self.objects.has(&id).then_some(id))
     }
 
     fn set_aside(&self, path: &Path) -> Result<(), GitError> {
@@ -212,7 +230,26 @@ impl Refs<'_> {
     fn note(&self, path: &Path) {
         self.changed.set(true);
         let (name, aside) = (self.name(path), self.aside.display());
-        tracing::warn!(git.directory = %self.repository.display(), git.mended = %name, "git could not read it: put right; what was there is in {aside}");
+        tracing::warn!(git.directory = %self.repository.display(), git.mended = %name, "git could not read it: put right; what was there, if anything, is in {aside}");
+    }
+}
+
+struct Objects(Odb<'static>);
+
+impl Objects {
+    /// An error where they cannot be seen: nothing counts as lost then.
+    fn open(repository: &Path) -> Result<Self, GitError> {
+        let place = repository.join("objects");
+        for path in [&place, &place.join("pack")] {
+            fs::read_dir(path).map_err(|error| GitError::file("reading", path, &error))?;
+        }
+        let objects = Odb::new()?;
+        objects.add_disk_alternate(&place.to_string_lossy())?;
+        Ok(Self(objects))
+    }
+
+    fn has(&self, id: &CommitSha) -> bool {
+        Oid::from_str(id.as_str()).is_ok_and(|id| self.0.exists(id))
     }
 }
 

@@ -27,7 +27,8 @@ impl Repository {
                 if folds_case {
                     // By the names as they are kept: asked for one, such a disk answers with the other.
                     for name in repository.references_glob(&format!("{prefix}*"))?.names() {
-                        let name = name?.trim_start_matches(prefix);
+                        let name = name?;
+                        let name = name.strip_prefix(prefix).unwrap_or(name);
                         if case::collide(branch.as_str(), name) {
                             return Ok(Some(name.to_owned()));
                         }
@@ -43,7 +44,7 @@ impl Repository {
                 }
                 let mut below = repository.references_glob(&format!("{prefix}{branch}/*"))?;
                 if let Some(child) = below.names().next() {
-                    return Ok(Some(child?.trim_start_matches(prefix).to_owned()));
+                    return Ok(Some(child?.split_at(prefix.len()).1.to_owned()));
                 }
             }
             Ok(None)

@@ -307,6 +307,10 @@ impl Repository {
                 true => GitError::Unreadable(error.message().to_owned()),
                 false => error.into(),
             };
+            // Nor does it complain about one without branches, though all of them have gone with their directory.
+            if !directory.join("refs/heads").is_dir() {
+                broken_refs::mend(directory);
+            }
             broken_refs::mending(directory, || question(&git2::Repository::open_bare(directory).map_err(doubt)?))
         }));
         match tokio::time::timeout(self.git.inner.read_limit, &mut reading).await {

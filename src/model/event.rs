@@ -98,6 +98,11 @@ impl MessageSource {
         }
     }
 
+    /// Whether both are the same message. Comments, reviews and comments of reviews are numbered apart.
+    pub fn is_same(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other) && self.comment() == other.comment()
+    }
+
     /// The review that it is the text of, or a part of. A review is handed in as a whole.
     pub fn review(&self) -> Option<CommentId> {
         match self {

@@ -233,7 +233,8 @@ impl Orchestrator {
         source: &MessageSource,
     ) -> Result<bool, StepError> {
         let key = answer_key(delivery, conversation, source);
-        Ok(self.store().has_run(conversation.id, source, delivery.id).await?
+        let runs = self.store().runs_of_message(conversation.id, source).await?;
+        Ok(runs.iter().any(|run| run.delivery != delivery.id)
             || self.store().load_outgoing_by_key(&key).await?.is_some())
     }
 

@@ -107,8 +107,7 @@ impl Orchestrator {
         source: &MessageSource,
     ) -> Result<Handled, StepError> {
         let Some((codebase, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
-        let Some(comment) = source.comment() else { return ignored("only a comment can be deleted") };
-        let asked = self.store().runs_for_source(conversation.id, comment).await?;
+        let asked = self.store().runs_of_message(conversation.id, source).await?;
         for run in asked.iter().filter(|run| run.state == RunState::Queued) {
             let next = self.next_of_review(&codebase, thread.number, run).await?.map(|(text, source)| NewRun {
                 codebase: codebase.id,
@@ -120,7 +119,7 @@ impl Orchestrator {
             self.store().replace_queued_run(run.id, &because, next.as_ref(), self.now()).await?;
         }
         // What an earlier try of this delivery changed is told here as well.
-        let mut cancelled = self.store().runs_for_source(conversation.id, comment).await?;
+        let mut cancelled = self.store().runs_of_message(conversation.id, source).await?;
         cancelled.retain(|run| run.state == RunState::Cancelled);
         let next = self.store().find_run_of_delivery(delivery.id).await?;
         for run in cancelled.iter().chain(&next) {

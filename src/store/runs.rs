@@ -133,29 +133,18 @@ impl Store {
         Ok(recent.0.try_into().unwrap_or(u32::MAX))
     }
 
-    /// Whether this message, or the text of the thread itself, has led to a run in another delivery.
-    pub async fn has_run(
+    /// All runs that a message, or the text of the thread itself, asked for, oldest first.
+    pub async fn runs_of_message(
         &self,
         conversation: ConversationId,
         source: &MessageSource,
-        besides: InboxId,
-    ) -> Result<bool, StoreError> {
-        let sql = sql!(
-            "SELECT count(*) AS answer FROM runs
-             WHERE conversation_id = $1 AND source_comment IS NOT DISTINCT FROM $2 AND delivery_id <> $3"
-        );
-        let runs: Answer = self.db.fetch_one(sql.bind(conversation).bind(source.comment()).bind(besides)).await?;
-        Ok(runs.0 > 0)
-    }
-
-    /// All runs that this comment asked for, oldest first.
-    pub async fn runs_for_source(
-        &self,
-        conversation: ConversationId,
-        comment: CommentId,
     ) -> Result<Vec<Run>, StoreError> {
-        let sql = sql!("SELECT * FROM runs WHERE conversation_id = $1 AND source_comment = $2 ORDER BY id");
-        self.db.fetch_all(sql.bind(conversation).bind(comment)).await
+        let sql = sql!(
+            "SELECT * FROM runs WHERE conversation_id = $1 AND source_comment IS NOT DISTINCT FROM $2 ORDER BY id"
+        );
+        let mut runs: Vec<Run> = self.db.fetch_all(sql.bind(conversation).bind(source.comment())).await?;
+        runs.retain(|run| run.request.source.is_same(source));
+        Ok(runs)
     }
 
     /// The run that answers a review, or has answered it.

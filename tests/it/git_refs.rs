@@ -52,7 +52,7 @@ async fn a_branch_that_holds_no_commit_is_put_back() {
     let repository = lab.repository().await;
     let (path, tip) = at_work(&lab, &repository).await;
     let file = repository.directory().join("refs/heads/b");
-    let spoil: [(&str, Spoil); 6] = [
+    let spoil: [(&str, Spoil); 7] = [
         ("garbage", |file| fs::write(file, "garbage\n").unwrap()),
         ("empty", |file| fs::write(file, "").unwrap()),
         ("zeroes", |file| fs::write(file, [0; 41]).unwrap()),
@@ -62,12 +62,14 @@ async fn a_branch_that_holds_no_commit_is_put_back() {
             fs::remove_file(file).unwrap();
             std::os::unix::fs::symlink("/etc/hostname", file).unwrap();
         }),
+        // Asked for by name, it is an id like any other; a fetch finds out.
+        ("a commit that is nowhere", |file| fs::write(file, format!("{}\n", "1".repeat(40))).unwrap()),
     ];
     for (count, (why, spoil)) in spoil.into_iter().enumerate() {
         spoil(&file);
         // A question about it, or anything that looks at all refs, finds it out.
         match count % 3 {
-            0 => assert_eq!(repository.tip("refs/heads/b").await.unwrap().as_ref(), Some(&tip), "{why}"),
+            0 if count < 6 => assert_eq!(repository.tip("refs/heads/b").await.unwrap().as_ref(), Some(&tip), "{why}"),
             1 => assert_eq!(repository.worktree(&path).head().await.unwrap().sha.as_ref(), Some(&tip), "{why}"),
             _ => {}
         }
@@ -139,7 +141,7 @@ async fn packed_refs_keep_what_git_can_read() {
     let packed = repository.directory().join("packed-refs");
     let main = lab.main_tip(&repository).await;
     assert!(repository.set_ref("refs/treewarden/archive/x", &main, None).await.unwrap());
-    let spoil: [(&str, SpoilText); 5] = [
+    let spoil: [(&str, SpoilText); 6] = [
         ("a line more", |text| [text, b"garbage\n".to_vec()].concat()),
         ("a line less", |text| {
             let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.ends_with(b"refs/heads/b\n"));
@@ -148,6 +150,9 @@ async fn packed_refs_keep_what_git_can_read() {
         ("its end", |text| text[..text.len() - 5].to_vec()),
         ("zeroes behind", |text| [text, vec![0; 100]].concat()),
         ("all of it", |_| b"garbage\n".to_vec()),
+        ("a commit that is nowhere", |text| {
+            [text, format!("{} refs/treewarden/archive/y\n", "1".repeat(40)).into_bytes()].concat()
+        }),
     ];
     for (count, (why, spoil)) in spoil.into_iter().enumerate() {
         lab.run(repository.directory(), &["pack-refs", "--all"]);
@@ -175,12 +180,17 @@ async fn a_repository_whose_directory_of_refs_is_a_file_comes_back() {
     let repository = lab.repository().await;
     let (_, tip) = at_work(&lab, &repository).await;
     lab.run(repository.directory(), &["pack-refs", "--all"]);
-    for name in ["refs/heads", "refs"] {
+    for (name, packed) in [("refs/heads", true), ("refs", true), ("refs/heads", false), ("refs", false)] {
         let path = repository.directory().join(name);
+        if !packed {
+            // Only their reflogs know of loose ones.
+            fs::remove_file(repository.directory().join("packed-refs")).unwrap();
+        }
         fs::remove_dir_all(&path).unwrap();
         fs::write(&path, "garbage\n").unwrap();
         assert_eq!(repository.tip("refs/heads/b").await.unwrap().as_ref(), Some(&tip), "{name}");
         all_goes_on(&lab, &repository, name).await;
+        lab.run(repository.directory(), &["pack-refs", "--all"]);
     }
 }
 

@@ -141,7 +141,7 @@ pub(super) fn database(error: &StoreError, url: &str, file: Option<&Path>, flags
         (StoreError::Url(_), _) => export("DATABASE_URL", POSTGRES),
         (StoreError::Unavailable(_), Some(file)) => writable(file, flags),
         (StoreError::Unavailable(_), None) => server(url),
-        (StoreError::Corrupt { .. }, Some(file)) => run(format!("cp '<its backup>' {}", quoted(file))),
+        (StoreError::Corrupt { .. }, Some(file)) => run(restored(file)),
         (StoreError::Corrupt { .. }, None) => run("psql \"$DATABASE_URL\" -f '<its backup>'"),
         (StoreError::DiskFull, Some(file)) => {
             let place = quoted(file.parent().unwrap_or(Path::new("/")));
@@ -156,6 +156,18 @@ pub(super) fn database(error: &StoreError, url: &str, file: Option<&Path>, flags
             run("psql \"$DATABASE_URL\" -c '\\d'")
         }
     }
+}
+
+/// What is there is moved away with what SQLite keeps beside it: that would be played over a backup.
+fn restored(file: &Path) -> String {
+    let aside = |suffix: &str| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let (wal, shm) = (aside("-wal"), aside("-shm"));
+    let (file, spoilt, wal, shm) = (quoted(file), quoted(&aside(".spoilt")), quoted(&wal), quoted(&shm));
+    format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; cp '<its backup>' {file})")
 }
 
 /// A PostgreSQL that does not answer, or lets nobody in by this URL.

@@ -73,7 +73,14 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
     assert_eq!(mend, format!("mkdir -p '{}'", folder.display()));
     fs::write(dir.join("tw.db"), "this is no database, and long enough to be looked at as one").unwrap();
     let mend = complaint(&format!("sqlite://{}/tw.db", dir.display())).await;
-    assert_eq!(mend, format!("cp '<its backup>' {}", dir.join("tw.db").display()));
+    // What is spoilt is kept, with all that would be played over the backup.
+    fs::write(dir.join("tw.db-wal"), "spoilt, too").unwrap();
+    fs::write(dir.join("backup"), "whole").unwrap();
+    let mend = mend.replace("<its backup>", dir.join("backup").to_str().unwrap());
+    assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
+    assert_eq!(fs::read_to_string(dir.join("tw.db")).unwrap(), "whole", "{mend}");
+    assert!(!dir.join("tw.db-wal").exists() && dir.join("tw.db.spoilt/tw.db-wal").exists(), "{mend}");
+    assert!(fs::read_to_string(dir.join("tw.db.spoilt/tw.db")).unwrap().starts_with("this is no"), "{mend}");
 
     assert!(installation.run(&["migrate"]).await.status.success());
     let file = dir.join("home/treewarden.db");

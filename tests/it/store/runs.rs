@@ -384,13 +384,27 @@ async fn a_deleted_comment_takes_its_queued_run_along() {
         let next = wish(&store, &thread, 13).await;
         let replaced = store.replace_queued_run(first.id, "stopped", Some(&next), at(2)).await.unwrap();
         assert!(!replaced, "one at work goes on");
-        assert_eq!(store.runs_for_source(thread.id, CommentId(13)).await.unwrap(), [], "and nothing takes its place");
+        assert_eq!(
+            store.runs_of_message(thread.id, &MessageSource::IssueComment { id: CommentId(13) }).await.unwrap(),
+            [],
+            "and nothing takes its place"
+        );
         assert!(store.replace_queued_run(second.id, "stopped", Some(&next), at(2)).await.unwrap());
-        let gone = store.runs_for_source(thread.id, CommentId(12)).await.unwrap().remove(0);
+        let gone = store
+            .runs_of_message(thread.id, &MessageSource::IssueComment { id: CommentId(12) })
+            .await
+            .unwrap()
+            .remove(0);
         assert_eq!((gone.state, gone.reason.as_deref()), (RunState::Cancelled, Some("stopped")));
-        let waiting = store.runs_for_source(thread.id, CommentId(13)).await.unwrap().remove(0);
+        let waiting = store
+            .runs_of_message(thread.id, &MessageSource::IssueComment { id: CommentId(13) })
+            .await
+            .unwrap()
+            .remove(0);
         assert_eq!(waiting.state, RunState::Queued);
         assert!(!store.replace_queued_run(second.id, "again", None, at(3)).await.unwrap(), "it was over");
+        let review = MessageSource::Review { id: CommentId(13) };
+        assert_eq!(store.runs_of_message(thread.id, &review).await.unwrap(), [], "which is numbered apart");
     })
     .await;
 }
