@@ -14,6 +14,7 @@ use futures::StreamExt;
 use std::{
     fs,
     io::Write,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::Mutex,
     time::Duration,
@@ -63,17 +64,39 @@ impl<S: Subscriber> Layer<S> for Bomb {
         let mut noted = self.noted.lock().unwrap();
         *noted += 1;
         note(&self.diary, &format!("effect {noted}{words}"));
-        // Without a fuse, or with one that is just being laid, it lives on.
-        let Some(left) = fs::read_to_string(&self.fuse).ok().and_then(|text| text.parse::<usize>().ok()) else {
-            return;
-        };
-        if left > 1 {
-            fs::write(&self.fuse, (left - 1).to_string()).unwrap();
-            return;
+        let mut fuse = Fuse::open(&self.fuse);
+        match fuse.left() {
+            // The next start is to live.
+            Some(1) => {
+                fuse.lay(0);
+                let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+            }
+            Some(left) if left > 1 => fuse.lay(left - 1),
+            _ => {}
         }
-        // The next start is to live.
-        fs::remove_file(&self.fuse).unwrap();
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+/// The file that says how many effects are left, held against the other process that writes it. 0 is a fuse that is burnt
+/// down; an empty file is none.
+struct Fuse(fs::File);
+
+impl Fuse {
+    fn open(path: &Path) -> Self {
+        let file = fs::File::options().create(true).truncate(false).read(true).write(true).open(path).unwrap();
+        file.lock().unwrap();
+        Self(file)
+    }
+
+    fn left(&self) -> Option<usize> {
+        let mut text = [0; 20];
+        let read = self.0.read_at(&mut text, 0).unwrap();
+        str::from_utf8(&text[..read]).unwrap().parse().ok()
+    }
+
+    fn lay(&mut self, left: usize) {
+        self.0.set_len(0).unwrap();
+        self.0.write_all_at(left.to_string().as_bytes(), 0).unwrap();
     }
 }
 
@@ -117,7 +140,7 @@ impl Story {
     async fn tell_of_a_command(&mut self) -> End {
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
         self.ask(issue, "write chapter-one").await;
-        self.act();
+        self.act().await;
         let answer = self.command(issue, "/worktree remove").await;
         assert!(answer.starts_with("🧹 The worktree was removed"), "{answer}\n{}", self.account());
         self.end().await
@@ -127,9 +150,9 @@ impl Story {
     async fn tell_of_creation(&mut self) -> End {
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
         self.settle().await;
-        self.act();
+        self.act().await;
         self.command(issue, "/worktree create feature/y").await;
-        self.act();
+        self.act().await;
         self.ask(issue, "write chapter-one").await;
         let live = self.store().live_environments(None).await.unwrap();
         assert_eq!(live.len(), 1, "{live:?}\n{}", self.account());
@@ -144,7 +167,7 @@ impl Story {
         for (file, words, made) in
             [("far.txt", "write chapter-one", "one.txt"), ("later.txt", "now chapter-two", "two.txt")]
         {
-            self.act();
+            self.act().await;
             self.standin.push_commit(&fork, "bob", "patch", file, &[(file, Some("far\n"))]).await.unwrap();
             let number = match pull {
                 Some(number) => number,
@@ -156,9 +179,9 @@ impl Story {
             pull = Some(number);
             self.settle().await;
             let head = self.standin.pull(REPO, number).unwrap().head_sha;
-            self.act();
+            self.act().await;
             self.command(number, &format!("/approve {head}")).await;
-            self.act();
+            self.act().await;
             self.ask(number, words).await;
             let live = self.store().live_environments(None).await.unwrap();
             assert_eq!(live.len(), 1, "{live:?}\n{}", self.account());
@@ -167,7 +190,7 @@ impl Story {
             }
         }
         let pull = pull.unwrap();
-        self.act();
+        self.act().await;
         self.standin.close(REPO, ANN, pull).unwrap();
         self.settle().await;
         self.end().await
@@ -182,7 +205,7 @@ impl Story {
         let pull = OpenPull { title: "A chapter", body: &body, head: "feature/x", ..OpenPull::default() };
         let pull = self.standin.open_pull(REPO, ANN, pull).await.unwrap();
         self.settle().await;
-        self.act();
+        self.act().await;
         self.ask(pull, "write chapter-two").await;
         self.no_doubled_comments(&[issue, pull]).await;
         let store = self.store();
@@ -198,15 +221,15 @@ impl Story {
 
     /// An issue becomes a pull request, which gets a second commit and is merged.
     async fn tell(&mut self) -> End {
-        self.act();
+        self.act().await;
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
         self.ask(issue, "write chapter-one").await;
         let pulls = self.standin.pulls(REPO).unwrap();
         assert_eq!(pulls.len(), 1, "{pulls:?}\n{}", self.account());
         let pull = pulls[0].number;
-        self.act();
+        self.act().await;
         self.ask(pull, "now chapter-two").await;
-        self.act();
+        self.act().await;
         self.standin.set_draft(REPO, ANN, pull, false).unwrap();
         self.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
         self.settle().await;

@@ -1,6 +1,6 @@
 //! A world whose service is a process of its own, which may be killed at any moment and is then started again.
 
-use super::{DIARY, FUSE, LOOK_AGAIN, PATIENCE};
+use super::{DIARY, FUSE, Fuse, LOOK_AGAIN, PATIENCE};
 use crate::support::world::{ANN, REPO, git};
 use secrecy::ExposeSecret;
 use std::{
@@ -69,13 +69,30 @@ impl Story {
     }
 
     /// An act begins, in which the service is to be killed once. What comes before the first one is not its subject.
-    pub fn act(&mut self) {
+    pub async fn act(&mut self) {
+        while self.bomb > 0 {
+            let mut fuse = Fuse::open(&fuse(self.dir.path()));
+            if !self.dies_unseen(&fuse) {
+                fuse.lay(self.bomb);
+                break;
+            }
+            drop(fuse);
+            self.last_kill().await;
+        }
         self.before_acts.push(self.effects());
         self.killed.push(false);
-        if self.bomb > 0 {
-            let (fuse, laid) = (fuse(self.dir.path()), self.dir.path().join("fuse.new"));
-            fs::write(&laid, self.bomb.to_string()).unwrap();
-            fs::rename(laid, fuse).unwrap();
+    }
+
+    fn dies_unseen(&self, fuse: &Fuse) -> bool {
+        fuse.left() == Some(0) && self.killed.last() == Some(&false)
+    }
+
+    /// The last effects of an act are waited for by nobody, and the kill at one of them belongs to that act all the same.
+    async fn last_kill(&mut self) {
+        let unseen = self.dies_unseen(&Fuse::open(&fuse(self.dir.path())));
+        if unseen {
+            self.service.wait().unwrap();
+            self.settle().await;
         }
     }
 
@@ -211,7 +228,8 @@ impl Story {
         assert_eq!(removed, 1, "who was told of the removal: {markers:?}\n{}", self.account());
     }
 
-    pub async fn end(&self) -> End {
+    pub async fn end(&mut self) -> End {
+        self.last_kill().await;
         let store = self.store();
         let home = self.dir.path().join("home");
         let remote = self.standin.git_dir(REPO).unwrap();
