@@ -89,6 +89,9 @@ pub struct Import {
 }
 
 #[derive(Debug, PartialEq, Eq, Args)]
+#[command(
+    override_usage = "treewarden say [--conversation ID] [--codebase PATH|NAME] [--no-wait] TEXT…\n       treewarden say --close --conversation ID"
+)]
 pub struct Say {
     /// Go on in this conversation, or begin one of this name; without it a new one is begun
     #[arg(long, value_name = "ID")]
@@ -105,7 +108,7 @@ pub struct Say {
     pub close: bool,
     /// A request for the agent, or a command like /status; - reads standard input
     #[arg(required_unless_present = "close")]
-    pub text: Option<String>,
+    pub text: Vec<String>,
 }
 
 #[derive(Debug, PartialEq, Eq, Subcommand)]
@@ -182,8 +185,8 @@ mod tests {
             panic!("a message");
         };
         assert_eq!(
-            (said.codebase.as_deref(), said.text.as_deref(), said.no_wait),
-            (Some("octo/hello"), Some("-"), true)
+            (said.codebase.as_deref(), said.text.join(" ").as_str(), said.no_wait),
+            (Some("octo/hello"), "-", true)
         );
         assert!(parse("treewarden say --close --conversation c").is_ok());
         assert_eq!(parse("treewarden demo-agent").unwrap().command, Command::DemoAgent);

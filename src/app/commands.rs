@@ -195,7 +195,7 @@ fn why_kept(environment: &Environment) -> Vec<String> {
         EnvironmentState::Destroyed => Vec::new(),
         EnvironmentState::Creating | EnvironmentState::Removing => vec![cleanup::sentence(&Keep::InTransition)],
         EnvironmentState::Active if environment.metadata.kept_because.is_empty() => {
-            vec!["not examined yet: the next cleanup looks at it, or the closing of its thread".to_owned()]
+            vec![cleanup::not_examined()]
         }
         EnvironmentState::Active => environment.metadata.kept_because.clone(),
     }

@@ -4,7 +4,6 @@
 
 use super::{commands::say, door::Door, lock::HomeLock};
 use crate::cli::Say;
-use crate::command::grammar;
 use crate::config::Config;
 use anyhow::{Context, anyhow, bail};
 use reqwest::{Client, RequestBuilder, StatusCode};
@@ -23,6 +22,8 @@ struct Taken {
     /// Of the message.
     id: String,
     conversation: String,
+    /// It is answered at once, whatever else is under way.
+    command: bool,
 }
 
 #[derive(Deserialize)]
@@ -60,10 +61,9 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
         ));
         return Ok(ExitCode::SUCCESS);
     }
-    let text = match asked.text.as_deref() {
-        Some("-") => io::read_to_string(io::stdin()).context("standard input is not readable")?,
-        Some(text) => text.to_owned(),
-        None => bail!("There is nothing to say. Usage: treewarden say \"text\""),
+    let text = match asked.text.join(" ") {
+        stdin if stdin == "-" => io::read_to_string(io::stdin()).context("standard input is not readable")?,
+        text => text,
     };
     let message = json!({
         "text": text,
@@ -71,7 +71,7 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
         "codebase": codebase(asked, service.knows(asked.conversation.as_deref()).await?)?,
     });
     let taken: Taken = service.answer(service.to(Client::post).json(&message)).await?;
-    let Taken { id, conversation } = &taken;
+    let Taken { id, conversation, command } = &taken;
     if asked.no_wait {
         say(conversation);
         return Ok(ExitCode::SUCCESS);
@@ -79,9 +79,7 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
     if asked.conversation.is_none() {
         eprintln!("Conversation {conversation}; go on with: treewarden say --conversation {conversation} \"…\"");
     }
-    // Commands are answered at once, whatever else is under way.
-    let waits = matches!(grammar::parse(message["text"].as_str().unwrap_or_default()), grammar::Request::Agent(_));
-    service.follow(conversation, id, waits).await
+    service.follow(conversation, id, !command).await
 }
 
 /// As the service understands it: a path is absolute, a name is a name. Without any, a new conversation is about the
@@ -94,6 +92,11 @@ fn codebase(asked: &Say, known: bool) -> anyhow::Result<Option<String>> {
             let path = Path::new(named);
             // `octo/hello` is a name unless something is there.
             if !named.starts_with(['/', '.', '~']) && !path.exists() {
+                if !named.contains('/') {
+                    bail!(
+                        "There is no directory {named} here, and a repository on GitHub is named owner/name. Nothing was sent."
+                    );
+                }
                 return Ok(Some(named.clone()));
             }
             path
@@ -158,7 +161,7 @@ impl Service {
         }
         let told: Value = serde_json::from_slice(&body).unwrap_or_default();
         match (status, told["error"].as_str()) {
-            (StatusCode::NOT_FOUND, Some(why)) if !why.starts_with("Nothing was stored") => {
+            (StatusCode::NOT_FOUND, Some(why)) if !why.starts_with("Nothing was done") => {
                 bail!("The service at {url} takes no messages of this machine: start it with TREEWARDEN_LOCAL=on.")
             }
             (_, Some(why)) => bail!("{}", plain(why)),

@@ -164,7 +164,7 @@ impl Orchestrator {
         match now.filter(|environment| environment.state == EnvironmentState::Active) {
             Some(environment) => {
                 self.assign(conversation, &environment, by).await?;
-                Ok(commands::linked(&environment))
+                Ok(commands::linked(&environment, &conversation.thread))
             }
             None => Ok(commands::in_transition(&environment.work.to_string())),
         }

@@ -7,7 +7,7 @@ use super::{
     intake::{Handled, done, ignored, is_stop},
     lanes::Place,
 };
-use crate::command::grammar;
+use crate::command::{grammar, mention};
 use crate::decide::admit::Admission;
 use crate::git::GitError;
 use crate::model::*;
@@ -34,9 +34,15 @@ pub struct SeenConversation {
 /// Why a message is not taken. Each is a sentence for the person; nothing was stored.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTaken {
-    #[error("{0} is not a repository that Treewarden knows. A path begins with / (the command line makes it so)")]
+    #[error(
+        "{0} is not a repository that Treewarden knows. One on this machine is named by its absolute path, one on GitHub as \
+         owner/name"
+    )]
     UnknownCodebase(String),
-    #[error("there is no git repository at {path}: {why}", path = .path.display())]
+    #[error(
+        "there is no git repository at {path}: {why}. Say it from within one, or name one with `--codebase PATH`",
+        path = .path.display()
+    )]
     NoRepository { path: PathBuf, why: String },
     #[error("there is no conversation {0}")]
     UnknownConversation(ThreadName),
@@ -88,9 +94,19 @@ impl Orchestrator {
             }
             None => format!("local-{}", Uuid::now_v7()),
         };
-        let out_of_turn = is_stop(&text);
+        let out_of_turn = is_stop(&self.without_mention(&text));
         let event = LocalEvent::Said { thread: LocalThread { codebase, name }, text, at: self.now() };
         self.delivery_from_here(&event, guid, out_of_turn)
+    }
+
+    /// Whether it is answered at once, whatever else is under way.
+    pub fn is_command_here(&self, text: &str) -> bool {
+        !matches!(grammar::parse(&self.without_mention(text)), grammar::Request::Agent(_))
+    }
+
+    /// Nobody else is spoken to here, but people are used to saying whom they mean.
+    fn without_mention(&self, text: &str) -> String {
+        mention::find(text, &self.parts().identity.slug).unwrap_or_else(|| text.to_owned())
     }
 
     /// The end of a conversation as a delivery.
@@ -207,6 +223,7 @@ impl Orchestrator {
         };
         self.store().write_local_message(&message, self.now()).await?;
         tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "message shown");
+        let text = self.without_mention(&text);
         let request = grammar::parse(&text);
         let goes_on = match &request {
             grammar::Request::Agent(_) => true,

@@ -30,7 +30,7 @@ pub fn blocked(block: &Block) -> String {
     match block {
         Block::EmptyRepository => {
             "The repository has no commits yet, so there is nothing to branch from. Nothing was created. \
-             Push a first commit, then mention me again."
+             Make a first commit (on GitHub: push one), then mention me again."
                 .to_owned()
         }
         Block::NoDefaultBranch(Some(default)) => format!(
@@ -71,7 +71,8 @@ pub fn blocked(block: &Block) -> String {
                 .to_owned()
         }
         Block::BaseMissing(base) => format!(
-            "The base branch `{base}` does not exist on the remote. Nothing was created. Restore it, then mention me again."
+            "The base branch `{base}` does not exist on the remote. Nothing was created. Name one that is there, or push this one, \
+             then mention me again."
         ),
         Block::UnshowableBase => {
             "The base branch has a back-tick or a character that turns text around in its name, which no comment can show \

@@ -141,6 +141,11 @@ pub fn ghost() -> String {
     "its worktree was gone already".to_owned()
 }
 
+/// In the place of a reason, as long as there is none.
+pub fn not_examined() -> String {
+    "not examined yet: the next cleanup looks at it, or the closing of its thread".to_owned()
+}
+
 /// One reason, as shown in comments, the panel and reports.
 pub fn sentence(reason: &Keep) -> String {
     match reason {

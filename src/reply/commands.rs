@@ -81,11 +81,16 @@ pub fn works_there(environment: &Environment, notes: &[String]) -> String {
 }
 
 /// `/worktree link`, done.
-pub fn linked(environment: &Environment) -> String {
+pub fn linked(environment: &Environment, thread: &ThreadId) -> String {
+    let there = works_there(environment, &[]);
+    // Only an issue and a pull request can belong together by themselves.
+    let is_pull = environment.work.kind == WorkKind::PullRequest;
+    if thread.number().is_none() || environment.work.thread().is_none() || thread.pull_request().is_some() == is_pull {
+        return there;
+    }
     format!(
-        "{}\n\nThreads that belong together are linked without being told where a pull request's text has a keyword right \
-         before the number, such as `Fixes #12`; with a word between (`Fixes issue #12`) GitHub links nothing.",
-        works_there(environment, &[])
+        "{there}\n\nThreads that belong together are linked without being told where a pull request's text has a keyword right \
+         before the number, such as `Fixes #12`; with a word between (`Fixes issue #12`) GitHub links nothing."
     )
 }
 

@@ -33,9 +33,9 @@ pub enum WebError {
     #[error("the delivery could not be stored just now; deliver it again in a minute")]
     NotStored,
     // What is told to whoever speaks on this machine.
-    #[error("Nothing was stored: {0}.")]
+    #[error("Nothing was done: {0}.")]
     BadMessage(String),
-    #[error("Nothing was stored: {0}.")]
+    #[error("Nothing was done: {0}.")]
     NotTaken(NotTaken),
     #[error("The token is missing or wrong; nothing was done. It lies in the home of the service, in local.json.")]
     NoToken,

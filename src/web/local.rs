@@ -9,7 +9,7 @@ use crate::orchestrator::NotTaken;
 use crate::store::{Accepted, NewDelivery};
 use axum::{
     Json,
-    extract::{Query, Request, State},
+    extract::{Query, Request, State, rejection::QueryRejection},
     http::{HeaderMap, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -119,16 +119,18 @@ pub async fn say(State(state): State<WebState>, request: Request) -> Result<Resp
     };
     let orchestrator = &state.inner.orchestrator;
     let (codebase, id) = (said.codebase.as_deref(), said.id.as_deref());
+    let is_command = orchestrator.is_command_here(&said.text);
     let delivery = orchestrator.message_from_here(name.clone(), codebase, said.text, id).await?;
     let (status, id) = accept(&state, delivery).await?;
-    let answer = json!({"status": status, "id": id, "conversation": name.as_str()});
+    let answer = json!({"status": status, "id": id, "conversation": name.as_str(), "command": is_command});
     Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
 }
 
 pub async fn read(
     State(state): State<WebState>,
-    Query(Asked { conversation, after }): Query<Asked>,
+    asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, WebError> {
+    let Asked { conversation, after } = understood(asked)?;
     let (name, orchestrator) = (named(&conversation)?, &state.inner.orchestrator);
     let Some(seen) = orchestrator.look_at_conversation(&name, after, PAGE).await? else {
         return Err(NotTaken::UnknownConversation(name).into());
@@ -148,12 +150,16 @@ pub async fn read(
 
 pub async fn close(
     State(state): State<WebState>,
-    Query(Asked { conversation, .. }): Query<Asked>,
+    asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, WebError> {
-    let name = named(&conversation)?;
+    let name = named(&understood(asked)?.conversation)?;
     let delivery = state.inner.orchestrator.closing_from_here(name.clone()).await?;
     let (status, _) = accept(&state, delivery).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({"status": status, "conversation": name.as_str()}))).into_response())
+}
+
+fn understood(asked: Result<Query<Asked>, QueryRejection>) -> Result<Asked, WebError> {
+    asked.map(|Query(asked)| asked).map_err(|error| WebError::BadMessage(error.body_text()))
 }
 
 fn named(name: &str) -> Result<ThreadName, WebError> {

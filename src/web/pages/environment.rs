@@ -4,7 +4,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, PageQuery, render};
 use crate::model::*;
-use crate::reply::cleanup::{platform_name, restore_command};
+use crate::reply::cleanup::{self, platform_name, restore_command};
 use crate::store::RunFilter;
 use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset, quoted, straight};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
@@ -38,6 +38,9 @@ struct Page {
     frame: Frame,
     row: EnvironmentRow,
     branch_url: Option<String>,
+    /// What `/worktree link` calls it.
+    name: String,
+    not_examined: String,
     path: String,
     base: Option<String>,
     start: Option<Named>,
@@ -88,6 +91,8 @@ pub async fn show(
         frame,
         row: EnvironmentRow::load(&catalog, &environment).await?,
         branch_url: github.as_ref().map(|links| links.branch(&environment.branch)),
+        name: straight(&environment.work.to_string()),
+        not_examined: cleanup::not_examined(),
         path: environment.path.display().to_string(),
         base: environment.base.as_ref().map(|base| straight(base.as_str())),
         transferred_to: environment.metadata.transferred_to.as_deref().map(straight),

@@ -71,8 +71,13 @@ async fn somebody_without_github_gets_work_done() {
     let author = git(&here.tools(), &["log", "-1", "--format=%an <%ae> %b", &branches]);
     assert!(author.starts_with("treewarden <treewarden@localhost>") && !author.contains("Co-authored"), "{author}");
 
-    let (well, answer, _) = here.say(&["--conversation", &conversation, "/status"]).await;
-    assert!(well && answer.contains(&format!("on branch `{branches}`")), "{answer}");
+    // No quotes are needed, nor is a mention, which some are used to.
+    for words in [&["/status"][..], &["@treewarden", "/status"], &["@treewarden /status"]] {
+        let (well, answer, _) = here.say(&[&["--conversation", &conversation], words].concat()).await;
+        assert!(well && answer.contains(&format!("on branch `{branches}`")), "{words:?}: {answer}");
+    }
+    let (well, answer, _) = here.say(&["--conversation", &conversation, "/worktree", "list"]).await;
+    assert!(well && answer.contains(&branches), "{answer}");
     for name in [format!("_local/tools#{conversation}"), format!("_local/tools#{branches}")] {
         let shown = output_of(here.command(&["env", "show", &name])).await;
         assert!(text(&shown.stdout).contains(&format!("work      {branches}")), "{name}: {}", text(&shown.stderr));
@@ -108,7 +113,8 @@ async fn somebody_without_github_gets_work_done() {
 
     for (arguments, why) in [
         (&["--codebase", "octo/hello", "x"][..], "octo/hello is not a repository that Treewarden knows"),
-        (&["--codebase", "/", "x"], "there is no git repository at /"),
+        (&["--codebase", "elsewhere", "x"], "There is no directory elsewhere here"),
+        (&["--codebase", "/", "x"], "name one with `--codebase PATH`"),
         (&["--conversation", "mine", "  "], "there is no text"),
         (&["--close", "--conversation", "none"], "there is no conversation none"),
     ] {

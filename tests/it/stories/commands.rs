@@ -246,7 +246,10 @@ async fn an_existing_branch_is_continued_and_nothing_is_made_where_nothing_may_b
         ("/worktree create x --base refs/pull/1/head", "without 'refs/heads/'"),
         ("/worktree create 0123456789abcdef0123456789abcdef01234567", "looks like the id of a commit"),
         ("/worktree create theirs/too", "git cannot have"),
-        ("/worktree create other --base nowhere", "`nowhere` does not exist on the remote"),
+        (
+            "/worktree create other --base nowhere",
+            "`nowhere` does not exist on the remote. Nothing was created. Name one that is there",
+        ),
     ] {
         let answer = answered(&world, issue, words).await;
         assert!(answer.contains(why) && answer.contains("Nothing was created"), "{words}: {answer}");

@@ -56,6 +56,7 @@ async fn a_message_is_stored_before_it_is_acknowledged_and_once_for_each_id() {
     assert_eq!(first.status(), 202);
     let first = json(first).await;
     assert_eq!((&first["status"], &first["conversation"]), (&json!("accepted"), &json!("chat")));
+    assert_eq!(first["command"], false);
     let again =
         json(stage.said(json!({"conversation": "chat", "codebase": REPO, "text": "hello", "id": "1"})).await).await;
     assert_eq!((&again["status"], &again["id"]), (&json!("duplicate"), &first["id"]));
@@ -105,11 +106,21 @@ async fn what_cannot_be_taken_says_why() {
     ] {
         let (found, told) = stage.refused(message).await;
         assert_eq!(found, status, "{told}");
-        assert!(told.contains(why) && told.starts_with("Nothing was stored"), "{why} in {told}");
+        assert!(told.contains(why) && told.starts_with("Nothing was done"), "{why} in {told}");
     }
     for method in [Method::GET, Method::DELETE] {
         let answer = stage.local(method, "?conversation=new").send().await.unwrap();
         assert_eq!(answer.status(), 404);
+    }
+    for (method, query, why) in [
+        (Method::GET, "", "missing field `conversation`"),
+        (Method::DELETE, "?conversation", "not a valid name of a conversation"),
+        (Method::GET, "?conversation=new&after=x", "after"),
+    ] {
+        let answer = stage.local(method, query).send().await.unwrap();
+        assert_eq!(answer.status(), 422, "{why}");
+        let told = json(answer).await["error"].as_str().unwrap().to_owned();
+        assert!(told.starts_with("Nothing was done") && told.contains(why), "{why} in {told}");
     }
     assert!(stage.store.list_deliveries(10, 0).await.unwrap().is_empty(), "nothing was stored");
     // As much as there may be, with everything escaped.
