@@ -293,10 +293,14 @@ mod tests {
     #[test]
     fn every_command_of_the_table_is_understood() {
         for entry in COMMANDS {
-            let optional = entry.usage.find('[').unwrap_or(entry.usage.len());
-            let usage = entry.usage[..optional].replace("<full sha>", &"a".repeat(40));
-            let Request::Command(command) = parse(&usage) else { panic!("{}", entry.name) };
-            assert_eq!(super::entry(&command).name, entry.name);
+            let (sha, without) = ("a".repeat(40), entry.usage.find('[').unwrap_or(entry.usage.len()));
+            // Without what may be left out, and with it.
+            let whole = entry.usage.replace(['[', ']'], "");
+            for usage in [&entry.usage[..without], &whole] {
+                let usage = usage.replace("<full sha>", &sha).replace("<branch or words>", "<branch>");
+                let Request::Command(command) = parse(&usage) else { panic!("{usage}") };
+                assert_eq!(super::entry(&command).name, entry.name, "{usage}");
+            }
         }
     }
 

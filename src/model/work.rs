@@ -53,11 +53,9 @@ impl Work {
         Self { kind: WorkKind::Task, id: branch.to_string() }
     }
 
-    /// A task that somebody names in words of their own: `Add dark mode!` is `task-add-dark-mode`. `None`: there is no letter
-    /// or digit in them.
-    pub fn of_task(words: &str) -> Option<Self> {
-        let id = slugified(words);
-        (!id.is_empty()).then_some(Self { kind: WorkKind::Task, id })
+    /// A task that somebody names in words of their own: `Add dark mode!` is `task-add-dark-mode`.
+    pub fn of_task(words: &str) -> Self {
+        Self { kind: WorkKind::Task, id: slugified(words) }
     }
 
     /// The work that a thread stands for.
@@ -103,18 +101,28 @@ impl fmt::Display for Work {
     }
 }
 
-/// Letters and digits in lower case, with one `-` for whatever is between them.
+/// Letters and digits in lower case, with one `-` for whatever is between them. Where more is lost than blanks and punctuation
+/// (`Fix C++`, `Fix C#`, `🚀`), the beginning of a SHA-256 tells such tasks apart.
 fn slugified(words: &str) -> String {
     const LONGEST: usize = 50;
+    let words = words.to_lowercase();
     let parts = words.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
-    let slug = parts.map(str::to_lowercase).collect::<Vec<_>>().join("-");
+    let slug = parts.collect::<Vec<_>>().join("-");
     let short: String = slug.chars().take(LONGEST).collect();
-    short.trim_end_matches('-').to_owned()
+    let short = short.trim_end_matches('-');
+    let says_nothing = |c: char| c.is_alphanumeric() || c.is_whitespace() || ".,;:!?'\"()-_".contains(c);
+    if !short.is_empty() && short == slug && words.chars().all(says_nothing) {
+        return slug;
+    }
+    let plain = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let hash = &hex::encode(Sha256::digest(plain))[..8];
+    if short.is_empty() { hash.to_owned() } else { format!("{short}-{hash}") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn work_and_its_branch_have_names() {
@@ -133,13 +141,31 @@ mod tests {
         // printf %s chat | sha256sum
         assert_eq!(named("chat"), "thread-31e06f7d");
         assert_ne!(named("chat"), named("Chat"));
-        let task = |words: &str| Work::of_task(words).map(|work| work.to_string());
-        assert_eq!(task("Add dark mode!").as_deref(), Some("task-add-dark-mode"));
-        assert_eq!(task("  (Für alle) ").as_deref(), Some("task-für-alle"));
-        assert_eq!(task("!!!"), None);
-        let long = task(&"long ".repeat(30)).unwrap();
-        assert!(long.chars().count() <= 55 && !long.ends_with('-'), "{long}");
         let issue = ThreadId::Numbered { kind: ThreadKind::Issue, number: ThreadNumber(7) };
         assert_eq!(Work::of_thread(&issue).to_string(), "issue-7");
+    }
+
+    /// BR-080
+    #[test]
+    fn every_task_has_a_branch_of_its_own() {
+        let task = |words: &str| Work::of_task(words).to_string();
+        for (words, name) in [
+            ("Add dark mode!", "task-add-dark-mode"),
+            ("  (Für alle) ", "task-für-alle"),
+            ("feat: x..y", "task-feat-x-y"),
+            ("x.lock", "task-x-lock"),
+            ("修复", "task-修复"),
+        ] {
+            assert_eq!(task(words), name);
+        }
+        let (long, longer) = ("long ".repeat(30), "long ".repeat(31));
+        let odd = ["Fix C++", "Fix C#", "Fix C", "🚀🚀", "🚀", "...", "@", "", "a\\b", "a/b", &long, &longer];
+        let names: BTreeSet<_> = odd.iter().map(|words| task(words)).collect();
+        assert_eq!(names.len(), odd.len(), "{names:?}");
+        for name in &names {
+            assert!(BranchName::to_create(name).is_ok() && name.chars().count() <= 64, "{name}");
+        }
+        assert!(task("Fix C++").starts_with("task-fix-c-"));
+        assert_eq!(task(" fix  C++ "), task("Fix c++"), "the same words are the same task");
     }
 }

@@ -49,10 +49,7 @@ impl Orchestrator {
                 let branch = BranchName::to_create(branch).map_err(bad)?;
                 Named { work: Work::on_branch(&branch), branch: Some(branch) }
             }
-            New::Task(words) => {
-                let no_words = || refused(Block::BadBranch("there is no letter or digit in its name".to_owned()));
-                Named { work: Work::of_task(words).ok_or_else(no_words)?, branch: None }
-            }
+            New::Task(words) => Named { work: Work::of_task(words), branch: None },
         };
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(codebase)).await?;
         let repository = self.repository(&codebase);

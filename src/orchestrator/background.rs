@@ -20,7 +20,7 @@ impl Orchestrator {
         let (codebase, conversation) = (&prepared.codebase, &prepared.conversation);
         let ((thread, comments), review) = match (&conversation.thread, self.on_github(codebase)?) {
             (ThreadId::Numbered { number, .. }, Some(github)) => (
-                self.said_on_github(run, codebase, conversation, &github, *number).await?,
+                self.said_on_github(run, prepared, &github, *number).await?,
                 self.rest_of_review(run, &github, *number).await?,
             ),
             (ThreadId::Numbered { .. } | ThreadId::Named(_), _) => {
@@ -66,14 +66,15 @@ impl Orchestrator {
     async fn said_on_github(
         &self,
         run: &Run,
-        codebase: &Codebase,
-        conversation: &Conversation,
+        prepared: &Prepared,
         github: &OnGithub<'_>,
         number: ThreadNumber,
     ) -> Result<(Thread, Vec<Comment>), StepError> {
+        let (codebase, conversation) = (&prepared.codebase, &prepared.conversation);
         let OnGithub { client, id, name, .. } = github;
         let id = *id;
         let issue = retry::patiently(|| async { Ok(client.issue(id, name, number).await?) }).await?;
+        self.seen_as(conversation, issue.state, prepared.pull.as_ref()).await?;
         let mut written = Vec::new();
         for comment in retry::patiently(|| async { Ok(client.comments(id, name, number).await?) }).await? {
             // The request itself is the task; what the service wrote is no background.

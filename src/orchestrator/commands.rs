@@ -186,7 +186,13 @@ impl Orchestrator {
         if name.is_none() {
             let users = self.store().conversations_of(environment.id).await?;
             let is_other = |user: &Conversation| user.id != conversation.id && user.state == ThreadState::Open;
-            let others: Vec<ThreadId> = users.into_iter().filter(is_other).map(|user| user.thread).collect();
+            let others: Vec<Conversation> = users.into_iter().filter(is_other).collect();
+            for other in &others {
+                if let Some(run) = self.store().live_run_of(other.id).await? {
+                    return Ok(commands::in_use_by(&environment.work, &other.thread, run.id));
+                }
+            }
+            let others: Vec<ThreadId> = others.into_iter().map(|other| other.thread).collect();
             if !others.is_empty() {
                 self.store().close_sessions_of(conversation.id, "worktree removed", self.now()).await?;
                 self.forget_unless_at_work(conversation.id).await?;

@@ -7,6 +7,7 @@ use super::{
     lanes::Place,
 };
 use crate::decide::cleanup::Keep;
+use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::{answers, cleanup, count};
 use crate::store::NewRun;
@@ -33,6 +34,25 @@ impl Orchestrator {
         self.audit(&by.login, "thread.closed", &subject(thread), state.as_str()).await;
         place.step_aside().await?;
         done(self.close_conversation(conversation.id).await?)
+    }
+
+    /// A thread may have been closed before its mention arrived here: that event was passed over, and comes no more.
+    pub(super) async fn seen_as(
+        &self,
+        conversation: &Conversation,
+        state: ThreadState,
+        pull: Option<&PullRequest>,
+    ) -> Result<(), StepError> {
+        if conversation.state != ThreadState::Open || state == ThreadState::Open {
+            return Ok(());
+        }
+        let (state, merged_head) = match pull.filter(|pull| pull.state == ThreadState::Merged) {
+            Some(pull) => (pull.state, Some(pull.head_sha.clone())),
+            None => (state, None),
+        };
+        self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
+        tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
+        Ok(())
     }
 
     pub(super) async fn reopened(&self, thread: &ThreadRef, by: &Person) -> Result<Handled, StepError> {

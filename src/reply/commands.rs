@@ -70,6 +70,14 @@ pub fn left_to_others(work: &Work, others: &[ThreadId]) -> String {
     )
 }
 
+/// `/worktree remove` in a thread that shares its worktree, while another one's run is live or queued.
+pub fn in_use_by(work: &Work, other: &ThreadId, run: RunId) -> String {
+    format!(
+        "**{work}** is in use by {} (run `{run}`), so nothing was changed. Ask again when that is over.",
+        cleanup::thread(other)
+    )
+}
+
 /// `/worktree create` and `/worktree link`: where this thread works from now on. `notes` tell how it was found or made.
 pub fn works_there(environment: &Environment, notes: &[String]) -> String {
     let Environment { work, branch, .. } = environment;

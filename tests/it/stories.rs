@@ -14,6 +14,7 @@ mod linked;
 mod local;
 mod merged;
 mod missed;
+mod orders;
 mod people;
 mod places;
 mod postgres;

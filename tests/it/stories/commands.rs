@@ -522,6 +522,28 @@ async fn a_memory_ends_with_the_worktree_of_its_thread() {
     world.end().await;
 }
 
+/// BR-061
+#[tokio::test]
+async fn a_shared_worktree_is_not_let_go_of_under_anothers_run() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let other = world.issue();
+    answered(&world, other, "/worktree link issue-1").await;
+    world.ask(other, "agent:sleep=600");
+    let run = world.until_agent_works().await;
+    let before = world.answers(issue).len();
+    world.ask(issue, "/worktree remove");
+    world.until("the answer", || async { (world.answers(issue).len() > before).then_some(()) }).await;
+    let told = world.answer(issue);
+    assert!(told.contains(&format!("**issue-1** is in use by #{other} (run `{}`)", run.id)), "{told}");
+    assert_eq!(world.store().conversations_of(world.environment().await.id).await.unwrap().len(), 2);
+    world.ask(other, "/stop");
+    world.settle().await;
+    assert!(answered(&world, issue, "/worktree remove").await.contains("no longer works in"));
+    assert!(answered(&world, other, "/worktree remove").await.starts_with("🧹"), "it was the last one");
+    world.end().await;
+}
+
 #[tokio::test]
 async fn nothing_is_forgotten_under_a_live_agent() {
     let world = World::new().await;
