@@ -19,7 +19,7 @@ use std::{
 };
 use treewarden::{
     decide::branches::Branches,
-    decide::resolve::{Candidate, Choice, Remote, ResolveFacts, resolve},
+    decide::resolve::{Candidate, Choice, Found, LinkedCandidate, Remote, ResolveFacts, Stray, resolve},
     demo::github::{Standin, StandinOptions},
     github::signature,
     model::*,
@@ -43,10 +43,14 @@ const LARGE_FILES: usize = 10_000;
 const LIVE: usize = 4;
 /// In the task: the agent is to stay.
 const STAY: &str = "stay";
-const COMMANDS: usize = 12;
+const COMMANDS: usize = 18;
+const QUICK: [&str; 6] =
+    ["/help", "/status", "/worktree list", "/worktree orphans", "/worktree pin", "/worktree unpin"];
 /// What was said before has used up what GitHub takes at once; its pace is not what is measured.
 const REST: Duration = Duration::from_secs(40);
 const ENVIRONMENTS: u32 = 1_000;
+const LINKS: u32 = 3;
+const STRAYS: usize = 20;
 const CROWDED: &str = "octo/crowded";
 
 fn main() {
@@ -257,15 +261,28 @@ async fn commands(stamps: &Path, standin: &Standin) {
     }
     standin.settled().await;
     tokio::time::sleep(REST).await;
-    let mut times = Vec::new();
-    for round in 0..COMMANDS {
-        times.push(answered(standin, LARGE, issues[round % LIVE], "/worktree list").await);
+    let (mut times, mut slowest) = (Vec::new(), ("", 0.0));
+    for command in QUICK {
+        let mut own = Vec::new();
+        for round in 0..COMMANDS / QUICK.len() {
+            own.push(answered(standin, LARGE, issues[round % LIVE], command).await);
+        }
+        times.extend(&own);
+        let median = median(&mut own);
+        if median > slowest.1 {
+            slowest = (command, median);
+        }
     }
     for issue in &issues {
         say(*issue, "/stop");
     }
     standin.settled().await;
-    println!("a command's answer, median:         {:>8.1} ms  ({LIVE} runs live)", median(&mut times));
+    println!(
+        "a command's answer, median:         {:>8.1} ms  ({LIVE} runs live; slowest, {}: {:.1} ms)",
+        median(&mut times),
+        slowest.0,
+        slowest.1
+    );
 }
 
 /// From the webhook of a command to its answer on GitHub, in milliseconds.
@@ -364,34 +381,57 @@ async fn choices(root: &Path) {
         };
         store.insert_environment(new, ENVIRONMENTS, now).await.expect("a row");
     }
+    let candidate = async |work: &Work| {
+        let environment = store.find_live_environment(codebase.id, work).await.expect("an answer");
+        environment.map(|environment| Candidate { environment, validity: Probe::Known(Validity::Valid) })
+    };
+    let stray = |number: usize| Stray {
+        path: root.join(format!("elsewhere/{number}")),
+        at_place: false,
+        branch: BranchName::new(&format!("by-hand-{number}")).ok(),
+        validity: Probe::Known(Validity::Valid),
+        foreign_lock: Probe::Known(None),
+        clean: Probe::Known(true),
+    };
+    let strays: Vec<Stray> = (0..STRAYS).map(stray).collect();
     let mut times = Vec::new();
-    for number in 0..ENVIRONMENTS {
+    for number in 0..2 * ENVIRONMENTS {
         let begun = Instant::now();
-        let environment = store.find_live_environment(codebase.id, &work(number)).await.expect("an answer");
-        let same_work =
-            environment.map(|environment| Candidate { environment, validity: Probe::Known(Validity::Valid) });
+        // The second half has none of its own, and is linked to work that has, which cannot be shared.
+        let own = candidate(&work(number)).await;
+        let links: Vec<Work> = (0..LINKS).map(|link| work((number + link) % ENVIRONMENTS)).collect();
+        let mut linked = Vec::new();
+        for link in links.iter().filter(|_| own.is_none()) {
+            let candidate = candidate(link).await.expect("it has one");
+            linked.push(LinkedCandidate { candidate, contains_head: Probe::Known(false), may_make_way: false });
+        }
+        let shares = RepoSettings { share_linked: ShareLinked::Never, ..RepoSettings::default() };
         let choice = resolve(&ResolveFacts {
             work: work(number),
             pull: None,
             default_branch: Some(main.clone()),
             remote: Remote::WithDefault,
-            settings: RepoSettings::default(),
+            settings: shares,
             named_base_exists: false,
             current: None,
             legacy: None,
-            same_work,
-            strays: Vec::new(),
-            linked: Vec::new(),
+            same_work: own,
+            strays: strays.clone(),
+            linked,
             branches: Branches::default(),
             made_way: None,
-            links: Vec::new(),
+            links,
             links_unknown: false,
         });
-        assert!(matches!(choice.choice, Choice::Use { .. }));
+        assert!(match choice.choice {
+            Choice::Use { found, .. } => number < ENVIRONMENTS && found == Found::SameWork,
+            Choice::Create(place) => number >= ENVIRONMENTS && place.not_shared_with.is_some(),
+            _ => false,
+        });
         times.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     println!(
-        "a choice among {ENVIRONMENTS} environments:   {:>8.2} ms  (median; rows and decision)",
+        "a choice among {ENVIRONMENTS} environments:   {:>8.2} ms  (median; rows and decision, half of them with {LINKS} links and {STRAYS} strays)",
         median(&mut times)
     );
 }

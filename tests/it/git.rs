@@ -647,6 +647,24 @@ async fn a_repository_here_is_found_however_it_is_kept() {
     let copy = git.repository_of(lab.path("copies/bare.git"), &bare.canonicalize().unwrap());
     let (_, _worktree) = lab.worktree(&copy, "ours").await;
     assert!(matches!(copy.push(&branch("ours"), None).await.unwrap(), PushOutcome::Pushed(_)));
+    // Its refs are for the git program to read, where that is new enough.
+    let tables = lab.path("tables");
+    lab.run(&people, &["clone", "-q", ".", &text(&tables)]);
+    match lab.try_run(&tables, &["refs", "migrate", "--ref-format=reftable"]).status.success() {
+        true => {
+            let linked = lab.path("linked of tables");
+            lab.run(&tables, &["worktree", "add", "-q", "-b", "side", &text(&linked)]);
+            for path in [&tables, &linked] {
+                assert_eq!(git.main_repository(path).await.unwrap(), tables.canonicalize().unwrap());
+            }
+            let copy = git.repository_of(lab.path("copies/tables.git"), &tables);
+            copy.ensure(tables.to_str().unwrap()).await.unwrap();
+            lab.fetch(&copy).await;
+            let (_, _worktree) = lab.worktree(&copy, "theirs").await;
+            assert!(matches!(copy.push(&branch("theirs"), None).await.unwrap(), PushOutcome::Pushed(_)));
+        }
+        false => eprintln!("left out: this git knows no reftables"),
+    }
     let odd = lab.path("line\nbreak");
     lab.run(&people, &["clone", "-q", ".", &text(&odd)]);
     assert!(git.main_repository(&odd).await.unwrap_err().to_string().contains("line break"));
