@@ -304,3 +304,41 @@ async fn cleaning_up_leaves_worktrees_of_others_alone() {
     assert!(theirs("theirs").join("NOTES.md").exists() && world.dir.path().join("elsewhere/NOTES.md").exists());
     world.end().await;
 }
+
+/// The next free place goes to a repository that has none, although its request is newer.
+#[tokio::test]
+async fn a_busy_repository_does_not_keep_the_others_waiting() {
+    const OTHER: &str = "octo/other";
+    let world = World::with(&[("MAX_CONCURRENT_RUNS", "2")]).await;
+    world.standin.create_repository(OTHER, &[("README.md", "# other\n")]).await.unwrap();
+    world.standin.set_permission(OTHER, ANN, Permission::Write).unwrap();
+    let busy = [world.issue(), world.issue()];
+    for issue in busy {
+        world.ask(issue, "agent:sleep=600");
+    }
+    let at_work = || async { world.run_states().await.iter().filter(|state| **state == RunState::Running).count() };
+    world.until("two agents at work", || async { (at_work().await == 2).then_some(()) }).await;
+    let waits = world.issue();
+    world.ask(waits, "add a greeting");
+    world.until("its place", || async { world.statuses(waits).pop().filter(|status| status.starts_with("🕐")) }).await;
+    let elsewhere = world.standin.open_issue(OTHER, ANN, "Greet people", "").unwrap();
+    world.standin.comment(OTHER, ANN, elsewhere, &world.mention("agent:sleep=600")).unwrap();
+    world.until("all to be asked for", || async { (world.run_states().await.len() == 4).then_some(()) }).await;
+    world.ask(busy[0], "/stop");
+    let run = async |number: i64, repository: &str| {
+        let codebase = world.store().find_codebase(&repository.parse().unwrap()).await.unwrap().unwrap();
+        let thread = world.store().find_conversation(codebase.id, ThreadNumber(number)).await.unwrap().unwrap();
+        world.runs().await.into_iter().find(|run| run.conversation == thread.id).unwrap()
+    };
+    let next = world.until("the next one at work", || async {
+        (at_work().await == 2 && run(busy[0], REPO).await.state.is_final()).then_some(())
+    });
+    next.await;
+    assert_eq!(run(elsewhere, OTHER).await.state, RunState::Running);
+    assert_eq!(run(waits, REPO).await.state, RunState::Queued);
+    world.ask(busy[1], "/stop");
+    world.standin.comment(OTHER, ANN, elsewhere, &world.mention("/stop")).unwrap();
+    world.settle().await;
+    assert_eq!(run(waits, REPO).await.state, RunState::Succeeded);
+    world.end().await;
+}
