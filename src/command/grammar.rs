@@ -275,7 +275,7 @@ fn hint(words: &[&str]) -> Hint {
     }
 }
 
-/// The most similar command, when at most a third of its letters differ or it begins alike.
+/// The most similar command, when at most a third of its letters differ, and no more than two: `restore` is not `remove`.
 fn nearest(words: &[&str]) -> Option<&'static str> {
     let candidates = COMMANDS.iter().map(|entry| {
         let length = entry.name.split(' ').count();
@@ -283,7 +283,7 @@ fn nearest(words: &[&str]) -> Option<&'static str> {
         let given: String = given.chars().take(100).collect();
         (strsim::osa_distance(&given, entry.name), entry.name)
     });
-    candidates.filter(|(distance, name)| *distance <= name.len() / 3).min().map(|(_, name)| name)
+    candidates.filter(|(distance, name)| *distance <= (name.len() / 3).min(2)).min().map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -336,7 +336,9 @@ mod tests {
         assert_eq!(nearest("/stauts"), Some("/status"));
         assert_eq!(nearest("/hlep"), Some("/help"));
         assert_eq!(nearest("/worktree lst"), Some("/worktree list"));
-        assert_eq!(nearest("/deploy production"), None);
+        for other in ["/deploy production", "/worktree restore", "/worktree archive"] {
+            assert_eq!(nearest(other), None, "{other}");
+        }
         assert_eq!(nearest("/"), None);
     }
 

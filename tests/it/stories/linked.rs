@@ -281,3 +281,29 @@ async fn a_thread_lets_go_of_a_shared_worktree_and_the_last_one_removes_it() {
     assert!(world.answer(issue).starts_with("🧹"), "{}", world.answer(issue));
     world.end().await;
 }
+
+/// BR-160
+#[tokio::test]
+async fn a_link_that_is_a_mistake_is_undone_by_a_command() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let pull = world.pull_of("issue-1").number;
+    world.ask(pull, "add a note");
+    world.settle().await;
+    assert_eq!(world.environments().await.len(), 1, "shared");
+    world.ask(issue, "/worktree create apart");
+    world.settle().await;
+    assert!(world.answer(issue).contains("on branch `apart`"), "{}", world.answer(issue));
+    for number in [issue, pull] {
+        world.ask(number, "write this down");
+        world.settle().await;
+    }
+    let runs = world.runs().await;
+    let [.., of_issue, of_pull] = runs.as_slice() else { panic!("{runs:?}") };
+    assert_ne!(of_issue.environment, of_pull.environment);
+    let live = world.environments().await;
+    let branches: Vec<_> = live.iter().map(|live| (live.branch.as_str(), Some(live.id))).collect();
+    assert_eq!(branches, [("issue-1", of_pull.environment), ("apart", of_issue.environment)]);
+    assert_ne!(world.pull_of("apart").number, pull, "a pull request of its own");
+    world.end().await;
+}
