@@ -8,7 +8,7 @@
 use super::error::GitError;
 use super::lock::Lock;
 use super::whole::refuse_other_refs;
-use super::{plain_file, small_file};
+use super::{own_files, plain_file, small_file};
 use crate::model::CommitSha;
 use git2::{Odb, Oid, Reference};
 use std::{
@@ -23,7 +23,7 @@ use std::{
 /// Has a directory for each time that anything was set aside, and in that the paths as in the repository.
 pub(super) const ASIDE: &str = "treewarden-broken";
 
-const PACKED: &str = "packed-refs";
+pub(super) const PACKED: &str = "packed-refs";
 
 /// More than any number of refs takes.
 const MOST_PACKED: u64 = 512 * 1024 * 1024;
@@ -49,7 +49,7 @@ pub(super) fn mending<T>(repository: &Path, ask: impl Fn() -> Result<T, GitError
 
 fn try_mend(repository: &Path) -> Result<bool, GitError> {
     refuse_other_refs(repository)?;
-    if !repository.join("HEAD").is_file() {
+    if !own_files::is_there(repository) {
         return Ok(false);
     }
     let aside = repository.join(ASIDE).join(uuid::Uuid::now_v7().to_string());

@@ -7,6 +7,7 @@
 
 use super::askpass::{self, Prepared};
 use super::error::{GitError, failure};
+use super::pipes::{self, Places};
 use super::remote_url::RemoteUrl;
 use super::{blocking, broken_refs};
 use crate::model::Credential;
@@ -85,6 +86,7 @@ pub(super) struct Call<'a> {
     secret: Option<SecretString>,
     /// The repository whose refs may be why it fails.
     refs_of: Option<PathBuf>,
+    places: Places,
 }
 
 /// How a process ended.
@@ -128,16 +130,19 @@ impl Program {
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_GRAFT_FILE", self.files.home.join("no-grafts"))
             .envs(self.proxy.iter().map(|(name, value)| (name, value.expose_secret())));
+        let mut places = Places::default();
         match place {
             Place::Nowhere => {
                 command.current_dir(&self.files.home);
             }
             Place::Bare(directory) => {
                 command.current_dir(directory).env("GIT_DIR", directory);
+                places.repository = Some(directory.clone());
             }
             Place::Worktree { admin, common, files } => {
                 command.current_dir(files);
                 command.env("GIT_DIR", admin).env("GIT_COMMON_DIR", common).env("GIT_WORK_TREE", files);
+                places = Places { repository: Some(common.clone()), files: Some(files.clone()) };
             }
         }
         for setting in NEUTRAL.iter().chain(settings) {
@@ -150,7 +155,8 @@ impl Program {
         }
         command.args(name.split(' '));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        Call { program: self, command, name: name.to_owned(), input: None, limit: SHORT, secret: None, refs_of: None }
+        let name = name.to_owned();
+        Call { program: self, command, name, input: None, limit: SHORT, secret: None, refs_of: None, places }
     }
 }
 
@@ -229,7 +235,10 @@ impl Call<'_> {
             stderr: format!("{} could not be started: {error}", self.program.program.display()),
         })?;
         let mut running = Running::new(child);
-        let outcome = tokio::time::timeout(self.limit, running.finish(self.input.as_deref())).await;
+        let outcome = tokio::select! {
+            outcome = tokio::time::timeout(self.limit, running.finish(self.input.as_deref())) => outcome,
+            never = pipes::watch(self.places.clone()) => match never {},
+        };
         match outcome {
             Ok(Ok((status, stdout, stderr))) => {
                 let directory = self.command.as_std().get_current_dir().map(Path::to_owned).unwrap_or_default();

@@ -4,11 +4,15 @@
 //! break every other worktree. No credential is ever in it.
 
 use super::error::GitError;
+use super::plain_file;
 use crate::model::BranchName;
 use std::{collections::BTreeSet, fmt::Write as _, fs, io::Write as _, os::unix::fs::OpenOptionsExt, path::Path};
 
 /// Sections that are believed in a file: an agent may have written any number.
 const MOST_UPSTREAMS: usize = 1000;
+
+/// More than such a file with that many takes.
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
 const BEFORE_BRANCH: &str = "[branch \"";
 const AFTER_BRANCH: &str = "\"]";
@@ -94,8 +98,8 @@ pub(super) fn follow(repository: &Path, url: &str, branch: &BranchName, follows:
 
 fn put_with(repository: &Path, url: &str, change: impl FnOnce(&mut BTreeSet<BranchName>)) -> Result<Found, GitError> {
     let path = repository.join("config");
-    let regular = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
-    let present = if regular { fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
+    let present =
+        plain_file(&path, MOST_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
     let mut upstreams = upstreams_in(&present);
     change(&mut upstreams);
     let wanted = render(url, &upstreams);
@@ -114,40 +118,6 @@ fn put_with(repository: &Path, url: &str, change: impl FnOnce(&mut BTreeSet<Bran
     };
     write().map_err(|error| GitError::file("writing", &path, &error))?;
     Ok(if without_notes(&present) == without_notes(&wanted) { Found::WithNotes } else { Found::Changed })
-}
-
-/// What no repository of ours has. A hook that an agent left would run in everybody else's worktrees, with everybody's git;
-/// borrowed objects may be gone tomorrow; and git believes a commit graph, or grafts, about which commit comes from which
-/// without looking, so that a forged one makes work look merged.
-const STRANGERS: [&str; 6] = [
-    "hooks",
-    "info/grafts",
-    "objects/info/alternates",
-    "objects/info/http-alternates",
-    "objects/info/commit-graph",
-    "objects/info/commit-graphs",
-];
-
-/// What a repository without a usable HEAD gets; nothing of ours depends on which branch it names.
-const HEAD: &str = "ref: refs/heads/main\n";
-
-/// Takes what does not belong into a repository of ours out, and gives it a HEAD that git can read. Answers with what was
-/// wrong.
-pub(super) fn take_strangers_out(repository: &Path) -> Result<Vec<&'static str>, GitError> {
-    let mut found = Vec::new();
-    for name in STRANGERS {
-        let path = repository.join(name);
-        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
-        let taken = if meta.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        taken.map_err(|error| GitError::file("removing", &path, &error))?;
-        found.push(name);
-    }
-    let head = repository.join("HEAD");
-    if fs::read_to_string(&head).is_ok_and(|text| !text.starts_with("ref: refs/heads/")) {
-        fs::write(&head, HEAD).map_err(|error| GitError::file("writing", &head, &error))?;
-        found.push("HEAD");
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

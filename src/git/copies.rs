@@ -19,7 +19,8 @@ use super::registry::AdminEntry;
 use super::repository::Repository;
 use super::worktree::{Worktree, is_there, path_of, quiet};
 use crate::model::{COPY_FILE, Copies, CopyPattern, NotCopied};
-use excludes::{exclude_file, excluded, write_excludes};
+pub(super) use excludes::Excludes;
+use excludes::{exclude_file, excluded};
 use manifest::{id_of, nameable, other_manifests};
 use std::{
     collections::HashSet,
@@ -151,10 +152,10 @@ impl Worktree {
 }
 
 impl Repository {
-    /// Writes the copies of all worktrees into `info/exclude`; other lines there stay.
+    /// Writes the copies of all worktrees into `info/exclude`.
     pub(super) async fn write_excludes_in_turn(&self) -> Result<(), GitError> {
-        let directory = self.directory().to_owned();
-        blocking(move || write_excludes(&directory)).await
+        let shared = self.shared.clone();
+        blocking(move || shared.excludes.write(&shared.directory)).await
     }
 }
 

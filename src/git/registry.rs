@@ -4,7 +4,7 @@
 use super::error::GitError;
 use super::furnished::FURNISHED;
 use super::repository::Repository;
-use super::{blocking, canonical, place_of, small_file};
+use super::{blocking, canonical, place_of, small_file, write_whole};
 use crate::model::{BranchName, CommitSha, Furnished, Probe, WorktreeStart};
 use git2::Reference;
 use std::{
@@ -260,7 +260,7 @@ impl Repository {
         blocking(move || {
             let entry = entry_of(&repository, &path)?;
             let mark = entry.directory.join(COMPLETE);
-            fs::write(&mark, "").map_err(|error| GitError::file("writing", &mark, &error))
+            write_whole(&mark, b"")
         })
         .await
     }

@@ -4,10 +4,11 @@ use super::command::{Call, Place};
 use super::config::Found;
 use super::error::GitError;
 use super::fetch::Waiting;
+use super::pipes::{self, Places};
 use super::remote_url::RemoteUrl;
 use super::whole::refuse_other_refs;
 use super::worktree::Worktree;
-use super::{Git, blocking, broken_refs, config};
+use super::{Git, blocking, broken_refs, config, copies::Excludes, own_files};
 use crate::model::BranchName;
 use std::{
     collections::BTreeMap,
@@ -40,6 +41,7 @@ pub(super) struct Shared {
     /// Reads that took too long and have not ended yet.
     overdue: AtomicUsize,
     restored: Mutex<Restored>,
+    pub excludes: Excludes,
 }
 
 /// How often each of the files that only the service writes was found changed, and put back.
@@ -64,12 +66,15 @@ impl Shared {
             waiting: Waiting::default(),
             overdue: AtomicUsize::new(0),
             restored: Mutex::default(),
+            excludes: Excludes::default(),
         }
     }
 
-    /// Before anything is asked: an agent may have put it there since.
-    fn take_strangers_out(&self) -> Result<(), GitError> {
-        for name in config::take_strangers_out(&self.directory)? {
+    /// Before anything is asked: an agent may have been there since.
+    fn put_right(&self) -> Result<(), GitError> {
+        let mut wrong = own_files::put_right(&self.directory)?;
+        wrong.extend(self.excludes.put_right(&self.directory)?);
+        for name in wrong {
             tracing::warn!(git.directory = %self.directory.display(), "{name} does not belong into the repository, or was damaged: put right");
             self.was_restored(name);
         }
@@ -97,10 +102,13 @@ impl Repository {
         {
             let _turn = self.turn().await;
             refuse_other_refs(self.directory())?;
-            if !self.exists() {
+            if !own_files::is_there(self.directory()) {
                 self.create(&remote.text).await?;
-            } else if config::put(self.directory(), &remote.text)? != Found::AsItShouldBe {
-                tracing::info!(git.directory = %self.directory().display(), "repository configuration written");
+            } else {
+                self.shared.put_right()?;
+                if config::put(self.directory(), &remote.text)? != Found::AsItShouldBe {
+                    tracing::info!(git.directory = %self.directory().display(), "repository configuration written");
+                }
             }
         }
         *self.shared.remote.lock().unwrap_or_else(PoisonError::into_inner) = Some(remote);
@@ -122,7 +130,7 @@ impl Repository {
             tracing::warn!(git.directory = %self.directory().display(), "changed repository configuration put back");
             self.shared.was_restored("config");
         }
-        self.shared.take_strangers_out()?;
+        self.shared.put_right()?;
         Ok(found != Found::AsItShouldBe)
     }
 
@@ -149,11 +157,6 @@ impl Repository {
     /// The worktree registered for `path`, whether or not it exists.
     pub fn worktree(&self, path: impl AsRef<Path>) -> Worktree {
         Worktree::new(self.clone(), path.as_ref().to_owned())
-    }
-
-    /// A file named HEAD is what makes git take a directory for a repository.
-    fn exists(&self) -> bool {
-        self.directory().join("HEAD").is_file()
     }
 
     /// Made beside its place and renamed into it, so that a crash leaves no half-made repository there.
@@ -300,10 +303,10 @@ impl Repository {
         self.forget_false_ends().await?;
         let mut reading = tokio::spawn(blocking(move || {
             refuse_other_refs(&shared.directory)?;
-            shared.take_strangers_out()?;
+            shared.put_right()?;
             let directory = &shared.directory;
             // One that is there, and is none to libgit2, lacks its directory of refs.
-            let doubt = |error: git2::Error| match directory.join("HEAD").is_file() {
+            let doubt = |error: git2::Error| match own_files::is_there(directory) {
                 true => GitError::Unreadable(error.message().to_owned()),
                 false => error.into(),
             };
@@ -313,7 +316,12 @@ impl Repository {
             }
             broken_refs::mending(directory, || question(&git2::Repository::open_bare(directory).map_err(doubt)?))
         }));
-        match tokio::time::timeout(self.git.inner.read_limit, &mut reading).await {
+        let places = Places { repository: Some(self.directory().to_owned()), files: None };
+        let outcome = tokio::select! {
+            outcome = tokio::time::timeout(self.git.inner.read_limit, &mut reading) => outcome,
+            never = pipes::watch(places) => match never {},
+        };
+        match outcome {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Ok(Err(error)) => Err(GitError::Unreadable(error.to_string())),

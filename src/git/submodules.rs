@@ -14,7 +14,7 @@ use super::error::GitError;
 use super::registry::{AdminEntry, linked_from};
 use super::remote_url::RemoteUrl;
 use super::worktree::{Worktree, submodules_inside};
-use super::{blocking, canonical};
+use super::{blocking, canonical, write_whole};
 use crate::model::{Credential, SubmodulePolicy, Submodules};
 use std::{
     fs, io,
@@ -202,7 +202,7 @@ fn begin_anew(entry: &AdminEntry, files: &Path, paths: &[PathBuf]) -> Result<(),
             empty(files, path)?;
         }
     }
-    fs::write(&mark, "").map_err(|error| GitError::file("writing", &mark, &error))
+    write_whole(&mark, b"")
 }
 
 /// Leaves a submodule as if it had not been tried.

@@ -21,7 +21,7 @@ use super::error::GitError;
 use super::history::sha;
 use super::registry::{self, AdminEntry};
 use super::repository::Repository;
-use super::{blocking, broken_refs, canonical, small_file};
+use super::{blocking, broken_refs, canonical, own_files, small_file};
 use crate::model::{BranchName, CommitSha, Probe, Validity};
 use git2::{ErrorCode, RepositoryOpenFlags};
 use std::{
@@ -174,7 +174,7 @@ fn belongs(entry: &AdminEntry, repository: &Path) -> bool {
 
 /// Only a directory without content is missing: one that holds files may hold work, whatever has become of the rest.
 fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
-    if !repository.join("HEAD").is_file() {
+    if !own_files::is_there(repository) {
         return Err(GitError::NotFound(format!("the repository {}", repository.display())));
     }
     let meta = match fs::symlink_metadata(path) {

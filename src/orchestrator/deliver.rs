@@ -4,7 +4,7 @@
 use super::{Orchestrator, StepError, follow::dropped, outbox::Sent, prepare::Prepared, retry};
 use crate::decide::cleanup::Keep;
 use crate::decide::deliver::{Proposal, PullState, Push, PushFacts, Withheld, proposal, push};
-use crate::git::{CommitRequest, Ident, PushOutcome, Status, Worktree};
+use crate::git::{CommitRequest, GitError, Ident, PushOutcome, Status, Worktree};
 use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::{
@@ -46,6 +46,16 @@ impl Orchestrator {
         {
             tracing::warn!(run.id = %run.id, environment.branch = %branch, "the branch was deleted during the run; it is restored");
             repository.set_ref(&branch.full_ref(), head, None).await?;
+        }
+        // What stands there now may be anybody's.
+        match self.validity(repository, environment).await {
+            Probe::Known(Validity::Valid) => {}
+            Probe::Known(Validity::Missing) => return Err(StepError::Refused(answers::environment_lost())),
+            Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign) => {
+                run.outcome.not_pushed_because = Some(undelivered::place_taken());
+                return Ok(Delivered::ToItsEnd);
+            }
+            Probe::Unknown(why) => return Err(GitError::Unreadable(why).into()),
         }
         let worktree = repository.worktree(&environment.path);
         let head = worktree.head().await?;

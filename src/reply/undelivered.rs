@@ -20,6 +20,14 @@ pub fn branch_drift(recorded: &BranchName, actual: Option<&BranchName>) -> Strin
     }
 }
 
+/// Something else stands where the worktree was.
+pub fn place_taken() -> String {
+    "not pushed: during the run something else took the worktree's place, or its tie to the repository was cut; nothing was \
+     committed, and all files are as they were left. Whoever runs this service sees the place in the panel; once the worktree \
+     is back there, mention me again"
+        .to_owned()
+}
+
 pub fn base_gone() -> String {
     "not pushed: the base branch is gone from the remote; the work is kept on its branch, and the next mention goes on against \
      the default branch"

@@ -10,6 +10,7 @@ mod git_copies;
 mod git_lab;
 mod git_leftovers;
 mod git_lfs;
+mod git_own_files;
 mod git_refs;
 mod git_repair;
 mod git_security;

@@ -1,15 +1,64 @@
-//! Our lines in `info/exclude`: the copies of all worktrees of a repository, between two marks. Other lines there stay.
+//! `info/exclude`: the copies of all worktrees of a repository, between two marks. Nothing else stays there: git goes by it in
+//! every worktree, so that one agent's pattern would hide everybody's work.
 
 use super::manifest::{MOST_LISTED, Manifest, nameable};
 use crate::git::error::GitError;
+use crate::git::own_files::make_room;
 use crate::git::{plain_file, registry, write_whole};
-use std::{collections::BTreeSet, fs, io, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+const EXCLUDE: &str = "info/exclude";
 
 /// Our lines in `info/exclude` stand between these.
 const BEGIN: &str = "# Files that Treewarden copied into worktrees; these lines are made anew.";
 const END: &str = "# End of the files that Treewarden copied.";
 
-pub(super) fn write_excludes(repository: &Path) -> Result<(), GitError> {
+/// The file as it was written last; locked while it is written.
+#[derive(Default)]
+pub struct Excludes(Mutex<Option<Seen>>);
+
+/// Whatever writes a file changes one of these.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen(Option<(u64, u64, i64, i64)>);
+
+impl Seen {
+    fn of(file: &Path) -> Self {
+        let meta = fs::symlink_metadata(file).ok();
+        Self(meta.map(|meta| (meta.ino(), meta.len(), meta.ctime(), meta.ctime_nsec())))
+    }
+}
+
+impl Excludes {
+    /// After a worktree got copies, or went. Lists that are written before are read.
+    pub fn write(&self, repository: &Path) -> Result<(), GitError> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = None;
+        write_excludes(repository)?;
+        *seen = Some(Seen::of(&repository.join(EXCLUDE)));
+        Ok(())
+    }
+
+    /// As it should be, whoever wrote to it since; answers with its name if somebody had. Mostly it costs one look.
+    pub fn put_right(&self, repository: &Path) -> Result<Option<&'static str>, GitError> {
+        let file = repository.join(EXCLUDE);
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == Some(Seen::of(&file)) {
+            return Ok(None);
+        }
+        let changed = write_excludes(repository)?;
+        *seen = Some(Seen::of(&file));
+        Ok(changed.then_some(EXCLUDE))
+    }
+}
+
+/// Answers whether anything else was there.
+fn write_excludes(repository: &Path) -> Result<bool, GitError> {
     let mut paths = BTreeSet::new();
     for entry in registry::entries(&repository.join("worktrees"))? {
         match Manifest::load(&entry) {
@@ -20,46 +69,35 @@ pub(super) fn write_excludes(repository: &Path) -> Result<(), GitError> {
             }
         }
     }
-    let directory = repository.join("info");
-    let file = directory.join("exclude");
+    let (directory, wanted) = (repository.join("info"), excludes(&paths));
     let present = match exclude_file(repository) {
-        // A link or a pipe makes place for a file.
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %file.display(), error = %error, "not readable; it is made anew");
-            String::new()
-        }
-        read => read.unwrap_or_default(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(String::new()),
+        read => read.ok(),
     };
-    let wanted = excludes(&present, &paths);
-    if wanted == present {
-        return Ok(());
+    if present.as_ref() == Some(&wanted) {
+        return Ok(false);
     }
     fs::create_dir_all(&directory).map_err(|error| GitError::file("making", &directory, &error))?;
-    write_whole(&file, wanted.as_bytes())
+    // A link or a pipe makes place for a file, and so does a directory.
+    if present.is_none() {
+        make_room(repository, EXCLUDE)?;
+    }
+    write_whole(&repository.join(EXCLUDE), wanted.as_bytes())?;
+    Ok(true)
 }
 
 pub(super) fn exclude_file(repository: &Path) -> io::Result<String> {
-    let bytes = plain_file(&repository.join("info/exclude"), MOST_LISTED)?;
+    let bytes = plain_file(&repository.join(EXCLUDE), MOST_LISTED)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The text of `info/exclude` with exactly these paths in our part of it.
-fn excludes(present: &str, paths: &BTreeSet<String>) -> String {
-    let mut ours = false;
-    let mut text = String::new();
-    for line in present.lines() {
-        ours |= line == BEGIN;
-        if !ours {
-            text.push_str(line);
-            text.push('\n');
-        }
-        ours &= line != END;
+/// The text of `info/exclude` for exactly these paths.
+fn excludes(paths: &BTreeSet<String>) -> String {
+    if paths.is_empty() {
+        return String::new();
     }
-    if !paths.is_empty() {
-        let lines: String = paths.iter().map(|path| format!("/{}\n", escaped(path))).collect();
-        text.push_str(&format!("{BEGIN}\n{lines}{END}\n"));
-    }
-    text
+    let lines: String = paths.iter().map(|path| format!("/{}\n", escaped(path))).collect();
+    format!("{BEGIN}\n{lines}{END}\n")
 }
 
 /// The paths in our part of `info/exclude`.
@@ -95,13 +133,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_part_of_the_exclude_file_changes() {
+    fn paths_stand_for_nothing_else() {
         let paths = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<BTreeSet<_>>();
-        let one = excludes("*.swp\n", &paths(&[".env", "a [b]/c*"]));
-        assert_eq!(one, format!("*.swp\n{BEGIN}\n/.env\n/a\\ \\[b]/c\\*\n{END}\n"));
-        assert_eq!(excluded(&one), paths(&[".env", "a [b]/c*"]));
-        assert_eq!(excludes(&one, &paths(&["x"])), format!("*.swp\n{BEGIN}\n/x\n{END}\n"));
-        assert_eq!(excludes(&one, &paths(&[])), "*.swp\n");
-        assert_eq!(excludes("", &paths(&[])), "");
+        let text = excludes(&paths(&[".env", "a [b]/c*"]));
+        assert_eq!(text, format!("{BEGIN}\n/.env\n/a\\ \\[b]/c\\*\n{END}\n"));
+        assert_eq!(excluded(&text), paths(&[".env", "a [b]/c*"]));
+        assert_eq!(excludes(&paths(&[])), "");
     }
 }

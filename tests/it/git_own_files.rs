@@ -1,0 +1,155 @@
+//! What an agent leaves in the place of git's own files: links, pipes, directories, garbage. It is put right before anything is
+//! asked, and harms nobody else.
+
+use crate::git_lab::{Lab, branch, known};
+use std::fs;
+use treewarden::git::{CommitRequest, Ident};
+use treewarden::model::WorktreeStart;
+
+fn request(name: &str, words: &str) -> CommitRequest {
+    let ident = Ident { name: "bot".into(), email: "bot@example.org".into() };
+    let (message, branch) = (words.to_owned(), branch(name));
+    CommitRequest { message, author: ident.clone(), committer: ident, co_authors: vec![], branch }
+}
+
+/// Whatever stands in the place of git's own files, nobody else is harmed, and everything goes on.
+#[tokio::test]
+async fn what_stands_in_the_place_of_gits_files_is_put_right() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    let common = repository.directory().to_owned();
+    let victim = lab.path("victim");
+    fs::write(&victim, "precious\n").unwrap();
+    let link = |name: &str| {
+        let _ = fs::remove_file(common.join(name));
+        let _ = fs::remove_dir_all(common.join(name));
+        std::os::unix::fs::symlink(&victim, common.join(name)).unwrap();
+    };
+    let pipe = |name: &str| {
+        let _ = fs::remove_file(common.join(name));
+        assert!(std::process::Command::new("mkfifo").arg(common.join(name)).status().unwrap().success());
+    };
+    let text = |name: &str, content: &[u8]| {
+        fs::create_dir_all(common.join(name).parent().unwrap()).unwrap();
+        fs::write(common.join(name), content).unwrap();
+    };
+    let instead = |name: &str| {
+        let _ = fs::remove_file(common.join(name));
+        let _ = fs::remove_dir_all(common.join(name));
+        fs::create_dir_all(common.join(name).join("deep")).unwrap();
+    };
+    let spoil: Vec<(&str, Box<dyn Fn() + '_>)> = vec![
+        ("HEAD is a pipe", Box::new(|| pipe("HEAD"))),
+        ("HEAD is a link", Box::new(|| link("HEAD"))),
+        ("HEAD is a directory", Box::new(|| instead("HEAD"))),
+        ("HEAD is gone", Box::new(|| fs::remove_file(common.join("HEAD")).unwrap())),
+        ("HEAD is no text", Box::new(|| text("HEAD", b"\xff\xfe"))),
+        ("HEAD names no branch", Box::new(|| text("HEAD", b"ref: refs/heads/a b..c\n"))),
+        ("HEAD leads out", Box::new(|| text("HEAD", b"ref: refs/heads/../../config\n"))),
+        (
+            "info is a link",
+            Box::new(|| {
+                let _ = fs::remove_dir_all(common.join("info"));
+                link("info");
+            }),
+        ),
+        (
+            "info/exclude is a link",
+            Box::new(|| {
+                fs::create_dir_all(common.join("info")).unwrap();
+                link("info/exclude");
+            }),
+        ),
+        ("info/exclude is a pipe", Box::new(|| pipe("info/exclude"))),
+        ("info/exclude is a directory", Box::new(|| instead("info/exclude"))),
+        ("everything is ignored", Box::new(|| text("info/exclude", b"*\n"))),
+        (
+            "files are written in another encoding",
+            Box::new(|| {
+                text("info/attributes", b"* working-tree-encoding=UTF-16\n");
+            }),
+        ),
+        ("an index of packs is garbage", Box::new(|| text("objects/pack/multi-pack-index", b"garbage\n"))),
+        (
+            "there are no packs",
+            Box::new(|| {
+                let aside = lab.path("aside").join(uuid::Uuid::now_v7().to_string());
+                fs::create_dir_all(aside.parent().unwrap()).unwrap();
+                fs::rename(common.join("objects/pack"), &aside).unwrap();
+                for pack in fs::read_dir(&aside)
+                    .unwrap()
+                    .flatten()
+                    .filter(|file| file.path().extension() == Some("pack".as_ref()))
+                {
+                    let pack = fs::File::open(pack.path()).unwrap();
+                    let mut git = lab.command(&common, &["unpack-objects", "-q"]);
+                    assert!(git.stdin(pack).status().unwrap().success());
+                }
+            }),
+        ),
+        (
+            "logs are a file",
+            Box::new(|| {
+                let _ = fs::remove_dir_all(common.join("logs"));
+                text("logs", b"");
+            }),
+        ),
+        ("what is set aside is a link", Box::new(|| link("treewarden-broken"))),
+    ];
+    for (number, (why, spoil)) in spoil.iter().enumerate() {
+        spoil();
+        let name = format!("new-{number}.txt");
+        fs::write(path.join(&name), "é\n").unwrap();
+        let request = request("b", why);
+        let committed = repository.worktree(&path).commit_all(&request).await.unwrap_or_else(|e| panic!("{why}: {e}"));
+        let committed = committed.unwrap_or_else(|| panic!("{why}: nothing was seen"));
+        let content = lab.run(&common, &["cat-file", "blob", &format!("{committed}:{name}")]);
+        assert_eq!(content, "é", "{why}");
+        lab.people_commit("f", &format!("{why}\n"));
+        lab.fetch(&repository).await;
+        let other = lab.path("worktrees").join(format!("other-{number}"));
+        let main = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
+        repository
+            .add_worktree(&other, &branch(&format!("other-{number}")), &main)
+            .await
+            .unwrap_or_else(|e| panic!("{why}: {e}"));
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious\n", "{why}");
+    }
+}
+
+/// Git waits at a pipe for ever; it is let go on.
+#[tokio::test]
+async fn pipes_hold_nobody_up() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    let pipe = |path: std::path::PathBuf| {
+        let _ = fs::remove_file(&path);
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    };
+    // In a worktree, those that git does not read stay.
+    let own = pipe(path.join("own"));
+    for name in [".gitignore", ".gitattributes"] {
+        let there = pipe(path.join(name));
+        fs::write(path.join(format!("beside{name}")), "x\n").unwrap();
+        let status = known(repository.worktree(&path).status().await);
+        assert!(status.untracked > 0 && !there.exists(), "{name}");
+    }
+    assert!(own.exists());
+    fs::remove_file(&own).unwrap();
+    repository.worktree(&path).commit_all(&request("b", "beside")).await.unwrap().unwrap();
+    let tip = repository.tip("refs/heads/b").await.unwrap();
+    for name in ["refs/heads/b", "logs/refs/heads/b"] {
+        let there = pipe(repository.directory().join(name));
+        lab.people_commit("f", &format!("{name}\n"));
+        lab.fetch(&repository).await;
+        fs::write(path.join("more"), name).unwrap();
+        repository.worktree(&path).commit_all(&request("b", name)).await.unwrap().unwrap();
+        assert!(fs::symlink_metadata(&there).is_ok_and(|meta| meta.is_file()), "{name}");
+    }
+    assert!(
+        repository.is_ancestor(&tip.unwrap(), &repository.tip("refs/heads/b").await.unwrap().unwrap()).await.unwrap()
+    );
+}
