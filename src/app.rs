@@ -68,18 +68,56 @@ pub enum StartError {
     Lock(#[from] LockError),
     #[error(transparent)]
     Door(#[from] DoorError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    #[error("{0}. Nothing was started; treewarden doctor, with the settings of the service, says what mends it.")]
+    Store(StoreError),
     #[error(transparent)]
     Git(#[from] GitError),
     #[error(transparent)]
     Isolation(#[from] IsolationError),
-    #[error("GitHub did not say which App this is, and without that the bot could not recognise its own comments")]
-    Github(#[from] GithubError),
+    #[error(
+        "GitHub did not say which App this is, and without that the bot could not recognise its own comments: {0}. Nothing was \
+         started, and what GitHub delivers meanwhile is asked for again. {advice}", advice = advice(.0)
+    )]
+    Github(GithubError),
     #[error("The state of the last run could not be recovered")]
     Recover(#[from] StepError),
     #[error("{address} cannot be listened on: {error}. Choose another with --listen or TREEWARDEN_LISTEN.")]
     Listen { address: String, error: std::io::Error },
+}
+
+// Not as their sources: the sentences have them.
+impl From<GithubError> for StartError {
+    fn from(error: GithubError) -> Self {
+        StartError::Github(error)
+    }
+}
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        StartError::Store(error)
+    }
+}
+
+/// What to do about a GitHub that does not say who we are.
+fn advice(error: &GithubError) -> &'static str {
+    match error {
+        GithubError::Unreachable(_) | GithubError::OutcomeUnknown => {
+            "Check the network, a proxy that is in use (https_proxy), and GITHUB_API_URL, which has to lead to an HTTPS port; then \
+             start again."
+        }
+        GithubError::NotFound(_) | GithubError::BadAnswer(_) => {
+            "Check GITHUB_API_URL: what answers there is not GitHub's API, which an Enterprise Server has at \
+             https://<host>/api/v3."
+        }
+        GithubError::Unauthorized => {
+            "Compare GITHUB_APP_ID and the private key with the App's page on GitHub, and this machine's clock with the time."
+        }
+        GithubError::Settings(_) => "Give it the .pem file that GitHub made, as GITHUB_APP_PRIVATE_KEY_FILE.",
+        GithubError::Forbidden(_) | GithubError::Invalid(_) => {
+            "See on the App's page on GitHub whether it is suspended."
+        }
+        GithubError::RateLimited { .. } | GithubError::Server { .. } => "Start again later.",
+    }
 }
 
 /// The setting that remembers the App's identity.
@@ -213,7 +251,8 @@ async fn who_we_are(github: &Github, store: &Store, app_id: u64, now: Timestamp)
     let known = store.setting(IDENTITY).await?.and_then(|value| serde_json::from_value::<AppIdentity>(value).ok());
     match known.filter(|identity| identity.app_id == app_id) {
         Some(identity) => {
-            tracing::warn!(app.slug = %identity.slug, %error, "GitHub does not answer; going on as the App it named before");
+            let safe = "GitHub does not answer; going on as the App it named before. Deliveries are kept, and what needs GitHub waits";
+            tracing::warn!(app.slug = %identity.slug, %error, reason = advice(&error), "{safe}");
             Ok(identity)
         }
         None => Err(error.into()),

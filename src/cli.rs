@@ -1,7 +1,7 @@
 //! The command line: what `treewarden` can be told. Parsing only; what the commands do is `app`'s business.
 
 use crate::config::{Flags, plain_table};
-use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+use clap::{Arg, ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 use std::{ffi::OsString, io, path::PathBuf, path::absolute};
 
 /// Gives each piece of agent work its own git worktree, and never loses work.
@@ -22,7 +22,7 @@ pub struct Cli {
 pub enum Command {
     /// Run the service
     Serve(Listening),
-    /// Play the whole story against a stand-in for GitHub on this machine, with settings and a home of its own: without --home and --config
+    /// Play the whole story against a stand-in for GitHub on this machine, with settings and a home of its own
     Demo(Demo),
     /// Say what is right and, for what is not, what mends it; changes nothing
     Doctor {
@@ -125,7 +125,7 @@ pub enum EnvCommand {
 impl Cli {
     /// Parses; on wrong use or `--help`, the error carries the text to print and the exit code.
     pub fn parse_from(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, clap::Error> {
-        let command = Self::command().after_long_help(plain_table());
+        let command = without_globals_of_the_demo(Self::command()).after_long_help(plain_table());
         let cli = Self::from_arg_matches(&command.try_get_matches_from(args)?)?;
         if matches!(cli.command, Command::Demo(_)) && (cli.home.is_some() || cli.config.is_some()) {
             let why = "the demo brings settings and a home of its own: --home and --config do not go with it";
@@ -147,6 +147,13 @@ impl Cli {
             listen,
         })
     }
+}
+
+/// The demo refuses them, and so does not offer them.
+fn without_globals_of_the_demo(command: clap::Command) -> clap::Command {
+    let hidden: Vec<Arg> =
+        command.get_arguments().filter(|one| one.is_global_set()).map(|one| one.clone().hide(true)).collect();
+    command.mut_subcommand("demo", |demo| demo.args(hidden))
 }
 
 impl Demo {
@@ -222,5 +229,15 @@ mod tests {
         let help = parse("treewarden --help").unwrap_err().to_string();
         assert!(help.contains("TREEWARDEN_AGENT_COMMAND") && help.contains("doctor"), "{help}");
         assert!(!help.contains("demo-agent"), "{help}");
+    }
+
+    #[test]
+    fn each_command_offers_what_it_takes_in_plain_words() {
+        for command in ["serve", "demo", "doctor", "migrate", "cleanup", "import", "say", "env", "env list", "env show"]
+        {
+            let help = parse(&format!("treewarden {command} --help")).unwrap_err().to_string();
+            assert!(!help.contains(['`', '*']) && !help.contains("]("), "{help}");
+            assert_eq!(help.contains("--home") && help.contains("--config"), command != "demo", "{help}");
+        }
     }
 }

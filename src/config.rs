@@ -13,7 +13,7 @@ mod table;
 
 pub use home::{HomeError, HomeState};
 pub use parse::Listen;
-pub use problem::{ConfigProblems, Problem};
+pub use problem::{ConfigProblems, Fault, Problem};
 pub use source::{Flags, Origin};
 pub use table::{SETTINGS, Setting, markdown_table, plain_table};
 
@@ -59,6 +59,10 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The settings file, when secrets stand in it.
     pub secrets_in: Option<PathBuf>,
+    /// The variables of the settings that were set, in the order of the table, and where the value that counts stands.
+    pub given: Vec<(&'static str, Origin)>,
+    /// The settings file, when there is one.
+    pub file: Option<PathBuf>,
     /// Environment variables that are named like settings and are none: misspelled, or of a service called like this one.
     pub ignored: Vec<String>,
 }
@@ -173,8 +177,21 @@ impl Config {
             origin: Some(Origin::Environment),
             given: None,
             expected: "is not valid UTF-8; expected a value that is".to_owned(),
+            fault: Fault::Value,
         }));
         Err(problems)
+    }
+
+    /// Where a setting stands; absent when it has its default.
+    pub fn origin(&self, variable: &str) -> Option<&Origin> {
+        self.given.iter().find(|(given, _)| *given == variable).map(|(_, origin)| origin)
+    }
+
+    /// The settings that were set although this version does nothing with them.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let reserved =
+            SETTINGS.iter().filter(|setting| !setting.has_effect() && self.origin(setting.variable).is_some());
+        reserved.map(|setting| setting.variable).collect()
     }
 
     /// Makes the home (readable by its owner only) and the directories in it.

@@ -91,6 +91,11 @@ impl Store {
         db::schema(url).await
     }
 
+    /// Whether a live environment lies in `directory`, by the database this URL names; changes nothing.
+    pub async fn is_lived_in(url: &str, directory: &Path) -> Result<bool, StoreError> {
+        Ok(db::live_paths(url).await?.iter().any(|path| Path::new(path).starts_with(directory)))
+    }
+
     /// The file of a database that is one.
     pub fn file(url: &str) -> Option<&Path> {
         db::sqlite_path(url)

@@ -69,6 +69,9 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     for name in &config.ignored {
         tracing::warn!(variable = %name, "this variable is named like a setting and is none; it is ignored");
     }
+    for name in config.without_effect() {
+        tracing::warn!(variable = %name, "this setting is set, but has no effect in this version");
+    }
     for name in config.agent.iter().flat_map(|agent| &agent.unset) {
         tracing::warn!(variable = %name, "TREEWARDEN_AGENT_ENV names a variable that is not set; the agent goes without it");
     }
@@ -132,7 +135,10 @@ async fn environments(config: &Config, command: &EnvCommand) -> anyhow::Result<E
     // Looking must not change what an older service, which may be running, works with.
     match Store::schema(config.database_url.expose_secret()).await? {
         Schema::Current => {}
-        Schema::Missing => bail!("There is no database of Treewarden here yet; the first `treewarden serve` makes it."),
+        Schema::Missing => bail!(
+            "There is no database of Treewarden here yet (home: {}); the first `treewarden serve` makes it.",
+            config.home.display()
+        ),
         Schema::Older { found, known } => bail!(
             "The database was made by an older Treewarden (schema {found}; this one uses {known}). Nothing was changed. \
              Ask the program that made it, or stop the service and run `treewarden migrate`."
@@ -150,7 +156,7 @@ async fn show_environments(config: &Config, store: &Store, command: &EnvCommand)
         EnvCommand::List => {
             let live = store.live_environments(None).await?;
             if live.is_empty() {
-                say("No environment.");
+                say(format_args!("No environment (home: {}).", config.home.display()));
             }
             for environment in live {
                 let codebase = store.load_codebase(environment.codebase).await?;

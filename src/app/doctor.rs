@@ -1,23 +1,24 @@
 //! `treewarden doctor`: one line for each thing that has to be right, and below what is not, the command that mends it
 //! or the page to open. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
 
+mod asked;
 mod mend;
+mod running;
 
 use super::commands::say;
-use super::lock::HomeLock;
 use super::scratch::Scratch;
 use crate::agent::FALLBACK_PATH;
-use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, SHORTEST_SECRET, Sandbox};
+use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
 use crate::github::{Github, GithubError, GithubSettings, Registration};
 use crate::store::{Schema, Store, StoreError};
-use mend::{Mend, export, open, quoted, run};
+use asked::{Asked, quoted};
+use mend::{Mend, open, run};
 use rustix::fs::{Access, access};
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use std::{
-    fs, io,
-    net::TcpListener,
+    fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -43,12 +44,13 @@ fn wrong(what: &'static str, seen: impl Into<String>, mend: Mend) -> Finding {
 }
 
 pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
+    let asked = Asked::here(flags);
     let findings = match Config::from_process(flags) {
         Err(problems) => {
-            let problems = problems.0.iter().map(|problem| wrong("settings", problem.to_string(), run(problem.mend())));
-            problems.chain([rest_unseen(flags)]).collect()
+            let seen = |problem: &Problem| wrong("settings", problem.to_string(), mend::problem(problem, &asked));
+            problems.0.iter().map(seen).chain([rest_unseen(&asked)]).collect()
         }
-        Ok(config) => everything(&config, flags).await,
+        Ok(config) => everything(&config, &asked).await,
     };
     let healthy = findings.iter().all(|finding| finding.fine);
     if json {
@@ -69,32 +71,38 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// The rest can be looked at only where the settings say.
-fn rest_unseen(flags: &Flags) -> Finding {
-    wrong("the rest", "nothing else was looked at; the settings come first, then ask again", run(mend::again(flags)))
+fn rest_unseen(asked: &Asked) -> Finding {
+    wrong("the rest", "nothing else was looked at; the settings come first, then ask again", run(asked.again()))
 }
 
-async fn everything(config: &Config, flags: &Flags) -> Vec<Finding> {
-    let mut findings = vec![settings(config), home(config, flags), git().await];
-    findings.push(database(config, flags).await);
-    findings.extend(secret_files(config));
-    findings.extend(short_secret(config));
-    findings.extend(github(config, flags).await);
-    findings.extend(agent(config));
-    findings.push(sandbox(config));
-    findings.push(address(config, flags));
+async fn everything(config: &Config, asked: &Asked) -> Vec<Finding> {
+    let mut findings = vec![settings(config), home(config, asked)];
+    findings.extend(running::look(config, asked).await);
+    findings.push(git(asked).await);
+    findings.push(database(config, asked).await);
+    findings.extend(secret_files(config, asked));
+    findings.extend(short_secret(config, asked));
+    findings.extend(github(config, asked).await);
+    findings.extend(agent(config, asked));
+    findings.push(sandbox(config, asked));
+    findings.push(running::address(config, asked));
     findings
 }
 
 /// A variable that is no setting is no mistake for sure: orchestrators make some of a service's name.
 fn settings(config: &Config) -> Finding {
-    let mut seen = "every value is understood".to_owned();
+    let mut seen = format!("every value is understood; {}", running::looked_at(config));
+    let without_effect = config.without_effect();
+    if !without_effect.is_empty() {
+        seen.push_str(&format!("; set, but without effect in this version: {}", without_effect.join(", ")));
+    }
     if !config.ignored.is_empty() {
         seen.push_str(&format!("; ignored, because no setting has this name: {}", config.ignored.join(", ")));
     }
     fine("settings", seen)
 }
 
-fn home(config: &Config, flags: &Flags) -> Finding {
+fn home(config: &Config, asked: &Asked) -> Finding {
     let error = match config.look_at_home() {
         Ok(HomeState::Ready) => return fine("home", format!("{} is ours alone", config.home.display())),
         Ok(HomeState::ToBeMade) => {
@@ -114,18 +122,18 @@ fn home(config: &Config, flags: &Flags) -> Finding {
         | HomeError::NotWritable { .. }
         | HomeError::WorktreeBase(_) => error.to_string(),
     };
-    wrong("home", seen, mend::home(&error, config, flags))
+    wrong("home", seen, mend::home(&error, config, asked))
 }
 
 /// Git's door wants a place for its helpers, and the home is only looked at.
-async fn git() -> Finding {
+async fn git(asked: &Asked) -> Finding {
     let (major, minor) = OLDEST;
     let scratch = match Scratch::make("doctor") {
         Ok(scratch) => scratch,
         Err((place, error)) => {
             let seen = format!("{} cannot be made to try git in: {error}", place.display());
             let other = if place.starts_with("/tmp") { "/var/tmp" } else { "/tmp" };
-            return wrong("git", seen, export("TMPDIR", other));
+            return wrong("git", seen, asked.set(&[("TMPDIR", other)]));
         }
     };
     let version = match Git::new(GitSettings::new("git", scratch.path().join("git"))) {
@@ -141,24 +149,24 @@ async fn git() -> Finding {
     }
 }
 
-async fn database(config: &Config, flags: &Flags) -> Finding {
+async fn database(config: &Config, asked: &Asked) -> Finding {
     let url = config.database_url.expose_secret();
     let file = Store::file(url);
     let schema = Store::schema(url).await;
     if let Some(place) = file.filter(|_| schema.is_ok()).and_then(unwritable) {
         let seen = format!("{} cannot be written by this user", place.display());
-        return wrong("database", seen, mend::writable(place, flags));
+        return wrong("database", seen, mend::writable(place, asked));
     }
     let error = match schema {
         Ok(Schema::Current) => return fine("database", "answers, and has this version's schema"),
         Ok(Schema::Older { found, known }) => {
             return fine("database", format!("answers; the next start brings its schema from {found} to {known}"));
         }
-        Ok(Schema::Missing) => return file.map_or(fine("database", EMPTY), |file| missing_file(config, file)),
+        Ok(Schema::Missing) => return file.map_or(fine("database", EMPTY), |file| missing_file(config, file, asked)),
         Ok(Schema::Newer { found, known }) => StoreError::NewerSchema { found, known },
         Err(error) => error,
     };
-    wrong("database", error.to_string(), mend::database(&error, url, file, flags))
+    wrong("database", error.to_string(), mend::database(&error, config, file, asked))
 }
 
 const EMPTY: &str = "answers, and is empty; the first start makes the tables";
@@ -172,37 +180,37 @@ fn unwritable(file: &Path) -> Option<&Path> {
     wanted.into_iter().find(refused).map(|(place, _)| place)
 }
 
-fn missing_file(config: &Config, file: &Path) -> Finding {
+fn missing_file(config: &Config, file: &Path, asked: &Asked) -> Finding {
     let directory = file.parent().unwrap_or(Path::new("/"));
     if directory.is_dir() || directory.starts_with(&config.home) {
         return fine("database", format!("none yet; the first start makes {}", file.display()));
     }
     let seen = format!("{} is not there, so no database can be made in it", directory.display());
-    wrong("database", seen, run(format!("mkdir -p {}", quoted(directory))))
+    wrong("database", seen, asked.make(directory))
 }
 
 /// Files with secrets that others can read: the App's key, the settings.
-fn secret_files(config: &Config) -> Vec<Finding> {
+fn secret_files(config: &Config, asked: &Asked) -> Vec<Finding> {
     let key = config.github.app.as_ref().and_then(|app| app.private_key_file.as_ref()).map(|path| ("key", path));
     let settings = config.secrets_in.as_ref().map(|path| ("settings", path));
     let open = |(what, path): (&'static str, &PathBuf)| {
         let mode = openness(path)?;
         let seen = format!("{} holds a secret and can be read or changed by others (mode {mode:o})", path.display());
-        Some(wrong(what, seen, run(format!("chmod o-rwx,g-w {}", quoted(path)))))
+        Some(wrong(what, seen, asked.on(path, format!("chmod o-rwx,g-w {}", quoted(path)))))
     };
     key.into_iter().chain(settings).filter_map(open).collect()
 }
 
 /// A webhook secret that could be guessed: one delivery that was seen is enough to try all short ones.
-fn short_secret(config: &Config) -> Option<Finding> {
+fn short_secret(config: &Config, asked: &Asked) -> Option<Finding> {
     let app = config.github.app.as_ref()?;
     let seen = || {
         format!(
-            "the webhook secret has fewer than {SHORTEST_SECRET} characters; a long one belongs into \
-             GITHUB_WEBHOOK_SECRET and into the App's settings on GitHub"
+            "the webhook secret has fewer than {SHORTEST_SECRET} characters; a long one, as `openssl rand -hex 32` makes it, \
+             belongs into the settings and, the same, into the App's page on GitHub"
         )
     };
-    app.has_short_secret().then(|| wrong("secret", seen(), run("openssl rand -hex 32")))
+    app.has_short_secret().then(|| wrong("secret", seen(), mend::webhook_secret(config, asked)))
 }
 
 /// The mode of a file that others come to and may read or change.
@@ -216,7 +224,7 @@ fn openness(file: &Path) -> Option<u32> {
     open.then_some(found)
 }
 
-async fn github(config: &Config, flags: &Flags) -> Vec<Finding> {
+async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
     let Some(app) = &config.github.app else {
         if config.local {
             return vec![fine("github", "no App is configured; repositories on this machine need none")];
@@ -243,10 +251,16 @@ async fn github(config: &Config, flags: &Flags) -> Vec<Finding> {
                 GithubError::Unauthorized => {
                     format!("{error}: its number and key have to be of one App, and this machine's clock right")
                 }
+                GithubError::Unreachable(_) => format!(
+                    "{error}: {} has to be reached over HTTPS, past name resolution, firewall and, where one is in use, proxy",
+                    config.github.api_url
+                ),
+                GithubError::NotFound(_) | GithubError::BadAnswer(_) => {
+                    format!("{error}: {} does not answer like GitHub's API", config.github.api_url)
+                }
                 error => error.to_string(),
             };
-            let (api, web) = (&config.github.api_url, &config.github.web_url);
-            vec![wrong("github", seen, mend::github(&error, api, web, flags))]
+            vec![wrong("github", seen, mend::github(&error, config, app, asked))]
         }
     }
 }
@@ -298,22 +312,22 @@ fn registered(app: &Registration, web_url: &str) -> Vec<Finding> {
     findings
 }
 
-fn agent(config: &Config) -> Vec<Finding> {
+fn agent(config: &Config, asked: &Asked) -> Vec<Finding> {
     let Some(agent) = &config.agent else {
         let seen = "none is configured (for good: agent_command = \"…\" in treewarden.toml)";
-        return vec![wrong("agent", seen, export(mend::AGENT, "<program> <arguments>"))];
+        return vec![wrong("agent", seen, asked.set(&[(mend::AGENT, "<program> <arguments>")]))];
     };
-    let mut findings = vec![program(agent)];
+    let mut findings = vec![program(agent, config, asked)];
     if !agent.unset.is_empty() {
         let names = agent.unset.join(", ");
         let seen = format!("TREEWARDEN_AGENT_ENV names what is not set where the service is started: {names}");
-        let values: Vec<String> = agent.unset.iter().map(|name| format!("{name}='<value>'")).collect();
-        findings.push(wrong("agent", seen, run(format!("export {}", values.join(" ")))));
+        let values: Vec<(&str, &str)> = agent.unset.iter().map(|name| (name.as_str(), "<value>")).collect();
+        findings.push(wrong("agent", seen, asked.set(&values)));
     }
     findings
 }
 
-fn program(agent: &AgentConfig) -> Finding {
+fn program(agent: &AgentConfig, config: &Config, asked: &Asked) -> Finding {
     let program = &agent.argv[0];
     let path =
         agent.env.iter().find(|(name, _)| name == "PATH").map_or(FALLBACK_PATH, |(_, value)| value.expose_secret());
@@ -333,36 +347,20 @@ fn program(agent: &AgentConfig) -> Finding {
             wrong(
                 "agent",
                 format!("{seen}; the agent's program is wanted, by its whole path"),
-                mend::agent_program(agent),
+                mend::agent_program(agent, config, asked),
             )
         }
     }
 }
 
-fn sandbox(config: &Config) -> Finding {
+fn sandbox(config: &Config, asked: &Asked) -> Finding {
     match config.sandbox {
         Sandbox::Off => fine("sandbox", "off, as written: agents run as the user of this service"),
         Sandbox::Strict | Sandbox::Basic if config.agent.is_none() => fine("sandbox", "not needed without an agent"),
         Sandbox::Strict | Sandbox::Basic => {
             let seen = "this version cannot confine agents, and starts with one only where they may do all that the \
                         user of this service may (for good: sandbox = \"off\" in treewarden.toml)";
-            wrong("sandbox", seen, export("TREEWARDEN_SANDBOX", "off"))
+            wrong("sandbox", seen, asked.set(&[("TREEWARDEN_SANDBOX", "off")]))
         }
-    }
-}
-
-/// Whether the service could listen where it is to.
-fn address(config: &Config, flags: &Flags) -> Finding {
-    let mend = || mend::address(&config.listen, flags);
-    let wanted = config.listen.to_string();
-    match TcpListener::bind(&wanted) {
-        Ok(_) => fine("address", format!("{wanted} can be listened on")),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && HomeLock::is_held(&config.home) => {
-            fine("address", format!("{wanted} is in use by the service, which runs on this home"))
-        }
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            wrong("address", format!("{wanted} is in use by another program"), mend())
-        }
-        Err(error) => wrong("address", format!("{wanted} cannot be listened on: {error}"), mend()),
     }
 }

@@ -53,6 +53,11 @@ impl Door {
         }
     }
 
+    /// Whether there is one, for a service that is just starting or stopping not yet, or still.
+    pub fn exists(home: &Path) -> bool {
+        home.join(FILE).exists()
+    }
+
     pub fn read(home: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&fs::read(home.join(FILE))?)?)
     }

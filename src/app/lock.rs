@@ -2,7 +2,7 @@
 //! however it ends, and the name under which this home claims work.
 
 use rustix::{
-    fs::{FlockOperation, flock},
+    fs::{Access, FlockOperation, access, flock},
     io::Errno,
 };
 use std::{
@@ -34,6 +34,15 @@ pub enum LockError {
     Unusable { path: PathBuf, error: io::Error },
 }
 
+/// How a home and a directory of worktrees stand to those who could run in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A start would get both.
+    Free,
+    /// A service, or a command that needs a stopped one, runs on this home.
+    Running,
+}
+
 /// Held until dropped.
 pub struct HomeLock {
     node: String,
@@ -46,16 +55,10 @@ impl HomeLock {
         let unusable = |error| LockError::Unusable { path: path.clone(), error };
         let mut options = File::options();
         let mut file = options.create(true).read(true).write(true).truncate(false).open(&path).map_err(unusable)?;
-        // Somebody who only looks whether a service runs has it for a moment.
-        let mut looks = LOOKS;
-        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            match error {
-                Errno::WOULDBLOCK if looks > 0 => std::thread::sleep(LOOK_AGAIN),
-                Errno::WOULDBLOCK => return Err(LockError::Taken(home.to_owned())),
-                error => return Err(unusable(error.into())),
-            }
-            looks -= 1;
-        }
+        lock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            Errno::WOULDBLOCK => LockError::Taken(home.to_owned()),
+            error => unusable(error.into()),
+        })?;
         let mut node = String::new();
         file.read_to_string(&mut node).map_err(unusable)?;
         if node.trim().is_empty() {
@@ -64,16 +67,35 @@ impl HomeLock {
         }
         // Dropped when something is in the way, and with it what was taken until then.
         let mut lock = Self { node: node.trim().to_owned(), held: vec![file] };
-        let own = BTreeSet::from([real(home)?, real(worktree_base)?]);
+        lock.take_directories(home, worktree_base)?;
+        Ok(lock)
+    }
+
+    /// What [`HomeLock::take`] would come upon. Makes nothing; what it asks for is given back at once.
+    pub fn look(home: &Path, worktree_base: &Path) -> Result<Standing, LockError> {
+        let path = home.join("node");
+        match access(&path, Access::READ_OK | Access::WRITE_OK) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(LockError::Unusable { path, error: error.into() }),
+        }
+        if Self::is_held(home) {
+            return Ok(Standing::Running);
+        }
+        let mut lock = Self { node: String::new(), held: Vec::new() };
+        lock.take_directories(home, worktree_base).map(|()| Standing::Free)
+    }
+
+    fn take_directories(&mut self, home: &Path, worktree_base: &Path) -> Result<(), LockError> {
+        let own = BTreeSet::from([resolved(home)?, resolved(worktree_base)?]);
         let around = own.iter().flat_map(|own| own.ancestors()).filter(|around| !own.contains(*around));
         let around: BTreeSet<&Path> = around.filter(|around| is_of_this_user(around)).collect();
-        for own in &own {
-            lock.held.extend(take_directory(own, FlockOperation::NonBlockingLockExclusive)?);
+        for own in own.iter().filter(|own| own.exists()) {
+            self.held.extend(take_directory(own, FlockOperation::NonBlockingLockExclusive)?);
         }
         for around in around {
-            lock.held.extend(take_directory(around, FlockOperation::NonBlockingLockShared)?);
+            self.held.extend(take_directory(around, FlockOperation::NonBlockingLockShared)?);
         }
-        Ok(lock)
+        Ok(())
     }
 
     /// Whether a service runs on this home. Makes nothing; closing the file gives back what was asked for.
@@ -97,8 +119,24 @@ impl Drop for HomeLock {
     }
 }
 
-fn real(path: &Path) -> Result<PathBuf, LockError> {
-    path.canonicalize().map_err(|error| LockError::Unusable { path: path.to_owned(), error })
+/// With links resolved, also where not all of it is there yet.
+pub fn resolved(path: &Path) -> Result<PathBuf, LockError> {
+    let there = path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"));
+    let real = there.canonicalize().map_err(|error| LockError::Unusable { path: there.to_owned(), error })?;
+    let rest = path.strip_prefix(there).unwrap_or(path);
+    Ok(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+}
+
+/// Somebody who only looks whether a service runs has it for a moment.
+fn lock(file: &File, operation: FlockOperation) -> Result<(), Errno> {
+    let mut looks = LOOKS;
+    loop {
+        match flock(file, operation) {
+            Err(Errno::WOULDBLOCK) if looks > 0 => std::thread::sleep(LOOK_AGAIN),
+            tried => return tried,
+        }
+        looks -= 1;
+    }
 }
 
 /// Directories of other users, and those that everybody may write to, are nobody's home; other programs may lock them.
@@ -117,7 +155,7 @@ fn take_directory(directory: &Path, operation: FlockOperation) -> Result<Option<
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
         Err(error) => return Err(unusable(error)),
     };
-    match flock(&file, operation) {
+    match lock(&file, operation) {
         Ok(()) => Ok(Some(file)),
         Err(Errno::WOULDBLOCK) => Err(LockError::Shared(directory.to_owned())),
         Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL | Errno::BADF | Errno::ISDIR) => Ok(None),
@@ -139,6 +177,7 @@ mod tests {
         }
         symlink(at("trees"), at("link")).unwrap();
         let take = |home: &str, base: &str| HomeLock::take(&at(home), &at(base));
+        let look = |home: &str, base: &str| HomeLock::look(&at(home), &at(base));
         let meeting = [
             (("one", "trees"), ("two", "trees")),
             (("one", "trees"), ("two", "link")),
@@ -152,7 +191,9 @@ mod tests {
             for ((home, base), (other, others)) in [(first, second), (second, first)] {
                 let held = take(home, base).unwrap();
                 assert!(matches!(take(other, others), Err(LockError::Shared(_))), "{home} {base}: {other} {others}");
+                assert!(matches!(look(other, others), Err(LockError::Shared(_))), "{home} {base}: {other} {others}");
                 drop(held);
+                assert_eq!(look(other, others).unwrap(), Standing::Free);
                 drop(take(other, others).unwrap());
             }
         }
@@ -160,5 +201,9 @@ mod tests {
         let held = [take("one", "one/worktrees"), take("two", "two/worktrees"), take("trees/inner", "trees")];
         assert!(held.iter().all(Result::is_ok));
         assert!(matches!(take("one", "apart"), Err(LockError::Taken(_))));
+        assert_eq!(look("one", "apart").unwrap(), Standing::Running);
+        // What is not there is not made, and still lies where it would.
+        assert!(matches!(look("new", "two/worktrees/new"), Err(LockError::Shared(_))));
+        assert!(look("new", "newer").is_ok() && !at("new").exists() && !at("newer").exists());
     }
 }

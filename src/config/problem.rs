@@ -1,7 +1,7 @@
 //! What is said about wrong settings: all of them, with what was expected and where each came from.
 
-use super::{Origin, SETTINGS};
-use std::fmt;
+use super::Origin;
+use std::{fmt, path::PathBuf};
 
 /// One wrong setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,18 @@ pub struct Problem {
     /// The value as given; absent for secrets and for settings that are missing.
     pub given: Option<String>,
     pub expected: String,
+    pub fault: Fault,
+}
+
+/// What has to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The value, or that there is none.
+    Value,
+    /// That it is set at all.
+    Surplus,
+    /// What stands in a file, or that it cannot be read: that of the settings, or one that a setting names.
+    File(PathBuf),
 }
 
 /// Every wrong setting of one start. Nothing was started.
@@ -25,28 +37,6 @@ impl fmt::Display for ConfigProblems {
         }
         self.0.iter().try_for_each(|problem| write!(f, "\n  - {problem}"))
     }
-}
-
-impl Problem {
-    /// The command that corrects it. What only a person knows stands in angle brackets.
-    pub fn mend(&self) -> String {
-        let setting = &self.setting;
-        let known = SETTINGS.iter().find(|known| known.variable == *setting);
-        // Where nothing else rests on the value.
-        let default = known.map(|known| known.default).filter(|default| !default.is_empty() && !default.contains('<'));
-        match (&self.origin, known) {
-            (Some(Origin::File(path)), _) => edit(&path.display().to_string()),
-            (Some(Origin::Flag), Some(known)) => format!("treewarden doctor --{} {}", known.key(), known.default),
-            (Some(Origin::Environment), _) if default.is_some() => format!("unset {setting}"),
-            (Some(Origin::Environment | Origin::Flag), _) | (None, Some(_)) => format!("export {setting}='<value>'"),
-            (None, None) => edit(setting),
-        }
-    }
-}
-
-fn edit(path: &str) -> String {
-    let quoted = shlex::try_quote(path).map_or_else(|_| path.to_owned(), |path| path.into_owned());
-    format!("${{EDITOR:-vi}} {quoted}")
 }
 
 impl fmt::Display for Problem {

@@ -3,7 +3,7 @@
 
 use super::source::{Env, Files, Found, Sources, read_file, variable};
 use super::table::*;
-use super::{AgentConfig, AppCredentials, Config, ConfigProblems, GithubConfig, OauthCredentials, Problem};
+use super::{AgentConfig, AppCredentials, Config, ConfigProblems, Fault, GithubConfig, OauthCredentials, Problem};
 use super::{Origin, home, parse, source::Flags};
 use crate::telemetry;
 use secrecy::SecretString;
@@ -69,6 +69,8 @@ impl Reader<'_> {
             log: self.value(&LOG, log_filter),
             log_format: self.value(&LOG_FORMAT, |text| text.parse().map_err(|known| format!("expected {known}"))),
             secrets_in: self.sources.secrets_in().map(Path::to_owned),
+            given: SETTINGS.iter().filter_map(|one| Some((one.variable, self.sources.find(one)?.origin))).collect(),
+            file: self.sources.file.as_ref().map(|(path, _)| path.clone()),
             database_patience: None,
             ignored: Vec::new(),
             home,
@@ -112,8 +114,9 @@ impl Reader<'_> {
         }
         if key && key_file {
             let found = self.sources.find(&GITHUB_APP_PRIVATE_KEY_FILE);
-            let expected = "is set beside GITHUB_APP_PRIVATE_KEY; expected one of the two";
-            self.wrong(&GITHUB_APP_PRIVATE_KEY_FILE, found, expected.to_owned());
+            let expected = "is set beside GITHUB_APP_PRIVATE_KEY; expected one of the two".to_owned();
+            let surplus = wrong(&GITHUB_APP_PRIVATE_KEY_FILE, found, expected);
+            self.problems.push(Problem { fault: Fault::Surplus, ..surplus });
         }
         if !secret {
             self.missing(
@@ -150,7 +153,8 @@ impl Reader<'_> {
             Ok(key) => Some(key),
             Err(expected) => {
                 let found = self.sources.find(&GITHUB_APP_PRIVATE_KEY_FILE);
-                self.wrong(&GITHUB_APP_PRIVATE_KEY_FILE, found, expected);
+                let spoilt = wrong(&GITHUB_APP_PRIVATE_KEY_FILE, found, expected);
+                self.problems.push(Problem { fault: Fault::File(path), ..spoilt });
                 None
             }
         }
@@ -214,7 +218,7 @@ pub(super) fn wrong(setting: &Setting, found: Option<Found>, expected: String) -
         Some(Origin::File(_)) => setting.key(),
         Some(Origin::Flag | Origin::Environment) | None => setting.variable.to_owned(),
     };
-    Problem { setting: name, origin, given: given.filter(|_| !setting.secret), expected }
+    Problem { setting: name, origin, given: given.filter(|_| !setting.secret), expected, fault: Fault::Value }
 }
 
 fn log_filter(text: &str) -> Result<String, String> {

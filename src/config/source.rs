@@ -1,7 +1,7 @@
 //! Where values come from, and which of them counts.
 
-use super::Problem;
 use super::table::{DATABASE_URL, SETTINGS, Setting};
+use super::{Fault, Problem};
 use std::{fmt, io, path::Path, path::PathBuf};
 
 /// What the command line says.
@@ -110,7 +110,8 @@ pub(super) fn read_file(
 }
 
 fn about_file(path: &Path, expected: String) -> Problem {
-    Problem { setting: path.display().to_string(), origin: None, given: None, expected }
+    let fault = Fault::File(path.to_owned());
+    Problem { setting: path.display().to_string(), origin: None, given: None, expected, fault }
 }
 
 /// What is wrong with an entry before its value is understood.
@@ -127,7 +128,7 @@ fn check_entry(key: &str, value: &toml::Value, path: &Path) -> Option<Problem> {
         Some(_) => return None,
     };
     let origin = Some(Origin::File(path.to_owned()));
-    Some(Problem { setting: key.to_owned(), origin, given: None, expected })
+    Some(Problem { setting: key.to_owned(), origin, given: None, expected, fault: Fault::Value })
 }
 
 /// The value as it would be written in an environment variable.

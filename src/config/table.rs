@@ -23,6 +23,11 @@ impl Setting {
     pub fn in_file(&self) -> bool {
         self.variable != HOME.variable && self.variable != CONTAINER.variable
     }
+
+    /// Whether this version does more with it than to read it, as its meaning says.
+    pub fn has_effect(&self) -> bool {
+        !self.meaning.contains("no effect yet")
+    }
 }
 
 macro_rules! settings {
@@ -94,7 +99,8 @@ pub fn markdown_table() -> String {
 pub fn plain_table() -> String {
     let rows = SETTINGS.iter().map(|setting| {
         let default = if setting.default.is_empty() { String::new() } else { format!(" [{}]", setting.default) };
-        format!("  {}{default}\n      {}\n", setting.variable, setting.meaning.replace('`', ""))
+        let meaning = setting.meaning.replace('`', "").replace("[more](", "see ").replace("))", ")");
+        format!("  {}{default}\n      {meaning}\n", setting.variable)
     });
     let head =
         "Settings, as environment variables; in treewarden.toml the same names in lower case without treewarden_:\n";

@@ -124,21 +124,28 @@ fn a_file_that_cannot_be_read_is_the_one_problem_it_makes() {
     for files in [&[][..], &[("/etc/tw.toml", "= 'x'")]] {
         let problems = load(&flags, &env, files).unwrap_err();
         assert_eq!(problems.0.len(), 1, "{problems}");
-        assert_eq!(problems.0[0].mend(), "${EDITOR:-vi} /etc/tw.toml");
+        assert_eq!(problems.0[0].fault, Fault::File("/etc/tw.toml".into()));
     }
     let problems = load(&flags, &env, &[("/etc/tw.toml", "mode = 'x'")]).unwrap_err();
     assert_eq!(problems.0.len(), 4, "{problems}");
-    let mends: Vec<String> = problems.0.iter().map(|problem| problem.mend()).collect();
-    for mend in ["${EDITOR:-vi} /etc/tw.toml", "export GITHUB_WEBHOOK_SECRET='<value>'"] {
-        assert!(mends.contains(&mend.to_owned()), "{mends:?}");
-    }
-    let env = [("MAX_CONCURRENT_RUNS", "many"), ("WORKTREE_BASE", "trees")];
-    let flags = Flags { listen: Some("3000".to_owned()), ..Flags::default() };
-    let mut mends: Vec<String> = load(&flags, &env, &[]).unwrap_err().0.iter().map(|problem| problem.mend()).collect();
-    mends.sort();
+}
+
+#[test]
+fn where_values_stand_and_which_have_no_effect_is_known() {
+    let env =
+        [("TREEWARDEN_ADMINS", "ann"), ("TRASH_DAYS", "7"), ("MAX_CONCURRENT_RUNS", "2"), ("TREEWARDEN_LOG", " ")];
+    let file = ("/home/ann/.treewarden/treewarden.toml", "max_concurrent_runs = 3\nlocal = true");
+    let config = load(&Flags::default(), &env, &[file]).unwrap();
+    assert_eq!(config.file.as_deref(), Some(Path::new(file.0)));
+    assert_eq!(config.origin("MAX_CONCURRENT_RUNS"), Some(&Origin::Environment));
+    assert_eq!(config.origin("TREEWARDEN_LOCAL"), Some(&Origin::File(file.0.into())));
+    assert_eq!(config.origin("TREEWARDEN_LOG"), None);
+    assert_eq!(config.without_effect(), ["TRASH_DAYS", "TREEWARDEN_ADMINS"]);
+    let reserved: Vec<&str> = SETTINGS.iter().filter(|one| !one.has_effect()).map(|one| one.variable).collect();
     let expected =
-        ["export WORKTREE_BASE='<value>'", "treewarden doctor --listen 127.0.0.1:3000", "unset MAX_CONCURRENT_RUNS"];
-    assert_eq!(mends, expected);
+        ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "TRASH_DAYS", "TREEWARDEN_ADMINS", "TREEWARDEN_SECRET_KEY"];
+    assert_eq!(reserved, expected);
+    assert_eq!(from_env(&[]).unwrap().file, None);
 }
 
 #[test]
@@ -159,7 +166,10 @@ fn an_app_is_connected_whole_or_not_at_all() {
     assert!(load(&Flags::default(), &env, &[("/keys/app.pem", KEY)]).is_ok());
     assert!(load(&Flags::default(), &env, &[]).unwrap_err().to_string().contains("cannot be read"));
     let both = [whole[0], whole[1], env[1], whole[2]];
-    assert!(load(&Flags::default(), &both, &[("/keys/app.pem", KEY)]).is_err());
+    let both = load(&Flags::default(), &both, &[("/keys/app.pem", KEY)]).unwrap_err();
+    assert_eq!(both.0.iter().map(|problem| &problem.fault).collect::<Vec<_>>(), [&Fault::Surplus]);
+    let spoilt = load(&Flags::default(), &env, &[("/keys/app.pem", "no key")]).unwrap_err();
+    assert_eq!(spoilt.0[0].fault, Fault::File("/keys/app.pem".into()), "the setting is right");
 }
 
 #[test]
@@ -347,6 +357,7 @@ fn tables_name_every_setting() {
         assert!(markdown_table().contains(&format!("| `{}` |", setting.variable)));
         assert!(plain_table().contains(&format!("  {}", setting.variable)));
     }
+    assert!(!plain_table().contains(['`', '*']) && !plain_table().contains("]("), "{}", plain_table());
     let keys: BTreeSet<String> = SETTINGS.iter().map(|setting| setting.key()).collect();
     assert_eq!(keys.len(), SETTINGS.len());
 }

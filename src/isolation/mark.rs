@@ -21,6 +21,14 @@ pub(super) struct Mark {
     pub moved_from: Vec<PathBuf>,
 }
 
+/// What a start has to write down.
+#[derive(PartialEq, Eq)]
+enum News {
+    Nothing,
+    Moved,
+    New,
+}
+
 /// The directory that had the worktrees when it was seen last, when another, unmarked one is to have them now.
 pub(super) fn left_behind(base: &Path, memory: &Path) -> io::Result<Option<PathBuf>> {
     let remembered = read(memory)?;
@@ -34,6 +42,24 @@ impl Mark {
     /// Marks a base that is new, and refuses one that was marked before and is not any more. `memory` is a file on the
     /// home's file system.
     pub fn of(base: &Path, memory: &Path) -> Result<Self, IsolationError> {
+        let (mark, news) = Self::found(base, memory)?;
+        if news == News::New {
+            let written = whole(&base.join(MARK), &format!("{}\n", mark.id));
+            written.map_err(|error| IsolationError::files("marking", base, &error))?;
+        }
+        // Before anything follows, so that a second move finds the way from every place.
+        if news != News::Nothing {
+            mark.remember(base, &mark.moved_from)?;
+        }
+        Ok(mark)
+    }
+
+    /// Whether [`Mark::of`] would refuse; writes nothing.
+    pub fn look(base: &Path, memory: &Path) -> Result<(), IsolationError> {
+        Self::found(base, memory).map(drop)
+    }
+
+    fn found(base: &Path, memory: &Path) -> Result<(Self, News), IsolationError> {
         let failed = |error: io::Error| IsolationError::files("marking", base, &error);
         let remembered = read(memory).map_err(failed)?;
         let mut lines = remembered.as_deref().unwrap_or_default().lines();
@@ -50,24 +76,18 @@ impl Mark {
                 if before != base || home_is_elsewhere {
                     mark.moved_from.insert(0, before);
                 }
-                // Before anything follows, so that a second move finds the way from every place; and versions before this
-                // one remembered no home.
-                if !mark.moved_from.is_empty() || home.is_none() {
-                    mark.remember(base, &mark.moved_from)?;
-                }
+                // Versions before this one remembered no home.
+                let told = mark.moved_from.is_empty() && home.is_some();
+                Ok((mark, if told { News::Nothing } else { News::Moved }))
             }
             // What is there and says nothing was lost on the way to the disk: an empty base would look like a new one.
-            (None, _) | (Some(_), None) if remembered.is_some() && present.is_none() => {
-                return Err(mark.out_of_sight(base));
-            }
+            (None, _) | (Some(_), None) if remembered.is_some() && present.is_none() => Err(mark.out_of_sight(base)),
             // New, or configured anew.
             _ => {
                 mark.id = present.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-                whole(&base.join(MARK), &format!("{}\n", mark.id)).map_err(failed)?;
-                mark.remember(base, &[])?;
+                Ok((mark, News::New))
             }
         }
-        Ok(mark)
     }
 
     fn home(&self) -> &Path {
@@ -126,6 +146,7 @@ mod tests {
         fs::rename(&base, temp.path().join("unmounted")).unwrap();
         fs::create_dir(&base).unwrap();
         assert!(matches!(mark.check(&base), Err(IsolationError::OutOfSight { .. })));
+        assert!(matches!(Mark::look(&base, &memory), Err(IsolationError::OutOfSight { .. })));
         assert!(matches!(Mark::of(&base, &memory), Err(IsolationError::OutOfSight { .. })));
         assert_eq!(fs::read_dir(&base).unwrap().count(), 0, "it stays unmarked");
 

@@ -60,6 +60,11 @@ impl WorktreeProvider {
         mark::left_behind(base, &memory).map_err(|error| IsolationError::files("reading", &memory, &error))
     }
 
+    /// Whether [`WorktreeProvider::new`] would recognise `base`, which need not be there; writes nothing.
+    pub fn look(base: &Path, trash: &Path) -> Result<(), IsolationError> {
+        Mark::look(base, &trash.with_file_name(MEMORY))
+    }
+
     /// Makes both directories; `trash` lies in the home. It is moved below `base` when it is on another file system.
     pub fn new(base: &Path, trash: &Path) -> Result<Self, IsolationError> {
         let base = made(base)?;

@@ -11,7 +11,7 @@ mod open;
 mod row;
 
 pub(super) use foreign::{Foreign, ForeignError};
-pub(super) use open::{schema, sqlite_path, versions};
+pub(super) use open::{live_paths, schema, sqlite_path, versions};
 pub(super) use row::{RawId, Row};
 
 use super::codec::FromRow;

@@ -50,7 +50,10 @@ pub enum WebError {
     CrossSite,
     #[error("You are not signed in, or your session has ended. Nothing was changed. Sign in, then try again.")]
     NotSignedIn,
-    #[error("This link was used already or is older than an hour. The service prints a fresh one when it starts.")]
+    #[error(
+        "This link was used already or is older than an hour. Restart the service for a fresh one: it prints one when it starts. \
+         Work that is under way is not lost by that."
+    )]
     UsedLink,
     #[error("There is nothing here. It may have been removed, or the address is mistyped.")]
     NotFound,

@@ -212,7 +212,9 @@ async fn it_serves_and_the_other_commands_know_of_it() {
     let nothing = installation.run(&["env", "list"]).await;
     assert!(!nothing.status.success() && text(&nothing.stderr).contains("no database"), "{nothing:?}");
     assert!(installation.run(&["migrate"]).await.status.success());
-    assert_eq!(text(&installation.run(&["env", "list"]).await.stdout), "No environment.\n");
+    let home = installation.dir.path().join("home");
+    let none = format!("No environment (home: {}).\n", home.display());
+    assert_eq!(text(&installation.run(&["env", "list"]).await.stdout), none);
     let serving = installation.serve().await;
     assert_eq!(serving.get("/healthz").await, (200, "ok\n".to_owned()));
     let (status, ready) = serving.get("/readyz").await;

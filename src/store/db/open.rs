@@ -15,6 +15,7 @@ static POSTGRES: Migrator = sqlx::migrate!("migrations/postgres");
 
 /// The migrations that were carried out.
 const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
+const LIVE_PATHS: &str = "SELECT path FROM isolation_environments WHERE state <> 'destroyed'";
 const SQLITE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 8;
 
@@ -77,16 +78,30 @@ pub(in crate::store) async fn schema(url: &str) -> Result<Schema, StoreError> {
     })
 }
 
+/// Where live environments are, read without changing anything.
+pub(in crate::store) async fn live_paths(url: &str) -> Result<Vec<String>, StoreError> {
+    match sqlite_path(url) {
+        Some(path) => {
+            let mut connection = look_into(path).await?;
+            let paths = sqlx::query_scalar(LIVE_PATHS).fetch_all(&mut connection).await.map_err(explain)?;
+            connection.close().await.map_err(explain)?;
+            Ok(paths)
+        }
+        None => {
+            let mut connection = PgConnection::connect_with(&postgres_options(url)?).await.map_err(explain)?;
+            let paths = sqlx::query_scalar(LIVE_PATHS).fetch_all(&mut connection).await.map_err(explain)?;
+            connection.close().await.map_err(explain)?;
+            Ok(paths)
+        }
+    }
+}
+
 async fn applied_sqlite(path: &Path) -> Result<Vec<i64>, StoreError> {
     check_path(path)?;
     if !path.exists() {
         return Ok(Vec::new());
     }
-    // Nobody has it open when there is no log beside it; a reader that may assume so leaves no side files behind.
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(!Path::new(&log).exists());
-    let mut connection = SqliteConnection::connect_with(&options.busy_timeout(PATIENCE)).await.map_err(explain)?;
+    let mut connection = look_into(path).await?;
     let there = sqlx::query_scalar("SELECT count(*) > 0 FROM sqlite_master WHERE name = '_sqlx_migrations'");
     let applied = match there.fetch_one(&mut connection).await.map_err(explain)? {
         true => sqlx::query_scalar(APPLIED).fetch_all(&mut connection).await.map_err(explain)?,
@@ -94,6 +109,14 @@ async fn applied_sqlite(path: &Path) -> Result<Vec<i64>, StoreError> {
     };
     connection.close().await.map_err(explain)?;
     Ok(applied)
+}
+
+async fn look_into(path: &Path) -> Result<SqliteConnection, StoreError> {
+    // Nobody has it open when there is no log beside it; a reader that may assume so leaves no side files behind.
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(!Path::new(&log).exists());
+    SqliteConnection::connect_with(&options.busy_timeout(PATIENCE)).await.map_err(explain)
 }
 
 async fn applied_postgres(url: &str) -> Result<Vec<i64>, StoreError> {

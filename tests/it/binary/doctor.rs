@@ -140,9 +140,12 @@ async fn secrets_that_others_come_to_are_seen_wherever_they_stand() {
     fs::write(&file, "max_concurrent_runs = 2\n").unwrap();
     let mut harmless = doctor();
     harmless.env("GITHUB_WEBHOOK_SECRET", "a secret of the test").env("TREEWARDEN_LISTN", "127.0.0.1:1");
+    harmless.env("TREEWARDEN_ADMINS", "ann");
     let output = output_of(harmless).await;
     let lines = text(&output.stdout);
     assert!(output.status.success() && lines.contains("no setting has this name: TREEWARDEN_LISTN"), "{lines}");
+    assert!(lines.contains("without effect in this version: TREEWARDEN_ADMINS"), "{lines}");
+    assert!(lines.contains(&format!("looked at: {}; in this environment ", file.display())), "{lines}");
 }
 
 #[tokio::test]
@@ -164,7 +167,7 @@ async fn what_would_fail_first_is_seen() {
     let lines = lines.join("\n").replace(&dir, "<dir>").replace(&installation.standin.web_url(), "<github>");
     insta::assert_snapshot!(lines, @r#"
     key: <dir>/app.pem holds a secret and can be read or changed by others (mode 644) -> chmod o-rwx,g-w <dir>/app.pem
-    secret: the webhook secret has fewer than 16 characters; a long one belongs into GITHUB_WEBHOOK_SECRET and into the App's settings on GitHub -> openssl rand -hex 32
+    secret: the webhook secret has fewer than 16 characters; a long one, as `openssl rand -hex 32` makes it, belongs into the settings and, the same, into the App's page on GitHub -> export GITHUB_WEBHOOK_SECRET="$(openssl rand -hex 32)"; echo "$GITHUB_WEBHOOK_SECRET"
     github: the App lacks permissions: issues: write, pull_requests: write; grant them, then accept them where it is installed -> <github>/settings/apps/treewarden-demo/permissions
     github: the App does not hear of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository; tick them under "Subscribe to events" -> <github>/settings/apps/treewarden-demo/permissions
     github: the App is installed nowhere; choose repositories for it -> <github>/github-apps/treewarden-demo/installations/new
@@ -226,4 +229,113 @@ async fn a_port_that_another_program_has_is_named() {
     let migrate = installation.run(&["migrate"]).await;
     assert!(!migrate.status.success() && text(&migrate.stderr).contains("Another Treewarden runs"), "{migrate:?}");
     serving.stop().await;
+}
+
+/// Whether the doctor and a start agree that this is refused, with the same words; with the doctor's line.
+async fn both_refuse(installation: &Installation, what: &str, env: &[(&str, &str)]) -> String {
+    let command = |name: &str| {
+        let mut command = installation.command(&[name]);
+        command.envs(env.iter().copied());
+        command
+    };
+    let seen = tree(installation.dir.path());
+    let wrong = complaints(command("doctor")).await;
+    assert_eq!(tree(installation.dir.path()), seen, "it only looks");
+    assert!(wrong.len() == 1 && wrong[0].0 == what, "{wrong:?}");
+    let serve = output_of(command("serve")).await;
+    let (refusal, (_, said, mend)) = (text(&serve.stderr), &wrong[0]);
+    assert!(!serve.status.success() && refusal.contains(&**said), "doctor: {said}\nserve: {refusal}");
+    mend.clone()
+}
+
+#[tokio::test]
+async fn worktrees_that_a_start_would_not_find_are_missed_here_too() {
+    let installation = Installation::new().await;
+    let serving = installation.serve().await;
+    installation.ask("add a greeting");
+    let store = installation.store().await;
+    until_succeeded(&store, 1).await;
+    store.close().await;
+    serving.stop().await;
+    assert_eq!(complaints(installation.command(&["doctor"])).await, []);
+
+    let elsewhere = installation.dir.path().join("elsewhere").display().to_string();
+    let mend = both_refuse(&installation, "worktrees", &[("WORKTREE_BASE", &elsewhere)]).await;
+    let base = installation.dir.path().join("home/worktrees").canonicalize().unwrap();
+    assert_eq!(mend, format!("export WORKTREE_BASE={}", base.display()));
+
+    let aside = installation.dir.path().join("aside");
+    fs::rename(&base, &aside).unwrap();
+    for _ in ["it is not there", "the refused start has made it, and it is empty"] {
+        let mend = both_refuse(&installation, "worktrees", &[]).await;
+        assert_eq!(mend, format!("cp -a '<where they are now>/.' {}", base.display()));
+    }
+    fs::write(base.join(".treewarden"), "the mark of another home\n").unwrap();
+    let mend = both_refuse(&installation, "worktrees", &[]).await;
+    assert_eq!(mend, "export WORKTREE_BASE='<the directory of the worktrees>'");
+
+    fs::remove_dir_all(&base).unwrap();
+    fs::rename(&aside, &base).unwrap();
+    assert_eq!(complaints(installation.command(&["doctor"])).await, []);
+}
+
+#[tokio::test]
+async fn another_service_in_the_same_directories_is_met() {
+    let installation = Installation::new().await;
+    let other = Installation::new().await;
+    let shared = installation.dir.path().join("shared");
+    let mut command = other.command(&["serve"]);
+    command.env("WORKTREE_BASE", &shared);
+    let serving = other.serve_with(command).await;
+    let mend = both_refuse(&installation, "service", &[("WORKTREE_BASE", shared.to_str().unwrap())]).await;
+    assert_eq!(mend, format!("export WORKTREE_BASE={}/home/worktrees", installation.dir.path().display()));
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_with_other_settings_than_the_doctors_is_told_apart() {
+    let installation = Installation::new().await;
+    let serving = installation.serve().await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut command = installation.command(&["doctor"]);
+    command.env("TREEWARDEN_LISTEN", &free).env("TREEWARDEN_LOCAL", "on");
+    let wrong = complaints(command).await;
+    assert!(wrong.len() == 1 && wrong[0].0 == "service", "{wrong:?}");
+    let (_, seen, mend) = &wrong[0];
+    let both = seen.contains(&format!("nothing listens on {free}; it takes no messages of this machine"));
+    assert!(both && seen.ends_with("A start beside it is refused"), "{seen}");
+    assert_eq!(mend, "TREEWARDEN_LISTEN='<host>:<port>' TREEWARDEN_LOCAL=off treewarden doctor");
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
+    let installation = Installation::new().await;
+    let refusal = async |env: &[(&str, &str)]| {
+        let mut command = installation.command(&["serve"]);
+        command.envs(env.iter().copied());
+        let output = output_of(command).await;
+        assert!(!output.status.success(), "{output:?}");
+        text(&output.stderr)
+    };
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let plain = installation.standin.web_url().replace("http://", "https://");
+    let nobody = format!("http://{nobody}");
+    let nowhere = format!("{}/no/such/api", installation.standin.api_url());
+    for (api, happened, advice) in [
+        (&*nobody, "GitHub could not be reached", "Check the network"),
+        (&*plain, "GitHub could not be reached", "has to lead to an HTTPS port"),
+        (&*nowhere, "GitHub does not know", "what answers there is not GitHub's API"),
+    ] {
+        let told = refusal(&[("GITHUB_API_URL", api), ("GITHUB_WEB_URL", &installation.standin.web_url())]).await;
+        for words in ["GitHub did not say which App this is", happened, "Nothing was started", advice] {
+            assert!(told.contains(words), "{words} in {told}");
+        }
+    }
+    let folder = installation.dir.path().join("a folder.db");
+    fs::create_dir(&folder).unwrap();
+    let told = refusal(&[("DATABASE_URL", &format!("sqlite://{}", folder.display()))]).await;
+    for words in ["the database cannot be reached", "Nothing that was stored is lost", "treewarden doctor"] {
+        assert!(told.contains(words), "{words} in {told}");
+    }
 }

@@ -1,0 +1,158 @@
+//! Where the doctor was asked, and so in which way a setting is changed there: in the shell that the service is started
+//! from, or in the file that systemd gives it, as docs/operations.md sets it up. Commands are built here only.
+
+use super::mend::Mend;
+use crate::config::{Config, Flags, Origin};
+use rustix::process::geteuid;
+use std::{
+    borrow::Cow,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// What systemd's service has its environment from.
+const SERVICE_ENV: &str = "/etc/treewarden/treewarden.env";
+/// Without it nothing that was changed there counts.
+const RESTART: &str = "sudo systemctl restart treewarden";
+
+pub(super) struct Asked {
+    pub flags: Flags,
+    /// Where systemd starts the service: the file with its environment.
+    service: Option<PathBuf>,
+}
+
+impl Asked {
+    pub fn here(flags: &Flags) -> Self {
+        Self::beside(flags, Path::new(SERVICE_ENV))
+    }
+
+    pub fn beside(flags: &Flags, service_env: &Path) -> Self {
+        Self { flags: flags.clone(), service: service_env.is_file().then(|| service_env.to_owned()) }
+    }
+
+    /// The same place, asked about another home.
+    pub fn about(&self, home: Option<PathBuf>) -> Self {
+        Self { flags: Flags { home, ..self.flags.clone() }, service: self.service.clone() }
+    }
+
+    pub fn is_service(&self) -> bool {
+        self.service.is_some()
+    }
+
+    /// The same question again; `tw` is the function that docs/operations.md gives the service's shell.
+    pub fn again(&self) -> String {
+        let mut command = if self.is_service() { "tw doctor" } else { "treewarden doctor" }.to_owned();
+        for (flag, path) in [("config", &self.flags.config), ("home", &self.flags.home)] {
+            command.extend(path.iter().map(|path| format!(" --{flag} {}", quoted(path))));
+        }
+        command
+    }
+
+    /// The question by the settings of the service that runs.
+    pub fn again_with(&self, values: &[(&str, &str)]) -> Mend {
+        let words: Vec<String> = values.iter().map(|(name, value)| format!("{name}={}", word(value))).collect();
+        match self.is_service() {
+            // It got its settings from the files that are looked at, and they were changed since.
+            true => Mend::Run(RESTART.to_owned()),
+            false => Mend::Run(format!("{} {}", words.join(" "), self.again())),
+        }
+    }
+
+    /// Gives variables a value, which counts before that of the settings file.
+    pub fn set(&self, values: &[(&str, &str)]) -> Mend {
+        let words = values.iter().map(|(name, value)| match &self.service {
+            None => format!("{name}={}", word(value)),
+            Some(_) => word(&format!("{name}={}", for_systemd(value))).into_owned(),
+        });
+        self.put(words.collect::<Vec<_>>().join(" "))
+    }
+
+    /// The same for what stands in the shell's own words.
+    pub fn put(&self, words: String) -> Mend {
+        Mend::Run(match &self.service {
+            None => format!("export {words}"),
+            // The file's last line may lack its end; of two lines with one name the later counts.
+            Some(file) => format!("printf '\\n%s\\n' {words} | sudo tee -a {} && {RESTART}", quoted(file)),
+        })
+    }
+
+    /// Asks for a value that only a person knows, where the setting stands now.
+    pub fn fill(&self, config: &Config, name: &str, hint: &str) -> Mend {
+        match config.origin(name) {
+            Some(Origin::File(path)) => self.edit(path),
+            Some(Origin::Environment | Origin::Flag) | None => self.set(&[(name, hint)]),
+        }
+    }
+
+    pub fn unset(&self, names: &[&str]) -> Mend {
+        Mend::Run(match &self.service {
+            None => format!("unset {}", names.join(" ")),
+            Some(file) => {
+                let lines: Vec<String> = names.iter().map(|name| format!("/^{name}=/d")).collect();
+                format!("sudo sed -i '{}' {} && {RESTART}", lines.join(";"), quoted(file))
+            }
+        })
+    }
+
+    pub fn edit(&self, file: &Path) -> Mend {
+        let file = quoted(file);
+        Mend::Run(match self.is_service() {
+            true => format!("sudoedit {file} && {RESTART}"),
+            false => format!("${{EDITOR:-vi}} {file}"),
+        })
+    }
+
+    /// The file with the service's environment, for values that do not go into one line of a shell.
+    pub fn edit_environment(&self) -> Option<Mend> {
+        self.service.as_deref().map(|file| self.edit(file))
+    }
+
+    /// A program with its arguments, by whoever may do that to `place`.
+    pub fn on(&self, place: &Path, command: String) -> Mend {
+        let own = fs::metadata(place).map_or(true, |meta| meta.uid() == geteuid().as_raw());
+        Mend::Run(if own && !self.is_service() { command } else { format!("sudo {command}") })
+    }
+
+    /// Makes a directory that this user can write to.
+    pub fn make(&self, directory: &Path) -> Mend {
+        Mend::Run(match self.is_service() {
+            true => format!("sudo install -d -m 700 -o {} {}", user(), quoted(directory)),
+            false => format!("mkdir -p {}", quoted(directory)),
+        })
+    }
+
+    /// Puts a file in the place of another, which is kept beside it.
+    pub fn place(&self, what: &str, file: &Path) -> Mend {
+        let to = quoted(file);
+        Mend::Run(match (self.is_service(), file.parent().filter(|directory| !directory.exists())) {
+            (true, _) => format!("sudo install -b -m 600 -o {} '{what}' {to} && {RESTART}", user()),
+            (false, None) => format!("install -b -m 600 '{what}' {to}"),
+            (false, Some(directory)) => {
+                format!("mkdir -p -m 700 {} && install -m 600 '{what}' {to}", quoted(directory))
+            }
+        })
+    }
+}
+
+/// The number of whoever runs this.
+pub(super) fn user() -> u32 {
+    geteuid().as_raw()
+}
+
+/// Fit for a command line.
+pub(super) fn word(text: &str) -> Cow<'_, str> {
+    shlex::try_quote(text).unwrap_or(Cow::Borrowed(text))
+}
+
+pub(super) fn quoted(path: &Path) -> String {
+    word(&path.display().to_string()).into_owned()
+}
+
+/// As systemd reads it from an environment file: quotes count where the value begins, backslashes everywhere.
+fn for_systemd(value: &str) -> Cow<'_, str> {
+    match value.starts_with(['"', '\'']) || value.contains('\\') {
+        true => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")).into(),
+        false => value.into(),
+    }
+}

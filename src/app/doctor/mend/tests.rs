@@ -1,0 +1,281 @@
+//! Each fault has one line that a shell, or a browser, takes as it is, in a shell of one's own and beside systemd.
+
+use super::*;
+use crate::config::Flags;
+use std::{collections::HashMap, io};
+
+const KEY_PEM: &str = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----\n";
+
+fn load(env: &[(&str, &str)], files: &[(&str, &str)]) -> Result<Config, crate::config::ConfigProblems> {
+    let env: HashMap<&str, &str> = [("HOME", "/home/ann")].into_iter().chain(env.iter().copied()).collect();
+    let files: HashMap<&str, &str> = files.iter().copied().collect();
+    let read = |path: &Path| {
+        let text = files.get(path.to_str().unwrap()).map(|text| (*text).to_owned());
+        text.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+    };
+    Config::load(&Flags::default(), |name| env.get(name).map(|value| (*value).to_owned()), read)
+}
+
+fn config() -> Config {
+    load(&[], &[]).unwrap()
+}
+
+/// Where settings are made in a shell, and where systemd has them from a file that is there.
+fn places(flags: &Flags) -> [Asked; 2] {
+    [Asked::beside(flags, Path::new("/no such file")), Asked::beside(flags, Path::new("/etc/passwd"))]
+}
+
+fn shell() -> Asked {
+    Asked::beside(&Flags::default(), Path::new("/no such file"))
+}
+
+fn check(mend: &Mend) {
+    const PROGRAMS: [&str; 16] = [
+        "export",
+        "unset",
+        "chmod",
+        "mkdir",
+        "sudo",
+        "sudoedit",
+        "treewarden",
+        "tw",
+        "cp",
+        "install",
+        "printf",
+        "psql",
+        "ssh",
+        "sqlite3",
+        "sleep",
+        "${EDITOR:-vi}",
+    ];
+    match mend {
+        Mend::Run(line) => {
+            let words = shlex::split(line).unwrap_or_else(|| panic!("no command: {line}"));
+            assert!(PROGRAMS.contains(&&*words[0]) && words.len() > 1 && !line.contains('\n'), "{line}");
+            assert!(!line.ends_with('.'), "a sentence: {line}");
+        }
+        Mend::Open(page) => {
+            let page = Url::parse(page).unwrap();
+            assert!(matches!(page.scheme(), "https" | "http") && page.host_str().is_some(), "{page}");
+        }
+    }
+}
+
+/// What is set for a service counts there only once it was started again.
+fn check_service(mend: &Mend) {
+    check(mend);
+    assert!(!mend.line().starts_with("export ") && !mend.line().starts_with("treewarden "), "{mend:?}");
+}
+
+#[test]
+fn each_wrong_setting_is_mended_where_it_stands() {
+    let mends = |env: &[(&str, &str)], files: &[(&str, &str)]| {
+        let problems = load(env, files).unwrap_err();
+        let [shell, service] = places(&Flags::default()).map(|asked| {
+            let mends: Vec<Mend> = problems.0.iter().map(|one| problem(one, &asked)).collect();
+            mends.iter().for_each(if asked.is_service() { check_service } else { check });
+            mends.into_iter().map(|mend| mend.line().to_owned()).collect::<Vec<_>>()
+        });
+        [shell, service]
+    };
+    let file = ("/home/ann/.treewarden/treewarden.toml", "listn = 'x'");
+    let [shell, service] = mends(&[("MAX_CONCURRENT_RUNS", "many"), ("WORKTREE_BASE", "trees")], &[file]);
+    let edit = "${EDITOR:-vi} /home/ann/.treewarden/treewarden.toml";
+    assert_eq!(shell, [edit, "export WORKTREE_BASE='<value>'", "unset MAX_CONCURRENT_RUNS"]);
+    assert_eq!(
+        service,
+        [
+            "sudoedit /home/ann/.treewarden/treewarden.toml && sudo systemctl restart treewarden",
+            "printf '\\n%s\\n' 'WORKTREE_BASE=<value>' | sudo tee -a /etc/passwd && sudo systemctl restart treewarden",
+            "sudo sed -i '/^MAX_CONCURRENT_RUNS=/d' /etc/passwd && sudo systemctl restart treewarden",
+        ]
+    );
+    // One address without the other would be the next fault.
+    let both = |host: &str| format!("export GITHUB_API_URL={host}/api/v3 GITHUB_WEB_URL={host}");
+    let [shell, _] = mends(&[("GITHUB_API_URL", "http://ghe.acme/api"), ("GITHUB_WEB_URL", "https://ghe.acme")], &[]);
+    assert_eq!(shell, [both("https://ghe.acme")]);
+    let [shell, _] = mends(&[("GITHUB_WEB_URL", "https://ghe.acme")], &[]);
+    let unknown = "export 'GITHUB_API_URL=https://<host>/api/v3' 'GITHUB_WEB_URL=https://<host>'";
+    assert_eq!(shlex::split(&shell[0]), shlex::split(unknown));
+    // The file of the key, not the setting that names it.
+    let app = [("GITHUB_APP_ID", "7"), ("GITHUB_WEBHOOK_SECRET", "a secret of the test")];
+    let named = [app[0], app[1], ("GITHUB_APP_PRIVATE_KEY_FILE", "/etc/app.pem")];
+    for files in [&[][..], &[("/etc/app.pem", "no key")]] {
+        let [shell, service] = mends(&named, files);
+        assert_eq!(shell, ["install -b -m 600 '<the .pem file that GitHub gave>' /etc/app.pem"]);
+        assert!(service[0].starts_with("sudo install -b -m 600 -o "), "{service:?}");
+    }
+    let twice = [named[0], named[1], named[2], ("GITHUB_APP_PRIVATE_KEY", KEY_PEM)];
+    assert_eq!(mends(&twice, &[("/etc/app.pem", KEY_PEM)])[0], ["unset GITHUB_APP_PRIVATE_KEY_FILE"]);
+    let given = [app[0], app[1], ("GITHUB_APP_PRIVATE_KEY", "no key")];
+    let [shell, service] = mends(&given, &[]);
+    assert!(shell[0].starts_with("export GITHUB_APP_PRIVATE_KEY=\"$(cat "), "{shell:?}");
+    assert!(service[0].starts_with("sudoedit /etc/passwd"), "{service:?}");
+    let [shell, _] = mends(&app, &[]);
+    assert_eq!(shell, ["export GITHUB_APP_PRIVATE_KEY_FILE='<the .pem file of the App>'"]);
+    // The flag wins over the variable, and other flags stay.
+    let root = Flags { home: Some("/".into()), config: Some("/etc/tw.toml".into()), ..Flags::default() };
+    let wrong = Config::load(&root, |_| None, |_| Ok(String::new())).unwrap_err();
+    let mend = problem(&wrong.0[0], &Asked::beside(&root, Path::new("/no such file")));
+    assert_eq!(mend.line(), "treewarden doctor --config /etc/tw.toml --home ~/.treewarden");
+}
+
+#[test]
+fn systemd_reads_what_was_meant() {
+    let [_, service] = places(&Flags::default());
+    let line = |value: &str| {
+        let mend = service.set(&[("TREEWARDEN_AGENT_COMMAND", value)]);
+        shlex::split(mend.line()).unwrap()[2].clone()
+    };
+    assert_eq!(line("claude -p 'a b'"), "TREEWARDEN_AGENT_COMMAND=claude -p 'a b'");
+    assert_eq!(line("'/opt/my agent' -p"), "TREEWARDEN_AGENT_COMMAND=\"'/opt/my agent' -p\"");
+    assert_eq!(line(r#"a \"#), r#"TREEWARDEN_AGENT_COMMAND="a \\""#);
+}
+
+#[test]
+fn each_fault_of_the_home_has_its_command() {
+    let (config, dir) = (config(), tempfile::tempdir().unwrap());
+    let place = dir.path().join("a place");
+    let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+    let faults = || {
+        let path = place.clone();
+        [
+            HomeError::NotMade { path: path.clone(), error: denied() },
+            HomeError::Open { path: path.clone(), mode: 0o755 },
+            HomeError::NotOurs { path: path.clone(), mode: 0o755, why: "holds other things" },
+            HomeError::NotWritable { path: path.clone(), error: denied() },
+            HomeError::NotADirectory { path },
+        ]
+    };
+    let flagged = Flags { home: Some(place.clone()), ..Flags::default() };
+    for asked in places(&Flags::default()).into_iter().chain(places(&flagged)) {
+        for error in faults() {
+            check(&home(&error, &config, &asked));
+            check(&home(&HomeError::WorktreeBase(Box::new(error)), &config, &asked));
+        }
+    }
+    let not_ours = &faults()[2];
+    let line = |flags: &Flags| home(not_ours, &config, &places(flags)[0]).line().to_owned();
+    assert_eq!(line(&Flags::default()), "export TREEWARDEN_HOME=/home/ann/.treewarden/treewarden-home");
+    assert_eq!(line(&flagged), "treewarden doctor --home /home/ann/.treewarden/treewarden-home", "the flag wins");
+    // What lies above belongs to everybody.
+    let above = HomeError::NotWritable { path: "/no such place".into(), error: denied() };
+    let made = format!("sudo install -d -m 700 -o {} /home/ann/.treewarden", user());
+    assert_eq!(home(&above, &config, &shell()).line(), made);
+}
+
+#[test]
+fn worktrees_out_of_sight_are_brought_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().join("base");
+    let lost = IsolationError::OutOfSight { base: base.clone(), memory: dir.path().join("worktrees.mark") };
+    for asked in places(&Flags::default()) {
+        let mend = worktrees(&lost, &base, &asked);
+        check(&mend);
+        assert!(mend.line().ends_with(&format!("cp -a '<where they are now>/.' {}", base.display())), "{mend:?}");
+    }
+    let left = IsolationError::LeftBehind { before: "/srv/trees".into(), base: base.clone() };
+    assert_eq!(worktrees(&left, &base, &shell()).line(), "export WORKTREE_BASE=/srv/trees");
+    fs::create_dir(&base).unwrap();
+    fs::write(base.join(".treewarden"), "of another home").unwrap();
+    assert!(worktrees(&lost, &base, &shell()).line().starts_with("export WORKTREE_BASE='<"));
+
+    let config = config();
+    let apart = |shared: &str| apart(Path::new(shared), &config, &config.home, &shell()).line().to_owned();
+    assert_eq!(apart("/srv/trees"), "export WORKTREE_BASE=/home/ann/.treewarden/trees");
+    assert_eq!(apart("/home/ann"), "export TREEWARDEN_HOME=/home/treewarden-home");
+}
+
+#[test]
+fn each_fault_of_the_database_has_its_command_and_none_makes_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tw.db");
+    let text = || "why".to_owned();
+    let faults = [
+        StoreError::Url(text()),
+        StoreError::Unavailable(text()),
+        StoreError::Busy,
+        StoreError::DiskFull,
+        StoreError::NewerSchema { found: 2, known: 1 },
+        StoreError::Migration(text()),
+        StoreError::Corrupt { what: text(), why: text() },
+        StoreError::Conflict(text()),
+        StoreError::Full,
+        StoreError::Failed(text()),
+    ];
+    let at = |url: &str| load(&[("DATABASE_URL", url)], &[]).unwrap();
+    let config = at("postgres://tw:hunter2@127.0.0.1:1/tw");
+    for asked in places(&Flags::default()) {
+        for error in &faults {
+            for file in [None, Some(file.as_path())] {
+                let mend = database(error, &config, file, &asked);
+                check(&mend);
+                assert!(!mend.line().contains("hunter2") && !mend.line().contains("sqlite://"), "{mend:?}");
+            }
+        }
+    }
+    // It works wherever the address stands.
+    let restored = database(&faults[6], &config, None, &shell());
+    assert_eq!(restored.line(), "psql postgres://tw@127.0.0.1:1/tw -f '<its backup>'");
+    let there = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://tw@{}/tw", there.local_addr().unwrap());
+    let refused = database(&faults[1], &at(&url), None, &shell());
+    assert!(refused.line().starts_with("export DATABASE_URL='postgres://tw:<password>@127"), "it answers: {refused:?}");
+    let file = ("/home/ann/.treewarden/treewarden.toml", &*format!("database_url = '{url}'"));
+    let refused = database(&faults[1], &load(&[], &[file]).unwrap(), None, &shell());
+    assert_eq!(refused.line(), "${EDITOR:-vi} /home/ann/.treewarden/treewarden.toml");
+}
+
+#[test]
+fn each_fault_of_github_has_its_command_or_page() {
+    let text = || "why".to_owned();
+    let faults = [
+        GithubError::NotFound(text()),
+        GithubError::Unauthorized,
+        GithubError::Forbidden(text()),
+        GithubError::RateLimited { retry_after: Duration::from_secs(9) },
+        GithubError::Invalid(text()),
+        GithubError::Server { status: 502 },
+        GithubError::Unreachable(text()),
+        GithubError::OutcomeUnknown,
+        GithubError::BadAnswer(text()),
+        GithubError::Settings(text()),
+    ];
+    let app = [("GITHUB_APP_ID", "7"), ("GITHUB_APP_PRIVATE_KEY_FILE", "/etc/app.pem"), ("GITHUB_WEBHOOK_SECRET", "s")];
+    let ghe = [("GITHUB_API_URL", "https://ghe.example/api/v3"), ("GITHUB_WEB_URL", "https://ghe.example")];
+    let files = [("/etc/app.pem", KEY_PEM)];
+    for env in [app.to_vec(), [&app[..], &ghe].concat()] {
+        let config = load(&env, &files).unwrap();
+        let app = config.github.app.as_ref().unwrap();
+        for asked in places(&Flags::default()) {
+            for error in &faults {
+                let mend = github(error, &config, app, &asked);
+                if asked.is_service() { check_service(&mend) } else { check(&mend) }
+            }
+            check(&webhook_secret(&config, &asked));
+        }
+        let key = github(&faults[9], &config, app, &shell());
+        assert!(key.line().starts_with("install -b ") && key.line().ends_with(" /etc/app.pem"), "{key:?}");
+    }
+}
+
+#[test]
+fn the_rest_has_its_command() {
+    let flags = Flags { config: Some("/etc/t w.toml".into()), ..Flags::default() };
+    let [here, service] = places(&flags);
+    assert_eq!(here.again(), "treewarden doctor --config '/etc/t w.toml'");
+    assert_eq!(service.again(), "tw doctor --config '/etc/t w.toml'");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let wanted = Listen { host: "127.0.0.1".to_owned(), port: taken.port() };
+    for asked in [here, service] {
+        let mend = address(&wanted, &asked);
+        check(&mend);
+        assert!(!mend.line().contains(&wanted.to_string()), "{mend:?}");
+    }
+    let agent = AgentConfig { argv: vec!["claude".into(), "-p".into(), "a b".into()], env: vec![], unset: vec![] };
+    let mend = agent_program(&agent, &config(), &shell());
+    check(&mend);
+    let value = shlex::split(mend.line()).unwrap().pop().unwrap();
+    let command = value.strip_prefix("TREEWARDEN_AGENT_COMMAND=").unwrap();
+    assert_eq!(shlex::split(command).unwrap(), ["/<folder>/claude", "-p", "a b"]);
+}
