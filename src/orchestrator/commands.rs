@@ -188,9 +188,7 @@ impl Orchestrator {
             let is_other = |user: &Conversation| user.id != conversation.id && user.state == ThreadState::Open;
             let others: Vec<ThreadId> = users.into_iter().filter(is_other).map(|user| user.thread).collect();
             if !others.is_empty() {
-                self.store().close_sessions_of(conversation.id, "worktree removed", self.now()).await?;
-                self.forget_unless_at_work(conversation.id).await?;
-                self.store().set_conversation_environment(conversation.id, None, self.now()).await?;
+                self.leave_worktree(conversation.id).await?;
                 return Ok(commands::left_to_others(&environment.work, &others));
             }
         }
