@@ -208,6 +208,15 @@ impl Class {
             Class::Stale | Class::Active => false,
         }
     }
+
+    /// Counts one that is there. A row that could not be closed takes a place like one in use.
+    pub fn count_in(self, census: &mut Census) {
+        match self {
+            Class::Merged => census.merged += 1,
+            Class::Stale => census.stale += 1,
+            Class::Ghost | Class::Active => census.active += 1,
+        }
+    }
 }
 
 /// The class of an environment from the facts of a pass.

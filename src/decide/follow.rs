@@ -1,5 +1,7 @@
 //! How a worktree's branch follows its remote, or a fork's head that was approved, before an agent works on it.
 
+use crate::model::CommitSha;
+
 /// Where the branch stands beside its remote. Both have a commit.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowFacts {
@@ -26,6 +28,11 @@ pub enum Follow {
     Diverged,
     /// Commits that were made here go out of the way, and are kept.
     SetAside,
+}
+
+/// Whether people deleted the branch on the remote: it was seen there, and is not there now.
+pub fn was_deleted(agreed: Option<&CommitSha>, remote: Option<&CommitSha>) -> bool {
+    agreed.is_some() && remote.is_none()
 }
 
 /// What is only here is never left behind.

@@ -3,7 +3,8 @@
 //! failed, never before: all refs are looked at.
 //!
 //! A branch is put back to where its reflog has it last. What was there is kept under [`ASIDE`] in the repository. Git's own
-//! locks are taken, and what is there then counts: a git at work is in nobody's way.
+//! locks are taken, and what is there then counts: a git at work is in nobody's way, and a lock that a killed one left is not
+//! in ours.
 
 use super::error::GitError;
 use super::lock::Lock;
@@ -93,7 +94,7 @@ impl Refs<'_> {
         if self.read_packed(&path)?.is_none_or(|packed| packed.is_whole) {
             return Ok(false);
         }
-        let Some(mut lock) = Lock::take(&path)? else { return Ok(false) };
+        let Some(mut lock) = Lock::take(self.repository, &path)? else { return Ok(false) };
         let Some(packed) = self.read_packed(&path)?.filter(|packed| !packed.is_whole) else { return Ok(false) };
         lock.write(&packed.text())?;
         self.keep(&path)?;
@@ -135,7 +136,7 @@ impl Refs<'_> {
 
     /// For a ref that is broken, or that is nowhere although it has a reflog, which git deletes before a branch.
     fn mend_ref(&self, path: &Path) -> Result<(), GitError> {
-        let Some(mut lock) = Lock::take(path)? else { return Ok(()) };
+        let Some(mut lock) = Lock::take(self.repository, path)? else { return Ok(()) };
         let state = self.state(path)?;
         let last = match state {
             State::Good => return Ok(()),

@@ -141,7 +141,7 @@ impl Repository {
         let call = call.args(self.missing_parts(&promised)?).args(["--end-of-options", &remote.text]);
         call.args(request.refspecs()?).ok().await?;
         self.forget_promises(&promised)?;
-        self.forget_false_ends().await?;
+        self.forget_false_ends_anew().await?;
         self.refuse_cut_off_remote()?;
         match before.is_empty() || self.has_remote_branches().await? {
             true => Ok(()),

@@ -14,9 +14,14 @@ use super::{blocking, place_of};
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 use tokio::time::Instant;
+
+/// Held from the look at a leftover's age to its removal: what stands at its place once another thread has removed it is
+/// somebody's.
+static REMOVING: Mutex<()> = Mutex::new(());
 
 const STALE: Duration = Duration::from_secs(10);
 /// How long a process that may hold a leftover is waited for, and how often it is looked for.
@@ -51,6 +56,24 @@ struct Places {
     complaint: String,
 }
 
+/// The same for one lock that is in the way of a change which is made without git, and without waiting. Answers whether it
+/// is gone.
+pub(super) fn clear_lock(repository: &Path, lock: &Path) -> Result<bool, GitError> {
+    let _removing = REMOVING.lock().unwrap_or_else(PoisonError::into_inner);
+    let meta = match fs::symlink_metadata(lock) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(GitError::file("looking at", lock, &error)),
+    };
+    let Leftover { path, age } = leftover(lock.to_owned(), &meta)?;
+    let leftovers = [path];
+    if !meta.is_file() || age < STALE || holder::find(&leftovers, &grounds(repository)?).is_some() {
+        return Ok(false);
+    }
+    remove(lock)?;
+    Ok(true)
+}
+
 struct Leftover {
     path: PathBuf,
     age: Duration,
@@ -73,31 +96,18 @@ impl Places {
     fn held(&self) -> Result<Option<(PathBuf, u32)>, GitError> {
         let mut leftovers: Vec<PathBuf> = self.leftovers()?.into_iter().map(|leftover| leftover.path).collect();
         leftovers.sort_by_key(|path| !self.complaint.contains(&*path.to_string_lossy()));
-        Ok(holder::find(&leftovers, &self.grounds()?))
-    }
-
-    /// The repository, and the directories of all its worktrees.
-    fn grounds(&self) -> Result<Vec<PathBuf>, GitError> {
-        let entries = entries(&self.repository.join("worktrees"))?.into_iter();
-        let files = entries.filter_map(|(directory, _)| AdminEntry { directory }.git_file());
-        let worktrees = files.filter_map(|file| file.parent().map(place_of));
-        Ok(worktrees.chain([self.repository.clone()]).collect())
+        Ok(holder::find(&leftovers, &grounds(&self.repository)?))
     }
 
     /// What appeared since nobody was seen to hold anything is young, and stays. Answers whether anything was removed, or
     /// has gone by itself.
     fn clear(&self) -> Result<bool, GitError> {
+        let _removing = REMOVING.lock().unwrap_or_else(PoisonError::into_inner);
         for Leftover { path, age } in self.leftovers()? {
             if age < STALE {
                 return Ok(false);
             }
-            tracing::warn!(path = %path.display(), "leftover of a killed git removed");
-            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            if let Err(error) = removed
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                return Err(GitError::file("removing", &path, &error));
-            }
+            remove(&path)?;
         }
         Ok(true)
     }
@@ -116,6 +126,23 @@ impl Places {
             }
         }
         Ok(found)
+    }
+}
+
+/// The repository, and the directories of all its worktrees.
+fn grounds(repository: &Path) -> Result<Vec<PathBuf>, GitError> {
+    let entries = entries(&repository.join("worktrees"))?.into_iter();
+    let files = entries.filter_map(|(directory, _)| AdminEntry { directory }.git_file());
+    let worktrees = files.filter_map(|file| file.parent().map(place_of));
+    Ok(worktrees.chain([repository.to_owned()]).collect())
+}
+
+fn remove(path: &Path) -> Result<(), GitError> {
+    tracing::warn!(path = %path.display(), "leftover of a killed git removed");
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(GitError::file("removing", path, &error)),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Git's own way to have a file to oneself, for the few of its files that are changed here without git.
 
 use super::error::GitError;
+use super::leftovers;
 use std::{
     fs,
     io::{self, Write},
@@ -16,16 +17,27 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// `None`: somebody has it.
-    pub fn take(of: &Path) -> Result<Option<Self>, GitError> {
+    /// `None`: somebody has it. What a killed git left of one counts for nothing.
+    pub fn take(repository: &Path, of: &Path) -> Result<Option<Self>, GitError> {
         let mut name = of.as_os_str().to_owned();
         name.push(".lock");
         let path = PathBuf::from(name);
+        if let Some(lock) = Self::make(&path, of)? {
+            return Ok(Some(lock));
+        }
+        if leftovers::clear_lock(repository, &path)? {
+            return Self::make(&path, of);
+        }
+        tracing::warn!(path = %path.display(), "not taken: somebody has it, or had it a moment ago; what it is about stays as it is");
+        Ok(None)
+    }
+
+    fn make(path: &Path, of: &Path) -> Result<Option<Self>, GitError> {
         let parent = path.parent().unwrap_or(of);
-        match fs::create_dir_all(parent).and_then(|()| fs::File::create_new(&path)) {
-            Ok(file) => Ok(Some(Self { file, path: Some(path), of: of.to_owned() })),
+        match fs::create_dir_all(parent).and_then(|()| fs::File::create_new(path)) {
+            Ok(file) => Ok(Some(Self { file, path: Some(path.to_owned()), of: of.to_owned() })),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
-            Err(error) => Err(GitError::file("making", &path, &error)),
+            Err(error) => Err(GitError::file("making", path, &error)),
         }
     }
 

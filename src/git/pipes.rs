@@ -52,7 +52,8 @@ fn let_go(places: &Places) {
         }
     }
     if let Some(directory) = &places.files {
-        let read_by_git = |path: &Path| path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|read| name == *read));
+        let read_by_git =
+            |path: &Path| path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|read| name == *read));
         for pipe in pipes_below(directory, &read_by_git) {
             let_go_of(&pipe, None);
         }
@@ -86,7 +87,11 @@ fn let_go_of(pipe: &Path, instead: Option<&[u8]>) {
     };
     drop(writer);
     match taken {
-        Ok(()) => tracing::warn!(path = %pipe.display(), "git waited at a pipe in the place of a file: it was taken away"),
-        Err(error) => tracing::warn!(path = %pipe.display(), %error, "git waited at a pipe, which could not be taken away"),
+        Ok(()) => {
+            tracing::warn!(path = %pipe.display(), "git waited at a pipe in the place of a file: it was taken away")
+        }
+        Err(error) => {
+            tracing::warn!(path = %pipe.display(), %error, "git waited at a pipe, which could not be taken away")
+        }
     }
 }

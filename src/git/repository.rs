@@ -6,7 +6,7 @@ use super::error::GitError;
 use super::fetch::Waiting;
 use super::pipes::{self, Places};
 use super::remote_url::RemoteUrl;
-use super::whole::refuse_other_refs;
+use super::whole::{EndsFile, refuse_other_refs};
 use super::worktree::Worktree;
 use super::{Git, blocking, broken_refs, config, copies::Excludes, own_files};
 use crate::model::BranchName;
@@ -38,6 +38,8 @@ pub(super) struct Shared {
     /// The remote as `ensure` was last told; before that, what the configuration file says.
     remote: Mutex<Option<RemoteUrl>>,
     pub waiting: Waiting,
+    /// The list of commits at which history ends that was found to say the truth.
+    pub right_ends: Mutex<Option<EndsFile>>,
     /// Reads that took too long and have not ended yet.
     overdue: AtomicUsize,
     restored: Mutex<Restored>,
@@ -64,6 +66,7 @@ impl Shared {
             queue: AsyncMutex::default(),
             remote: Mutex::default(),
             waiting: Waiting::default(),
+            right_ends: Mutex::default(),
             overdue: AtomicUsize::new(0),
             restored: Mutex::default(),
             excludes: Excludes::default(),

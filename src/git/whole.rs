@@ -10,7 +10,9 @@ use super::plain_file;
 use super::repository::Repository;
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::PoisonError,
 };
 
 /// How a pack is marked whose objects may name others that were never sent.
@@ -25,9 +27,15 @@ const MOST_ENDS: u64 = 16 * 1024 * 1024;
 impl Repository {
     /// Takes lines that git cannot read out of the list of commits at which history ends, and all of it when history goes on
     /// here: git believes the list, so that one line of an agent's would cut off everybody's history, and no fetch would ever
-    /// mend that when the remote has no such commit. Without a list it costs a look for the file.
+    /// mend that when the remote has no such commit. Without a list, or with the one that was found right since the last
+    /// fetch, it costs a look for the file.
     pub(super) async fn forget_false_ends(&self) -> Result<(), GitError> {
         let path = self.directory().join(SHALLOW);
+        // Before it is read: what is written meanwhile is another one.
+        let list = EndsFile::look(&path);
+        if list.is_some() && *self.shared.right_ends.lock().unwrap_or_else(PoisonError::into_inner) == list {
+            return Ok(());
+        }
         let Some(told) = read_ends(&path)? else { return Ok(()) };
         // The program that is asked below goes by the other files.
         self.restore_own_files()?;
@@ -39,8 +47,15 @@ impl Repository {
         } else if lines.iter().any(Option::is_none) {
             put_ends(&path, &told, Some(&ends))
         } else {
+            *self.shared.right_ends.lock().unwrap_or_else(PoisonError::into_inner) = list;
             Ok(())
         }
+    }
+
+    /// The same after a fetch, which may have brought what lies behind.
+    pub(super) async fn forget_false_ends_anew(&self) -> Result<(), GitError> {
+        *self.shared.right_ends.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.forget_false_ends().await
     }
 
     /// Whether all commits are here that these lead to, by their own word.
@@ -115,6 +130,22 @@ impl Repository {
     }
 }
 
+/// The list as it was when it was looked at. Whoever writes it changes this: nobody sets the time of a file's last change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EndsFile {
+    inode: u64,
+    length: u64,
+    /// Seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl EndsFile {
+    fn look(path: &Path) -> Option<Self> {
+        let meta = fs::symlink_metadata(path).ok()?;
+        Some(Self { inode: meta.ino(), length: meta.len(), changed: (meta.ctime(), meta.ctime_nsec()) })
+    }
+}
+
 /// What is no plain file, or far too long, says nothing.
 fn read_ends(path: &Path) -> Result<Option<String>, GitError> {
     let told = match fs::symlink_metadata(path) {
@@ -132,7 +163,7 @@ fn read_ends(path: &Path) -> Result<Option<String>, GitError> {
 
 /// Under git's own lock, and only if the list is still what it was.
 fn put_ends(path: &Path, told: &str, ends: Option<&str>) -> Result<(), GitError> {
-    let Some(mut lock) = Lock::take(path)? else { return Ok(()) };
+    let Some(mut lock) = Lock::take(path.parent().unwrap_or(path), path)? else { return Ok(()) };
     if read_ends(path)?.as_deref() != Some(told) {
         return Ok(());
     }

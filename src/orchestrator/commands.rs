@@ -194,9 +194,7 @@ impl Orchestrator {
             }
             let others: Vec<ThreadId> = others.into_iter().map(|other| other.thread).collect();
             if !others.is_empty() {
-                self.store().close_sessions_of(conversation.id, "worktree removed", self.now()).await?;
-                self.forget_unless_at_work(conversation.id).await?;
-                self.store().set_conversation_environment(conversation.id, None, self.now()).await?;
+                self.leave_worktree(conversation.id).await?;
                 return Ok(commands::left_to_others(&environment.work, &others));
             }
         }

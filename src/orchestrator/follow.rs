@@ -2,7 +2,7 @@
 
 use super::approve::{mark_fork, put_at};
 use super::{Orchestrator, StepError};
-use crate::decide::follow::{Follow, FollowFacts, ForkFollowFacts, follow, follow_fork};
+use crate::decide::follow::{Follow, FollowFacts, ForkFollowFacts, follow, follow_fork, was_deleted};
 use crate::git::{GitError, Repository};
 use crate::github::PullRequest;
 use crate::model::*;
@@ -34,7 +34,7 @@ impl Orchestrator {
         };
         let branch = environment.branch.clone();
         let local = repository.tip(&branch.full_ref()).await?;
-        let deleted = remote.is_none() && environment.metadata.agreed.is_some();
+        let deleted = was_deleted(environment.metadata.agreed.as_ref(), remote.as_ref());
         let (Some(remote), Some(local)) = (remote, local) else {
             return Ok((environment, deleted.then(|| answers::deleted_on_the_remote(&branch))));
         };

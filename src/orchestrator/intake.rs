@@ -18,6 +18,8 @@ use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
 use crate::telemetry::{field::EFFECT, metric};
 use std::time::Duration;
 
+const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
+
 /// Runs counted by the loop breaker.
 const RECENT: Duration = Duration::from_secs(600);
 
@@ -201,7 +203,7 @@ impl Orchestrator {
         }
         let (codebase, conversation) = self.thread(&message.thread).await?;
         if self.was_handled(delivery, &conversation, &message.source).await? {
-            return ignored("this message led to a run or an answer before");
+            return ignored(HANDLED_BEFORE);
         }
         let request = grammar::parse(&text);
         let needs = self.needs(&request);
@@ -233,7 +235,14 @@ impl Orchestrator {
         source: &MessageSource,
     ) -> Result<bool, StepError> {
         let key = answer_key(delivery, conversation, source);
-        let runs = self.store().runs_of_message(conversation.id, source).await?;
+        let runs = match source {
+            // Its delivery is the message.
+            MessageSource::Local => Vec::new(),
+            MessageSource::ThreadBody
+            | MessageSource::IssueComment { .. }
+            | MessageSource::Review { .. }
+            | MessageSource::ReviewComment { .. } => self.store().runs_of_message(conversation.id, source).await?,
+        };
         Ok(runs.iter().any(|run| run.delivery != delivery.id)
             || self.store().load_outgoing_by_key(&key).await?.is_some())
     }
@@ -307,6 +316,11 @@ impl Orchestrator {
             grammar::Request::Command(command) => {
                 if commands::takes_long(&command) {
                     place.step_aside().await?;
+                }
+                // As it is now, however long it waited for its place, and after a crash between the answer and the end of
+                // its delivery.
+                if self.was_handled(delivery, conversation, &asked.source).await? {
+                    return ignored(HANDLED_BEFORE);
                 }
                 if commands::changes(&command) && self.store().is_stopped(delivery.id).await? {
                     return done(format!("{} was stopped before it began", grammar::entry(&command).name));

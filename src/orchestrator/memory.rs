@@ -25,11 +25,31 @@ impl Orchestrator {
         Ok(commands::forgotten())
     }
 
-    /// The threads that point to an environment are about to lose it. Before the row ends, which ends the sessions: what a
-    /// crash comes between is done again.
-    pub(super) async fn forget_with(&self, environment: EnvironmentId) -> Result<(), StepError> {
-        for conversation in self.store().conversations_of(environment).await? {
+    /// The threads that pointed to an environment have lost it: its row, and with it their sessions, ended before. What a
+    /// crash comes between is found by the next start ([`Self::forget_the_rest`]).
+    pub(super) async fn forget_all(&self, users: Vec<Conversation>) -> Result<(), StepError> {
+        for conversation in users {
             self.forget_unless_at_work(conversation.id).await?;
+        }
+        Ok(())
+    }
+
+    /// A thread points to no worktree any more; others go on with the one it had.
+    pub(super) async fn leave_worktree(&self, conversation: ConversationId) -> Result<(), StepError> {
+        self.store().close_sessions_of(conversation, "worktree removed", self.now()).await?;
+        self.store().set_conversation_environment(conversation, None, self.now()).await?;
+        self.forget_unless_at_work(conversation).await
+    }
+
+    /// After a start: threads that point to no worktree remember nothing.
+    pub(super) async fn forget_the_rest(&self) -> Result<(), StepError> {
+        let Ok(homes) = std::fs::read_dir(self.settings().home.join("agents")) else { return Ok(()) };
+        let names = homes.flatten().filter_map(|home| home.file_name().to_str()?.parse::<ConversationId>().ok());
+        for id in names.collect::<Vec<_>>() {
+            let conversation = self.store().load_conversation(id).await?;
+            if conversation.is_some_and(|conversation| conversation.environment.is_none()) {
+                self.forget_unless_at_work(id).await?;
+            }
         }
         Ok(())
     }

@@ -35,6 +35,9 @@ impl Orchestrator {
                 tracing::error!(environment.id = %environment.id, error = %error, "environment not reconciled; it is kept");
             }
         }
+        if let Err(error) = self.forget_the_rest().await {
+            tracing::error!(%error, "agents go on remembering threads without a worktree; the next start tries again");
+        }
         if let Err(error) = self.late_pull_requests().await {
             tracing::error!(%error, "pull requests that opened late are not told of; the next start does");
         }

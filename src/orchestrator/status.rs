@@ -14,8 +14,12 @@ impl Orchestrator {
     /// Asks for the status comment to say what `run` says now.
     pub(super) async fn publish(&self, run: &Run, step: Option<&str>) -> Result<(), StepError> {
         if run.state == RunState::Queued {
-            let place = self.store().queue_place(run.id).await?;
-            return self.publish_place(run, place).await;
+            // Asked and written down in one go, like every renewal: an older place never replaces a newer one.
+            let mut told = self.inner.places_told.lock().await;
+            let place = told_as(self.store().queue_place(run.id).await?);
+            self.publish_place(run, place).await?;
+            told.insert(run.id, place);
+            return Ok(());
         }
         if let Some(new) = self.status_comment(run, step, None).await? {
             self.ask_to_send(new).await?;
@@ -39,7 +43,7 @@ impl Orchestrator {
         let mut told = self.inner.places_told.lock().await;
         let mut now = HashMap::new();
         for (place, id) in (0..).zip(self.store().queue().await?) {
-            let place = status::MOST_AHEAD.saturating_add(1).min(place);
+            let place = told_as(place);
             if told.get(&id) != Some(&place)
                 && let Err(error) = self.renew_place(id, place).await
             {
@@ -101,4 +105,9 @@ impl Orchestrator {
             not_before: self.now(),
         }))
     }
+}
+
+/// Places far behind are told alike.
+fn told_as(place: u32) -> u32 {
+    status::MOST_AHEAD.saturating_add(1).min(place)
 }

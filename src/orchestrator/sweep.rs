@@ -238,10 +238,8 @@ impl Orchestrator {
                 };
             match (class, gone) {
                 (Class::Merged, true) => room.merged += 1,
-                (_, true) => room.ghosts += 1,
-                (Class::Merged, false) => room.left.merged += 1,
-                (Class::Stale, false) => room.left.stale += 1,
-                (Class::Ghost | Class::Active, false) => room.left.active += 1,
+                (Class::Stale | Class::Ghost | Class::Active, true) => room.ghosts += 1,
+                (class, false) => class.count_in(&mut room.left),
             }
         }
         Ok(room)
@@ -264,11 +262,7 @@ impl Orchestrator {
                 // What files hold is one more reason to keep them, and nothing else.
                 Class::Ghost | Class::Active => {}
             }
-            match classify(&facts) {
-                Class::Merged => census.merged += 1,
-                Class::Stale => census.stale += 1,
-                Class::Ghost | Class::Active => census.active += 1,
-            }
+            classify(&facts).count_in(&mut census);
         }
         self.inner.censuses.remember(codebase.id, census, now);
         Ok(census)
@@ -301,7 +295,7 @@ impl Orchestrator {
         let id = conversation.id;
         let users = self.store().conversations_of(environment.id).await?;
         if users.iter().any(|user| user.id != id && user.state == ThreadState::Open) {
-            self.store().set_conversation_environment(id, None, self.now()).await?;
+            self.leave_worktree(id).await?;
             return Ok("the worktree is still used by another open thread".into());
         }
         let Some(codebase) = self.store().load_codebase(conversation.codebase).await? else {
@@ -386,8 +380,9 @@ impl Orchestrator {
         } else if std::fs::symlink_metadata(&environment.path).is_err() {
             repository.unregister(&environment.path).await?;
         }
-        self.forget_with(environment.id).await?;
+        let users = self.store().conversations_of(environment.id).await?;
         self.store().destroy_environment(environment, None, self.now()).await?;
+        self.forget_all(users).await?;
         let why = "the worktree was gone";
         self.audit_within(environment.codebase, &environment.work, "treewarden", "environment.stale", why).await;
         Ok(())

@@ -279,8 +279,7 @@ pub fn name_taken(work: &Work, branch: &BranchName) -> String {
 
 /// Git keeps `a` and `a/b` in the same place; some disks keep `a` and `A` there.
 pub fn branch_beside(branch: &BranchName, other: &str) -> String {
-    let is_below = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
-    let why = match is_below(branch.as_str(), other) || is_below(other, branch.as_str()) {
+    let why = match branch.is_above(other) || branch.above().any(|above| above == other) {
         true => "",
         false => " (on this server's disk, names that differ in capital letters only are one)",
     };

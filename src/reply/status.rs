@@ -107,8 +107,8 @@ pub fn put_back(outcome: &RunOutcome) -> Option<String> {
     let files: Vec<String> = outcome.restored.iter().map(|name| format!("`{name}`")).collect();
     (!files.is_empty()).then(|| {
         format!(
-            "While the agent was at work, something changed what only the service writes in its repository, and it was put \
-             back: {}",
+            "While the agent was at work, something (this agent, or another one that worked in the same repository) changed \
+             what only the service writes there, and it was put back: {}",
             files.join(", ")
         )
     })

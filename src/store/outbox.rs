@@ -260,6 +260,7 @@ impl Store {
 
     /// What waits for another try in a codebase is due, as if it had been tried once: what was in its way is gone.
     pub async fn hurry_outgoing(&self, codebase: CodebaseId, now: Timestamp) -> Result<u64, StoreError> {
+        // Of the two about the state, the first is the one by which engines find the index.
         let sql = sql!(
             "UPDATE outbox SET attempts = 1, not_before = $2, updated_at = $2
              WHERE codebase_id = $1 AND state IN ('pending', 'sending') AND state <> 'sending' AND not_before > $2

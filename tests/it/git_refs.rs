@@ -5,6 +5,7 @@ use crate::git_lab::{Lab, branch};
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 use treewarden::git::{FetchRequest, Repository};
 use treewarden::model::*;
@@ -131,6 +132,36 @@ async fn what_git_can_read_and_what_it_is_at_work_on_is_left() {
     fs::write(directory.join("refs/heads/b"), "garbage\n").unwrap();
     assert!(repository.tip("refs/heads/b").await.is_err());
     assert_eq!(fs::read_to_string(directory.join("refs/heads/b")).unwrap(), "garbage\n");
+}
+
+/// A git that was killed lets go of nothing.
+#[tokio::test]
+async fn a_lock_that_was_left_behind_keeps_nothing_spoilt() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (_, tip) = at_work(&lab, &repository).await;
+    let main = lab.main_tip(&repository).await;
+    let directory = repository.directory();
+    let left = |name: &str| {
+        let lock = directory.join(name);
+        let past = SystemTime::now() - Duration::from_secs(60);
+        fs::File::create(&lock).unwrap().set_modified(past).unwrap();
+        lock
+    };
+    fs::write(directory.join("refs/heads/b"), "garbage\n").unwrap();
+    let lock = left("refs/heads/b.lock");
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap().as_ref(), Some(&tip));
+    assert!(!lock.exists());
+
+    fs::write(directory.join("packed-refs"), "garbage\n").unwrap();
+    let lock = left("packed-refs.lock");
+    lab.fetch(&repository).await;
+    assert!(!lock.exists());
+
+    fs::write(directory.join("shallow"), format!("{tip}\n")).unwrap();
+    let lock = left("shallow.lock");
+    assert!(repository.is_ancestor(&main, &tip).await.unwrap());
+    assert!(!lock.exists() && !directory.join("shallow").exists());
 }
 
 #[tokio::test]

@@ -89,9 +89,10 @@ impl Orchestrator {
         };
         let receipt = Some((pending.trigger, details.clone()));
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "worktree removed");
-        self.forget_with(environment.id).await?;
+        let users = self.store().conversations_of(environment.id).await?;
         self.store().destroy_environment_telling(&environment, receipt, outgoing, self.now()).await?;
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "receipt written");
+        self.forget_all(users).await?;
         self.inner.wake.outgoing.notify_one();
         let subject = format!("{}#{}", codebase.name, environment.work);
         self.audit(actor, "environment.removed", &subject, &details.proof).await;

@@ -544,6 +544,23 @@ async fn a_shared_worktree_is_not_let_go_of_under_anothers_run() {
     world.end().await;
 }
 
+/// The service dies when the worktree's end is written down and the memory is still there.
+#[tokio::test]
+async fn a_memory_that_outlived_its_worktree_is_forgotten_by_the_next_start() {
+    let world = World::new().await;
+    let (gone, stays) = (world.worked_issue("one").await, world.worked_issue("two").await);
+    assert!(answered(&world, gone, "/worktree remove").await.starts_with("🧹"));
+    world.settle().await;
+    let agents = world.home().join("agents");
+    let homes: Vec<_> = world.runs().await.iter().map(|run| agents.join(run.conversation.to_string())).collect();
+    let before = || homes.iter().filter(|home| home.exists()).count();
+    assert_eq!(before(), 1, "{stays} keeps its own");
+    let world = world.restart(|_| homes.iter().for_each(|home| std::fs::create_dir_all(home).unwrap())).await;
+    world.settle().await;
+    assert_eq!(before(), 1);
+    world.end().await;
+}
+
 #[tokio::test]
 async fn nothing_is_forgotten_under_a_live_agent() {
     let world = World::new().await;

@@ -5,6 +5,7 @@ use crate::support::{
     world::{ANN, REPO, World, git},
 };
 use serde_json::{Value, json};
+use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::path::{Path, PathBuf};
 use treewarden::{demo::github::MergeMethod, model::*};
 
@@ -251,6 +252,26 @@ async fn messages_survive_a_restart_and_come_once() {
     world.settle().await;
     assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
     assert_eq!(script.answers("chat").await.len(), 2);
+    world.end().await;
+}
+
+/// The service dies when the answer is written down and the end of its delivery is not.
+#[tokio::test]
+async fn a_command_that_was_answered_before_a_crash_is_not_carried_out_again() {
+    let world = World::with(&[ON]).await;
+    met(&world).await;
+    let script = Script::new(&world.home());
+    script.say("chat", REPO, "/worktree create wip").await;
+    world.settle().await;
+    let before = script.answers("chat").await;
+    let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
+    let unfinished = "UPDATE inbox SET state = 'received', finished_at = NULL WHERE event = 'local' AND state = 'done'";
+    let mut database = file.connect().await.unwrap();
+    let rows = sqlx::query(unfinished).execute(&mut database).await.unwrap().rows_affected();
+    assert_eq!(rows, 1);
+    let world = world.restart(|_| ()).await;
+    world.settle().await;
+    assert_eq!(Script::new(&world.home()).answers("chat").await, before);
     world.end().await;
 }
 
