@@ -387,3 +387,46 @@ async fn one_whose_branch_was_merged_is_let_go_of_before_the_next_run() {
     assert!(place.join("by-hand.txt").exists() && !listed(&world, &place).await.contains("locked"));
     world.end().await;
 }
+
+/// The older schema had a kind of its own for these.
+#[tokio::test]
+async fn an_imported_review_is_its_pull_requests_and_goes_with_it() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    let issue = world.worked_issue("agent:noop").await;
+    let place = beside_ours(&world);
+    let add = ["worktree", "add", "-q", "-b", "feature/x", place.to_str().unwrap(), "refs/remotes/origin/feature/x"];
+    git(&world.canonical().await, &add);
+    let codebase = world.store().list_codebases().await.unwrap().remove(0);
+    let (now, work) = (codebase.created_at, Work { kind: WorkKind::Review, id: pull.to_string() });
+    let review = EnvironmentImport {
+        row: OldName { table: OldTable::IsolationEnvironments, id: "1".to_owned(), about: work.to_string() },
+        repository: codebase.host.repository(),
+        work: work.clone(),
+        branch: BranchName::new("feature/x").unwrap(),
+        path: place.clone(),
+        metadata: EnvironmentMetadata { migrated: true, foreign_branch: true, ..EnvironmentMetadata::default() },
+        created_at: now,
+        last_activity_at: now,
+    };
+    let plan = ImportPlan { environments: vec![review], ..ImportPlan::default() };
+    assert_eq!(world.store().import(&plan, true, now).await.unwrap().environments, [Import::Taken]);
+
+    // Shown to everybody, and linked by its name.
+    world.ask(issue, "/worktree list");
+    world.settle().await;
+    assert!(world.answer(issue).contains(&work.to_string()), "{}", world.answer(issue));
+
+    world.ask(pull, "add a note");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.starts_with('✅') && status.contains("isolated branch `feature/x`"), "{status}");
+    let review = world.environments().await.into_iter().find(|live| live.work == work).unwrap();
+    assert_eq!((world.environments().await.len(), &review.path), (2, &place), "no second one");
+    assert!(world.remote_file("feature/x", "NOTES.md").await.is_some_and(|notes| notes.contains("add a note")));
+
+    world.merge(pull, MergeMethod::Squash).await;
+    assert!(world.answer(pull).contains("was removed"), "{}", world.answer(pull));
+    assert!(!place.exists() && world.environments().await.iter().all(|live| live.work != work));
+    world.end().await;
+}
