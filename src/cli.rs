@@ -80,7 +80,7 @@ pub struct Import {
     /// Only say what would be done
     #[arg(long)]
     pub dry_run: bool,
-    /// Look again at worktrees that were to become environments, and forget those that cannot
+    /// Make environments of worktrees that wait to become one, and forget those that never can
     #[arg(long)]
     pub backfill: bool,
     /// Print JSON

@@ -50,7 +50,7 @@ pub use list::WorktreeEntry;
 pub use moved::Ties;
 pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};
-pub use registry::LOCK_REASON;
+pub use registry::{LOCK_REASON, Uncommitted};
 pub use repository::{Repository, Restored};
 pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 

@@ -16,7 +16,7 @@ mod worktree;
 pub use furnish::{LFS as LFS_PATIENCE, SUBMODULES as SUBMODULES_PATIENCE};
 pub use worktree::WorktreeProvider;
 
-use crate::git::{GitError, Repository, Status, Ties, WorktreeEntry};
+use crate::git::{GitError, Repository, Status, Ties, Uncommitted, WorktreeEntry};
 use crate::model::*;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,8 @@ pub struct CreateRequest {
     pub path: PathBuf,
     /// Others: it is there already.
     pub maker: Maker,
+    /// Of one that is there already and was not ours.
+    pub uncommitted: Uncommitted,
     pub branch: BranchName,
     pub start: WorktreeStart,
     pub furnishing: Furnishing,

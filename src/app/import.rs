@@ -16,7 +16,7 @@ use crate::reply;
 use crate::store::{Schema, Store, StoreError, load_old_data};
 use anyhow::{anyhow, bail};
 use gather::Sources;
-use report::{Report, Waits};
+use report::{Report, TAKEN, Waits};
 use secrecy::ExposeSecret;
 use std::process::ExitCode;
 
@@ -99,11 +99,16 @@ async fn carry_out(
     let mut report = Report { stage: old.map(|old| old.stage), dry_run: asked.dry_run, ..Report::default() };
     if let Some(old) = old {
         let facts = sources.facts(old, wall_clock()()).await?;
-        let Choice { plan, notes, skipped } = choice::choose(old, &facts);
+        let Choice { mut plan, notes, skipped, unclean } = choice::choose(old, &facts);
+        for environment in plan.environments.iter_mut().filter(|environment| unclean.contains(&environment.path)) {
+            environment.metadata.untold.push(reply::answers::adopted_unclean(&environment.branch));
+        }
         let imported = store.import(&plan, !asked.dry_run, facts.now).await?;
         report.add(&plan, &notes, &skipped, &imported);
     }
     if asked.backfill {
+        // Also what was imported just now.
+        let sources = Sources { codebases: store.list_codebases().await?, ..sources };
         for waits in store.legacy_paths().await? {
             report.waiting.push(look_again(&sources, &waits, asked.dry_run).await?);
         }
@@ -122,28 +127,39 @@ fn github(config: &Config) -> anyhow::Result<Option<Github>> {
     })?))
 }
 
-/// Keeps a path that can still become an environment, and forgets one that cannot.
+/// Makes a path its conversation's environment, as a first use would; keeps one that is in doubt, and forgets one that can
+/// never become an environment.
 async fn look_again(sources: &Sources<'_>, waits: &LegacyPath, dry_run: bool) -> anyhow::Result<Waits> {
-    let store = sources.store;
-    let (about, verdict) = match &waits.known {
-        None => (waits.key.clone(), Waiting::Hopeless(choice::Skip::Column("path"))),
-        Some((id, path)) => {
-            let text = path.to_string_lossy();
-            let place = sources.place(&text).await;
-            (text.clone().into_owned(), choice::waiting(sources.conversation(*id).await?, &text, &place))
+    let (store, now) = (sources.store, wall_clock()());
+    let forgotten = async |about: String, why: choice::Skip| -> anyhow::Result<Waits> {
+        let why = reply::import::sentence(&why);
+        if !dry_run {
+            store.clear_legacy(&waits.key).await?;
+            store.append_audit("cli", "import.forgotten", &waits.key, &why, now).await?;
         }
+        Ok(Waits { about, outcome: "forgotten", note: Some(why) })
     };
-    let (outcome, note) = match verdict {
-        Waiting::Ready => ("ready", None),
-        Waiting::Doubtful(why) => ("kept", Some(reply::import::plain(&why))),
-        Waiting::Hopeless(why) => {
-            let why = reply::import::sentence(&why);
-            if !dry_run {
-                store.clear_legacy(&waits.key).await?;
-                store.append_audit("cli", "import.forgotten", &waits.key, &why, wall_clock()()).await?;
+    let Some((id, path)) = &waits.known else {
+        return forgotten(waits.key.clone(), choice::Skip::Column("path")).await;
+    };
+    let about = path.to_string_lossy().into_owned();
+    let kept = |note: String| Ok(Waits { about: about.clone(), outcome: "kept", note: Some(note) });
+    let place = sources.place(&about, std::iter::empty()).await;
+    match choice::waiting(sources.waits(*id).await?.as_ref(), &about, &place) {
+        Waiting::Hopeless(why) => forgotten(about, why).await,
+        Waiting::Doubtful(why) => kept(reply::import::plain(&why)),
+        Waiting::Ready(mut environment, unclean) => {
+            if unclean {
+                environment.metadata.untold.push(reply::answers::adopted_unclean(&environment.branch));
             }
-            ("forgotten", Some(why))
+            if !dry_run && let Err(why) = sources.claim(&environment).await {
+                return kept(reply::import::plain(&why.to_string()));
+            }
+            match store.settle_legacy(*id, &environment, !dry_run, now).await? {
+                Import::InTheWay(what) => kept(reply::import::sentence(&choice::Skip::InTheWay(what))),
+                Import::Dangling => kept(reply::import::sentence(&choice::Skip::NoCodebase)),
+                Import::Taken | Import::Present => Ok(Waits { about, outcome: TAKEN, note: None }),
+            }
         }
-    };
-    Ok(Waits { about, outcome, note })
+    }
 }

@@ -4,8 +4,9 @@
 mod facts;
 mod read;
 
-pub use facts::{Facts, Place, Skip, ThreadFacts, Unreached};
+pub use facts::{Facts, Place, PullHead, Skip, ThreadFacts, Unreached, Waits};
 
+use super::resolve::{goes_on, may_be_a_forks};
 use crate::model::*;
 use read::{Address, text, time};
 use std::{
@@ -19,12 +20,15 @@ pub struct Choice {
     pub plan: ImportPlan,
     pub notes: Vec<Option<Skip>>,
     pub skipped: Vec<(OldName, Skip)>,
+    /// Paths of environments that hold something uncommitted, which the next run publishes.
+    pub unclean: BTreeSet<PathBuf>,
 }
 
 /// What becomes of a path that waits to become an environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    Ready,
+    /// It can become this environment; true: with something uncommitted in it.
+    Ready(Box<EnvironmentImport>, bool),
     /// Kept: it may be seen better another time.
     Doubtful(String),
     Hopeless(Skip),
@@ -40,10 +44,24 @@ pub fn repositories(old: &OldData, web_host: &str) -> BTreeSet<RepoName> {
     addresses.chain(github_threads(old).map(|(name, _)| name)).collect()
 }
 
+/// The repositories on this machine that rows speak of, by their paths.
+pub fn local_repositories(old: &OldData, web_host: &str) -> BTreeSet<String> {
+    old.codebases.iter().filter_map(|row| local(row, web_host)).map(str::to_owned).collect()
+}
+
+/// A codebase that is not on any host, by its path.
+fn local<'a>(row: &'a OldRow, web_host: &str) -> Option<&'a str> {
+    let Some(url) = text(row, "repository_url") else { return text(row, "default_cwd") };
+    match read::address(url, web_host) {
+        Address::Local => Some(url.strip_prefix("file://").unwrap_or(url)),
+        Address::Ours(_) | Address::OtherHost(_) | Address::Odd => None,
+    }
+}
+
 /// The threads of repositories that are known.
 pub fn threads(old: &OldData, facts: &Facts) -> BTreeSet<(RepositoryId, ThreadNumber)> {
     let known = |name: &RepoName| facts.repositories.get(&key(name)).and_then(|known| known.as_ref().ok());
-    github_threads(old).filter_map(|(name, number)| Some((known(&name)?.github_id, number))).collect()
+    github_threads(old).filter_map(|(name, number)| Some((known(&name)?.id(), number))).collect()
 }
 
 /// The paths that rows speak of.
@@ -84,39 +102,82 @@ pub fn choose(old: &OldData, facts: &Facts) -> Choice {
     chooser.choice
 }
 
-/// What becomes of a path that waits, from its conversation's repository and environment and from what stands there.
-pub fn waiting(conversation: Option<(Option<RepositoryId>, bool)>, path: &str, place: &Place) -> Waiting {
-    let Some((repository, has_environment)) = conversation else { return Waiting::Hopeless(Skip::Forgotten) };
-    if has_environment {
-        return Waiting::Hopeless(Skip::Settled);
+/// What becomes of a path that waits, by the rules of a first use ([`super::resolve`]), from what stands there.
+pub fn waiting(conversation: Option<&Waits>, path: &str, place: &Place) -> Waiting {
+    let Some(waits) = conversation else { return Waiting::Hopeless(Skip::Forgotten) };
+    let repository = match waits.repository {
+        _ if waits.has_environment => return Waiting::Hopeless(Skip::Settled),
+        None => return Waiting::Hopeless(Skip::NoCodebase),
+        Some(repository) => repository,
+    };
+    let found = match (usable(path, place, Some(repository), None), place) {
+        (Ok(found), _) => found,
+        (Err(_), Place::Unclear(why) | Place::Locked(why)) => return Waiting::Doubtful(why.clone()),
+        (Err(skip), _) => return Waiting::Hopeless(skip),
+    };
+    let mut bases: Vec<_> = waits.bases.iter().map(Some).collect();
+    let results_go_to = match &waits.pull {
+        None => None,
+        Some(Probe::Unknown(why)) => return Waiting::Doubtful(why.clone()),
+        Some(Probe::Known(pull)) if !pull.takes_results => {
+            return Waiting::Doubtful(
+                "its pull request is closed or from a fork: the next message in it decides".to_owned(),
+            );
+        }
+        Some(Probe::Known(pull)) => {
+            bases.push(Some(&pull.base));
+            Some(&pull.head)
+        }
+    };
+    let Found { path: real, branch, unclean } = found;
+    if !goes_on(&branch, results_go_to, &bases) {
+        return Waiting::Hopeless(Skip::OtherBranch { path: path.to_owned(), branch });
     }
-    match (usable(path, place, repository, None), place) {
-        (Ok(_), _) => Waiting::Ready,
-        (Err(_), Place::Unclear(why) | Place::Locked(why)) => Waiting::Doubtful(why.clone()),
-        (Err(skip), _) => Waiting::Hopeless(skip),
-    }
+    let id = real.display().to_string();
+    let environment = EnvironmentImport {
+        row: OldName { table: OldTable::IsolationEnvironments, id, about: waits.work.to_string() },
+        repository,
+        work: waits.work.clone(),
+        branch,
+        path: real,
+        metadata: EnvironmentMetadata { adopted_from: Some(AdoptedFrom::Legacy), ..migrated(None) },
+        created_at: waits.created_at,
+        last_activity_at: waits.last_activity_at.max(waits.created_at),
+    };
+    Waiting::Ready(Box::new(environment), unclean)
 }
 
-/// The worktree's real path and branch.
+/// A worktree that can be used, at its real path.
+struct Found {
+    path: PathBuf,
+    branch: BranchName,
+    unclean: bool,
+}
+
 fn usable(
     path: &str,
     place: &Place,
     repository: Option<RepositoryId>,
     recorded: Option<&BranchName>,
-) -> Result<(PathBuf, BranchName), Skip> {
+) -> Result<Found, Skip> {
     let named = path.to_owned();
     match place {
         Place::Nothing => Err(Skip::WorktreeGone(named)),
         Place::NoWorktree => Err(Skip::NoWorktree(named)),
-        Place::Elsewhere { branch } => {
-            Err(Skip::WorkStays { path: named, branch: branch.clone().or_else(|| recorded.cloned()) })
+        Place::Elsewhere { branch, fetched } => {
+            let branch = branch.clone().or_else(|| recorded.cloned());
+            Err(Skip::WorkStays { path: named, branch, fetched: *fetched })
         }
+        Place::AtHome { repository: owner, .. } if repository != Some(*owner) => Err(Skip::OtherRepository(named)),
+        Place::AtHome { branch, .. } => Err(Skip::AtHome { path: named, branch: branch.clone() }),
         Place::Outside => Err(Skip::Outside(named)),
         Place::Locked(why) => Err(Skip::Locked { path: named, why: why.clone() }),
         Place::Unclear(why) => Err(Skip::Unclear { path: named, why: why.clone() }),
         Place::Usable { repository: owner, .. } if repository != Some(*owner) => Err(Skip::OtherRepository(named)),
         Place::Usable { branch: None, .. } => Err(Skip::Detached(named)),
-        Place::Usable { path, branch: Some(branch), .. } => Ok((path.clone(), branch.clone())),
+        Place::Usable { path, branch: Some(branch), unclean, .. } => {
+            Ok(Found { path: path.clone(), branch: branch.clone(), unclean: *unclean })
+        }
     }
 }
 
@@ -154,6 +215,13 @@ impl<'a> Chooser<'a> {
     }
 
     fn codebase(&self, row: &OldRow) -> Result<RepositoryFacts, Skip> {
+        if let Some(path) = local(row, &self.facts.web_host) {
+            return match self.facts.local.get(path) {
+                Some(Ok(repository)) => Ok(repository.clone()),
+                Some(Err(why)) => Err(Skip::NoRepository { path: path.to_owned(), why: why.clone() }),
+                None => Err(Skip::NoAddress),
+            };
+        }
         let url = text(row, "repository_url").ok_or(Skip::NoAddress)?;
         match read::address(url, &self.facts.web_host) {
             Address::Ours(name) => self.repository(&name).cloned(),
@@ -197,24 +265,25 @@ impl<'a> Chooser<'a> {
         found
     }
 
-    fn environment(&self, row: &OldRow, name: OldName) -> Result<EnvironmentImport, Skip> {
+    fn environment(&mut self, row: &OldRow, name: OldName) -> Result<EnvironmentImport, Skip> {
         match text(row, "status") {
             Some("active") => {}
             Some("destroyed") => return Err(Skip::Destroyed),
             _ => return Err(Skip::Column("status")),
         }
         worktree_provider(text(row, "provider"))?;
-        let repository = self.codebase_of(row).ok_or(Skip::NoCodebase)?.github_id;
+        let repository = self.codebase_of(row).ok_or(Skip::NoCodebase)?.id();
         let kind =
             text(row, "workflow_type").and_then(|kind| kind.parse().ok()).ok_or(Skip::Column("workflow_type"))?;
         let work = text(row, "workflow_id").and_then(|id| read::work(kind, id)).ok_or(Skip::Column("workflow_id"))?;
         let path = text(row, "working_path").ok_or(Skip::Column("working_path"))?;
         let recorded = text(row, "branch_name").and_then(|branch| BranchName::new(branch).ok());
-        let (path, branch) = usable(path, &self.place(path), Some(repository), recorded.as_ref())?;
-        // It may hold a fork's commits, and nobody knows which: they must never be pushed here.
-        if matches!(work.kind, WorkKind::PullRequest | WorkKind::Review) && branch.as_str().ends_with("-review") {
-            return Err(Skip::WorkStays { path: path.display().to_string(), branch: Some(branch) });
+        let Found { path, branch, unclean } = usable(path, &self.place(path), Some(repository), recorded.as_ref())?;
+        // Which commits would be a fork's, only its thread knows when it is used.
+        if may_be_a_forks(&branch) {
+            return Err(Skip::ForksBranch { path: path.display().to_string(), branch });
         }
+        self.choice.unclean.extend(unclean.then(|| path.clone()));
         let created_at = time(row, "created_at").unwrap_or(self.facts.now);
         let began_on = text(row, "created_by_platform").and_then(|platform| platform.parse().ok());
         let metadata = EnvironmentMetadata { links: read::links(text(row, "metadata")), ..migrated(began_on) };
@@ -270,25 +339,25 @@ impl<'a> Chooser<'a> {
         let platform = platform.parse().map_err(|_| Skip::UnknownPlatform(platform.to_owned()))?;
         match platform {
             PlatformKind::Local | PlatformKind::Slack | PlatformKind::Discord | PlatformKind::Telegram => {
-                let repository = self.codebase_of(row).map(|repository| repository.github_id);
+                let repository = self.codebase_of(row).map(RepositoryFacts::id);
                 return Ok(ThreadImport::Held { platform, thread: id.to_owned(), repository });
             }
             PlatformKind::Github => {}
         }
         let (name, number) = read::thread(id).ok_or(Skip::Column("platform_conversation_id"))?;
         let repository = self.repository(&name)?;
-        let facts = match self.facts.threads.get(&(repository.github_id, number)) {
+        let facts = match self.facts.threads.get(&(repository.id(), number)) {
             Some(None) => return Err(Skip::ThreadGone),
             Some(Some(facts)) => facts.clone(),
             // The next event about it says what it really is.
             None => ThreadFacts { kind: self.kind(row), title: String::new(), state: ThreadState::Open },
         };
-        let known = |codebase: &CodebaseImport| codebase.repository.github_id == repository.github_id;
+        let known = |codebase: &CodebaseImport| codebase.repository.id() == repository.id();
         if !self.choice.plan.codebases.iter().any(known) {
             self.choice.plan.codebases.push(CodebaseImport { row: None, repository: repository.clone() });
         }
         let ThreadFacts { kind, title, state } = facts;
-        Ok(ThreadImport::Github(GithubThread { repository: repository.github_id, number, kind, title, state }))
+        Ok(ThreadImport::Github(GithubThread { repository: repository.id(), number, kind, title, state }))
     }
 
     /// What the worktree was made for tells issues from pull requests, where GitHub was not asked.
@@ -326,6 +395,7 @@ impl<'a> Chooser<'a> {
                     let path = environment.path.display().to_string();
                     return (PlaceImport::Nothing, Some(Skip::OtherRepository(path)));
                 }
+                Some(Err(Skip::ForksBranch { path, .. })) => return (PlaceImport::Legacy(path.into()), None),
                 Some(Err(why)) => return (PlaceImport::Nothing, Some(why.clone())),
                 None => lost = Some(Skip::NoEnvironmentRow(id.to_owned())),
             }
@@ -335,20 +405,24 @@ impl<'a> Chooser<'a> {
             .and_then(|()| usable(path, &self.place(path), repository, None));
         match (found, thread) {
             (Err(why), _) => (PlaceImport::Nothing, Some(why)),
-            (Ok((path, branch)), ThreadImport::Github(thread)) if self.old.stage == OldStage::Providers => {
-                self.environment_from(row, thread, &path, branch);
+            (Ok(found), ThreadImport::Github(thread))
+                if self.old.stage == OldStage::Providers && !may_be_a_forks(&found.branch) =>
+            {
+                let path = found.path.clone();
+                self.environment_from(row, thread, found);
                 (PlaceImport::Environment(path), None)
             }
-            (Ok((path, _)), _) => (PlaceImport::Legacy(path), None),
+            (Ok(found), _) => (PlaceImport::Legacy(found.path), None),
         }
     }
 
     /// In stage two a path and a thread say enough for an environment. Several threads may share one.
-    fn environment_from(&mut self, row: &OldRow, thread: &GithubThread, path: &PathBuf, branch: BranchName) {
+    fn environment_from(&mut self, row: &OldRow, thread: &GithubThread, found: Found) {
+        let Found { path, branch, unclean } = found;
         let created_at = time(row, "created_at").unwrap_or(self.facts.now);
         let last_activity_at = last_activity(row).unwrap_or(created_at).max(created_at);
         let planned = &mut self.choice.plan.environments;
-        if let Some(shared) = planned.iter_mut().find(|planned| planned.path == *path) {
+        if let Some(shared) = planned.iter_mut().find(|planned| planned.path == path) {
             shared.last_activity_at = shared.last_activity_at.max(last_activity_at);
             return;
         }
@@ -358,12 +432,13 @@ impl<'a> Chooser<'a> {
         };
         let work = read::work_named(&branch).unwrap_or_else(|| Work { kind, id: thread.number.to_string() });
         let id = path.display().to_string();
+        self.choice.unclean.extend(unclean.then(|| path.clone()));
         planned.push(EnvironmentImport {
             row: OldName { table: OldTable::IsolationEnvironments, id, about: work.to_string() },
             repository: thread.repository,
             work,
             branch,
-            path: path.clone(),
+            path,
             metadata: migrated(None),
             created_at,
             last_activity_at,

@@ -9,8 +9,7 @@ fn row(columns: &[(&'static str, &str)]) -> OldRow {
 
 fn hello() -> RepositoryFacts {
     RepositoryFacts {
-        github_id: RepositoryId(1),
-        installation: InstallationId(7),
+        host: Host::Github { id: RepositoryId(1), installation: InstallationId(7) },
         name: "octo/hello".parse().unwrap(),
         default_branch: BranchName::new("main").ok(),
     }
@@ -18,7 +17,7 @@ fn hello() -> RepositoryFacts {
 
 fn usable_at(path: &str, branch: Option<&str>) -> Place {
     let branch = branch.and_then(|branch| BranchName::new(branch).ok());
-    Place::Usable { repository: RepositoryId(1), path: path.into(), branch }
+    Place::Usable { repository: RepositoryId(1), path: path.into(), branch, unclean: false }
 }
 
 fn facts(places: &[(&str, Place)]) -> Facts {
@@ -26,6 +25,7 @@ fn facts(places: &[(&str, Place)]) -> Facts {
         now: Timestamp::from_unix(1_800_000_000),
         web_host: "github.com".to_owned(),
         repositories: [("octo/hello".to_owned(), Ok(hello()))].into(),
+        local: BTreeMap::new(),
         threads: BTreeMap::new(),
         places: places.iter().map(|(path, place)| ((*path).to_owned(), place.clone())).collect(),
     }
@@ -59,12 +59,21 @@ fn threads_that_share_a_path_share_its_environment() {
 #[test]
 fn a_place_that_cannot_be_used_is_a_note_and_the_thread_comes_without_it() {
     let branch = BranchName::new("issue-1").ok();
-    let other = Place::Usable { repository: RepositoryId(2), path: "/w".into(), branch: branch.clone() };
+    let other =
+        Place::Usable { repository: RepositoryId(2), path: "/w".into(), branch: branch.clone(), unclean: false };
     let path = "/w".to_owned();
     for (place, why) in [
         (Place::Nothing, Skip::WorktreeGone(path.clone())),
         (Place::NoWorktree, Skip::NoWorktree(path.clone())),
-        (Place::Elsewhere { branch: branch.clone() }, Skip::WorkStays { path: path.clone(), branch }),
+        (
+            Place::Elsewhere { branch: branch.clone(), fetched: true },
+            Skip::WorkStays { path: path.clone(), branch: branch.clone(), fetched: true },
+        ),
+        (
+            Place::AtHome { repository: RepositoryId(1), branch: branch.clone() },
+            Skip::AtHome { path: path.clone(), branch },
+        ),
+        (Place::AtHome { repository: RepositoryId(2), branch: None }, Skip::OtherRepository(path.clone())),
         (Place::Outside, Skip::Outside(path.clone())),
         (Place::Locked("mine".into()), Skip::Locked { path: path.clone(), why: "mine".into() }),
         (Place::Unclear("?".into()), Skip::Unclear { path: path.clone(), why: "?".into() }),
@@ -125,12 +134,103 @@ fn the_newest_active_session_of_a_conversation_is_taken() {
 }
 
 #[test]
+fn a_repository_on_this_machine_is_a_codebase_by_its_path() {
+    let host = Host::Local { path: "/srv/hello".into() };
+    let id = host.repository();
+    assert!(id.0 < 0 && id != Host::Local { path: "/srv/other".into() }.repository());
+    let name: RepoName = "_local/hello".parse().unwrap();
+    let mut facts = facts(&[("/w", Place::Usable { repository: id, path: "/w".into(), branch: None, unclean: false })]);
+    facts.local.insert("/srv/hello".to_owned(), Ok(RepositoryFacts { host, name, default_branch: None }));
+    facts.local.insert("/srv/gone".to_owned(), Err("nothing is there".to_owned()));
+    let mut old = old(OldStage::Paths, vec![]);
+    old.codebases = vec![
+        row(&[("id", "c"), ("default_cwd", "/srv/hello")]),
+        row(&[("id", "d"), ("repository_url", "file:///srv/hello"), ("default_cwd", "/elsewhere")]),
+        row(&[("id", "e"), ("default_cwd", "/srv/gone")]),
+        row(&[("id", "f")]),
+    ];
+    let chat = [("id", "a"), ("platform_type", "slack"), ("platform_conversation_id", "C1"), ("codebase_id", "c")];
+    old.conversations = vec![row(&chat)];
+    assert_eq!(local_repositories(&old, "github.com"), BTreeSet::from(["/srv/gone".into(), "/srv/hello".into()]));
+    let choice = choose(&old, &facts);
+    assert_eq!(choice.plan.codebases.len(), 2);
+    let ThreadImport::Held { repository, .. } = &choice.plan.conversations[0].thread else { panic!("{choice:?}") };
+    assert_eq!(*repository, Some(id));
+    let skips: Vec<_> = choice.skipped.iter().map(|(name, why)| (name.id.as_str(), why.clone())).collect();
+    let gone = Skip::NoRepository { path: "/srv/gone".to_owned(), why: "nothing is there".to_owned() };
+    assert_eq!(skips, [("e", gone), ("f", Skip::NoAddress)]);
+}
+
+#[test]
+fn what_may_be_a_forks_waits_for_its_thread() {
+    let place = usable_at("/w", Some("pr-9-review"));
+    let path = [("isolation_env_id", "/w")];
+    let choice = choose(&old(OldStage::Providers, vec![thread("a", 9, &path)]), &facts(&[("/w", place.clone())]));
+    assert_eq!(choice.plan.conversations[0].place, PlaceImport::Legacy("/w".into()));
+    assert!(choice.plan.environments.is_empty());
+
+    let mut rows = old(OldStage::Environments, vec![thread("a", 9, &[("isolation_env_id", "e")])]);
+    let columns = [("id", "e"), ("codebase_id", "c"), ("workflow_type", "review"), ("workflow_id", "9")];
+    let more = [("working_path", "/w"), ("branch_name", "pr-9-review"), ("status", "active")];
+    rows.environments = vec![row(&[&columns[..], &more].concat())];
+    let choice = choose(&rows, &facts(&[("/w", place)]));
+    assert_eq!(choice.plan.conversations[0].place, PlaceImport::Legacy("/w".into()));
+    assert!(matches!(&choice.skipped[..], [(_, Skip::ForksBranch { .. })]), "{choice:?}");
+}
+
+#[test]
+fn what_is_uncommitted_is_told_of() {
+    let branch = BranchName::new("issue-1").ok();
+    let place = Place::Usable { repository: RepositoryId(1), path: "/w".into(), branch, unclean: true };
+    let path = [("isolation_env_id", "/w")];
+    let choice = choose(&old(OldStage::Providers, vec![thread("a", 1, &path)]), &facts(&[("/w", place)]));
+    assert_eq!((choice.plan.environments.len(), choice.unclean), (1, BTreeSet::from(["/w".into()])));
+}
+
+fn waits(pull: Option<Probe<PullHead>>) -> Waits {
+    Waits {
+        work: Work { kind: WorkKind::Issue, id: "1".to_owned() },
+        repository: Some(RepositoryId(1)),
+        has_environment: false,
+        pull,
+        bases: vec![BranchName::new("next").unwrap()],
+        created_at: Timestamp::from_unix(1),
+        last_activity_at: Timestamp::from_unix(2),
+    }
+}
+
+#[test]
+fn a_waiting_path_becomes_an_environment_where_a_first_use_would_make_it_one() {
+    let on = |branch: &str, pull| waiting(Some(&waits(pull)), "/w", &usable_at("/w", Some(branch)));
+    let head = |takes_results| {
+        let (head, base) = (BranchName::new("feature/x").unwrap(), BranchName::new("main").unwrap());
+        Some(Probe::Known(PullHead { head, base, takes_results }))
+    };
+    for (branch, pull) in [("by-hand", None), ("feature/x", head(true))] {
+        let Waiting::Ready(environment, false) = on(branch, pull) else { panic!("{branch}") };
+        assert_eq!((environment.branch.as_str(), environment.path.to_str()), (branch, Some("/w")));
+        assert!(environment.metadata.migrated && environment.metadata.foreign_branch);
+        assert_eq!(environment.metadata.adopted_from, Some(AdoptedFrom::Legacy));
+    }
+    for (branch, pull) in [("next", None), ("pr-9-review", None), ("a`b", None), ("by-hand", head(true))] {
+        assert!(matches!(on(branch, pull), Waiting::Hopeless(Skip::OtherBranch { .. })), "{branch}");
+    }
+    for pull in [head(false), Some(Probe::Unknown("GitHub is away".to_owned()))] {
+        assert!(matches!(on("feature/x", pull), Waiting::Doubtful(_)));
+    }
+}
+
+#[test]
 fn a_waiting_path_is_forgotten_only_for_sure() {
-    let here = Some((Some(RepositoryId(1)), false));
+    let here = waits(None);
+    let here = Some(&here);
     let good = usable_at("/w", Some("x"));
-    assert_eq!(waiting(here, "/w", &good), Waiting::Ready);
+    assert!(matches!(waiting(here, "/w", &good), Waiting::Ready(_, false)));
     assert_eq!(waiting(None, "/w", &good), Waiting::Hopeless(Skip::Forgotten));
-    assert_eq!(waiting(Some((Some(RepositoryId(1)), true)), "/w", &good), Waiting::Hopeless(Skip::Settled));
+    let settled = Waits { has_environment: true, ..waits(None) };
+    assert_eq!(waiting(Some(&settled), "/w", &good), Waiting::Hopeless(Skip::Settled));
+    let homeless = Waits { repository: None, ..waits(None) };
+    assert_eq!(waiting(Some(&homeless), "/w", &good), Waiting::Hopeless(Skip::NoCodebase));
     assert_eq!(waiting(here, "/w", &Place::Unclear("?".into())), Waiting::Doubtful("?".into()));
     assert_eq!(waiting(here, "/w", &Place::Locked("x".into())), Waiting::Doubtful("x".into()));
     assert_eq!(waiting(here, "/w", &Place::Nothing), Waiting::Hopeless(Skip::WorktreeGone("/w".into())));

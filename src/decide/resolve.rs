@@ -34,6 +34,8 @@ pub enum Choice {
         place: Place,
         path: PathBuf,
         from: AdoptedFrom,
+        /// It holds something uncommitted, which goes along with the run's commit.
+        unclean: bool,
     },
     Block(Block),
 }
@@ -139,23 +141,23 @@ pub enum Block {
     },
 }
 
-/// First hit wins: conversation, its place of old, same work, safe linked work, a worktree that is there, creation, for
-/// which linked work's environment may make way.
+/// First hit wins: conversation, same work, the conversation's place of old, safe linked work, a worktree that is there,
+/// creation, for which linked work's environment may make way. The place of old cannot come before the same work, which has
+/// one live environment at most: where that serves or is in doubt, the place of old stays as it is.
 pub fn resolve(facts: &ResolveFacts) -> Resolution {
     let mut forget = Vec::new();
     let own = [(&facts.current, Found::Conversation), (&facts.same_work, Found::SameWork)];
     for (candidate, found) in own {
-        if found == Found::SameWork
-            && let Some(choice) = of_old(facts)
-        {
-            return Resolution { forget, choice };
-        }
         let Some(candidate) = candidate else { continue };
         match examine(candidate, &mut forget) {
             Seen::Usable => return Resolution { forget, choice: use_it(candidate, found) },
             Seen::Stale => {}
             Seen::Doubtful(block) => return Resolution { forget, choice: Choice::Block(block) },
         }
+    }
+
+    if let Some(choice) = of_old(facts) {
+        return Resolution { forget, choice };
     }
 
     let (mut not_shared_with, mut way) = (None, None);
@@ -302,21 +304,37 @@ fn makes_way(linked: &LinkedCandidate, facts: &ResolveFacts) -> bool {
         && matches!(beginning(facts), Ok((_, Origin::PullHead)))
 }
 
-/// The place of old, when it still serves: a pull request's must be on the branch its results go to.
+/// The place of old, when it still serves: a pull request's must be on the branch its results go to. What is uncommitted in
+/// it is this very thread's.
 fn of_old(facts: &ResolveFacts) -> Option<Choice> {
-    let stray = facts.legacy.as_ref().filter(|stray| stray.is_adoptable())?;
-    let branch = stray.branch.as_ref().filter(|branch| branch.is_showable())?;
-    // The work has an environment of its own by now.
-    if facts.same_work.is_some() {
-        return None;
-    }
+    let stray = facts.legacy.as_ref()?;
+    let unclean = match stray.unfit() {
+        None => false,
+        Some(Unfit::Unclean) => true,
+        Some(Unfit::Gone | Unfit::NotWhole | Unfit::Locked(_) | Unfit::Unfinished | Unfit::Doubt(_)) => return None,
+    };
     let place = place(facts, None).ok()?;
-    let protected = [facts.default_branch.as_ref(), facts.settings.base.as_ref(), Some(&place.base)];
-    if protected.contains(&Some(branch)) || (facts.pull.is_some() && place.branch != *branch) {
-        return None;
-    }
+    let bases = [facts.default_branch.as_ref(), facts.settings.base.as_ref(), Some(&place.base)];
+    let results_go_to = facts.pull.is_some().then_some(&place.branch);
+    let branch = stray.branch.as_ref().filter(|branch| goes_on(branch, results_go_to, &bases))?;
     let place = Place { branch: branch.clone(), ..place };
-    Some(Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Legacy })
+    Some(Choice::Adopt { place, path: stray.path.clone(), from: AdoptedFrom::Legacy, unclean })
+}
+
+/// Whether work may go on on the branch it had of old: a pull request's on the one its results go to, other work on any that
+/// is no base and does not hold a fork's commits.
+pub fn goes_on(branch: &BranchName, results_go_to: Option<&BranchName>, bases: &[Option<&BranchName>]) -> bool {
+    let is_its = match results_go_to {
+        Some(wanted) => wanted == branch,
+        None => !may_be_a_forks(branch),
+    };
+    branch.is_showable() && !bases.contains(&Some(branch)) && is_its
+}
+
+/// So is a branch called that holds the head of a pull request, which may be a fork's: it must never be pushed here.
+pub fn may_be_a_forks(branch: &BranchName) -> bool {
+    let number = branch.as_str().strip_prefix("pr-").and_then(|rest| rest.strip_suffix("-review"));
+    number.is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
 /// A new one, unless a worktree that nobody manages has the branch.
@@ -325,7 +343,7 @@ fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
         let there = there(&facts.strays, &place.branch)?;
         Ok(match there {
             None => Choice::Create(place),
-            Some((path, from)) => Choice::Adopt { place, path, from },
+            Some((path, from)) => Choice::Adopt { place, path, from, unclean: false },
         })
     });
     chosen.unwrap_or_else(Choice::Block)

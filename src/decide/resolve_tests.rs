@@ -84,14 +84,14 @@ fn stray(branch: &str, adoptable: bool) -> Stray {
         branch: BranchName::new(branch).ok(),
         validity: Probe::Known(Validity::Valid),
         foreign_lock: Probe::Known(None),
-        clean: Probe::Known(adoptable),
+        holds: Probe::Known(if adoptable { Holds::Nothing } else { Holds::Uncommitted }),
     }
 }
 
 #[test]
 fn a_worktree_that_is_there_is_adopted_and_never_doubled() {
     let adopted = |facts: ResolveFacts| match resolve(&facts).choice {
-        Choice::Adopt { place, path, from } => Some((place.branch.to_string(), path == *"/w/there", from)),
+        Choice::Adopt { place, path, from, .. } => Some((place.branch.to_string(), path == *"/w/there", from)),
         _ => None,
     };
     let issue =
@@ -128,10 +128,41 @@ fn the_place_of_old_comes_before_the_works_own_and_serves_only_where_it_may() {
     let pull = ResolveFacts { legacy: Some(stray("by-hand", true)), ..pull_facts("feature/x", false) };
     let of_the_works =
         ResolveFacts { same_work: Some(candidate(2, Probe::Known(Validity::Valid))), ..issue(stray("by-hand", true)) };
-    for facts in [issue(stray("by-hand", false)), issue(stray("trunk", true)), issue(stray("a`b", true)), pull] {
+    let locked = Stray { foreign_lock: Probe::Known(Some("mine".to_owned())), ..stray("by-hand", true) };
+    let merging = Stray { holds: Probe::Known(Holds::Unfinished), ..stray("by-hand", true) };
+    let unseen = Stray { holds: Probe::Unknown("?".to_owned()), ..stray("by-hand", true) };
+    for legacy in [stray("trunk", true), stray("a`b", true), locked, merging, unseen] {
+        let facts = issue(legacy);
         assert!(matches!(resolve(&facts).choice, Choice::Create(_)), "{facts:?}");
     }
+    assert!(matches!(resolve(&pull).choice, Choice::Create(_)));
     assert!(matches!(resolve(&of_the_works).choice, Choice::Use { found: Found::SameWork, .. }));
+
+    // What its own thread left uncommitted goes along.
+    for (adoptable, left) in [(true, false), (false, true)] {
+        let Choice::Adopt { unclean, .. } = resolve(&issue(stray("by-hand", adoptable))).choice else { panic!() };
+        assert_eq!(unclean, left);
+    }
+}
+
+#[test]
+fn the_place_of_old_yields_to_a_row_that_serves_or_is_in_doubt_only() {
+    for validity in [Validity::Valid, Validity::Missing, Validity::Broken, Validity::OwnRepository, Validity::Foreign] {
+        let same_work = Some(candidate(2, Probe::Known(validity)));
+        let id = same_work.as_ref().map(|same| same.environment.id);
+        let facts = ResolveFacts { legacy: Some(stray("by-hand", true)), same_work, ..issue_facts() };
+        let Resolution { forget, choice } = resolve(&facts);
+        match validity {
+            Validity::Missing => {
+                assert_eq!(Some(forget), id.map(|id| vec![id]));
+                assert!(matches!(choice, Choice::Adopt { from: AdoptedFrom::Legacy, .. }), "{choice:?}");
+            }
+            Validity::Valid => assert!(matches!(choice, Choice::Use { found: Found::SameWork, .. }), "{choice:?}"),
+            Validity::Broken | Validity::OwnRepository | Validity::Foreign => {
+                assert!(matches!(choice, Choice::Block(_)) && forget.is_empty(), "{choice:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -446,8 +477,9 @@ fn a_named_branch_takes_over_a_worktree_only_without_any_doubt() {
     let branch = BranchName::new("f").unwrap();
     let unknown = || Unfit::Doubt("why".into());
     for (doubtful, why) in [
-        (Stray { clean: Probe::Known(false), ..whole.clone() }, Unfit::Unclean),
-        (Stray { clean: Probe::Unknown("why".into()), ..whole.clone() }, unknown()),
+        (Stray { holds: Probe::Known(Holds::Uncommitted), ..whole.clone() }, Unfit::Unclean),
+        (Stray { holds: Probe::Known(Holds::Unfinished), ..whole.clone() }, Unfit::Unfinished),
+        (Stray { holds: Probe::Unknown("why".into()), ..whole.clone() }, unknown()),
         (Stray { foreign_lock: Probe::Known(Some("mine".into())), ..whole.clone() }, Unfit::Locked("mine".into())),
         (Stray { foreign_lock: Probe::Unknown("why".into()), ..whole.clone() }, unknown()),
         (Stray { validity: Probe::Known(Validity::Broken), ..whole.clone() }, Unfit::NotWhole),
@@ -481,9 +513,12 @@ proptest! {
     #[test]
     fn nothing_is_adopted_that_may_not_be_and_nothing_doubled(facts in any_facts()) {
         match resolve(&facts).choice {
-            Choice::Adopt { place, .. } => {
+            Choice::Adopt { place, from, unclean, .. } => {
                 let known = facts.strays.iter().chain(&facts.legacy);
-                prop_assert!(known.clone().any(|stray| stray.is_on(&place.branch) && stray.is_adoptable()));
+                let left_by_its_own = unclean.then_some(Unfit::Unclean).filter(|_| from == AdoptedFrom::Legacy);
+                prop_assert!(known.clone().any(|stray| stray.is_on(&place.branch) && stray.unfit() == left_by_its_own));
+                let serves = |c: &Candidate| !matches!(c.validity, Probe::Known(Validity::Missing));
+                prop_assert!(!facts.current.iter().chain(&facts.same_work).any(serves));
                 prop_assert!(Some(&place.branch) != facts.default_branch.as_ref());
                 prop_assert!(Some(&place.branch) != facts.settings.base.as_ref());
             }

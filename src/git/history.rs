@@ -66,6 +66,24 @@ impl Repository {
         .await
     }
 
+    /// Whether a branch that the last fetch brought has the commit.
+    pub async fn was_fetched(&self, commit: &CommitSha) -> Result<bool, GitError> {
+        let id = oid(commit)?;
+        self.read(move |repository| {
+            if !repository.odb()?.exists(id) {
+                return Ok(false);
+            }
+            for reference in repository.references_glob("refs/remotes/origin/*")? {
+                let Some(tip) = reference?.target() else { continue };
+                if tip == id || repository.graph_descendant_of(tip, id)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+        .await
+    }
+
     /// Whether the branch at `tip` has ever stood at `commit` itself, as far as first parents tell: merging another branch
     /// brings that one's commits in beside the line.
     pub async fn stood_at(&self, tip: &CommitSha, commit: &CommitSha) -> Result<bool, GitError> {

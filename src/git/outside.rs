@@ -2,12 +2,15 @@
 //! on, from git's own small files (gitrepository-layout(5)). Neither git nor libgit2 is let into it.
 
 use super::registry::linked_from;
-use super::{blocking, canonical, error::GitError, small_file};
-use crate::model::BranchName;
+use super::{blocking, canonical, error::GitError, plain_file, small_file};
+use crate::model::{BranchName, CommitSha};
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
+
+/// The longest list of packed refs that is read, in bytes.
+const MOST_PACKED: u64 = 64 << 20;
 
 /// What stands at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub enum Outside {
         common: PathBuf,
         /// Absent when detached, or on a branch whose name we would not use.
         branch: Option<BranchName>,
+        /// The commit that the branch stands at; absent also where refs are kept in another way than as files.
+        tip: Option<CommitSha>,
     },
 }
 
@@ -51,5 +56,21 @@ fn look(path: &Path) -> Result<Outside, GitError> {
     let common = line("commondir").map_or_else(|| own.clone(), |common| canonical(&own.join(common.trim_end())));
     let head = line("HEAD").unwrap_or_default();
     let branch = head.trim_end().strip_prefix("ref: refs/heads/").and_then(|name| BranchName::new(name).ok());
-    Ok(Outside::Checkout { common, branch })
+    let tip = branch.as_ref().and_then(|branch| tip(&common, &branch.full_ref()));
+    Ok(Outside::Checkout { common, branch, tip })
+}
+
+/// A loose ref comes before a packed one.
+fn tip(common: &Path, full_ref: &str) -> Option<CommitSha> {
+    let commit = |text: &str| CommitSha::new(text.trim_end()).ok();
+    if let Some(loose) = small_file(&common.join(full_ref)).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
+        return commit(&loose);
+    }
+    let packed = plain_file(&common.join("packed-refs"), MOST_PACKED).ok()?;
+    let packed = String::from_utf8_lossy(&packed);
+    packed
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .find(|(_, name)| *name == full_ref)
+        .and_then(|(id, _)| commit(id))
 }

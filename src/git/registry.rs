@@ -18,6 +18,15 @@ use std::{
 /// other reason is somebody else's.
 pub const LOCK_REASON: &str = "treewarden";
 
+/// What becomes of somebody else's worktree that holds something uncommitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncommitted {
+    /// It is not made ours.
+    Refuse,
+    /// It is made ours as it is.
+    Keep,
+}
+
 /// Written into the admin entry when a checkout of ours is complete (gitrepository-layout(5) reserves no such name).
 pub(super) const COMPLETE: &str = "treewarden-complete";
 
@@ -207,8 +216,14 @@ impl Repository {
     }
 
     /// Makes a worktree on `branch` that somebody else added one of ours: locked for our reason, so that no prune drops it.
-    /// One that is ours already stays as it is; another's lock, another branch or anything uncommitted is a refusal.
-    pub async fn claim_worktree(&self, path: &Path, branch: &BranchName) -> Result<(), GitError> {
+    /// One that is ours already stays as it is; another's lock, another branch, a merge or the like under way, or anything
+    /// uncommitted that is not to be kept, is a refusal.
+    pub async fn claim_worktree(
+        &self,
+        path: &Path,
+        branch: &BranchName,
+        uncommitted: Uncommitted,
+    ) -> Result<(), GitError> {
         let (repository, path, branch) = (self.clone(), path.to_owned(), branch.clone());
         self.to_the_end(async move {
             let _turn = repository.turn().await;
@@ -219,7 +234,13 @@ impl Repository {
                 None => {
                     let worktree = repository.worktree(&path);
                     let on_branch = worktree.head().await?.branch.as_ref() == Some(&branch);
-                    if !on_branch || !matches!(worktree.status().await, Probe::Known(status) if status.is_clean()) {
+                    let finished = worktree.operation_in_progress().await == Probe::Known(None);
+                    let unused = match (worktree.status().await, uncommitted) {
+                        (Probe::Known(status), Uncommitted::Refuse) => status.is_clean(),
+                        (Probe::Known(status), Uncommitted::Keep) => status.conflicted == 0,
+                        (Probe::Unknown(_), _) => false,
+                    };
+                    if !on_branch || !finished || !unused {
                         return Err(GitError::refused(format!("{} is in use by somebody", path.display())));
                     }
                     // It gets nothing more: what is in it is its maker's choice.

@@ -200,7 +200,7 @@ impl WorktreeProvider {
                 && worktree.foreign_lock().await == Probe::Known(None)
                 && worktree.head().await?.branch.as_ref() == Some(&request.branch)
             {
-                repository.claim_worktree(path, &request.branch).await?;
+                repository.claim_worktree(path, &request.branch, request.uncommitted).await?;
                 return furnish(&worktree, &request.furnishing).await;
             }
         }
@@ -219,7 +219,7 @@ impl WorktreeProvider {
         if certain(worktree.validity().await)? != Validity::Valid {
             return Err(IsolationError::NotAdmitted("it is no worktree of this repository any more"));
         }
-        repository.claim_worktree(path, &request.branch).await?;
+        repository.claim_worktree(path, &request.branch, request.uncommitted).await?;
         furnish(&worktree, &request.furnishing).await
     }
 

@@ -89,10 +89,15 @@ pub struct CodebaseImport {
 /// A repository as GitHub describes it, or as it is known here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepositoryFacts {
-    pub github_id: RepositoryId,
-    pub installation: InstallationId,
+    pub host: Host,
     pub name: RepoName,
     pub default_branch: Option<BranchName>,
+}
+
+impl RepositoryFacts {
+    pub fn id(&self) -> RepositoryId {
+        self.host.repository()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{fmt, net::IpAddr, path::Path, str::FromStr};
+
+/// Owner of the repositories that are on this machine only. No account on GitHub begins like this.
+const LOCAL_OWNER: &str = "_local";
 
 /// Why a text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +44,18 @@ impl RepoName {
             }
         }
         Ok(Self { owner: owner.to_owned(), name: name.to_owned() })
+    }
+
+    /// What a repository on this machine is called, by its directory.
+    pub fn of_directory(directory: &Path) -> Self {
+        let stem = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+        let plain: String = stem.strip_suffix(".git").unwrap_or(&stem).chars().map(allowed).take(80).collect();
+        let name = match plain.trim_start_matches(['-', '.']) {
+            "" => "repository",
+            name => name,
+        };
+        Self { owner: LOCAL_OWNER.to_owned(), name: name.to_owned() }
     }
 
     pub fn owner(&self) -> &str {
@@ -302,6 +317,21 @@ text_conversions!(
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn a_directory_gives_its_repository_a_name() {
+        for (path, name) in [
+            ("/w/hello", "hello"),
+            ("/w/hello.git", "hello"),
+            ("/w/My Work", "My-Work"),
+            ("/w/.dot", "dot"),
+            ("/w/…", "repository"),
+            ("/", "repository"),
+        ] {
+            let found = RepoName::of_directory(Path::new(path));
+            assert_eq!(found, RepoName::new("_local", name).unwrap(), "{path}");
+        }
+    }
 
     #[test]
     fn branch_names_follow_git() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 
 /// A repository Treewarden works on.
@@ -32,6 +33,21 @@ pub enum Host {
     Local {
         path: PathBuf,
     },
+}
+
+impl Host {
+    /// GitHub's number of the repository. One on this machine has a number below zero, which GitHub gives to none, and another
+    /// one for each path.
+    pub fn repository(&self) -> RepositoryId {
+        match self {
+            Host::Github { id, .. } => *id,
+            Host::Local { path } => {
+                let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+                let number = digest.iter().take(7).fold(0_i64, |number, byte| number << 8 | i64::from(*byte));
+                RepositoryId(-1 - number)
+            }
+        }
+    }
 }
 
 impl Codebase {

@@ -6,7 +6,7 @@ use super::prepare::Notes;
 use super::{Orchestrator, StepError};
 use crate::decide::create::{Extras, Start, StartKind, Tips, check, extras, is_foreign, start};
 use crate::decide::resolve::{Block, Origin, Place};
-use crate::git::{GitError, Repository};
+use crate::git::{GitError, Repository, Uncommitted};
 use crate::isolation::{CreateRequest, Furnishing, LFS_PATIENCE, SUBMODULES_PATIENCE};
 use crate::model::*;
 use crate::reply::{
@@ -201,7 +201,12 @@ impl Orchestrator {
             mark_fork(repository, branch, &tip).await?;
         }
         let (path, maker) = (environment.path.clone(), maker(environment));
-        let request = CreateRequest { path, maker, branch: branch.clone(), start: from, furnishing };
+        let uncommitted = match environment.metadata.adopted_from {
+            // What its own thread left there goes on with it.
+            Some(AdoptedFrom::Legacy) => Uncommitted::Keep,
+            Some(AdoptedFrom::Path | AdoptedFrom::Branch) | None => Uncommitted::Refuse,
+        };
+        let request = CreateRequest { path, maker, uncommitted, branch: branch.clone(), start: from, furnishing };
         let furnished = self.parts().provider.create(repository, &request).await?;
         notes.0.extend(furnished::notes(&furnished));
         notes.0.extend(withheld.then(furnished::withheld));

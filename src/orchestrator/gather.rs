@@ -3,7 +3,7 @@
 use super::{Orchestrator, StepError};
 use crate::decide::branches::Branches;
 use crate::decide::cleanup::{Occasion, RemovalFacts, WorkInProgress};
-use crate::decide::resolve::{Candidate, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch};
+use crate::decide::resolve::{Candidate, Holds, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::isolation::Maker;
@@ -185,11 +185,11 @@ impl Orchestrator {
                 true => Probe::Unknown("it lies inside another one, or around it".to_owned()),
                 false => provider.health(repository, &entry.path, Maker::Others).await,
             };
-            let (foreign_lock, clean) = match validity == Probe::Known(Validity::Valid) {
-                true => (worktree.foreign_lock().await, is_clean(&worktree).await),
+            let (foreign_lock, holds) = match validity == Probe::Known(Validity::Valid) {
+                true => (worktree.foreign_lock().await, holds(&worktree).await),
                 false => (Probe::Known(None), Probe::Unknown("there is no worktree to look at".to_owned())),
             };
-            strays.push(Stray { path: entry.path, at_place, branch: entry.branch, validity, foreign_lock, clean });
+            strays.push(Stray { path: entry.path, at_place, branch: entry.branch, validity, foreign_lock, holds });
         }
         Ok(strays)
     }
@@ -293,11 +293,14 @@ impl Orchestrator {
     }
 }
 
-/// Nothing uncommitted, and nothing under way that a commit would end.
-async fn is_clean(worktree: &Worktree) -> Probe<bool> {
+async fn holds(worktree: &Worktree) -> Probe<Holds> {
     match (worktree.status().await, worktree.operation_in_progress().await) {
-        (Probe::Known(status), Probe::Known(operation)) => Probe::Known(status.is_clean() && operation.is_none()),
         (Probe::Unknown(why), _) | (_, Probe::Unknown(why)) => Probe::Unknown(why),
+        (Probe::Known(status), Probe::Known(operation)) if operation.is_some() || status.conflicted > 0 => {
+            Probe::Known(Holds::Unfinished)
+        }
+        (Probe::Known(status), Probe::Known(_)) if status.is_clean() => Probe::Known(Holds::Nothing),
+        (Probe::Known(_), Probe::Known(_)) => Probe::Known(Holds::Uncommitted),
     }
 }
 

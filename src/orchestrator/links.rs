@@ -57,7 +57,7 @@ impl Orchestrator {
         let live = self.store().live_environments(Some(codebase.id)).await?;
         let notes = live.into_iter().filter(|environment| {
             environment.base != codebase.default_branch
-                && environment.work.kind == WorkKind::PullRequest
+                && matches!(environment.work.kind, WorkKind::PullRequest | WorkKind::Review)
                 && environment.metadata.links.contains(work)
         });
         Ok(notes.map(|environment| environment.work).collect())

@@ -19,9 +19,6 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// Owner of the repositories that are on this machine only. No account on GitHub begins like this.
-const OWNER: &str = "_local";
-
 /// A conversation as it is just now.
 pub struct SeenConversation {
     pub codebase: Option<RepoName>,
@@ -183,10 +180,7 @@ impl Orchestrator {
                 return Ok(codebase);
             }
         }
-        let stem = main.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let name = RepoName::new(OWNER, &plain(&stem))
-            .map_err(|error| NotTaken::NoRepository { path: path.to_owned(), why: error.to_string() })?;
-        let new = NewLocalCodebase { path: main, name, default_branch: None };
+        let new = NewLocalCodebase { name: RepoName::of_directory(&main), path: main, default_branch: None };
         Ok(self.store().upsert_local_codebase(new, self.now()).await?)
     }
 
@@ -293,31 +287,5 @@ impl Orchestrator {
         self.audit_within(conversation.codebase, &thread.name, LOCAL_PERSON, "thread.closed", "").await;
         place.step_aside().await?;
         done(self.close_conversation(conversation.id).await?)
-    }
-}
-
-/// What of a directory's name may stand in the name of a repository.
-fn plain(stem: &str) -> String {
-    let stem = stem.strip_suffix(".git").unwrap_or(stem);
-    let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
-    let plain: String = stem.chars().map(allowed).take(80).collect();
-    match plain.trim_start_matches(['-', '.']) {
-        "" => "repository".to_owned(),
-        name => name.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_gives_its_repository_a_name() {
-        for (stem, name) in
-            [("hello", "hello"), ("hello.git", "hello"), ("My Work", "My-Work"), (".dot", "dot"), ("…", "repository")]
-        {
-            assert_eq!(plain(stem), name, "{stem}");
-            assert!(RepoName::new(OWNER, &plain(stem)).is_ok());
-        }
     }
 }

@@ -151,11 +151,14 @@ impl Orchestrator {
                     }
                     continue;
                 }
-                Choice::Adopt { place, path, from } => {
+                Choice::Adopt { place, path, from, unclean } => {
                     let adopted = Adopted { path, from };
                     let journalled = self.journal_creation(&journal, &place, Some(&adopted), &mut notes).await?;
                     let Some(environment) = journalled else { continue };
-                    notes.0.push(answers::adopted(&environment.branch));
+                    notes.0.push(match unclean {
+                        true => answers::adopted_unclean(&environment.branch),
+                        false => answers::adopted(&environment.branch),
+                    });
                     (environment, None)
                 }
                 Choice::Create(place) => {

@@ -57,6 +57,14 @@ pub fn adopted(branch: &BranchName) -> String {
     format!("Took over the worktree of `{branch}` that was there already; what it holds is part of this work now.")
 }
 
+/// Told when the place where an imported thread worked before became its environment with what was left there.
+pub fn adopted_unclean(branch: &BranchName) -> String {
+    format!(
+        "Took over the worktree of `{branch}` in which this thread worked before it was imported. Something in it was not \
+         committed yet: that is part of this work now, and goes along with the next commit."
+    )
+}
+
 /// Told when work starts without asking the git server; `age`: of what is known of it.
 pub fn offline(age: Option<Duration>) -> String {
     let age = age.map_or("nobody knows how long ago that was".to_owned(), |age| format!("{} ago", rough(age)));
@@ -77,7 +85,8 @@ fn rough(duration: Duration) -> String {
 /// Told when the place where an imported thread worked before could not become its environment.
 pub fn place_of_old_left() -> String {
     "The worktree in which this thread worked before it was imported is still there, but could not be taken over: it is on \
-     another branch than this work needs, is locked, or holds something uncommitted. It was left as it is."
+     another branch than this work needs, is locked, has a merge or the like under way, or could not be looked at. It was \
+     left as it is."
         .to_owned()
 }
 

@@ -12,6 +12,7 @@ fn unfit(why: &Unfit) -> String {
         Unfit::Locked(reason) if reason.is_empty() => "somebody locked it".to_owned(),
         Unfit::Locked(reason) => format!("somebody locked it ({})", agent_text::quoted(reason)),
         Unfit::Unclean => "it holds something uncommitted".to_owned(),
+        Unfit::Unfinished => "a merge or the like is under way in it".to_owned(),
         Unfit::Doubt(cause) => agent_text::quoted(cause),
     }
 }
@@ -23,6 +24,7 @@ fn way_out(why: &Unfit) -> &'static str {
         Unfit::NotWhole | Unfit::Doubt(_) => "Mend that, or take it out with `git worktree remove`",
         Unfit::Locked(_) => "Unlock it or take it away",
         Unfit::Unclean => "Commit what it holds or take it away",
+        Unfit::Unfinished => "Bring that to its end or take it away",
     }
 }
 

@@ -92,7 +92,7 @@ pub fn works_there(environment: &Environment, notes: &[String]) -> String {
 pub fn linked(environment: &Environment, thread: &ThreadId) -> String {
     let there = works_there(environment, &[]);
     // Only an issue and a pull request can belong together by themselves.
-    let is_pull = environment.work.kind == WorkKind::PullRequest;
+    let is_pull = matches!(environment.work.kind, WorkKind::PullRequest | WorkKind::Review);
     if thread.number().is_none() || environment.work.thread().is_none() || thread.pull_request().is_some() == is_pull {
         return there;
     }

@@ -11,7 +11,10 @@ const LONGEST: usize = 200;
 pub fn sentence(skip: &Skip) -> String {
     match skip {
         Skip::Column(column) => format!("its {column} is empty or not understood"),
-        Skip::NoAddress => "it has no address on GitHub: only repositories there can be worked on".to_owned(),
+        Skip::NoAddress => "it has neither an address nor a path".to_owned(),
+        Skip::NoRepository { path, why } => {
+            format!("there is no repository at {} that can be worked on: {}", plain(path), plain(why))
+        }
         Skip::OtherHost(host) => {
             format!("it is on {}, which is not the GitHub this installation works with", plain(host))
         }
@@ -32,13 +35,45 @@ pub fn sentence(skip: &Skip) -> String {
         Skip::OtherProvider(provider) => format!("its kind, {}, is none that this version has", plain(provider)),
         Skip::WorktreeGone(path) => format!("there is no worktree at {} any more", plain(path)),
         Skip::NoWorktree(path) => format!("what is at {} is no worktree; it was left alone", plain(path)),
-        Skip::WorkStays { path, branch } => {
-            let push = match branch {
-                Some(branch) => format!("push its branch {}", plain(branch.as_str())),
-                None => "commit and push it on a branch".to_owned(),
+        Skip::WorkStays { path, branch, fetched } => {
+            let on = match branch {
+                Some(branch) if *fetched => {
+                    format!("what is committed on its branch {} is on the remote already", plain(branch.as_str()))
+                }
+                Some(branch) => {
+                    let push = format!("`git -C {} push origin {}`", argument(path), argument(branch.as_str()));
+                    let branch = plain(branch.as_str());
+                    format!(
+                        "commits of its branch {branch} are not on the remote, as far as it was fetched: {push} brings them, \
+                         and a mention continues on them"
+                    )
+                }
+                None => "commit and push it on a branch, and a mention continues on it".to_owned(),
             };
-            format!("its work stays where it is: {}; {push}, and a mention continues on it", plain(path))
+            format!("its work stays where it is: {}; {on}", plain(path))
         }
+        Skip::AtHome { path, branch } => {
+            let on = match branch {
+                Some(branch) => format!(
+                    "its branch {} is in the repository, and can be worked on once `git -C {path} worktree remove {path}` has \
+                     freed it",
+                    plain(branch.as_str()),
+                    path = argument(path)
+                ),
+                None => "commit what matters on a branch".to_owned(),
+            };
+            format!("its worktree stays where it is: {}; {on}", plain(path))
+        }
+        Skip::ForksBranch { path, branch } => format!(
+            "its branch {} may hold a fork's commits, so its thread itself takes over the worktree at {} when it is next used",
+            plain(branch.as_str()),
+            plain(path)
+        ),
+        Skip::OtherBranch { path, branch } => format!(
+            "the worktree at {} is on the branch {}, on which this work cannot go on; it was left alone",
+            plain(path),
+            plain(branch.as_str())
+        ),
         Skip::Outside(path) => {
             format!("the worktree at {} is not below WORKTREE_BASE; it was left alone", plain(path))
         }
@@ -46,7 +81,7 @@ pub fn sentence(skip: &Skip) -> String {
             format!("the worktree at {} is locked by somebody else: {}", plain(path), plain(why))
         }
         Skip::Unclear { path, why } => {
-            format!("{} could not be looked at ({}); mend that, then import again", plain(path), plain(why))
+            format!("{} cannot be taken over ({}); mend that, then import again", plain(path), plain(why))
         }
         Skip::OtherRepository(path) => format!("the worktree at {} is of another repository", plain(path)),
         Skip::Detached(path) => {
@@ -97,6 +132,12 @@ pub fn summary(taken: usize, present: usize, skipped: usize, dry_run: bool) -> S
     format!("{} {verb}, {present} here already, {skipped} skipped.{end}", count(taken as u64, "row"))
 }
 
+/// The same as one argument of a command.
+fn argument(text: &str) -> String {
+    let text = plain(text);
+    shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default()
+}
+
 /// What a row holds, fit for a line of a terminal.
 pub fn plain(text: &str) -> String {
     let harmless = |c: char| if c.is_control() || reorders(c) { '\u{FFFD}' } else { c };
@@ -113,8 +154,12 @@ mod tests {
 
     #[test]
     fn work_that_stays_is_named_with_the_way_on() {
-        let skip = Skip::WorkStays { path: "/old/issue-1".to_owned(), branch: BranchName::new("issue-1").ok() };
-        insta::assert_snapshot!(sentence(&skip), @"its work stays where it is: /old/issue-1; push its branch issue-1, and a mention continues on it");
+        let stays = |fetched| {
+            let (path, branch) = ("/old/my issue".to_owned(), BranchName::new("issue-1").ok());
+            sentence(&Skip::WorkStays { path, branch, fetched })
+        };
+        insta::assert_snapshot!(stays(false), @"its work stays where it is: /old/my issue; commits of its branch issue-1 are not on the remote, as far as it was fetched: `git -C '/old/my issue' push origin issue-1` brings them, and a mention continues on them");
+        insta::assert_snapshot!(stays(true), @"its work stays where it is: /old/my issue; what is committed on its branch issue-1 is on the remote already");
     }
 
     #[test]

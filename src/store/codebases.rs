@@ -73,28 +73,7 @@ impl Store {
             return Ok(known);
         }
         let mut tx = self.db.begin().await?;
-        let name = free_name(&mut tx, &new).await?;
-        let sql = sql!(
-            "INSERT INTO codebases (id, github_id, installation_id, name, repository_dir, default_branch, connected,
-                                    local_path, created_at, updated_at)
-             VALUES ($1, $2, $3, $4, $5, $6, true, $7, $8, $8)
-             ON CONFLICT (local_path) WHERE local_path IS NOT NULL DO UPDATE SET
-                 connected = true, default_branch = coalesce(excluded.default_branch, codebases.default_branch),
-                 updated_at = excluded.updated_at
-             RETURNING *"
-        );
-        let codebase = tx
-            .fetch_one(
-                sql.bind(new_id::<CodebaseId>())
-                    .bind(no_github_id(&new.path))
-                    .bind(0_i64)
-                    .bind(&name)
-                    .bind(format!("{name}.git"))
-                    .bind(&new.default_branch)
-                    .bind(&new.path)
-                    .bind(now),
-            )
-            .await?;
+        let codebase = upsert_local_in(&mut tx, &new, now).await?;
         tx.commit().await?;
         Ok(codebase)
     }
@@ -182,6 +161,34 @@ pub(super) async fn upsert_in(tx: &mut Tx, new: &NewCodebase, now: Timestamp) ->
     .await
 }
 
+/// The same within a transaction, whatever is known already.
+pub(super) async fn upsert_local_in(
+    tx: &mut Tx,
+    new: &NewLocalCodebase,
+    now: Timestamp,
+) -> Result<Codebase, StoreError> {
+    let name = free_name(tx, new).await?;
+    let sql = sql!(
+        "INSERT INTO codebases (id, github_id, installation_id, name, repository_dir, default_branch, connected,
+                                local_path, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, true, $7, $8, $8)
+         ON CONFLICT (local_path) WHERE local_path IS NOT NULL DO UPDATE SET
+             connected = true, default_branch = coalesce(excluded.default_branch, codebases.default_branch),
+             updated_at = excluded.updated_at
+         RETURNING *"
+    );
+    let sql = sql
+        .bind(new_id::<CodebaseId>())
+        .bind(Host::Local { path: new.path.clone() }.repository())
+        .bind(0_i64)
+        .bind(&name)
+        .bind(format!("{name}.git"))
+        .bind(&new.default_branch)
+        .bind(&new.path)
+        .bind(now);
+    tx.fetch_one(sql).await
+}
+
 fn says_nothing_new(known: &Codebase, new: &NewCodebase) -> bool {
     (known.connected || !new.reached)
         && known.name == new.name
@@ -193,13 +200,6 @@ impl NewLocalCodebase {
     fn keeps(&self, default: &Option<BranchName>) -> bool {
         self.default_branch.is_none() || self.default_branch == *default
     }
-}
-
-/// Below zero, which no id of GitHub's is, and another one for each path.
-fn no_github_id(path: &Path) -> i64 {
-    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
-    let number = digest.iter().take(7).fold(0_i64, |number, byte| number << 8 | i64::from(*byte));
-    -1 - number
 }
 
 /// The name it would have, unless a repository of another path has it.

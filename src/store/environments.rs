@@ -88,17 +88,34 @@ impl Store {
         self.db.fetch_optional(sql!("SELECT * FROM isolation_environments WHERE id = $1").bind(id)).await
     }
 
+    /// The live environment of this work. What was made of old for the review of a pull request is that one's, where it has no
+    /// other.
     pub async fn find_live_environment(
         &self,
         codebase: CodebaseId,
         work: &Work,
+    ) -> Result<Option<Environment>, StoreError> {
+        let own = self.live_environment_of(codebase, work.kind, &work.id).await?;
+        match work.kind {
+            WorkKind::PullRequest if own.is_none() => {
+                self.live_environment_of(codebase, WorkKind::Review, &work.id).await
+            }
+            WorkKind::PullRequest | WorkKind::Review | WorkKind::Issue | WorkKind::Thread | WorkKind::Task => Ok(own),
+        }
+    }
+
+    async fn live_environment_of(
+        &self,
+        codebase: CodebaseId,
+        kind: WorkKind,
+        id: &str,
     ) -> Result<Option<Environment>, StoreError> {
         // Not the newest: ids of several processes, or after a clock that was set back, are in no order.
         let sql = sql!(
             "SELECT * FROM isolation_environments
              WHERE codebase_id = $1 AND workflow_type = $2 AND workflow_id = $3 AND state <> 'destroyed'"
         );
-        self.db.fetch_optional(sql.bind(codebase).bind(work.kind).bind(&work.id)).await
+        self.db.fetch_optional(sql.bind(codebase).bind(kind).bind(id)).await
     }
 
     /// The one this work has, else had last.

@@ -3,12 +3,12 @@
 //!
 //! A worktree that is to become an environment when it is first used waits under `legacy/<conversation>` in `settings`.
 
-use super::codebases::upsert_in;
+use super::codebases::{upsert_in, upsert_local_in};
 use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::environments;
 use super::sql::{new_id, sql};
-use super::{Answer, Inserted, NewCodebase, NewEnvironment, Store, StoreError};
+use super::{Answer, Inserted, NewCodebase, NewEnvironment, NewLocalCodebase, Store, StoreError};
 use crate::model::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,6 +81,39 @@ impl Store {
         self.db.fetch_all(sql!("SELECT key, value FROM settings WHERE key LIKE 'legacy/%' ORDER BY key")).await
     }
 
+    /// Makes a path that waits the environment of its conversation, which has none, and waits no more. Without `keep`
+    /// everything is undone again. Something else in the way: it waits on.
+    pub async fn settle_legacy(
+        &self,
+        conversation: ConversationId,
+        new: &EnvironmentImport,
+        keep: bool,
+        now: Timestamp,
+    ) -> Result<Import, StoreError> {
+        let mut tx = self.db.begin().await?;
+        let mut pass = Pass { tx: &mut tx, now, codebases: HashMap::new(), environments: HashMap::new() };
+        let outcome = pass.environment(new).await?;
+        // Several threads may have worked at one place.
+        let Some(environment) = pass.environments.get(&new.path).map(|environment| environment.id) else {
+            return Ok(outcome);
+        };
+        for sql in [
+            sql!("UPDATE conversations SET environment_id = $2 WHERE id = $1 AND environment_id IS NULL"),
+            sql!("UPDATE held_conversations SET environment_id = $2 WHERE id = $1 AND environment_id IS NULL"),
+        ] {
+            tx.execute(sql.bind(conversation).bind(environment)).await?;
+        }
+        tx.execute(sql!("DELETE FROM settings WHERE key = $1").bind(key(conversation))).await?;
+        let sql =
+            sql!("INSERT INTO audit_log (id, actor, action, subject, detail, at) VALUES ($1, $2, $3, $4, $5, $6)");
+        let sql = sql.bind(new_id::<AuditId>()).bind("cli").bind("import.settled").bind(new.work.to_string());
+        tx.execute(sql.bind(new.path.display().to_string()).bind(now)).await?;
+        if keep {
+            tx.commit().await?;
+        }
+        Ok(Import::Taken)
+    }
+
     pub async fn clear_legacy(&self, key: &str) -> Result<(), StoreError> {
         let sql = sql!("DELETE FROM settings WHERE key = $1 AND key LIKE 'legacy/%'");
         self.db.execute(sql.bind(key)).await.map(drop)
@@ -99,13 +132,21 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     async fn codebase(&mut self, new: &CodebaseImport) -> Result<Import, StoreError> {
-        let RepositoryFacts { github_id, installation, name, default_branch } = new.repository.clone();
-        if self.known_codebase(github_id).await?.is_some_and(|codebase| codebase.connected) {
+        let RepositoryFacts { host, name, default_branch } = new.repository.clone();
+        let id = host.repository();
+        if self.known_codebase(id).await?.is_some_and(|codebase| codebase.connected) {
             return Ok(Import::Present);
         }
-        let new = NewCodebase { github_id, installation, name, default_branch, reached: true };
-        let codebase = upsert_in(self.tx, &new, self.now).await?;
-        self.codebases.insert(github_id, codebase);
+        let codebase = match host {
+            Host::Github { id: github_id, installation } => {
+                let new = NewCodebase { github_id, installation, name, default_branch, reached: true };
+                upsert_in(self.tx, &new, self.now).await?
+            }
+            Host::Local { path } => {
+                upsert_local_in(self.tx, &NewLocalCodebase { path, name, default_branch }, self.now).await?
+            }
+        };
+        self.codebases.insert(id, codebase);
         Ok(Import::Taken)
     }
 

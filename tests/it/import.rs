@@ -102,6 +102,7 @@ impl Scene {
         let older = installation.dir.path().join("older");
         git(&["clone", "--quiet", remote.to_str().unwrap(), "clone"], &made(&older));
         git(&["worktree", "add", "--quiet", "-b", "issue-2", "../issue-2"], &older.join("clone"));
+        commit(&older.join("issue-2"));
 
         let home = installation.dir.path().join("home");
         assert!(installation.run(&["migrate"]).await.status.success());
@@ -225,6 +226,10 @@ fn git(arguments: &[&str], directory: &Path) {
     assert!(git.status().unwrap().success(), "git {arguments:?}");
 }
 
+fn commit(directory: &Path) {
+    git(&["-c", "user.name=Ann", "-c", "user.email=ann@b.c", "commit", "-qm", "More", "--allow-empty"], directory);
+}
+
 /// Runs a test with an older database of each stage, as a file and on a server.
 async fn with_each_source(test: impl AsyncFn(&Scene, &str, Stage)) {
     for stage in STAGES {
@@ -280,7 +285,7 @@ async fn every_stage_is_taken_over_once() {
         let elsewhere = row(&report, 11).1;
         let path = scene.older.display().to_string();
         assert!(elsewhere.contains("its work stays where it is") && elsewhere.contains(&path), "{elsewhere}");
-        assert!(elsewhere.contains("push its branch issue-2"), "{elsewhere}");
+        assert!(elsewhere.contains(&format!("`git -C {path} push origin issue-2`")), "{elsewhere}");
         assert!(row(&report, 13).1.contains("can talk on telegram"), "{report}");
         assert_eq!(row(&report, 31).0, "skipped", "no environment, no session");
 
@@ -420,7 +425,7 @@ async fn odd_rows_are_named_and_keep_nobody_else_away() {
     .await;
     let report = scene.report(&url, &[]).await;
     for (number, why) in [
-        (2, "no address on GitHub"),
+        (2, "neither an address nor a path"),
         (3, "it is on gitlab.com"),
         (4, "its repository_url"),
         (5, "not installed"),
@@ -498,16 +503,62 @@ async fn beside_a_running_service_only_a_dry_run_is_done() {
 }
 
 #[tokio::test]
-async fn backfill_forgets_what_can_never_become_an_environment() {
+async fn a_repository_on_this_machine_comes_with_its_chats() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Environments).await;
+    let clone = scene.installation.dir.path().canonicalize().unwrap().join("older/clone");
+    execute(
+        &url,
+        format!(
+            "INSERT INTO remote_agent_codebases (id, name, default_cwd) VALUES
+                 ('{}', 'clone', '{}'), ('{}', 'gone', '/nowhere/at/all');
+             INSERT INTO remote_agent_conversations (id, platform_type, platform_conversation_id, codebase_id) VALUES
+                 ('{}', 'slack', 'C1', '{local}');
+             INSERT INTO remote_agent_isolation_environments
+                 (id, codebase_id, workflow_type, workflow_id, provider, working_path, branch_name, status) VALUES
+                 ('{}', '{local}', 'issue', '7', 'worktree', '{}', 'issue-2', 'active');",
+            id(2),
+            scene.older.display(),
+            id(3),
+            id(40),
+            id(50),
+            scene.older.display(),
+            local = id(2),
+        ),
+    )
+    .await;
+    let report = scene.report(&url, &[]).await;
+    assert_eq!((row(&report, 2).0.as_str(), row(&report, 40).0.as_str()), ("taken", "taken"), "{report}");
+    assert!(row(&report, 3).1.contains("no repository at /nowhere/at/all"), "{report}");
+    let stays = row(&report, 50).1;
+    assert!(stays.contains("its branch issue-2 is in the repository") && stays.contains("worktree remove"), "{stays}");
+    let store = scene.store().await;
+    let local = store.find_codebase_by_path(&clone).await.unwrap().unwrap();
+    assert_eq!((local.name.to_string().as_str(), local.repository_dir.as_str()), ("_local/clone", "_local/clone.git"));
+    let held = store.held_conversations().await.unwrap();
+    assert!(held.iter().any(|held| held.thread == "C1" && held.codebase == Some(local.id)), "{held:?}");
+    store.close().await;
+    assert_eq!(row(&scene.report(&url, &[]).await, 2).0, "present");
+}
+
+#[tokio::test]
+async fn backfill_makes_environments_and_forgets_what_can_never_become_one() {
     let scene = Scene::new().await;
     let url = scene.file();
     scene.fill(&url, Stage::Paths).await;
     scene.report(&url, &[]).await;
     let store = scene.store().await;
     let now = Timestamp::from_unix(1_800_000_000);
+    let codebase = store.list_codebases().await.unwrap().remove(0);
+    let thread =
+        async |at: usize| store.find_conversation(codebase.id, ThreadNumber(scene.issues[at])).await.unwrap().unwrap();
+    let (one, three) = (thread(0).await, thread(2).await);
+    let gone = scene.own.with_file_name("gone");
+    for (key, path) in [(id(99), &scene.own), (three.id.to_string(), &gone)] {
+        store.set_setting(&format!("legacy/{key}"), &serde_json::json!({"path": path}), now).await.unwrap();
+    }
     store.set_setting("legacy/nonsense", &Value::Null, now).await.unwrap();
-    let nobody = format!("legacy/{}", id(99));
-    store.set_setting(&nobody, &serde_json::json!({"path": scene.own}), now).await.unwrap();
     let only = async |more: &[&str]| -> Vec<(String, String)> {
         let output = scene.installation.run(&[&["import", "--backfill", "--json"], more].concat()).await;
         assert!(output.status.success(), "{output:?}");
@@ -515,17 +566,24 @@ async fn backfill_forgets_what_can_never_become_an_environment() {
         let said = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
         report["waiting"].as_array().unwrap().iter().map(|row| (said(row, "outcome"), said(row, "note"))).collect()
     };
+    fs::write(scene.own.join("begun.txt"), "begun").unwrap();
     let dry = only(&["--dry-run"]).await;
-    assert_eq!(store.legacy_paths().await.unwrap().len(), 3);
+    assert_eq!((store.legacy_paths().await.unwrap().len(), store.live_environments(None).await.unwrap().len()), (4, 0));
     assert_eq!(only(&[]).await, dry);
     let mut outcomes: Vec<&str> = dry.iter().map(|(outcome, _)| outcome.as_str()).collect();
     outcomes.sort_unstable();
-    assert_eq!(outcomes, ["forgotten", "forgotten", "ready"], "{dry:?}");
-    assert_eq!(store.legacy_paths().await.unwrap().len(), 1);
+    assert_eq!(outcomes, ["forgotten", "forgotten", "forgotten", "taken"], "{dry:?}");
+    assert!(dry.iter().any(|(_, note)| note.contains("no worktree at")), "{dry:?}");
+    assert_eq!(store.legacy_paths().await.unwrap(), [], "nothing of old is left");
 
-    fs::remove_dir_all(&scene.own).unwrap();
-    let gone = only(&[]).await;
-    assert!(gone[0].0 == "forgotten" && gone[0].1.contains("no worktree"), "{gone:?}");
-    assert_eq!(store.legacy_paths().await.unwrap(), []);
+    let [environment] = &store.live_environments(None).await.unwrap()[..] else { panic!() };
+    assert_eq!((&environment.path, environment.work.to_string()), (&scene.own, format!("issue-{}", scene.issues[0])));
+    let EnvironmentMetadata { migrated, foreign_branch, adopted_from, untold, .. } = &environment.metadata;
+    assert!(*migrated && *foreign_branch && *adopted_from == Some(AdoptedFrom::Legacy));
+    assert!(untold[..].concat().contains("not committed yet"), "{untold:?}");
+    assert_eq!(thread(0).await.environment, Some(environment.id));
+    assert_eq!(one.environment, None);
+    assert_eq!(only(&[]).await, [], "twice is once");
+    assert_eq!(store.live_environments(None).await.unwrap().len(), 1);
     store.close().await;
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-use treewarden::git::{GitError, Repository, Status, Ties};
+use treewarden::git::{GitError, Repository, Status, Ties, Uncommitted};
 use treewarden::isolation::{
     CreateRequest, Furnishing, IsolationError, Maker, Provider, RemoveRequest, WorktreeProvider,
 };
@@ -34,7 +34,8 @@ impl Place {
     pub async fn request(&self, name: &str) -> CreateRequest {
         let start = WorktreeStart::NewBranch(self.lab.main_tip(&self.repository).await);
         let (path, maker) = (self.path(name), Maker::Us);
-        CreateRequest { path, maker, branch: branch(name), start, furnishing: Furnishing::default() }
+        let uncommitted = Uncommitted::Refuse;
+        CreateRequest { path, maker, uncommitted, branch: branch(name), start, furnishing: Furnishing::default() }
     }
 
     pub async fn create(&self, name: &str) -> PathBuf {
@@ -296,6 +297,7 @@ async fn a_base_behind_a_link_works_all_the_way() {
             &CreateRequest {
                 path: path.clone(),
                 maker: Maker::Us,
+                uncommitted: Uncommitted::Refuse,
                 branch: branch("b"),
                 start,
                 furnishing: Furnishing::default(),
@@ -399,6 +401,7 @@ async fn a_worktree_outside_the_base_is_borrowed() {
     let request = CreateRequest {
         path: outside.clone(),
         maker: Maker::Others,
+        uncommitted: Uncommitted::Refuse,
         branch: branch("human"),
         start: WorktreeStart::Existing,
         furnishing: Furnishing::default(),

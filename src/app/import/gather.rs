@@ -1,8 +1,8 @@
 //! What GitHub, our database and the disk say about what the rows name. Nothing is changed, and git is not run.
 
 use crate::config::Config;
-use crate::decide::import::{self as choice, Facts, Place, ThreadFacts, Unreached};
-use crate::git::{Git, Outside};
+use crate::decide::import::{self as choice, Facts, Place, PullHead, ThreadFacts, Unreached, Waits};
+use crate::git::{Git, GitError, Outside, Uncommitted};
 use crate::github::{Github, GithubError};
 use crate::model::*;
 use crate::store::Store;
@@ -29,12 +29,22 @@ pub(super) struct Sources<'a> {
 impl Sources<'_> {
     pub async fn facts(&self, old: &OldData, now: Timestamp) -> anyhow::Result<Facts> {
         let web_host = web_host(&self.config.github.web_url);
-        let mut facts =
-            Facts { now, repositories: BTreeMap::new(), threads: BTreeMap::new(), places: BTreeMap::new(), web_host };
+        let mut facts = Facts {
+            now,
+            web_host,
+            repositories: BTreeMap::new(),
+            local: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            places: BTreeMap::new(),
+        };
         for name in choice::repositories(old, &facts.web_host) {
             facts.repositories.insert(choice::key(&name), self.repository(&name).await?);
         }
-        let known = facts.repositories.values().flatten().map(|found| (found.github_id, found.clone()));
+        for path in choice::local_repositories(old, &facts.web_host) {
+            let found = self.local(&path).await;
+            facts.local.insert(path, found);
+        }
+        let known = facts.repositories.values().flatten().map(|found| (found.id(), found.clone()));
         let known: BTreeMap<RepositoryId, RepositoryFacts> = known.collect();
         let threads: Vec<_> = choice::threads(old, &facts).into_iter().collect();
         for some in threads.chunks(AT_A_TIME) {
@@ -46,7 +56,7 @@ impl Sources<'_> {
             }
         }
         for path in choice::paths(old) {
-            let place = self.place(&path).await;
+            let place = self.place(&path, facts.local.values().flatten()).await;
             facts.places.insert(path, place);
         }
         Ok(facts)
@@ -56,16 +66,15 @@ impl Sources<'_> {
     async fn repository(&self, name: &RepoName) -> anyhow::Result<Result<RepositoryFacts, Unreached>> {
         let here = self.store.find_codebase(name).await?;
         if let Some(codebase) = here.filter(|codebase| codebase.connected)
-            && let Host::Github { id: github_id, installation } = codebase.host
+            && codebase.github_id().is_some()
         {
-            let Codebase { name, default_branch, .. } = codebase;
-            return Ok(Ok(RepositoryFacts { github_id, installation, name, default_branch }));
+            let Codebase { host, name, default_branch, .. } = codebase;
+            return Ok(Ok(RepositoryFacts { host, name, default_branch }));
         }
         let Some(github) = &self.github else { return Ok(Err(Unreached::NoApp)) };
         match github.find_repository(name).await {
             Ok((installation, info)) => Ok(Ok(RepositoryFacts {
-                github_id: info.id,
-                installation,
+                host: Host::Github { id: info.id, installation },
                 name: info.name,
                 default_branch: info.default_branch,
             })),
@@ -75,13 +84,27 @@ impl Sources<'_> {
         }
     }
 
+    /// As it would be met by its path: a repository of this user, and of a linked worktree the one it is linked to.
+    async fn local(&self, path: &str) -> Result<RepositoryFacts, String> {
+        if !path.starts_with('/') {
+            return Err("its path is not absolute".to_owned());
+        }
+        let path = self.git.main_repository(path.as_ref()).await.map_err(|error| error.to_string())?;
+        if let Some((own, _)) = self.codebase_at(&path) {
+            let Codebase { host, name, default_branch, .. } = own.clone();
+            return Ok(RepositoryFacts { host, name, default_branch });
+        }
+        let name = RepoName::of_directory(&path);
+        Ok(RepositoryFacts { host: Host::Local { path }, name, default_branch: None })
+    }
+
     /// The outer `None`: nobody could be asked.
     async fn thread(
         &self,
         repository: &RepositoryFacts,
         number: ThreadNumber,
     ) -> anyhow::Result<Option<Option<ThreadFacts>>> {
-        if let Some(codebase) = self.codebases.iter().find(|known| known.github_id() == Some(repository.github_id))
+        if let Some(codebase) = self.codebases.iter().find(|known| known.host == repository.host)
             && let Some(known) = self.store.find_conversation(codebase.id, number).await?
             && let ThreadId::Numbered { kind, .. } = known.thread
         {
@@ -89,8 +112,8 @@ impl Sources<'_> {
             return Ok(Some(Some(ThreadFacts { kind, title, state })));
         }
         let Some(github) = &self.github else { return Ok(None) };
-        let client = github.installation(repository.installation);
-        match client.issue(repository.github_id, &repository.name, number).await {
+        let Host::Github { id, installation } = repository.host else { return Ok(None) };
+        match github.installation(installation).issue(id, &repository.name, number).await {
             Ok(issue) => Ok(Some(Some(ThreadFacts { kind: issue.kind, title: issue.title, state: issue.state }))),
             Err(GithubError::NotFound(_)) => Ok(Some(None)),
             Err(GithubError::Forbidden(_) | GithubError::Invalid(_)) => Ok(None),
@@ -98,8 +121,8 @@ impl Sources<'_> {
         }
     }
 
-    /// What stands at a path.
-    pub async fn place(&self, path: &str) -> Place {
+    /// What stands at a path; `local`: repositories on this machine.
+    pub async fn place(&self, path: &str, local: impl Iterator<Item = &RepositoryFacts>) -> Place {
         let path = Path::new(path);
         if !path.is_absolute() {
             return Place::Unclear("it is not an absolute path".to_owned());
@@ -108,16 +131,39 @@ impl Sources<'_> {
             Err(error) => Place::Unclear(error.to_string()),
             Ok(Outside::Nothing) => Place::Nothing,
             Ok(Outside::NoCheckout) => Place::NoWorktree,
-            Ok(Outside::Checkout { common, branch }) => match self.codebase_at(&common) {
-                Some((codebase, directory)) => self.own_worktree(codebase, &directory, path, branch).await,
-                None => Place::Elsewhere { branch },
-            },
+            Ok(Outside::Checkout { common, branch, tip }) => {
+                if let Some((codebase, directory)) = self.codebase_at(&common) {
+                    return self.own_worktree(codebase, &directory, path, branch).await;
+                }
+                let keeps = |local: &&RepositoryFacts| match &local.host {
+                    Host::Local { path } => common == *path || common == path.join(".git"),
+                    Host::Github { .. } => false,
+                };
+                match { local }.find(keeps) {
+                    Some(local) => Place::AtHome { repository: local.id(), branch },
+                    None => Place::Elsewhere { branch, fetched: self.was_fetched(tip.as_ref()).await },
+                }
+            }
         }
     }
 
+    /// Whether a fetch of ours has brought the commit. Only our own repositories are asked.
+    async fn was_fetched(&self, tip: Option<&CommitSha>) -> bool {
+        let Some(tip) = tip else { return false };
+        for codebase in self.codebases.iter().filter(|codebase| codebase.github_id().is_some()) {
+            if self.git.repository(self.directory(codebase)).was_fetched(tip).await.unwrap_or(false) {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub fn directory(&self, codebase: &Codebase) -> PathBuf {
+        self.config.home.join("repos").join(&codebase.repository_dir)
+    }
+
     fn codebase_at(&self, common: &Path) -> Option<(&Codebase, PathBuf)> {
-        let repositories = self.config.home.join("repos");
-        let places = self.codebases.iter().map(|codebase| (codebase, repositories.join(&codebase.repository_dir)));
+        let places = self.codebases.iter().map(|codebase| (codebase, self.directory(codebase)));
         places.into_iter().find(|(_, place)| fs::canonicalize(place).is_ok_and(|place| place == common))
     }
 
@@ -141,7 +187,7 @@ impl Sources<'_> {
             Probe::Known(Validity::Valid) => {}
             Probe::Known(Validity::Missing) => return Place::Nothing,
             Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign) => {
-                return Place::Elsewhere { branch };
+                return Place::Elsewhere { branch, fetched: false };
             }
             Probe::Unknown(why) => return Place::Unclear(why),
         }
@@ -150,33 +196,89 @@ impl Sources<'_> {
             Probe::Known(Some(why)) => return Place::Locked(why),
             Probe::Unknown(why) => return Place::Unclear(why),
         }
-        // What is not committed would be published with the first run.
-        match worktree.status().await {
-            Probe::Known(status) if status.is_clean() => {}
-            Probe::Known(_) => return Place::Elsewhere { branch },
+        match worktree.operation_in_progress().await {
+            Probe::Known(None) => {}
+            Probe::Known(Some(operation)) => return Place::Unclear(format!("a {operation} is in progress in it")),
             Probe::Unknown(why) => return Place::Unclear(why),
         }
+        let unclean = match worktree.status().await {
+            Probe::Known(status) if status.conflicted > 0 => {
+                return Place::Unclear("it holds conflicts".to_owned());
+            }
+            Probe::Known(status) => !status.is_clean(),
+            Probe::Unknown(why) => return Place::Unclear(why),
+        };
         match worktree.head().await {
-            Ok(head) if head.branch == codebase.default_branch => Place::Elsewhere { branch },
-            Ok(head) => match codebase.github_id() {
-                Some(repository) => Place::Usable { repository, path: real, branch: head.branch },
-                None => Place::Elsewhere { branch },
-            },
+            Ok(head) if head.branch.is_some() && head.branch == codebase.default_branch => {
+                Place::Elsewhere { branch, fetched: false }
+            }
+            Ok(head) => {
+                Place::Usable { repository: codebase.host.repository(), path: real, branch: head.branch, unclean }
+            }
             Err(error) => Place::Unclear(error.to_string()),
         }
     }
 
-    /// Of a conversation here, held or not: its repository, and whether it has an environment.
-    pub async fn conversation(&self, id: ConversationId) -> anyhow::Result<Option<(Option<RepositoryId>, bool)>> {
-        let (codebase, environment) = match self.store.load_conversation(id).await? {
-            Some(thread) => (Some(thread.codebase), thread.environment),
-            None => match self.store.held_conversations().await?.into_iter().find(|held| held.id == id) {
-                Some(held) => (held.codebase, held.environment),
-                None => return Ok(None),
-            },
+    /// What is known of a conversation here, held or not, whose place of old waits.
+    pub async fn waits(&self, id: ConversationId) -> anyhow::Result<Option<Waits>> {
+        if let Some(held) = self.store.held_conversations().await?.into_iter().find(|held| held.id == id) {
+            let codebase = self.codebases.iter().find(|known| Some(known.id) == held.codebase);
+            return Ok(Some(Waits {
+                work: Work { kind: WorkKind::Thread, id: held.thread },
+                repository: codebase.map(|codebase| codebase.host.repository()),
+                has_environment: held.environment.is_some(),
+                pull: None,
+                bases: self.bases(codebase).await?,
+                created_at: held.created_at,
+                last_activity_at: held.last_activity_at,
+            }));
+        }
+        let Some(thread) = self.store.load_conversation(id).await? else { return Ok(None) };
+        let codebase = self.codebases.iter().find(|known| known.id == thread.codebase);
+        let pull = match (codebase, &thread.thread) {
+            (Some(codebase), ThreadId::Numbered { kind: ThreadKind::PullRequest, number }) => {
+                Some(self.pull_head(codebase, *number).await?)
+            }
+            (Some(_) | None, ThreadId::Numbered { .. } | ThreadId::Named(_)) => None,
         };
-        let codebase = self.codebases.iter().find(|known| Some(known.id) == codebase);
-        Ok(Some((codebase.and_then(Codebase::github_id), environment.is_some())))
+        Ok(Some(Waits {
+            work: Work::of_thread(&thread.thread),
+            repository: codebase.map(|codebase| codebase.host.repository()),
+            has_environment: thread.environment.is_some(),
+            pull,
+            bases: self.bases(codebase).await?,
+            created_at: thread.created_at,
+            last_activity_at: thread.updated_at,
+        }))
+    }
+
+    /// Locks its worktree as one of ours.
+    pub async fn claim(&self, environment: &EnvironmentImport) -> Result<(), GitError> {
+        let its = |codebase: &&Codebase| codebase.host.repository() == environment.repository;
+        let Some(codebase) = self.codebases.iter().find(its) else { return Ok(()) };
+        let repository = self.git.repository(self.directory(codebase));
+        repository.claim_worktree(&environment.path, &environment.branch, Uncommitted::Keep).await
+    }
+
+    /// As the repository's settings were seen last.
+    async fn bases(&self, codebase: Option<&Codebase>) -> anyhow::Result<Vec<BranchName>> {
+        let Some(codebase) = codebase else { return Ok(Vec::new()) };
+        let known = self.store.load_repo_settings(codebase.id).await?;
+        Ok(codebase.default_branch.clone().into_iter().chain(known.and_then(|known| known.in_force.base)).collect())
+    }
+
+    async fn pull_head(&self, codebase: &Codebase, number: ThreadNumber) -> anyhow::Result<Probe<PullHead>> {
+        let (Some(github), Host::Github { id, installation }) = (&self.github, &codebase.host) else {
+            return Ok(Probe::Unknown("there is no App to ask GitHub with about its pull request".to_owned()));
+        };
+        match github.installation(*installation).pull_request(*id, &codebase.name, number).await {
+            Ok(pull) => {
+                let open = pull.state == ThreadState::Open;
+                let takes_results = open && !pull.is_fork() && !pull.head_renamed;
+                Ok(Probe::Known(PullHead { head: pull.head, base: pull.base, takes_results }))
+            }
+            Err(error) => Ok(Probe::Unknown(error.to_string())),
+        }
     }
 }
 

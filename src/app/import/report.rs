@@ -33,6 +33,9 @@ pub(super) struct Line {
     note: Option<String>,
 }
 
+/// It became an environment.
+pub(super) const TAKEN: &str = "taken";
+
 /// A worktree that waits to become an environment.
 #[derive(Debug, Serialize)]
 pub(super) struct Waits {
@@ -89,6 +92,7 @@ impl Report {
             say(format_args!("{verb:<14}  {table:<21}  {}{}", words::row(row), after(note.as_deref())));
         }
         for Waits { about, outcome, note } in &self.waiting {
+            let outcome = if self.dry_run && *outcome == TAKEN { "would be taken" } else { *outcome };
             say(format_args!("{outcome:<14}  {}{}", words::plain(about), after(note.as_deref())));
         }
         let count = |wanted| self.rows.iter().filter(|line| line.outcome == wanted).count();

@@ -11,6 +11,8 @@ pub struct Facts {
     pub web_host: String,
     /// By name in lower case.
     pub repositories: BTreeMap<String, Result<RepositoryFacts, Unreached>>,
+    /// Those on this machine, by path as the rows spell it; else why it cannot be worked on.
+    pub local: BTreeMap<String, Result<RepositoryFacts, String>>,
     /// `None`: GitHub knows no such thread. One that is not listed was not asked for.
     pub threads: BTreeMap<(RepositoryId, ThreadNumber), Option<ThreadFacts>>,
     /// By path as the rows spell it.
@@ -41,6 +43,13 @@ pub enum Place {
     /// A worktree or a clone that our repositories do not know.
     Elsewhere {
         branch: Option<BranchName>,
+        /// A fetch of ours has brought what is committed on the branch.
+        fetched: bool,
+    },
+    /// A worktree of a repository on this machine, which has its branch.
+    AtHome {
+        repository: RepositoryId,
+        branch: Option<BranchName>,
     },
     /// A worktree of ours that is not below the directory for worktrees.
     Outside,
@@ -51,7 +60,31 @@ pub enum Place {
         repository: RepositoryId,
         path: PathBuf,
         branch: Option<BranchName>,
+        /// It holds something uncommitted.
+        unclean: bool,
     },
+}
+
+/// A conversation whose place of old waits, and what decides where its work may go on.
+#[derive(Clone, Debug)]
+pub struct Waits {
+    pub work: Work,
+    pub repository: Option<RepositoryId>,
+    pub has_environment: bool,
+    /// Of a pull request's thread.
+    pub pull: Option<Probe<PullHead>>,
+    /// Branches that work is never done on.
+    pub bases: Vec<BranchName>,
+    pub created_at: Timestamp,
+    pub last_activity_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullHead {
+    pub head: BranchName,
+    pub base: BranchName,
+    /// The branch is one of this repository, under this very name, and the pull request is open: results go there.
+    pub takes_results: bool,
 }
 
 /// Why a row, or the place a conversation points to, is not taken over.
@@ -75,6 +108,27 @@ pub enum Skip {
     WorkStays {
         path: String,
         branch: Option<BranchName>,
+        fetched: bool,
+    },
+    /// Its branch is in the repository that is worked on.
+    AtHome {
+        path: String,
+        branch: Option<BranchName>,
+    },
+    /// What is on its branch may be a fork's, and nobody knows which commits.
+    ForksBranch {
+        path: String,
+        branch: BranchName,
+    },
+    /// On a branch that this work's results cannot go to.
+    OtherBranch {
+        path: String,
+        branch: BranchName,
+    },
+    /// There is no repository on this machine that could be worked on.
+    NoRepository {
+        path: String,
+        why: String,
     },
     Outside(String),
     Locked {

@@ -39,8 +39,17 @@ pub struct Stray {
     pub validity: Probe<Validity>,
     /// A lock that is not ours, with its reason.
     pub foreign_lock: Probe<Option<String>>,
-    /// Nothing is uncommitted that a run would publish as its own, and nothing like a merge is under way.
-    pub clean: Probe<bool>,
+    pub holds: Probe<Holds>,
+}
+
+/// What a run would find in a worktree beside its commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    Nothing,
+    /// Something that the run would publish as its own.
+    Uncommitted,
+    /// A merge or the like, which a commit would end.
+    Unfinished,
 }
 
 impl Stray {
@@ -48,22 +57,18 @@ impl Stray {
         self.branch.as_ref() == Some(branch)
     }
 
-    /// It may be taken over. A doubt is a no.
-    pub fn is_adoptable(&self) -> bool {
-        self.unfit().is_none()
-    }
-
-    /// What speaks against taking it over.
+    /// What speaks against taking it over. A doubt does.
     pub fn unfit(&self) -> Option<Unfit> {
-        match (&self.validity, &self.foreign_lock, &self.clean) {
+        match (&self.validity, &self.foreign_lock, &self.holds) {
             (Probe::Known(Validity::Missing), ..) => Some(Unfit::Gone),
             (Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign), ..) => Some(Unfit::NotWhole),
             (_, Probe::Known(Some(why)), _) => Some(Unfit::Locked(why.clone())),
             (Probe::Unknown(why), ..) | (_, Probe::Unknown(why), _) | (.., Probe::Unknown(why)) => {
                 Some(Unfit::Doubt(why.clone()))
             }
-            (.., Probe::Known(false)) => Some(Unfit::Unclean),
-            (Probe::Known(Validity::Valid), Probe::Known(None), Probe::Known(true)) => None,
+            (.., Probe::Known(Holds::Unfinished)) => Some(Unfit::Unfinished),
+            (.., Probe::Known(Holds::Uncommitted)) => Some(Unfit::Unclean),
+            (Probe::Known(Validity::Valid), Probe::Known(None), Probe::Known(Holds::Nothing)) => None,
         }
     }
 }
@@ -77,6 +82,8 @@ pub enum Unfit {
     NotWhole,
     Locked(String),
     Unclean,
+    /// A merge or the like is under way in it.
+    Unfinished,
     Doubt(String),
 }
 

@@ -147,7 +147,7 @@ async fn one_that_may_not_be_taken_over_is_left_alone_and_said_why() {
         cases.push((locked, "somebody locked it (mine)"));
         let merging = made_by_hand(beside).await;
         git(&merging.2, &["merge", "-q", "--no-ff", "--no-commit", "-s", "ours", &unrelated(&merging.2)]);
-        cases.push((merging, "it holds something uncommitted"));
+        cases.push((merging, "a merge or the like is under way in it"));
     }
     let home = made_by_hand(|world| world.home().canonicalize().unwrap().join("agents/w")).await;
     cases.push((home, "holds, or lies in, a directory of mine"));
@@ -265,6 +265,57 @@ fn unrelated(place: &Path) -> String {
     git(place, &["commit-tree", "-p", "HEAD~1", "-m", "Beside", &tree])
 }
 
+/// Lets `issue`, which the bot has heard of, wait for a place of old on the branch `old-name`, as an import does.
+async fn with_place_of_old(world: &World, issue: i64) -> (ConversationId, PathBuf) {
+    let codebase = world.store().list_codebases().await.unwrap().remove(0);
+    let thread = world.store().find_conversation(codebase.id, ThreadNumber(issue)).await.unwrap().unwrap();
+    let place = beside_ours(world);
+    let add = ["worktree", "add", "-q", "-b", "old-name", place.to_str().unwrap(), "refs/remotes/origin/main"];
+    git(&world.canonical().await, &add);
+    let key = format!("legacy/{}", thread.id);
+    world.store().set_setting(&key, &json!({"path": place}), Timestamp::from_unix(1_772_323_200)).await.unwrap();
+    (thread.id, place)
+}
+
+#[tokio::test]
+async fn a_place_of_old_is_taken_over_with_what_its_thread_left_there() {
+    let world = World::new().await;
+    world.worked_issue("agent:noop").await;
+    let issue = world.issue();
+    world.ask(issue, "/status");
+    world.settle().await;
+    let (thread, place) = with_place_of_old(&world, issue).await;
+    std::fs::write(place.join("begun.txt"), "begun\n").unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && status.contains("Something in it was not committed yet"), "{status}");
+    let environment = world.environments().await.pop().unwrap();
+    assert_eq!((&environment.path, environment.metadata.adopted_from), (&place, Some(AdoptedFrom::Legacy)));
+    assert_eq!(world.remote_file("old-name", "begun.txt").await.as_deref(), Some("begun\n"));
+    assert_eq!(world.store().legacy_path(thread).await.unwrap(), None, "settled");
+    world.end().await;
+}
+
+/// The thread's own environment is gone; the place where it worked before is there.
+#[tokio::test]
+async fn a_place_of_old_comes_before_a_row_whose_worktree_is_gone() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let gone = world.environment().await;
+    let (thread, place) = with_place_of_old(&world, issue).await;
+    world.store().set_conversation_environment(thread, None, Timestamp::from_unix(1_772_323_200)).await.unwrap();
+    std::fs::remove_dir_all(&gone.path).unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && status.contains("Took over the worktree of `old-name`"), "{status}");
+    let left = world.environments().await;
+    assert_eq!(left.iter().map(|left| &left.path).collect::<Vec<_>>(), [&place]);
+    assert_eq!(world.store().legacy_path(thread).await.unwrap(), None, "settled");
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_place_of_old_becomes_an_environment_with_the_first_mention() {
     let world = World::new().await;
@@ -272,14 +323,7 @@ async fn a_place_of_old_becomes_an_environment_with_the_first_mention() {
     let issue = world.issue();
     world.ask(issue, "/status");
     world.settle().await;
-    let codebase = world.store().list_codebases().await.unwrap().remove(0);
-    let thread = world.store().find_conversation(codebase.id, ThreadNumber(issue)).await.unwrap().unwrap();
-    let place = beside_ours(&world);
-    let add = ["worktree", "add", "-q", "-b", "old-name", place.to_str().unwrap(), "refs/remotes/origin/main"];
-    git(&world.canonical().await, &add);
-    let key = format!("legacy/{}", thread.id);
-    world.store().set_setting(&key, &json!({"path": place}), Timestamp::from_unix(1_772_323_200)).await.unwrap();
-
+    let (thread, place) = with_place_of_old(&world, issue).await;
     world.ask(issue, "add a note");
     world.settle().await;
     let status = world.status(issue);
@@ -287,7 +331,7 @@ async fn a_place_of_old_becomes_an_environment_with_the_first_mention() {
     let environment = world.environments().await.pop().unwrap();
     assert_eq!((environment.path, environment.branch.as_str()), (place, "old-name"));
     assert!(environment.metadata.migrated);
-    assert_eq!(world.store().legacy_path(thread.id).await.unwrap(), None, "settled");
+    assert_eq!(world.store().legacy_path(thread).await.unwrap(), None, "settled");
     world.end().await;
 }
 
@@ -341,5 +385,48 @@ async fn one_whose_branch_was_merged_is_let_go_of_before_the_next_run() {
     assert!(status.starts_with('✅') && status.contains("`issue-2-2`"), "{status}");
     assert!(status.contains("I let go of its worktree, which stays where somebody else made it"), "{status}");
     assert!(place.join("by-hand.txt").exists() && !listed(&world, &place).await.contains("locked"));
+    world.end().await;
+}
+
+/// The older schema had a kind of its own for these.
+#[tokio::test]
+async fn an_imported_review_is_its_pull_requests_and_goes_with_it() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    let issue = world.worked_issue("agent:noop").await;
+    let place = beside_ours(&world);
+    let add = ["worktree", "add", "-q", "-b", "feature/x", place.to_str().unwrap(), "refs/remotes/origin/feature/x"];
+    git(&world.canonical().await, &add);
+    let codebase = world.store().list_codebases().await.unwrap().remove(0);
+    let (now, work) = (codebase.created_at, Work { kind: WorkKind::Review, id: pull.to_string() });
+    let review = EnvironmentImport {
+        row: OldName { table: OldTable::IsolationEnvironments, id: "1".to_owned(), about: work.to_string() },
+        repository: codebase.host.repository(),
+        work: work.clone(),
+        branch: BranchName::new("feature/x").unwrap(),
+        path: place.clone(),
+        metadata: EnvironmentMetadata { migrated: true, foreign_branch: true, ..EnvironmentMetadata::default() },
+        created_at: now,
+        last_activity_at: now,
+    };
+    let plan = ImportPlan { environments: vec![review], ..ImportPlan::default() };
+    assert_eq!(world.store().import(&plan, true, now).await.unwrap().environments, [Import::Taken]);
+
+    // Shown to everybody, and linked by its name.
+    world.ask(issue, "/worktree list");
+    world.settle().await;
+    assert!(world.answer(issue).contains(&work.to_string()), "{}", world.answer(issue));
+
+    world.ask(pull, "add a note");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.starts_with('✅') && status.contains("isolated branch `feature/x`"), "{status}");
+    let review = world.environments().await.into_iter().find(|live| live.work == work).unwrap();
+    assert_eq!((world.environments().await.len(), &review.path), (2, &place), "no second one");
+    assert!(world.remote_file("feature/x", "NOTES.md").await.is_some_and(|notes| notes.contains("add a note")));
+
+    world.merge(pull, MergeMethod::Squash).await;
+    assert!(world.answer(pull).contains("was removed"), "{}", world.answer(pull));
+    assert!(!place.exists() && world.environments().await.iter().all(|live| live.work != work));
     world.end().await;
 }

@@ -1,7 +1,7 @@
 //! What the buttons do, and that nobody else can press them.
 
 use super::*;
-use treewarden::git::FetchRequest;
+use treewarden::git::{FetchRequest, Uncommitted};
 use treewarden::isolation::{CreateRequest, Maker, Provider};
 use treewarden::model::WorktreeStart;
 use treewarden::store::RunFilter;
@@ -81,6 +81,7 @@ async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
     let request = CreateRequest {
         path,
         maker: Maker::Us,
+        uncommitted: Uncommitted::Refuse,
         branch,
         start: WorktreeStart::NewBranch(tip.clone()),
         furnishing: Default::default(),
