@@ -74,6 +74,10 @@ fn a_place_that_cannot_be_used_is_a_note_and_the_thread_comes_without_it() {
             Skip::AtHome { path: path.clone(), branch },
         ),
         (Place::AtHome { repository: RepositoryId(2), branch: None }, Skip::OtherRepository(path.clone())),
+        (
+            Place::OnDefault(BranchName::new("main").unwrap()),
+            Skip::OtherBranch { path: path.clone(), branch: BranchName::new("main").unwrap() },
+        ),
         (Place::Outside, Skip::Outside(path.clone())),
         (Place::Locked("mine".into()), Skip::Locked { path: path.clone(), why: "mine".into() }),
         (Place::Unclear("?".into()), Skip::Unclear { path: path.clone(), why: "?".into() }),

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::decide::import::{self as choice, Facts, Place, PullHead, ThreadFacts, Unreached, Waits};
-use crate::git::{Git, GitError, Outside, Uncommitted};
+use crate::git::{Git, GitError, Head, Outside, Uncommitted};
 use crate::github::{Github, GithubError};
 use crate::model::*;
 use crate::store::Store;
@@ -209,8 +209,8 @@ impl Sources<'_> {
             Probe::Unknown(why) => return Place::Unclear(why),
         };
         match worktree.head().await {
-            Ok(head) if head.branch.is_some() && head.branch == codebase.default_branch => {
-                Place::Elsewhere { branch, fetched: false }
+            Ok(Head { branch: Some(branch), .. }) if codebase.default_branch.as_ref() == Some(&branch) => {
+                Place::OnDefault(branch)
             }
             Ok(head) => {
                 Place::Usable { repository: codebase.host.repository(), path: real, branch: head.branch, unclean }

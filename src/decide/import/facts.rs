@@ -51,6 +51,8 @@ pub enum Place {
         repository: RepositoryId,
         branch: Option<BranchName>,
     },
+    /// A worktree of ours on the default branch, on which no work is done.
+    OnDefault(BranchName),
     /// A worktree of ours that is not below the directory for worktrees.
     Outside,
     Locked(String),
