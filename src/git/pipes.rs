@@ -1,4 +1,4 @@
-//! Pipes where git reads files: whoever opens one waits until somebody writes, which nobody will. Any agent can leave one in its
+//! Pipes where git reads files: whoever opens one waits for somebody at its other end, where nobody is. Any agent can leave one in its
 //! worktree or, without a sandbox, in the repository. They are looked for when something takes long.
 
 use super::error::GitError;
@@ -29,35 +29,33 @@ pub(super) struct Places {
 
 /// For as long as something works there, lets it go on.
 pub(super) async fn watch(places: Places) -> Infallible {
-    let mut pause = FIRST_LOOK;
+    let (mut pause, mut heard) = (FIRST_LOOK, Vec::new());
     loop {
         tokio::time::sleep(pause).await;
         pause *= 2;
         let places = places.clone();
         // What this look does not see, the next may.
-        let _ = blocking(move || {
-            let_go(&places);
-            Ok(())
-        })
-        .await;
+        heard.extend(blocking(move || Ok(let_go(&places))).await.unwrap_or_default());
     }
 }
 
-fn let_go(places: &Places) {
+fn let_go(places: &Places) -> Vec<fs::File> {
+    let mut heard = Vec::new();
     if let Some(directory) = &places.repository {
         for pipe in pipes_below(directory, &|_| true) {
-            // What should stand there is looked for when git cannot read what does. A log may be gone.
-            let holds_nothing_else = pipe.starts_with(directory.join("logs"));
-            let_go_of(&pipe, if holds_nothing_else { None } else { Some(UNREADABLE) });
+            // What should stand there is looked for when git cannot read what does. A log begins anew.
+            let is_log = pipe.starts_with(directory.join("logs"));
+            heard.extend(let_go_of(&pipe, Some(if is_log { b"" } else { UNREADABLE })));
         }
     }
     if let Some(directory) = &places.files {
         let read_by_git =
             |path: &Path| path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|read| name == *read));
         for pipe in pipes_below(directory, &read_by_git) {
-            let_go_of(&pipe, None);
+            heard.extend(let_go_of(&pipe, None));
         }
     }
+    heard
 }
 
 fn pipes_below(directory: &Path, is_meant: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
@@ -74,24 +72,25 @@ fn pipes_below(directory: &Path, is_meant: &dyn Fn(&Path) -> bool) -> Vec<PathBu
     found
 }
 
-/// Takes the pipe away if somebody waits at it. It holds nothing, and who waits finds an empty file.
-fn let_go_of(pipe: &Path, instead: Option<&[u8]>) {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    // An error: nobody waits there.
-    let Ok(writer) = fs::OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(pipe) else {
-        return;
+/// Takes the pipe away. It holds nothing: who waits to read finds an empty file, and who waits to write is heard by what is
+/// answered, for as long as that is kept.
+fn let_go_of(pipe: &Path, instead: Option<&[u8]>) -> Option<fs::File> {
+    let open = |options: &mut fs::OpenOptions| {
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.custom_flags(flags.bits().cast_signed()).open(pipe).ok()
     };
+    let reader = open(fs::OpenOptions::new().read(true));
+    let writer = open(fs::OpenOptions::new().write(true));
     let taken = match instead {
         Some(text) => write_whole(pipe, text),
         None => fs::remove_file(pipe).map_err(|error| GitError::file("removing", pipe, &error)),
     };
     drop(writer);
     match taken {
-        Ok(()) => {
-            tracing::warn!(path = %pipe.display(), "git waited at a pipe in the place of a file: it was taken away")
-        }
+        Ok(()) => tracing::warn!(path = %pipe.display(), "a pipe in the place of a file that git reads was taken away"),
         Err(error) => {
-            tracing::warn!(path = %pipe.display(), %error, "git waited at a pipe, which could not be taken away")
+            tracing::warn!(path = %pipe.display(), %error, "a pipe in the place of a file that git reads stays")
         }
     }
+    reader
 }
