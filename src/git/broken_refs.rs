@@ -11,7 +11,7 @@ use super::lock::Lock;
 use super::whole::refuse_other_refs;
 use super::{own_files, plain_file, small_file};
 use crate::model::CommitSha;
-use git2::{Odb, Oid, Reference};
+use git2::{ObjectType, Odb, Oid, Reference};
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
@@ -106,7 +106,7 @@ impl Refs<'_> {
     fn read_packed(&self, path: &Path) -> Result<Option<Packed>, GitError> {
         let Some(mut packed) = read_packed(path)? else { return Ok(None) };
         let all = packed.refs.len();
-        packed.refs.retain(|_, id| self.objects.has(id));
+        packed.refs.retain(|name, id| self.objects.has(name, id));
         packed.is_whole &= packed.refs.len() == all;
         Ok(Some(packed))
     }
@@ -174,7 +174,7 @@ impl Refs<'_> {
                     match text.strip_prefix("ref:") {
                         Some(name) => names_a_ref(name.trim()),
                         None => match id_at_start(&text) {
-                            Some((id, rest)) => (rest.is_empty() || rest.trim_start() != rest) && self.objects.has(&id),
+                            Some((id, rest)) => (rest.is_empty() || rest.trim_start() != rest) && self.objects.has(&self.name(path), &id),
                             None => false,
                         },
                     }
@@ -203,7 +203,7 @@ impl Refs<'_> {
         // The first line may be a part of one.
         let lines = text.lines().rev().filter_map(|line| id_at_start(line)?.1.strip_prefix(' '));
         let Some(id) = lines.filter_map(|rest| id_at_start(rest)).map(|(id, _)| id).next() else { return Ok(None) };
-        Ok(self.objects.has(&id).then_some(id))
+        Ok(self.objects.has(&name, &id).then_some(id))
     }
 
     fn set_aside(&self, path: &Path) -> Result<(), GitError> {
@@ -249,8 +249,14 @@ impl Objects {
         Ok(Self(objects))
     }
 
-    fn has(&self, id: &CommitSha) -> bool {
-        Oid::from_str(id.as_str()).is_ok_and(|id| self.0.exists(id))
+    /// What a ref of this name may lead to: a branch leads to a commit.
+    fn has(&self, name: &str, id: &CommitSha) -> bool {
+        let is_branch = ["refs/heads/", "refs/remotes/"].iter().any(|branches| name.starts_with(branches));
+        let Ok(id) = Oid::from_str(id.as_str()) else { return false };
+        match is_branch {
+            true => self.0.read_header(id).is_ok_and(|(_, kind)| kind == ObjectType::Commit),
+            false => self.0.exists(id),
+        }
     }
 }
 

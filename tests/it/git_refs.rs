@@ -53,7 +53,7 @@ async fn a_branch_that_holds_no_commit_is_put_back() {
     let repository = lab.repository().await;
     let (path, tip) = at_work(&lab, &repository).await;
     let file = repository.directory().join("refs/heads/b");
-    let spoil: [(&str, Spoil); 7] = [
+    let spoil: [(&str, Spoil); 8] = [
         ("garbage", |file| fs::write(file, "garbage\n").unwrap()),
         ("empty", |file| fs::write(file, "").unwrap()),
         ("zeroes", |file| fs::write(file, [0; 41]).unwrap()),
@@ -65,6 +65,12 @@ async fn a_branch_that_holds_no_commit_is_put_back() {
         }),
         // Asked for by name, it is an id like any other; a fetch finds out.
         ("a commit that is nowhere", |file| fs::write(file, format!("{}\n", "1".repeat(40))).unwrap()),
+        ("no commit but a tree", |file| {
+            let repository = file.ancestors().nth(3).unwrap();
+            let mut git = std::process::Command::new("git");
+            let tree = git.arg("-C").arg(repository).args(["rev-parse", "refs/remotes/origin/main^{tree}"]).output();
+            fs::write(file, tree.unwrap().stdout).unwrap();
+        }),
     ];
     for (count, (why, spoil)) in spoil.into_iter().enumerate() {
         spoil(&file);
