@@ -452,3 +452,30 @@ async fn what_an_agent_changes_of_the_repository_itself_is_put_back_and_told() {
     assert!(!page(&runs[0]).await.contains("Put back"));
     world.end().await;
 }
+
+/// What stands in a worktree's place after the agent is nobody's work but its own, if it is the worktree.
+#[tokio::test]
+async fn what_an_agent_puts_in_its_worktrees_place_is_not_published() {
+    let agent = "sh -c 'W=$PWD; case \"$(cat)\" in \
+                 *a-neighbour*) cd ..; mv $W $W.aside; ln -s $PWD/issue-1 $W;; \
+                 *anything-else*) cd ..; mv $W $W.aside; mkdir $W; echo key > $W/id_rsa;; \
+                 *nothing*) rm -rf $W; mkdir $W;; \
+                 *a-clone*) cd ..; mv $W $W.aside; git clone -q $(git -C $W.aside rev-parse --git-common-dir) $W; echo x > $W/x.txt;; \
+                 esac; echo secret > $W/mine.txt; echo done'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let neighbour = world.worked_issue("work").await;
+    let files = world.environment().await.path;
+    std::fs::write(files.join("draft.txt"), "nobody's business\n").unwrap();
+    for words in ["a-neighbour", "anything-else", "nothing", "a-clone"] {
+        let issue = world.worked_issue(words).await;
+        let status = world.status(issue);
+        assert!(status.contains("something else took the worktree's place"), "{words}: {status}");
+        assert_eq!(world.remote_tip(&format!("issue-{issue}")).await, None, "{words}");
+    }
+    assert_eq!(world.remote_file("issue-1", "draft.txt").await, None);
+    assert_eq!(std::fs::read_to_string(files.join("draft.txt")).unwrap(), "nobody's business\n");
+    world.ask(neighbour, "more work");
+    world.settle().await;
+    assert!(world.status(neighbour).starts_with('✅'), "{}", world.status(neighbour));
+    world.end().await;
+}
