@@ -174,7 +174,10 @@ impl Refs<'_> {
                     match text.strip_prefix("ref:") {
                         Some(name) => names_a_ref(name.trim()),
                         None => match id_at_start(&text) {
-                            Some((id, rest)) => (rest.is_empty() || rest.trim_start() != rest) && self.objects.has(&self.name(path), &id),
+                            Some((id, rest)) => {
+                                (rest.is_empty() || rest.trim_start() != rest)
+                                    && self.objects.has(&self.name(path), &id)
+                            }
                             None => false,
                         },
                     }
