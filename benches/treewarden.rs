@@ -19,7 +19,7 @@ use std::{
 };
 use treewarden::{
     decide::branches::Branches,
-    decide::resolve::{Candidate, Choice, Found, LinkedCandidate, Remote, ResolveFacts, Stray, resolve},
+    decide::resolve::{Candidate, Choice, Found, Holds, LinkedCandidate, Remote, ResolveFacts, Stray, resolve},
     demo::github::{Standin, StandinOptions},
     github::signature,
     model::*,
@@ -391,7 +391,7 @@ async fn choices(root: &Path) {
         branch: BranchName::new(&format!("by-hand-{number}")).ok(),
         validity: Probe::Known(Validity::Valid),
         foreign_lock: Probe::Known(None),
-        clean: Probe::Known(true),
+        holds: Probe::Known(Holds::Nothing),
     };
     let strays: Vec<Stray> = (0..STRAYS).map(stray).collect();
     let mut times = Vec::new();
