@@ -6,6 +6,8 @@ use std::fs;
 use treewarden::git::{CommitRequest, Ident};
 use treewarden::model::WorktreeStart;
 
+type Spoil<'a> = Box<dyn Fn() + 'a>;
+
 fn request(name: &str, words: &str) -> CommitRequest {
     let ident = Ident { name: "bot".into(), email: "bot@example.org".into() };
     let (message, branch) = (words.to_owned(), branch(name));
@@ -39,7 +41,7 @@ async fn what_stands_in_the_place_of_gits_files_is_put_right() {
         let _ = fs::remove_dir_all(common.join(name));
         fs::create_dir_all(common.join(name).join("deep")).unwrap();
     };
-    let spoil: Vec<(&str, Box<dyn Fn() + '_>)> = vec![
+    let spoil: Vec<(&str, Spoil<'_>)> = vec![
         ("HEAD is a pipe", Box::new(|| pipe("HEAD"))),
         ("HEAD is a link", Box::new(|| link("HEAD"))),
         ("HEAD is a directory", Box::new(|| instead("HEAD"))),
