@@ -125,7 +125,8 @@ struct Inner {
     censuses: census::Censuses,
     lanes: lanes::Lanes,
     leases: lease::Leases,
-    at_work: lease::AtWork,
+    runs_at_work: lease::AtWork<Run>,
+    deliveries_at_work: lease::AtWork<Delivery>,
     /// What the comments of the runs in the queue were last told.
     places_told: tokio::sync::Mutex<HashMap<RunId, u32>>,
     /// One reading of a settings file at a time.
@@ -156,7 +157,8 @@ impl Orchestrator {
             censuses: census::Censuses::default(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
-            at_work: lease::AtWork::default(),
+            runs_at_work: lease::AtWork::default(),
+            deliveries_at_work: lease::AtWork::default(),
             places_told: tokio::sync::Mutex::default(),
             repo_settings: tokio::sync::Mutex::default(),
             missed: tokio::sync::Mutex::default(),

@@ -75,6 +75,7 @@ impl Orchestrator {
     }
 
     async fn handle_and_finish(&self, delivery: &Delivery, mut place: Place) -> Result<(), StepError> {
+        let _here = self.inner.deliveries_at_work.enter(delivery.id.0, delivery.clone());
         tracing::debug!(target: EFFECT, { delivery.guid = %delivery.guid }, "delivery claimed");
         let handled = match retry::may_be_handled(delivery) {
             true => holding!(

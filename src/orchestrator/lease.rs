@@ -1,5 +1,5 @@
 //! One owner at a time for an environment within this process: whoever binds a run to it or removes it holds this.
-//! Across processes the database decides (partial unique indexes, versions). Beside it, the runs this process drives.
+//! Across processes the database decides (partial unique indexes, versions). Beside it, what this process drives.
 
 use crate::model::*;
 use std::{
@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use uuid::Uuid;
 
 /// Does `work` and keeps the lease on its row meanwhile: a slow GitHub or a long fetch must not make somebody else begin
 /// the same.
@@ -32,38 +33,44 @@ pub(super) struct Leases {
     held: Mutex<HashMap<EnvironmentId, Arc<AsyncMutex<()>>>>,
 }
 
-/// The runs this process drives at this moment. While the database was away their leases may have ended; that is no
-/// reason to take them from this process, which is alive.
-#[derive(Clone, Default)]
-pub(super) struct AtWork {
-    runs: Arc<Mutex<HashMap<RunId, Run>>>,
-}
+/// What this process drives at this moment: runs, or deliveries. While the database was away their leases may have ended; that
+/// is no reason to take them from this process, which is alive.
+pub(super) struct AtWork<T>(Arc<Mutex<HashMap<Uuid, T>>>);
 
 /// Driven until dropped.
-pub(super) struct Here {
-    at_work: AtWork,
-    run: RunId,
+pub(super) struct Here<T> {
+    at_work: AtWork<T>,
+    id: Uuid,
 }
 
-impl AtWork {
-    pub fn enter(&self, run: &Run) -> Here {
-        self.locked().insert(run.id, run.clone());
-        Here { at_work: self.clone(), run: run.id }
+impl<T> AtWork<T> {
+    pub fn enter(&self, id: Uuid, driven: T) -> Here<T> {
+        self.locked().insert(id, driven);
+        Here { at_work: Self(self.0.clone()), id }
     }
 
     /// As they were claimed.
-    pub fn runs(&self) -> Vec<Run> {
+    pub fn all(&self) -> Vec<T>
+    where
+        T: Clone,
+    {
         self.locked().values().cloned().collect()
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<RunId, Run>> {
-        self.runs.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn locked(&self) -> MutexGuard<'_, HashMap<Uuid, T>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl Drop for Here {
+impl<T> Default for AtWork<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> Drop for Here<T> {
     fn drop(&mut self) {
-        self.at_work.locked().remove(&self.run);
+        self.at_work.locked().remove(&self.id);
     }
 }
 

@@ -34,7 +34,7 @@ impl Orchestrator {
 
     /// Carries a claimed run to its end. Dropping this future leaves the run to the next start.
     pub(super) async fn drive(&self, run: Run) {
-        let _here = self.inner.at_work.enter(&run);
+        let _here = self.inner.runs_at_work.enter(run.id.0, run.clone());
         let id = run.id;
         let cancel = CancellationToken::new();
         let heart = self.heartbeat(run.clone(), cancel.clone());

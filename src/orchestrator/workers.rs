@@ -241,8 +241,12 @@ pub(super) async fn unwinding<T>(step: impl Future<Output = Result<T, StepError>
 impl Orchestrator {
     /// Runs and deliveries of other nodes whose lease ran out.
     async fn recover_expired(&self) -> Result<(), StepError> {
-        for run in self.inner.at_work.runs() {
-            self.store().heartbeat_run(&run, self.node(), self.now().plus(self.settings().lease)).await?;
+        let lease = self.settings().lease;
+        for run in self.inner.runs_at_work.all() {
+            self.store().heartbeat_run(&run, self.node(), self.now().plus(lease)).await?;
+        }
+        for delivery in self.inner.deliveries_at_work.all() {
+            self.store().renew_delivery(&delivery, self.now().plus(lease)).await?;
         }
         self.store().release_expired_deliveries(self.now()).await?;
         self.recover_runs(self.store().take_over_expired_runs(self.node(), self.now()).await?).await;
