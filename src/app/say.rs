@@ -14,6 +14,7 @@ use std::{collections::BTreeMap, io, path::Path, process::ExitCode, time::Durati
 
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
+const AGAIN: &str = "Ask again in a moment; a message that was taken is kept.";
 /// One request; the answer of an agent takes as many of them as it takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -54,7 +55,7 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
     let service = Service { http, door };
     if asked.close {
         let name = asked.conversation.as_deref().context("--close needs --conversation")?;
-        let _: Value = service.answer(service.to(Client::delete).query(&[("conversation", name)])).await?;
+        let _: Value = service.answer(service.to(Client::delete).query(&[("conversation", name)]), AGAIN).await?;
         say(format_args!(
             "The conversation {name} is closed, and what was said can no longer be read in it. Its worktree goes when nothing \
              would be lost."
@@ -70,7 +71,7 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
         "conversation": asked.conversation,
         "codebase": codebase(asked, service.knows(asked.conversation.as_deref()).await?)?,
     });
-    let taken: Taken = service.answer(service.to(Client::post).json(&message)).await?;
+    let taken: Taken = service.answer(service.to(Client::post).json(&message), AGAIN).await?;
     let Taken { id, conversation, command } = &taken;
     if asked.no_wait {
         say(conversation);
@@ -143,15 +144,12 @@ impl Service {
         Ok(asked.is_ok_and(|answer| answer.status() != StatusCode::NOT_FOUND))
     }
 
-    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
+    /// `advice`: what to do when nobody answers.
+    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder, advice: &str) -> anyhow::Result<T> {
         let url = &self.door.url;
         let answer = request.send().await.map_err(|error| match error.is_connect() {
-            true => {
-                anyhow!("Nothing answers at {url}: the service is just starting or stopping. Ask again in a moment.")
-            }
-            false => {
-                anyhow!("The service at {url} did not answer: {error}. Ask again; a message that was taken is kept.")
-            }
+            true => anyhow!("Nothing answers at {url}: the service is just starting or stopping. {advice}"),
+            false => anyhow!("The service at {url} did not answer: {error}. {advice}"),
         })?;
         let status = answer.status();
         let body = answer.bytes().await.context("the answer of the service broke off")?;
@@ -172,12 +170,16 @@ impl Service {
     /// Shows what the service says to the message, and what it says by itself from then on; until there is an answer, or,
     /// when it `waits` for an agent, nothing is under way any more.
     async fn follow(&self, conversation: &str, message: &str, waits: bool) -> anyhow::Result<ExitCode> {
+        let stored = format!(
+            "The message is stored, and handled by the next start: do not say it again. \
+             treewarden say --conversation {conversation} /status shows how it stands."
+        );
         // In the order in which they came, as they were written last.
         let (mut said, mut order) = (BTreeMap::new(), Vec::new());
         let (mut after, mut mine, mut shown) = (0, None, String::new());
         loop {
             let query = [("conversation", conversation.to_owned()), ("after", after.to_string())];
-            let seen: Seen = self.answer(self.to(Client::get).query(&query)).await?;
+            let seen: Seen = self.answer(self.to(Client::get).query(&query), &stored).await?;
             after = seen.after;
             for one in seen.messages {
                 if one.id == message {
@@ -205,7 +207,7 @@ impl Service {
         }
         let mine = mine.context("The conversation was closed before the answer could be read.")?;
         let query = [("conversation", conversation.to_owned()), ("after", (mine - 1).to_string())];
-        let seen: Seen = self.answer(self.to(Client::get).query(&query)).await?;
+        let seen: Seen = self.answer(self.to(Client::get).query(&query), &stored).await?;
         let run = seen.messages.into_iter().find(|one| one.id == message).and_then(|one| one.run);
         for id in &order {
             say(said[id].trim_end());

@@ -142,14 +142,15 @@ fn openness(home: &Path) -> Result<Openness, HomeError> {
         return Err(HomeError::NotADirectory { path: home.to_owned() });
     }
     let mode = metadata.permissions().mode() & 0o7777;
-    if mode & 0o077 == 0 {
-        return Ok(Openness::Closed);
-    }
     let not_ours = |why| HomeError::NotOurs { path: home.to_owned(), mode, why };
+    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    if mode & 0o077 == 0 {
+        return if is_ours { Ok(Openness::Closed) } else { Err(not_ours("belongs to another user")) };
+    }
     if mode & 0o1000 != 0 {
         return Err(not_ours("shared by everybody on this machine"));
     }
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
+    if !is_ours {
         return Err(not_ours("belongs to another user"));
     }
     if fs::read_dir(home).map_err(failed)?.next().is_none() {

@@ -1,6 +1,6 @@
 //! Refs that git cannot read, as somebody leaves them who writes into the repository by hand, or a loss of power. One of
 //! them makes every fetch fail, and with `packed-refs` nothing at all can be read. They are looked for after something
-//! failed, never before: all refs are looked at.
+//! failed: all refs are looked at. Only names of other branches, of which git does not complain, are looked for before.
 //!
 //! A branch is put back to where its reflog has it last. What was there is kept under [`ASIDE`] in the repository. Git's own
 //! locks are taken, and what is there then counts: a git at work is in nobody's way, and a lock that a killed one left is not
@@ -163,7 +163,9 @@ impl Refs<'_> {
             Err(error) if is_absence(&error) => return Ok(State::Absent),
             Err(error) => return Err(GitError::file("looking at", path, &error)),
         };
-        let names_a_ref = |name: &str| name.starts_with("refs/") && is_name(name);
+        // A branch that is another name of one would be moved, pushed and judged in its stead.
+        let is_branch = is_branch(&self.name(path));
+        let names_a_ref = |name: &str| !is_branch && name.starts_with("refs/") && is_name(name);
         let says_something = if meta.is_symlink() {
             // Git once wrote the names of other refs so.
             fs::read_link(path).is_ok_and(|target| target.to_str().is_some_and(names_a_ref))
@@ -197,16 +199,32 @@ impl Refs<'_> {
     /// Where the reflog has it last, if that commit is here.
     fn last_logged(&self, path: &Path) -> Result<Option<CommitSha>, GitError> {
         let name = self.name(path);
-        let log = self.repository.join("logs").join(&name);
-        if !is_name(&name) || !log.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
-            return Ok(None);
+        let Some((before, last)) = self.logged(&name)?.into_iter().next() else { return Ok(None) };
+        let named = small_file(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let named = named.as_deref().and_then(|text| text.strip_prefix("ref:")).map(str::trim);
+        // Git logs it as a move when a branch becomes the name of another one: to where that one was.
+        let became_a_name = match named {
+            Some(other) => self.logged(other)?.iter().any(|(_, id)| *id == last),
+            None => false,
+        };
+        let id = before.filter(|_| became_a_name).unwrap_or(last);
+        Ok(self.objects.has(&name, &id).then_some(id))
+    }
+
+    /// What the end of a reflog says, newest first: from where, if from anywhere, and to where.
+    fn logged(&self, name: &str) -> Result<Vec<(Option<CommitSha>, CommitSha)>, GitError> {
+        let log = self.repository.join("logs").join(name);
+        if !is_name(name) || !log.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+            return Ok(Vec::new());
         }
         let end = read_end(&log).map_err(|error| GitError::file("reading", &log, &error))?;
         let text = String::from_utf8_lossy(&end);
         // The first line may be a part of one.
-        let lines = text.lines().rev().filter_map(|line| id_at_start(line)?.1.strip_prefix(' '));
-        let Some(id) = lines.filter_map(|rest| id_at_start(rest)).map(|(id, _)| id).next() else { return Ok(None) };
-        Ok(self.objects.has(&name, &id).then_some(id))
+        let moves = text.lines().rev().filter_map(|line| {
+            let (before, rest) = line.split_at_checked(40)?;
+            Some((id_at_start(before).map(|(id, _)| id), id_at_start(rest.strip_prefix(' ')?)?.0))
+        });
+        Ok(moves.collect())
     }
 
     fn set_aside(&self, path: &Path) -> Result<(), GitError> {
@@ -254,9 +272,8 @@ impl Objects {
 
     /// What a ref of this name may lead to: a branch leads to a commit.
     fn has(&self, name: &str, id: &CommitSha) -> bool {
-        let is_branch = ["refs/heads/", "refs/remotes/"].iter().any(|branches| name.starts_with(branches));
         let Ok(id) = Oid::from_str(id.as_str()) else { return false };
-        match is_branch {
+        match is_branch(name) {
             true => self.0.read_header(id).is_ok_and(|(_, kind)| kind == ObjectType::Commit),
             false => self.0.exists(id),
         }
@@ -328,6 +345,31 @@ pub(super) fn id_at_start(text: &str) -> Option<(CommitSha, &str)> {
     let (id, rest) = text.split_at_checked(40)?;
     let id = CommitSha::new(&id.to_ascii_lowercase()).ok().filter(|id| id.as_str().bytes().any(|byte| byte != b'0'))?;
     Some((id, rest))
+}
+
+/// Here, or as the remote has it.
+pub(super) fn is_branch(name: &str) -> bool {
+    let is_below = |directory: &str| name.starts_with(directory);
+    is_below("refs/heads/") || (is_below("refs/remotes/") && !name.ends_with("/HEAD"))
+}
+
+/// Before a fetch, which would write through them: branches that are other names of branches are put right. Unlike everything
+/// else here git does not complain of them.
+pub(super) fn mend_names(repository: &Path) -> Result<(), GitError> {
+    for directory in ["refs/heads", "refs/remotes"] {
+        for path in files_below(&repository.join(directory))? {
+            let is_link = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
+            let is_head = path.file_name().is_some_and(|name| name == "HEAD");
+            if is_head {
+                continue;
+            }
+            if is_link || small_file(&path).is_ok_and(|bytes| bytes.starts_with(b"ref:")) {
+                mend(repository);
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn is_name(name: &str) -> bool {

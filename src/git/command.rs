@@ -188,6 +188,12 @@ impl Call<'_> {
         self
     }
 
+    /// Nothing is taken away where it works, however long it takes.
+    pub fn leaving_pipes(mut self) -> Self {
+        self.places = Places::default();
+        self
+    }
+
     /// Network and checkouts may take longer than other calls.
     pub fn slow(mut self) -> Self {
         self.limit = LONG;

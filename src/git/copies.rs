@@ -145,7 +145,9 @@ impl Worktree {
         let call = call.env("GIT_INDEX_FILE", scratch.path().join("index"));
         let mut exclude = std::ffi::OsString::from("--exclude-from=");
         exclude.push(&list);
-        let output = quiet(call.args(["--others", "--ignored", "-z"]).arg(exclude).run().await?)?;
+        // What lies there is the operator's.
+        let call = call.args(["--others", "--ignored", "-z"]).arg(exclude).leaving_pipes();
+        let output = quiet(call.run().await?)?;
         let paths = output.split(|byte| *byte == 0).filter(|path| !path.is_empty());
         Ok(paths.map(path_of).collect())
     }

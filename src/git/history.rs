@@ -2,10 +2,11 @@
 //!
 //! A shallow history would answer "no" where git does not know; it is refused instead.
 
+use super::broken_refs::is_branch;
 use super::error::GitError;
 use super::repository::Repository;
 use crate::model::{CommitSha, Timestamp};
-use git2::{ErrorCode, Oid};
+use git2::{ErrorCode, Oid, ReferenceType};
 use std::fmt;
 
 /// The size of a change.
@@ -38,6 +39,10 @@ impl Repository {
     pub async fn tip(&self, full_ref: &str) -> Result<Option<CommitSha>, GitError> {
         let name = full_ref.to_owned();
         self.read(move |repository| match repository.find_reference(&name) {
+            // Ours are never names of others: what is done to one would be done to another.
+            Ok(reference) if is_branch(&name) && reference.kind() == Some(ReferenceType::Symbolic) => {
+                Err(GitError::Unreadable(format!("{name} is another name of a branch")))
+            }
             Ok(reference) => match reference.peel_to_commit() {
                 Ok(commit) => Ok(Some(sha(commit.id())?)),
                 // A ref that is there and leads nowhere is no ref that is not there.

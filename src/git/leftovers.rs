@@ -13,6 +13,7 @@ use super::repository::Repository;
 use super::{blocking, place_of};
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
@@ -68,6 +69,12 @@ pub(super) fn clear_lock(repository: &Path, lock: &Path) -> Result<bool, GitErro
     let Leftover { path, age } = leftover(lock.to_owned(), &meta)?;
     let leftovers = [path];
     if !meta.is_file() || age < STALE || holder::find(&leftovers, &grounds(repository)?).is_some() {
+        return Ok(false);
+    }
+    // Somebody may have taken it anew since it was looked at.
+    let is_same =
+        |now: fs::Metadata| (now.ino(), now.ctime(), now.ctime_nsec()) == (meta.ino(), meta.ctime(), meta.ctime_nsec());
+    if !fs::symlink_metadata(lock).is_ok_and(is_same) {
         return Ok(false);
     }
     remove(lock)?;

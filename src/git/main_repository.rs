@@ -2,10 +2,9 @@
 
 use super::error::GitError;
 use super::remote_url::RemoteUrl;
-use super::{Git, blocking};
+use super::{Git, blocking, small_file};
 use git2::{ErrorCode, Repository, RepositoryOpenFlags};
 use std::{
-    fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -20,6 +19,7 @@ impl Git {
             let common = match Repository::open_ext(&path, RepositoryOpenFlags::CROSS_FS, none) {
                 Ok(repository) => repository.commondir().to_owned(),
                 Err(error) => match error.code() {
+                    ErrorCode::NotFound if !path.exists() => return Err(GitError::refused("nothing is there")),
                     ErrorCode::NotFound => {
                         return Err(GitError::refused("neither it nor a directory around it is one"));
                     }
@@ -57,9 +57,7 @@ fn of_another_user() -> GitError {
 fn with_reftables(path: &Path) -> Option<PathBuf> {
     let no_end: [&Path; 0] = [];
     let own = Repository::discover_path(path, no_end).ok()?;
-    let common = match fs::read_to_string(own.join("commondir")) {
-        Ok(linked) => own.join(linked.trim_end()),
-        Err(_) => own,
-    };
+    let linked = small_file(&own.join("commondir")).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let common = linked.map_or_else(|| own.clone(), |linked| own.join(linked.trim_end()));
     common.join("reftable").is_dir().then_some(common)
 }

@@ -1,12 +1,17 @@
 //! What a repository of ours has besides refs, objects and configuration, and what it never has. An agent that reaches it could
-//! leave anything there, for everybody: a hook, attributes that change what is committed, patterns that hide work, a pipe at
-//! which git waits for ever. It is put right before anything is asked.
+//! leave anything there, for everybody: a hook, attributes that change what is committed, patterns that hide work, a pipe
+//! at which git waits for ever. It is put right before anything is asked. Others may be there at the same time: what is gone
+//! when it is to be taken out is fine.
 
 use super::broken_refs::{self, ASIDE};
 use super::error::GitError;
 use super::{small_file, write_whole};
 use crate::model::BranchName;
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 /// A hook that an agent left would run in everybody else's worktrees, with everybody's git; attributes would change what is
 /// committed in all of them; borrowed objects may be gone tomorrow; and git believes a commit graph, grafts, or an index of
@@ -23,10 +28,17 @@ const STRANGERS: [&str; 9] = [
     "objects/pack/multi-pack-index.d",
 ];
 
-const DIRECTORIES: [&str; 6] = ["info", "logs", "logs/refs", "logs/refs/heads", "logs/refs/remotes", ASIDE];
+/// Those that git goes into. The first one is where others are moved to; above all, nothing is taken out through a link.
+const DIRECTORIES: [&str; 8] =
+    [ASIDE, "info", "objects/info", "worktrees", "logs", "logs/refs", "logs/refs/heads", "logs/refs/remotes"];
+
+const PACKS: &str = "objects/pack";
 
 /// What a repository without a usable HEAD gets; nothing of ours depends on which branch it names.
 const HEAD: &str = "ref: refs/heads/main\n";
+
+/// What we may do with a directory of ours.
+const ALL_RIGHTS: u32 = 0o700;
 
 /// Takes what does not belong into a repository of ours out, and gives it a HEAD that git can read. Answers with what was
 /// wrong.
@@ -36,35 +48,42 @@ pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError
     if !is_there(repository) {
         return Ok(found);
     }
-    for name in STRANGERS {
-        let path = repository.join(name);
-        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
-        let taken = if meta.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        taken.map_err(|error| GitError::file("removing", &path, &error))?;
-        found.push(name);
-    }
     for name in DIRECTORIES {
         let path = repository.join(name);
-        if fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_dir()) {
+        let Some(meta) = look(&path)? else { continue };
+        if !meta.is_dir() {
             make_room(repository, name)?;
+            found.push(name);
+        } else if meta.permissions().mode() & ALL_RIGHTS != ALL_RIGHTS {
+            open_up(&path, &meta)?;
             found.push(name);
         }
     }
-    // Git makes all others itself.
-    let packs = repository.join("objects/pack");
-    if !packs.exists() {
-        fs::create_dir(&packs).map_err(|error| GitError::file("making", &packs, &error))?;
-        found.push("objects/pack");
-    }
-    if fs::symlink_metadata(repository.join(broken_refs::PACKED)).is_ok_and(|meta| !meta.is_file()) {
-        broken_refs::mend(repository);
-    }
-    let head = repository.join("HEAD");
-    if !small_file(&head).is_ok_and(|bytes| is_head(&bytes)) {
-        if fs::symlink_metadata(&head).is_ok_and(|meta| !meta.is_file()) {
-            make_room(repository, "HEAD")?;
+    let packs = repository.join(PACKS);
+    if !packs.is_dir() {
+        make_room(repository, PACKS)?;
+        // Git makes all others itself.
+        match fs::create_dir(&packs) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(GitError::file("making", &packs, &error));
+            }
+            Ok(()) | Err(_) => found.push(PACKS),
         }
-        write_whole(&head, HEAD.as_bytes())?;
+    }
+    let packs_are_here = look(&packs)?.is_some_and(|meta| meta.is_dir());
+    for name in STRANGERS.into_iter().filter(|name| packs_are_here || !name.starts_with(PACKS)) {
+        if look(&repository.join(name))?.is_some() {
+            take_out(repository, name)?;
+            found.push(name);
+        }
+    }
+    if look(&repository.join(broken_refs::PACKED))?.is_some_and(|meta| !meta.is_file()) {
+        broken_refs::mend(repository);
+        found.push(broken_refs::PACKED);
+    }
+    if !has_head(repository)? {
+        make_room(repository, "HEAD")?;
+        write_whole(&repository.join("HEAD"), HEAD.as_bytes())?;
         found.push("HEAD");
     }
     Ok(found)
@@ -75,22 +94,70 @@ pub(super) fn is_there(repository: &Path) -> bool {
     repository.join("objects").is_dir()
 }
 
-fn is_head(bytes: &[u8]) -> bool {
-    let name = str::from_utf8(bytes).ok().and_then(|text| text.trim_end().strip_prefix("ref: refs/heads/"));
-    name.is_some_and(|name| BranchName::new(name).is_ok())
+/// An error where nobody can say.
+fn has_head(repository: &Path) -> Result<bool, GitError> {
+    let path = repository.join("HEAD");
+    if !look(&path)?.is_some_and(|meta| meta.is_file()) {
+        return Ok(false);
+    }
+    match small_file(&path) {
+        Ok(bytes) => {
+            let name = str::from_utf8(&bytes).ok().and_then(|text| text.trim_end().strip_prefix("ref: refs/heads/"));
+            Ok(name.is_some_and(|name| BranchName::new(name).is_ok()))
+        }
+        // It is far too long, or became something else just now.
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) => Ok(false),
+        Err(error) => Err(GitError::file("reading", &path, &error)),
+    }
 }
 
-/// For what should stand there. Links and pipes hold nothing themselves; everything else is kept.
+fn look(path: &Path) -> Result<Option<fs::Metadata>, GitError> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(GitError::file("looking at", path, &error)),
+    }
+}
+
+fn open_up(directory: &Path, meta: &fs::Metadata) -> Result<(), GitError> {
+    let mode = fs::Permissions::from_mode(meta.permissions().mode() | ALL_RIGHTS);
+    fs::set_permissions(directory, mode).map_err(|error| GitError::file("opening", directory, &error))
+}
+
+/// Files and links go; a directory, which may take long and may be closed, is moved away.
+fn take_out(repository: &Path, name: &'static str) -> Result<(), GitError> {
+    let path = repository.join(name);
+    match look(&path)? {
+        Some(meta) if meta.is_dir() => set_aside(repository, name, &meta),
+        Some(_) => gone(fs::remove_file(&path), "removing", &path),
+        None => Ok(()),
+    }
+}
+
+/// For what should stand there. Links and pipes hold nothing themselves; everything else is kept, but for what stands where
+/// it would be kept.
 pub(super) fn make_room(repository: &Path, name: &'static str) -> Result<(), GitError> {
     let path = repository.join(name);
-    let meta = match fs::symlink_metadata(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        meta => meta.map_err(|error| GitError::file("looking at", &path, &error))?,
-    };
-    if !(meta.is_dir() || meta.is_file()) || name == ASIDE {
-        return fs::remove_file(&path).map_err(|error| GitError::file("removing", &path, &error));
+    match look(&path)? {
+        Some(meta) if (meta.is_dir() || meta.is_file()) && name != ASIDE => set_aside(repository, name, &meta),
+        Some(_) => gone(fs::remove_file(&path), "removing", &path),
+        None => Ok(()),
     }
-    let aside = repository.join(ASIDE).join(uuid::Uuid::now_v7().to_string()).join(name);
+}
+
+fn set_aside(repository: &Path, name: &'static str, meta: &fs::Metadata) -> Result<(), GitError> {
+    let path = repository.join(name);
+    if meta.is_dir() {
+        open_up(&path, meta)?;
+    }
+    let aside: PathBuf = repository.join(ASIDE).join(uuid::Uuid::now_v7().to_string()).join(name);
     let moved = aside.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::rename(&path, &aside));
-    moved.map_err(|error| GitError::file("setting aside", &path, &error))
+    gone(moved, "setting aside", &path)
+}
+
+fn gone(outcome: io::Result<()>, what: &str, path: &Path) -> Result<(), GitError> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome.map_err(|error| GitError::file(what, path, &error)),
+    }
 }

@@ -1,5 +1,5 @@
-//! Pipes where git reads files: whoever opens one waits for somebody at its other end, where nobody is. Any agent can leave one in its
-//! worktree or, without a sandbox, in the repository. They are looked for when something takes long.
+//! Pipes where git reads files: whoever opens one waits for somebody at its other end, where nobody is. Any agent can leave
+//! one in its worktree or, without a sandbox, in the repository. They are looked for when something takes long.
 
 use super::error::GitError;
 use super::{blocking, write_whole};
@@ -16,6 +16,9 @@ const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// Files in a worktree that git reads on its own account; at others it only looks.
 const READ_BY_GIT: [&str; 6] = [".git", ".gitattributes", ".gitignore", ".gitmodules", ".lfsconfig", ".mailmap"];
+
+/// Pipes whose other end is kept open, for one call.
+const MOST_HEARD: usize = 16;
 
 /// Says nothing to git.
 const UNREADABLE: &[u8] = b"A pipe stood here.\n";
@@ -36,35 +39,44 @@ pub(super) async fn watch(places: Places) -> Infallible {
         let places = places.clone();
         // What this look does not see, the next may.
         heard.extend(blocking(move || Ok(let_go(&places))).await.unwrap_or_default());
+        heard.truncate(MOST_HEARD);
     }
 }
 
+/// Answers with the other ends of pipes into which somebody may be about to write.
 fn let_go(places: &Places) -> Vec<fs::File> {
     let mut heard = Vec::new();
     if let Some(directory) = &places.repository {
-        for pipe in pipes_below(directory, &|_| true) {
-            // What should stand there is looked for when git cannot read what does. A log begins anew.
-            let is_log = pipe.starts_with(directory.join("logs"));
-            heard.extend(let_go_of(&pipe, Some(if is_log { b"" } else { UNREADABLE })));
+        for path in waited_at_below(directory, &|_| true) {
+            // A log begins anew, and takes what is written. Where git cannot read what stands there, it is looked for what
+            // should.
+            let is_log = path.starts_with(directory.join("logs"));
+            let reader = take_away(&path, Some(if is_log { b"" } else { UNREADABLE }));
+            heard.extend(reader.filter(|_| is_log && heard.len() < MOST_HEARD));
         }
     }
     if let Some(directory) = &places.files {
         let read_by_git =
             |path: &Path| path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|read| name == *read));
-        for pipe in pipes_below(directory, &read_by_git) {
-            heard.extend(let_go_of(&pipe, None));
+        for path in waited_at_below(directory, &read_by_git) {
+            take_away(&path, None);
         }
     }
     heard
 }
 
-fn pipes_below(directory: &Path, is_meant: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+/// Pipes, and links to some.
+fn waited_at_below(directory: &Path, is_meant: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let (mut found, mut directories) = (Vec::new(), vec![directory.to_owned()]);
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => directories.push(entry.path()),
-                Ok(kind) if kind.is_fifo() && is_meant(&entry.path()) => found.push(entry.path()),
+            let (path, kind) = (entry.path(), entry.file_type());
+            let leads_to_pipe = || fs::metadata(&path).is_ok_and(|meta| meta.file_type().is_fifo());
+            match kind {
+                Ok(kind) if kind.is_dir() => directories.push(path),
+                Ok(kind) if (kind.is_fifo() || kind.is_symlink()) && is_meant(&path) && leads_to_pipe() => {
+                    found.push(path)
+                }
                 Ok(_) | Err(_) => {}
             }
         }
@@ -72,14 +84,15 @@ fn pipes_below(directory: &Path, is_meant: &dyn Fn(&Path) -> bool) -> Vec<PathBu
     found
 }
 
-/// Takes the pipe away. It holds nothing: who waits to read finds an empty file, and who waits to write is heard by what is
-/// answered, for as long as that is kept.
-fn let_go_of(pipe: &Path, instead: Option<&[u8]>) -> Option<fs::File> {
+/// Takes it away. It holds nothing: who waits to read finds an empty file, and who waits to write is heard by what is answered,
+/// for as long as that is kept. One that cannot be opened stays for the next look: who waits at it would never go on.
+fn take_away(pipe: &Path, instead: Option<&[u8]>) -> Option<fs::File> {
     let open = |options: &mut fs::OpenOptions| {
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        options.custom_flags(flags.bits().cast_signed()).open(pipe).ok()
+        let flags = rustix::fs::OFlags::NONBLOCK;
+        options.custom_flags(flags.bits().cast_signed()).open(pipe)
     };
-    let reader = open(fs::OpenOptions::new().read(true));
+    let reader = open(fs::OpenOptions::new().read(true)).ok()?;
+    // An error: nobody waits to read, since there is a reader.
     let writer = open(fs::OpenOptions::new().write(true));
     let taken = match instead {
         Some(text) => write_whole(pipe, text),
@@ -92,5 +105,5 @@ fn let_go_of(pipe: &Path, instead: Option<&[u8]>) -> Option<fs::File> {
             tracing::warn!(path = %pipe.display(), %error, "a pipe in the place of a file that git reads stays")
         }
     }
-    reader
+    Some(reader)
 }

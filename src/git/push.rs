@@ -39,7 +39,7 @@ impl fmt::Display for Rejection {
         match self {
             Rejection::NonFastForward => f.write_str("the branch on the remote has commits that are not here"),
             Rejection::Protected => f.write_str("the branch is protected"),
-            Rejection::CheckedOut => f.write_str("the branch is checked out in the repository it would go to (switch to another one there, then mention me again)"),
+            Rejection::CheckedOut => f.write_str("the branch is checked out in the repository it would go to"),
             Rejection::Workflows => f.write_str("it changes workflow files, which this App may not"),
             Rejection::Other(words) => f.write_str(words),
         }

@@ -78,7 +78,8 @@ impl Shared {
         let mut wrong = own_files::put_right(&self.directory)?;
         wrong.extend(self.excludes.put_right(&self.directory)?);
         for name in wrong {
-            tracing::warn!(git.directory = %self.directory.display(), "{name} does not belong into the repository, or was damaged: put right");
+            let directory = self.directory.display();
+            tracing::warn!(git.directory = %directory, "{name} does not belong there, or was damaged: put right");
             self.was_restored(name);
         }
         Ok(())
@@ -108,7 +109,8 @@ impl Repository {
             if !own_files::is_there(self.directory()) {
                 self.create(&remote.text).await?;
             } else {
-                self.shared.put_right()?;
+                let shared = self.shared.clone();
+                blocking(move || shared.put_right()).await?;
                 if config::put(self.directory(), &remote.text)? != Found::AsItShouldBe {
                     tracing::info!(git.directory = %self.directory().display(), "repository configuration written");
                 }
@@ -120,12 +122,17 @@ impl Repository {
 
     /// Puts the configuration file back to what we wrote; answers whether somebody had changed it.
     pub async fn restore_config(&self) -> Result<bool, GitError> {
-        let restored = self.restore_own_files()?;
+        let restored = self.restore_own_files().await?;
         self.forget_false_ends().await?;
         Ok(restored)
     }
 
-    pub(super) fn restore_own_files(&self) -> Result<bool, GitError> {
+    pub(super) async fn restore_own_files(&self) -> Result<bool, GitError> {
+        let repository = self.clone();
+        blocking(move || repository.restore_own_files_now()).await
+    }
+
+    fn restore_own_files_now(&self) -> Result<bool, GitError> {
         refuse_other_refs(self.directory())?;
         let remote = self.remote()?;
         let found = config::put(self.directory(), &remote.text)?;

@@ -38,7 +38,7 @@ impl Repository {
         }
         let Some(told) = read_ends(&path)? else { return Ok(()) };
         // The program that is asked below goes by the other files.
-        self.restore_own_files()?;
+        self.restore_own_files().await?;
         let read = |line| id_at_start(line).filter(|(_, rest)| rest.is_empty()).map(|(end, _)| format!("{end}\n"));
         let lines: Vec<_> = told.lines().map(read).collect();
         let ends: String = lines.iter().flatten().map(String::as_str).collect();

@@ -23,7 +23,7 @@ use super::registry::{self, AdminEntry};
 use super::repository::Repository;
 use super::{blocking, broken_refs, canonical, own_files, small_file};
 use crate::model::{BranchName, CommitSha, Probe, Validity};
-use git2::{ErrorCode, RepositoryOpenFlags};
+use git2::{ErrorCode, ReferenceType, RepositoryOpenFlags};
 use std::{
     ffi::OsStr,
     fs, io,
@@ -151,7 +151,13 @@ fn head_of(entry: &AdminEntry) -> Result<Head, GitError> {
     let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
     let repository = git2::Repository::open_ext(&entry.directory, flags, &[] as &[&OsStr])?;
     let head = repository.find_reference("HEAD")?;
-    let branch = head.symbolic_target()?.and_then(|name| name.strip_prefix("refs/heads/"));
+    let target = head.symbolic_target()?;
+    if let Some(name) = target
+        && repository.find_reference(name).is_ok_and(|branch| branch.kind() == Some(ReferenceType::Symbolic))
+    {
+        return Err(GitError::Unreadable(format!("{name} is another name of a branch")));
+    }
+    let branch = target.and_then(|name| name.strip_prefix("refs/heads/"));
     let sha = match head.peel_to_commit() {
         Ok(commit) => Some(sha(commit.id())?),
         Err(error) if error.code() == ErrorCode::NotFound || error.code() == ErrorCode::UnbornBranch => {

@@ -4,7 +4,7 @@
 use super::{Orchestrator, StepError, follow::dropped, outbox::Sent, prepare::Prepared, retry};
 use crate::decide::cleanup::Keep;
 use crate::decide::deliver::{Proposal, PullState, Push, PushFacts, Withheld, proposal, push};
-use crate::git::{CommitRequest, GitError, Ident, PushOutcome, Status, Worktree};
+use crate::git::{CommitRequest, GitError, Ident, PushOutcome, Rejection, Status, Worktree};
 use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::{
@@ -107,8 +107,16 @@ impl Orchestrator {
         effect(run, "push answered");
         match pushed {
             PushOutcome::Pushed(_) | PushOutcome::UpToDate(_) => {}
+            // A push whose answer was lost is refused when it is repeated.
+            PushOutcome::Rejected { .. }
+                if retry::patiently(|| self.read_back(prepared))
+                    .await
+                    .is_ok_and(|there| there == run.outcome.head_after) => {}
             PushOutcome::Rejected { reason } => {
-                run.outcome.not_pushed_because = Some(undelivered::push_rejected(branch, &reason.to_string()));
+                run.outcome.not_pushed_because = Some(match reason {
+                    Rejection::CheckedOut => undelivered::checked_out(branch),
+                    reason => undelivered::push_rejected(branch, &reason.to_string()),
+                });
                 return Ok(Delivered::ToItsEnd);
             }
         }

@@ -326,6 +326,8 @@ impl Orchestrator {
                     self.close_conversation(conversation.id).await?;
                 }
             }
+            // It may have been given another worktree meanwhile, and leaves the one of the run behind.
+            self.close_conversation(run.conversation).await?;
         }
         Ok(())
     }

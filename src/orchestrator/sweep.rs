@@ -382,10 +382,9 @@ impl Orchestrator {
         }
         let users = self.store().conversations_of(environment.id).await?;
         self.store().destroy_environment(environment, None, self.now()).await?;
-        self.forget_all(users).await?;
         let why = "the worktree was gone";
         self.audit_within(environment.codebase, &environment.work, "treewarden", "environment.stale", why).await;
-        Ok(())
+        self.forget_all(users).await
     }
 
     /// The thread that hears of a removal: the one that was closed, else the one the work belongs to; not the one in which a

@@ -50,8 +50,11 @@ impl Orchestrator {
             Some(pull) => (pull.state, Some(pull.head_sha.clone())),
             None => (state, None),
         };
-        self.store().set_conversation_state(conversation.id, state, merged_head, self.now()).await?;
-        tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
+        if self.store().close_open_conversation(conversation.id, state, merged_head, self.now()).await? {
+            tracing::debug!(target: EFFECT, { conversation.id = %conversation.id }, "thread closed");
+            let (subject, actor) = (&conversation.thread, "treewarden");
+            self.audit_within(conversation.codebase, subject, actor, "thread.closed", state.as_str()).await;
+        }
         Ok(())
     }
 

@@ -134,13 +134,16 @@ pub fn summary(taken: usize, present: usize, skipped: usize, dry_run: bool) -> S
 
 /// The same as one argument of a command.
 fn argument(text: &str) -> String {
-    let text = plain(text);
+    let text: String = text.chars().map(harmless).collect();
     shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default()
+}
+
+fn harmless(c: char) -> char {
+    if c.is_control() || reorders(c) { '\u{FFFD}' } else { c }
 }
 
 /// What a row holds, fit for a line of a terminal.
 pub fn plain(text: &str) -> String {
-    let harmless = |c: char| if c.is_control() || reorders(c) { '\u{FFFD}' } else { c };
     let mut shown: String = text.chars().take(LONGEST).map(harmless).collect();
     if text.chars().nth(LONGEST).is_some() {
         shown.push('…');

@@ -71,6 +71,14 @@ pub fn push_rejected(branch: &BranchName, why: &str) -> String {
     format!("not pushed: {why}; nothing was overwritten, the work is kept on `{branch}`")
 }
 
+/// In the repository on this machine that it would go to.
+pub fn checked_out(branch: &BranchName) -> String {
+    format!(
+        "not pushed: the branch is checked out in the repository it would go to; nothing was overwritten, the work is kept on \
+         `{branch}`. Switch to another branch there, then mention me again"
+    )
+}
+
 pub fn gone_after_the_push(branch: &BranchName) -> String {
     format!(
         "the remote took the commits, but has no branch `{branch}` afterwards; the work is kept on it here, and the next \

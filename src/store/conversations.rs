@@ -184,6 +184,20 @@ impl Store {
         self.db.execute(sql.bind(id).bind(state).bind(merged_head).bind(now)).await.map(drop)
     }
 
+    /// The same for a thread that is open as far as is known here; answers whether it was.
+    pub async fn close_open_conversation(
+        &self,
+        id: ConversationId,
+        state: ThreadState,
+        merged_head: Option<CommitSha>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql =
+            sql!("UPDATE conversations SET state = $2, merged_head = $3, updated_at = $4 WHERE id = $1 AND state = $5");
+        let sql = sql.bind(id).bind(state).bind(merged_head).bind(now).bind(ThreadState::Open);
+        Ok(self.db.execute(sql).await? > 0)
+    }
+
     /// The threads that point to an environment, oldest first.
     pub async fn conversations_of(&self, environment: EnvironmentId) -> Result<Vec<Conversation>, StoreError> {
         let sql = sql!("SELECT * FROM conversations WHERE environment_id = $1 ORDER BY id");

@@ -115,7 +115,7 @@ pub async fn say(State(state): State<WebState>, request: Request) -> Result<Resp
     }
     let name = match &said.conversation {
         Some(name) => named(name)?,
-        None => named(&format!("c-{}", &uuid::Uuid::new_v4().simple().to_string()[..12]))?,
+        None => named(&new_name(&said))?,
     };
     let orchestrator = &state.inner.orchestrator;
     let (codebase, id) = (said.codebase.as_deref(), said.id.as_deref());
@@ -156,6 +156,18 @@ pub async fn close(
     let delivery = state.inner.orchestrator.closing_from_here(name.clone()).await?;
     let (status, _) = accept(&state, delivery).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({"status": status, "conversation": name.as_str()}))).into_response())
+}
+
+/// Of a conversation that is begun. The same message leads to the same one.
+fn new_name(said: &Said) -> String {
+    let name = match &said.id {
+        Some(id) => {
+            let codebase = said.codebase.as_deref().unwrap_or_default();
+            hex::encode(Sha256::new().chain_update(codebase).chain_update([0]).chain_update(id).finalize())
+        }
+        None => uuid::Uuid::new_v4().simple().to_string(),
+    };
+    format!("c-{}", &name[..12])
 }
 
 fn understood(asked: Result<Query<Asked>, QueryRejection>) -> Result<Asked, WebError> {

@@ -2,7 +2,7 @@
 //! asked, and harms nobody else.
 
 use crate::git_lab::{Lab, branch, known};
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 use treewarden::git::{CommitRequest, Ident};
 use treewarden::model::WorktreeStart;
 
@@ -97,6 +97,31 @@ async fn what_stands_in_the_place_of_gits_files_is_put_right() {
                 text("logs", b"");
             }),
         ),
+        (
+            "info is closed",
+            Box::new(|| {
+                instead("info");
+                fs::set_permissions(common.join("info"), fs::Permissions::from_mode(0)).unwrap();
+            }),
+        ),
+        (
+            "hooks are closed, and there is no place for them",
+            Box::new(|| {
+                instead("hooks");
+                fs::set_permissions(common.join("hooks/deep"), fs::Permissions::from_mode(0)).unwrap();
+                let _ = fs::remove_dir_all(common.join("treewarden-broken"));
+                text("treewarden-broken", b"x");
+            }),
+        ),
+        (
+            "info about objects is a link",
+            Box::new(|| {
+                let _ = fs::remove_dir_all(common.join("objects/info"));
+                fs::create_dir_all(lab.path("elsewhere")).unwrap();
+                fs::write(lab.path("elsewhere/alternates"), "").unwrap();
+                std::os::unix::fs::symlink(lab.path("elsewhere"), common.join("objects/info")).unwrap();
+            }),
+        ),
         ("what is set aside is a link", Box::new(|| link("treewarden-broken"))),
     ];
     for (number, (why, spoil)) in spoil.iter().enumerate() {
@@ -117,6 +142,8 @@ async fn what_stands_in_the_place_of_gits_files_is_put_right() {
             .await
             .unwrap_or_else(|e| panic!("{why}: {e}"));
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious\n", "{why}");
+        let elsewhere = lab.path("elsewhere");
+        assert!(!elsewhere.exists() || elsewhere.join("alternates").exists(), "{why}: nothing is taken out there");
     }
 }
 
@@ -143,11 +170,18 @@ async fn pipes_hold_nobody_up() {
     fs::remove_file(&own).unwrap();
     repository.worktree(&path).commit_all(&request("b", "beside")).await.unwrap().unwrap();
     let tip = repository.tip("refs/heads/b").await.unwrap();
-    for name in ["refs/heads/b", "logs/refs/heads/b"] {
-        let there = pipe(repository.directory().join(name));
-        lab.people_commit("f", &format!("{name}\n"));
+    // A link to one is as good.
+    let linked = |path: std::path::PathBuf| {
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink(pipe(lab.path("pipe")), &path).unwrap();
+        path
+    };
+    for (name, is_linked) in [("refs/heads/b", false), ("logs/refs/heads/b", false), ("logs/refs/heads/b", true)] {
+        let there = repository.directory().join(name);
+        let there = if is_linked { linked(there) } else { pipe(there) };
+        lab.people_commit("f", &format!("{name} {is_linked}\n"));
         lab.fetch(&repository).await;
-        fs::write(path.join("more"), name).unwrap();
+        fs::write(path.join("more"), format!("{name} {is_linked}")).unwrap();
         repository.worktree(&path).commit_all(&request("b", name)).await.unwrap().unwrap();
         assert!(fs::symlink_metadata(&there).is_ok_and(|meta| meta.is_file()), "{name}");
     }

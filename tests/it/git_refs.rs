@@ -53,7 +53,7 @@ async fn a_branch_that_holds_no_commit_is_put_back() {
     let repository = lab.repository().await;
     let (path, tip) = at_work(&lab, &repository).await;
     let file = repository.directory().join("refs/heads/b");
-    let spoil: [(&str, Spoil); 8] = [
+    let spoil: [(&str, Spoil); 9] = [
         ("garbage", |file| fs::write(file, "garbage\n").unwrap()),
         ("empty", |file| fs::write(file, "").unwrap()),
         ("zeroes", |file| fs::write(file, [0; 41]).unwrap()),
@@ -71,6 +71,7 @@ async fn a_branch_that_holds_no_commit_is_put_back() {
             let tree = git.arg("-C").arg(repository).args(["rev-parse", "refs/remotes/origin/main^{tree}"]).output();
             fs::write(file, tree.unwrap().stdout).unwrap();
         }),
+        ("another name", |file| fs::write(file, "ref: refs/remotes/origin/main\n").unwrap()),
     ];
     for (count, (why, spoil)) in spoil.into_iter().enumerate() {
         spoil(&file);
@@ -86,6 +87,20 @@ async fn a_branch_that_holds_no_commit_is_put_back() {
     }
     let kept = kept(&repository, "refs/heads/b");
     assert!(kept.iter().any(|file| fs::read(file).is_ok_and(|content| content == b"garbage\n")), "{kept:?}");
+}
+
+/// Git would fetch into the branch that it names, and work would begin at somebody else's.
+#[tokio::test]
+async fn a_branch_of_the_remote_that_names_another_branch_is_put_back() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (_, tip) = at_work(&lab, &repository).await;
+    let main = lab.main_tip(&repository).await;
+    lab.run(repository.directory(), &["symbolic-ref", "refs/remotes/origin/main", "refs/heads/b"]);
+    assert_eq!(repository.tip("refs/remotes/origin/main").await.unwrap(), Some(main));
+    lab.run(repository.directory(), &["symbolic-ref", "refs/remotes/origin/main", "refs/heads/b"]);
+    all_goes_on(&lab, &repository, "after a fetch").await;
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(tip));
 }
 
 #[tokio::test]
@@ -124,12 +139,12 @@ async fn what_git_can_read_and_what_it_is_at_work_on_is_left() {
     let repository = lab.repository().await;
     let (_, tip) = at_work(&lab, &repository).await;
     let directory = repository.directory();
-    lab.run(directory, &["symbolic-ref", "refs/heads/other", "refs/heads/b"]);
+    lab.run(directory, &["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]);
     fs::write(directory.join("refs/heads/capitals"), format!("{}\n", tip.as_str().to_uppercase())).unwrap();
     fs::write(directory.join("refs/heads/b.lock"), "").unwrap();
     fs::write(directory.join("refs/heads/spoilt"), "garbage\n").unwrap();
     lab.fetch(&repository).await;
-    assert_eq!(repository.tip("refs/heads/other").await.unwrap(), Some(tip.clone()));
+    assert!(fs::read_to_string(directory.join("refs/remotes/origin/HEAD")).unwrap().starts_with("ref: "));
     assert_eq!(repository.tip("refs/heads/capitals").await.unwrap(), Some(tip));
     assert!(directory.join("refs/heads/b.lock").exists() && !directory.join("refs/heads/spoilt").exists());
     assert_eq!(fs::read_dir(directory.join("treewarden-broken")).unwrap().count(), 1);

@@ -1,5 +1,5 @@
-//! `info/exclude`: the copies of all worktrees of a repository, between two marks. Nothing else stays there: git goes by it in
-//! every worktree, so that one agent's pattern would hide everybody's work.
+//! `info/exclude`: the copies of all worktrees of a repository, between two marks. Nothing else stays there: git goes by it
+//! in every worktree, so that one agent's pattern would hide everybody's work.
 
 use super::manifest::{MOST_LISTED, Manifest, nameable};
 use crate::git::error::GitError;
@@ -19,7 +19,7 @@ const EXCLUDE: &str = "info/exclude";
 const BEGIN: &str = "# Files that Treewarden copied into worktrees; these lines are made anew.";
 const END: &str = "# End of the files that Treewarden copied.";
 
-/// The file as it was written last; locked while it is written.
+/// The file as it was when it was right; locked while it is looked at or written.
 #[derive(Default)]
 pub struct Excludes(Mutex<Option<Seen>>);
 
@@ -38,27 +38,53 @@ impl Excludes {
     /// After a worktree got copies, or went. Lists that are written before are read.
     pub fn write(&self, repository: &Path) -> Result<(), GitError> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Otherwise the next look reads what was written.
         *seen = None;
-        write_excludes(repository)?;
-        *seen = Some(Seen::of(&repository.join(EXCLUDE)));
+        let (file, wanted) = (repository.join(EXCLUDE), wanted(repository)?);
+        let is_right = || exclude_file(repository).is_ok_and(|present| present == wanted);
+        if !is_right() {
+            put(repository, &wanted)?;
+        }
+        // Before it is read again: from here on, whatever becomes of a list, its copies stay in it.
+        let now = Seen::of(&file);
+        if is_right() {
+            *seen = Some(now);
+        }
         Ok(())
     }
 
-    /// As it should be, whoever wrote to it since; answers with its name if somebody had. Mostly it costs one look.
+    /// As it should be, whoever wrote to it since; answers with its name if somebody had. What was there is kept. Mostly it
+    /// costs one look.
     pub fn put_right(&self, repository: &Path) -> Result<Option<&'static str>, GitError> {
         let file = repository.join(EXCLUDE);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen == Some(Seen::of(&file)) {
+        // Before it is read: what is written meanwhile is another one.
+        let now = Seen::of(&file);
+        if *seen == Some(now) {
             return Ok(None);
         }
-        let changed = write_excludes(repository)?;
-        *seen = Some(Seen::of(&file));
-        Ok(changed.then_some(EXCLUDE))
+        let wanted = wanted(repository)?;
+        let present = match exclude_file(repository) {
+            Ok(present) => Some(present),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(String::new()),
+            // A link, a pipe, a directory, or far too long.
+            Err(_) if !fs::symlink_metadata(&file).is_ok_and(|meta| meta.is_file()) => None,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
+            Err(error) => return Err(GitError::file("reading", &file, &error)),
+        };
+        if present.as_ref() == Some(&wanted) {
+            *seen = Some(now);
+            return Ok(None);
+        }
+        *seen = None;
+        make_room(repository, EXCLUDE)?;
+        put(repository, &wanted)?;
+        Ok(Some(EXCLUDE))
     }
 }
 
-/// Answers whether anything else was there.
-fn write_excludes(repository: &Path) -> Result<bool, GitError> {
+/// What stands in the lists of all worktrees.
+fn wanted(repository: &Path) -> Result<String, GitError> {
     let mut paths = BTreeSet::new();
     for entry in registry::entries(&repository.join("worktrees"))? {
         match Manifest::load(&entry) {
@@ -69,21 +95,13 @@ fn write_excludes(repository: &Path) -> Result<bool, GitError> {
             }
         }
     }
-    let (directory, wanted) = (repository.join("info"), excludes(&paths));
-    let present = match exclude_file(repository) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(String::new()),
-        read => read.ok(),
-    };
-    if present.as_ref() == Some(&wanted) {
-        return Ok(false);
-    }
+    Ok(excludes(&paths))
+}
+
+fn put(repository: &Path, text: &str) -> Result<(), GitError> {
+    let directory = repository.join("info");
     fs::create_dir_all(&directory).map_err(|error| GitError::file("making", &directory, &error))?;
-    // A link or a pipe makes place for a file, and so does a directory.
-    if present.is_none() {
-        make_room(repository, EXCLUDE)?;
-    }
-    write_whole(&repository.join(EXCLUDE), wanted.as_bytes())?;
-    Ok(true)
+    write_whole(&repository.join(EXCLUDE), text.as_bytes())
 }
 
 pub(super) fn exclude_file(repository: &Path) -> io::Result<String> {

@@ -92,11 +92,11 @@ impl Orchestrator {
         let users = self.store().conversations_of(environment.id).await?;
         self.store().destroy_environment_telling(&environment, receipt, outgoing, self.now()).await?;
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "receipt written");
-        self.forget_all(users).await?;
         self.inner.wake.outgoing.notify_one();
         let subject = format!("{}#{}", codebase.name, environment.work);
         self.audit(actor, "environment.removed", &subject, &details.proof).await;
         metrics::counter!(metric::ENVIRONMENTS_REMOVED, "trigger" => pending.trigger.as_str()).increment(1);
+        self.forget_all(users).await?;
         Ok(Swept::Removed(details))
     }
 

@@ -79,6 +79,9 @@ async fn a_message_is_stored_before_it_is_acknowledged_and_once_for_each_id() {
     // A conversation without a name gets one.
     let named = json(stage.said(json!({"codebase": REPO, "text": "hello"})).await).await;
     assert!(named["conversation"].as_str().unwrap().starts_with("c-"), "{named}");
+    let unnamed = async || json(stage.said(json!({"codebase": REPO, "text": "hello", "id": "2"})).await).await;
+    let (first, again) = (unnamed().await, unnamed().await);
+    assert_eq!((&again["status"], &again["conversation"]), (&json!("duplicate"), &first["conversation"]));
     // Waits for nothing else.
     stage.said(json!({"conversation": "chat", "codebase": REPO, "text": " /stop "})).await;
     let newest = stage.store.list_deliveries(1, 0).await.unwrap().remove(0);
