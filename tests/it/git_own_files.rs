@@ -101,14 +101,14 @@ async fn what_stands_in_the_place_of_gits_files_is_put_right() {
             "info is closed",
             Box::new(|| {
                 instead("info");
-                fs::set_permissions(common.join("info"), fs::Permissions::from_mode(0)).unwrap();
+                fs::set_permissions(common.join("info"), fs::Permissions::from_mode(0o000)).unwrap();
             }),
         ),
         (
             "hooks are closed, and there is no place for them",
             Box::new(|| {
                 instead("hooks");
-                fs::set_permissions(common.join("hooks/deep"), fs::Permissions::from_mode(0)).unwrap();
+                fs::set_permissions(common.join("hooks/deep"), fs::Permissions::from_mode(0o000)).unwrap();
                 let _ = fs::remove_dir_all(common.join("treewarden-broken"));
                 text("treewarden-broken", b"x");
             }),

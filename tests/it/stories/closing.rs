@@ -449,3 +449,20 @@ async fn a_pinned_worktree_outlives_its_thread() {
     assert!(world.environment().await.path.exists());
     world.end().await;
 }
+
+/// The run's worktree is nobody's then, and the new one's thread is over.
+#[tokio::test]
+async fn a_thread_that_changed_its_worktree_during_a_run_leaves_none_behind() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "agent:sleep=600");
+    world.until_agent_works().await;
+    world.ask(issue, "/worktree create apart");
+    world.until("the answer", || async { world.answers(issue).pop().filter(|a| a.body.contains("`apart`")) }).await;
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.ask(issue, "/stop");
+    world.settle().await;
+    let left: Vec<_> = world.environments().await.into_iter().map(|live| live.branch).collect();
+    assert!(left.is_empty(), "{left:?}: {:?}", world.answers(issue));
+    world.end().await;
+}
