@@ -330,10 +330,9 @@ async fn a_busy_repository_does_not_keep_the_others_waiting() {
         let thread = world.store().find_conversation(codebase.id, ThreadNumber(number)).await.unwrap().unwrap();
         world.runs().await.into_iter().find(|run| run.conversation == thread.id).unwrap()
     };
-    let next = world.until("the next one at work", || async {
-        (at_work().await == 2 && run(busy[0], REPO).await.state.is_final()).then_some(())
-    });
-    next.await;
+    let over = || async { run(busy[0], REPO).await.state.is_final().then_some(()) };
+    world.until("a place that is free", over).await;
+    world.until("the next one at work", || async { (at_work().await == 2).then_some(()) }).await;
     assert_eq!(run(elsewhere, OTHER).await.state, RunState::Running);
     assert_eq!(run(waits, REPO).await.state, RunState::Queued);
     world.ask(busy[1], "/stop");
