@@ -354,22 +354,30 @@ pub(super) fn is_branch(name: &str) -> bool {
 }
 
 /// Before a fetch, which would write through them: branches that are other names of branches are put right. Unlike everything
-/// else here git does not complain of them.
+/// else here git does not complain of them. An error while there is one that cannot be put right.
 pub(super) fn mend_names(repository: &Path) -> Result<(), GitError> {
-    for directory in ["refs/heads", "refs/remotes"] {
-        for path in files_below(&repository.join(directory))? {
-            let is_link = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
-            let is_head = path.file_name().is_some_and(|name| name == "HEAD");
-            if is_head {
-                continue;
-            }
-            if is_link || small_file(&path).is_ok_and(|bytes| bytes.starts_with(b"ref:")) {
-                mend(repository);
-                return Ok(());
-            }
+    if first_name(repository)?.is_none() {
+        return Ok(());
+    }
+    mend(repository);
+    match first_name(repository)? {
+        None => Ok(()),
+        Some(name) => Err(GitError::Unreadable(format!(
+            "{name} is another name of a branch, which could not be put right just now; nothing was changed, and it is tried \
+             again with the next request"
+        ))),
+    }
+}
+
+fn first_name(repository: &Path) -> Result<Option<String>, GitError> {
+    for path in files_below(&repository.join("refs"))? {
+        let name = path.strip_prefix(repository).unwrap_or(&path).to_string_lossy().into_owned();
+        let is_link = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
+        if is_branch(&name) && (is_link() || small_file(&path).is_ok_and(|bytes| bytes.starts_with(b"ref:"))) {
+            return Ok(Some(name));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 fn is_name(name: &str) -> bool {
