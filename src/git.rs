@@ -62,7 +62,7 @@ use std::{
     collections::HashMap,
     fs,
     io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
@@ -231,6 +231,22 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
         let _ = fs::remove_file(&new);
         GitError::file("writing", path, &error)
     })
+}
+
+/// A file as it was when it was looked at. Whoever writes it changes this: nobody sets the time of a file's last change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    length: u64,
+    /// Seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let meta = fs::symlink_metadata(path).ok()?;
+        Some(Self { inode: meta.ino(), length: meta.len(), changed: (meta.ctime(), meta.ctime_nsec()) })
+    }
 }
 
 /// Runs blocking work (libgit2, directory walks) off the async threads.

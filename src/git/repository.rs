@@ -6,9 +6,9 @@ use super::error::GitError;
 use super::fetch::Waiting;
 use super::pipes::{self, Places};
 use super::remote_url::RemoteUrl;
-use super::whole::{EndsFile, refuse_other_refs};
+use super::whole::refuse_other_refs;
 use super::worktree::Worktree;
-use super::{Git, blocking, broken_refs, config, copies::Excludes, own_files};
+use super::{Git, Stamp, blocking, broken_refs, config, copies::Excludes, own_files};
 use crate::model::BranchName;
 use std::{
     collections::BTreeMap,
@@ -39,7 +39,7 @@ pub(super) struct Shared {
     remote: Mutex<Option<RemoteUrl>>,
     pub waiting: Waiting,
     /// The list of commits at which history ends that was found to say the truth.
-    pub right_ends: Mutex<Option<EndsFile>>,
+    pub right_ends: Mutex<Option<Stamp>>,
     /// Reads that took too long and have not ended yet.
     overdue: AtomicUsize,
     restored: Mutex<Restored>,

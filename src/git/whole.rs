@@ -6,11 +6,10 @@ use super::broken_refs::id_at_start;
 use super::command::Place;
 use super::error::GitError;
 use super::lock::Lock;
-use super::plain_file;
 use super::repository::Repository;
+use super::{Stamp, plain_file};
 use std::{
     fs, io,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::PoisonError,
 };
@@ -32,7 +31,7 @@ impl Repository {
     pub(super) async fn forget_false_ends(&self) -> Result<(), GitError> {
         let path = self.directory().join(SHALLOW);
         // Before it is read: what is written meanwhile is another one.
-        let list = EndsFile::look(&path);
+        let list = Stamp::of(&path);
         if list.is_some() && *self.shared.right_ends.lock().unwrap_or_else(PoisonError::into_inner) == list {
             return Ok(());
         }
@@ -127,22 +126,6 @@ impl Repository {
             }
         }
         Ok(())
-    }
-}
-
-/// The list as it was when it was looked at. Whoever writes it changes this: nobody sets the time of a file's last change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct EndsFile {
-    inode: u64,
-    length: u64,
-    /// Seconds and nanoseconds.
-    changed: (i64, i64),
-}
-
-impl EndsFile {
-    fn look(path: &Path) -> Option<Self> {
-        let meta = fs::symlink_metadata(path).ok()?;
-        Some(Self { inode: meta.ino(), length: meta.len(), changed: (meta.ctime(), meta.ctime_nsec()) })
     }
 }
 

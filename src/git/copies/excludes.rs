@@ -4,11 +4,10 @@
 use super::manifest::{MOST_LISTED, Manifest, nameable};
 use crate::git::error::GitError;
 use crate::git::own_files::make_room;
-use crate::git::{plain_file, registry, write_whole};
+use crate::git::{Stamp, plain_file, registry, write_whole};
 use std::{
     collections::BTreeSet,
     fs, io,
-    os::unix::fs::MetadataExt,
     path::Path,
     sync::{Mutex, PoisonError},
 };
@@ -19,20 +18,9 @@ const EXCLUDE: &str = "info/exclude";
 const BEGIN: &str = "# Files that Treewarden copied into worktrees; these lines are made anew.";
 const END: &str = "# End of the files that Treewarden copied.";
 
-/// The file as it was when it was right; locked while it is looked at or written.
+/// The file as it was when it was right, there or not; locked while it is looked at or written.
 #[derive(Default)]
-pub struct Excludes(Mutex<Option<Seen>>);
-
-/// Whatever writes a file changes one of these.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Seen(Option<(u64, u64, i64, i64)>);
-
-impl Seen {
-    fn of(file: &Path) -> Self {
-        let meta = fs::symlink_metadata(file).ok();
-        Self(meta.map(|meta| (meta.ino(), meta.len(), meta.ctime(), meta.ctime_nsec())))
-    }
-}
+pub struct Excludes(Mutex<Option<Option<Stamp>>>);
 
 impl Excludes {
     /// After a worktree got copies, or went. Lists that are written before are read.
@@ -46,7 +34,7 @@ impl Excludes {
             put(repository, &wanted)?;
         }
         // Before it is read again: from here on, whatever becomes of a list, its copies stay in it.
-        let now = Seen::of(&file);
+        let now = Stamp::of(&file);
         if is_right() {
             *seen = Some(now);
         }
@@ -59,7 +47,7 @@ impl Excludes {
         let file = repository.join(EXCLUDE);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Before it is read: what is written meanwhile is another one.
-        let now = Seen::of(&file);
+        let now = Stamp::of(&file);
         if *seen == Some(now) {
             return Ok(None);
         }
