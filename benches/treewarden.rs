@@ -187,10 +187,11 @@ async fn worktrees(root: &Path, stamps: &Path, origin: &Path, standin: &Standin,
                 .arg(root.join(format!("plain{round}")))
                 .arg("refs/remotes/origin/main"),
         );
-        let clone = root.join("clone");
+        // Clones stay until the end: a file system may be slow to make files where many were just deleted, and whoever
+        // comes next, which is the service, would pay for it.
+        let clone = root.join(format!("clone{round}"));
         let url = format!("file://{}", origin.display());
         let clone_time = timed(Command::new("git").args(["clone", "-q", &url]).arg(&clone));
-        std::fs::remove_dir_all(&clone).expect("the clone goes");
         // The first round clones the repository.
         if round > 0 {
             let time = (started - sent) as f64 / 1e6;

@@ -73,10 +73,12 @@ impl Orchestrator {
         let (codebase, conversation) = (&prepared.codebase, &prepared.conversation);
         let OnGithub { client, id, name, .. } = github;
         let id = *id;
-        let issue = retry::patiently(|| async { Ok(client.issue(id, name, number).await?) }).await?;
+        let issue = retry::patiently(|| async { Ok(client.issue(id, name, number).await?) });
+        let comments = retry::patiently(|| async { Ok(client.comments(id, name, number).await?) });
+        let (issue, comments) = tokio::try_join!(issue, comments)?;
         self.seen_as(conversation, issue.state, prepared.pull.as_ref()).await?;
         let mut written = Vec::new();
-        for comment in retry::patiently(|| async { Ok(client.comments(id, name, number).await?) }).await? {
+        for comment in comments {
             // The request itself is the task; what the service wrote is no background.
             let request = matches!(run.request.source, MessageSource::IssueComment { id } if id == comment.id);
             // Nor is what other programs wrote.

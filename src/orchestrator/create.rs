@@ -188,10 +188,11 @@ impl Orchestrator {
         let Extras { submodules, copies } = extras(creation.settings, environment.metadata.fork_head.is_some(), base);
         let kept = self.settings().home.join("copy").join(creation.codebase.name.to_string());
         let withheld = !copies && kept.is_dir();
+        let lfs = creation.settings.lfs && repository.may_have_lfs(&start.tip).await.unwrap_or(true);
         let furnishing = Furnishing {
-            credential: self.furnishing_credential(creation, &start.tip, &submodules).await,
+            credential: self.furnishing_credential(creation, &start.tip, &submodules, lfs).await,
             submodules,
-            lfs: creation.settings.lfs,
+            lfs,
             copy_from: copies.then_some(kept),
             copy: creation.settings.copy.clone(),
         };
@@ -274,11 +275,11 @@ impl Orchestrator {
         creation: &Creation<'_>,
         tip: &CommitSha,
         submodules: &SubmodulePolicy,
+        lfs: bool,
     ) -> Option<Credential> {
         let has_any = *submodules != SubmodulePolicy::Leave
             && creation.repository.has_file(tip, ".gitmodules").await.unwrap_or(true);
-        let has_lfs = creation.settings.lfs && creation.repository.may_have_lfs(tip).await.unwrap_or(true);
-        if !has_any && !has_lfs {
+        if !has_any && !lfs {
             return None;
         }
         let asked = async {
