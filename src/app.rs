@@ -8,6 +8,7 @@ mod door;
 mod hangup;
 mod import;
 mod lock;
+mod look;
 mod say;
 mod scratch;
 mod story;
@@ -25,6 +26,7 @@ use crate::telemetry::{Metrics, Redactor};
 use crate::web::{LoginLinks, ServeLimits, WebParts, WebState, loopback_url, router, serve};
 use door::{Door, DoorError};
 use lock::{HomeLock, LockError};
+use look::take_home;
 use secrecy::{ExposeSecret, SecretString};
 use std::{
     net::SocketAddr,
@@ -62,18 +64,18 @@ pub enum StartError {
          the user of this service: where you trust them that far, write TREEWARDEN_SANDBOX=off."
     )]
     NoSandbox,
-    #[error(transparent)]
-    Home(#[from] HomeError),
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    #[error(transparent)]
-    Door(#[from] DoorError),
-    #[error("{0}. Nothing was started; treewarden doctor, with the settings of the service, says what mends it.")]
+    #[error("{0}{after}", after = after_home(.0))]
+    Home(HomeError),
+    #[error("{0}{after}", after = after_lock(.0))]
+    Lock(LockError),
+    #[error("{0}. Nothing was started; {DOCTOR}")]
+    Door(DoorError),
+    #[error("{0}. Nothing was started; {DOCTOR}")]
     Store(StoreError),
-    #[error(transparent)]
-    Git(#[from] GitError),
-    #[error(transparent)]
-    Isolation(#[from] IsolationError),
+    #[error("{0}. Nothing was started; {DOCTOR}")]
+    Git(GitError),
+    #[error("{0}{after}", after = after_isolation(.0))]
+    Isolation(IsolationError),
     #[error(
         "GitHub did not say which App this is, and without that the bot could not recognise its own comments: {0}. Nothing was \
          started, and what GitHub delivers meanwhile is asked for again. {advice}", advice = advice(.0)
@@ -85,16 +87,54 @@ pub enum StartError {
     Listen { address: String, error: std::io::Error },
 }
 
-// Not as their sources: the sentences have them.
-impl From<GithubError> for StartError {
-    fn from(error: GithubError) -> Self {
-        StartError::Github(error)
+/// The way out of what is wrong with this machine.
+const DOCTOR: &str = "treewarden doctor, with the settings of the service, says what mends it.";
+
+macro_rules! told_whole {
+    ($($variant:ident($error:ty)),*) => {$(
+        // Not as its source: the sentence has it.
+        impl From<$error> for StartError {
+            fn from(error: $error) -> Self {
+                StartError::$variant(error)
+            }
+        }
+    )*};
+}
+told_whole!(
+    Home(HomeError),
+    Lock(LockError),
+    Door(DoorError),
+    Store(StoreError),
+    Git(GitError),
+    Isolation(IsolationError),
+    Github(GithubError)
+);
+
+/// What is safe and what to do, where the sentence itself does not say it.
+fn after_home(error: &HomeError) -> String {
+    match error {
+        HomeError::Open { .. } | HomeError::NotOurs { .. } => String::new(),
+        HomeError::NotMade { .. }
+        | HomeError::NotADirectory { .. }
+        | HomeError::NotWritable { .. }
+        | HomeError::NotReadable { .. } => format!(". Nothing was started; {DOCTOR}"),
+        HomeError::WorktreeBase(inner) => after_home(inner),
     }
 }
 
-impl From<StoreError> for StartError {
-    fn from(error: StoreError) -> Self {
-        StartError::Store(error)
+fn after_lock(error: &LockError) -> String {
+    match error {
+        LockError::Taken(_) | LockError::Shared(_) => String::new(),
+        LockError::Unusable { .. } => format!(". Nothing was started; {DOCTOR}"),
+    }
+}
+
+fn after_isolation(error: &IsolationError) -> String {
+    match error {
+        IsolationError::OutOfSight { .. } | IsolationError::LeftBehind { .. } | IsolationError::MarkTaken(_) => {
+            ".".to_owned()
+        }
+        _ => format!(". Nothing was started; {DOCTOR}"),
     }
 }
 
@@ -160,8 +200,7 @@ impl Core {
         if config.agent.is_some() && config.sandbox != Sandbox::Off {
             return Err(StartError::NoSandbox);
         }
-        config.prepare_home()?;
-        let lock = HomeLock::take(&config.home, &config.worktree_base)?;
+        let lock = take_home(config).await?;
         let patience = config.database_patience.unwrap_or(store::PATIENCE);
         let store = Store::open_with(config.database_url.expose_secret(), patience).await?;
         match orchestrator(config, &store, public_url, lock.node(), clock).await {
@@ -206,11 +245,6 @@ async fn orchestrator(
     tokio::spawn(agent::clear_forgotten(config.home.join("agents")));
     let slug = identity.slug.clone();
     let (base, trash) = (&config.worktree_base, &config.home.join("trash"));
-    if let Some(before) = WorktreeProvider::left_behind(base, trash)?
-        && store.live_environments(None).await?.iter().any(|live| live.path.starts_with(&before))
-    {
-        return Err(IsolationError::LeftBehind { before, base: base.clone() }.into());
-    }
     let provider = WorktreeProvider::new(base, trash)?;
     let orchestrator = Orchestrator::new(Parts {
         settings: settings(config, &provider, public_url, node),

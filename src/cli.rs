@@ -117,7 +117,7 @@ pub enum EnvCommand {
     List,
     /// Everything known about one environment
     Show {
-        /// Its id, its work (owner/name#issue-42) or a thread that uses it (owner/name#42)
+        /// Its id, its work (issue-42, or owner/name#issue-42) or a thread that uses it (owner/name#42)
         name: String,
     },
 }

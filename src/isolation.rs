@@ -92,6 +92,12 @@ pub enum IsolationError {
          first into the second, or set WORKTREE_BASE (or the home) back", before.display(), base.display()
     )]
     LeftBehind { before: PathBuf, base: PathBuf },
+    /// As in a person's own directory, which has the usual home of the service in it.
+    #[error(
+        "{} cannot be the directory of the worktrees: .treewarden in it, where their mark belongs, is a directory. Nothing was \
+         changed. WORKTREE_BASE has to name a directory of its own", .0.display()
+    )]
+    MarkTaken(PathBuf),
     #[error("{} is not below the directory for worktrees", .0.display())]
     Outside(PathBuf),
     /// The reason names no path: it is told elsewhere.

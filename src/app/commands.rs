@@ -1,6 +1,7 @@
 //! What the command line asks for. Each command answers with the process's exit code.
 
-use super::{Core, Service, StartError, doctor, hangup::hung_up, import, lock::HomeLock, say, story, wall_clock};
+use super::lock::LockError;
+use super::{Core, Service, StartError, doctor, hangup::hung_up, import, look::take_home, say, story, wall_clock};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::decide::cleanup::Keep;
@@ -12,6 +13,7 @@ use crate::telemetry::{self, Redactor};
 use anyhow::{Context, anyhow, bail};
 use secrecy::ExposeSecret;
 use std::{
+    collections::BTreeSet,
     fmt::Display,
     io::{self, IsTerminal, Write},
     process::ExitCode,
@@ -33,12 +35,11 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(_) => serve(&config).await,
         Command::Migrate => {
-            config.prepare_home()?;
-            let _lock = HomeLock::take(&config.home, &config.worktree_base)?;
+            let _lock = take_home(&config).await?;
             let store = open_store(&config).await?;
             let migrated = store.migrate().await;
             store.close().await;
-            migrated?;
+            migrated.map_err(StartError::Store)?;
             say("The database has this version's schema.");
             Ok(ExitCode::SUCCESS)
         }
@@ -60,8 +61,7 @@ pub(super) fn is_heard(line: impl Display) -> bool {
     writeln!(io::stdout().lock(), "{line}").is_ok()
 }
 
-async fn open_store(config: &Config) -> anyhow::Result<Store> {
-    config.prepare_home()?;
+async fn open_store(config: &Config) -> Result<Store, StartError> {
     Ok(Store::open(config.database_url.expose_secret()).await?)
 }
 
@@ -108,7 +108,9 @@ pub(super) async fn wait_for_signal() -> anyhow::Result<()> {
 async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
     let core = match Core::build(config, "", wall_clock()).await {
         Ok(core) => core,
-        Err(StartError::Lock(error)) => bail!("{error} The panel's cleanup page does the same."),
+        Err(StartError::Lock(error @ (LockError::Taken(_) | LockError::Shared(_)))) => {
+            bail!("{error} The panel's cleanup page does the same.")
+        }
         Err(error) => return Err(error.into()),
     };
     if !dry_run {
@@ -133,7 +135,7 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
 
 async fn environments(config: &Config, command: &EnvCommand) -> anyhow::Result<ExitCode> {
     // Looking must not change what an older service, which may be running, works with.
-    match Store::schema(config.database_url.expose_secret()).await? {
+    match Store::schema(config.database_url.expose_secret()).await.map_err(StartError::Store)? {
         Schema::Current => {}
         Schema::Missing => bail!(
             "There is no database of Treewarden here yet (home: {}); the first `treewarden serve` makes it.",
@@ -143,7 +145,9 @@ async fn environments(config: &Config, command: &EnvCommand) -> anyhow::Result<E
             "The database was made by an older Treewarden (schema {found}; this one uses {known}). Nothing was changed. \
              Ask the program that made it, or stop the service and run `treewarden migrate`."
         ),
-        Schema::Newer { found, known } => return Err(StoreError::NewerSchema { found, known }.into()),
+        Schema::Newer { found, known } => {
+            return Err(StartError::Store(StoreError::NewerSchema { found, known }).into());
+        }
     }
     let store = open_store(config).await?;
     let shown = show_environments(config, &store, command).await;
@@ -169,8 +173,9 @@ async fn show_environments(config: &Config, store: &Store, command: &EnvCommand)
         }
         EnvCommand::Show { name } => {
             let environment = find_environment(store, name).await?;
-            let environment = environment
-                .ok_or_else(|| anyhow!("No environment is called {name}. `env list` shows the live ones."))?;
+            let environment = environment.ok_or_else(|| {
+                anyhow!("No environment is called {name}, or more than one. `env list` shows the live ones by their whole names.")
+            })?;
             say(format_args!("id        {}", environment.id));
             say(format_args!("work      {}", environment.work));
             say(format_args!("branch    {}", environment.branch));
@@ -207,13 +212,19 @@ fn why_kept(environment: &Environment) -> Vec<String> {
     }
 }
 
-/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42` or `owner/name#<conversation>`. Live ones come before
-/// removed ones, of which the newest counts.
+/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42` or `owner/name#<conversation>`; by its work alone where
+/// that is in one repository only. Live ones come before removed ones, of which the newest counts.
 async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<Environment>> {
     if let Ok(id) = name.parse() {
         return Ok(store.load_environment(id).await?);
     }
-    let Some((repository, work)) = name.split_once('#') else { return Ok(None) };
+    let Some((repository, work)) = name.split_once('#') else {
+        let filter = EnvironmentFilter { codebase: None, live_only: false, search: name.to_owned() };
+        let mut called = store.list_environments(&filter, u32::MAX, 0).await?;
+        called.retain(|one| one.work.to_string() == name || one.branch.as_str() == name);
+        let codebases: BTreeSet<_> = called.iter().map(|one| one.codebase).collect();
+        return Ok(if codebases.len() == 1 { foremost(called) } else { None });
+    };
     let Some(codebase) = store.find_codebase(&repository.parse()?).await? else { return Ok(None) };
     let thread = work.parse().ok().map(ThreadNumber);
     if let Some(number) = thread {
@@ -232,6 +243,10 @@ async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<En
     let filter = EnvironmentFilter { codebase: Some(codebase.id), live_only: false, search: work.to_owned() };
     let mut called = store.list_environments(&filter, u32::MAX, 0).await?;
     called.retain(|one| one.work.to_string() == work || thread.is_some() && one.work.thread() == thread);
+    Ok(foremost(called))
+}
+
+fn foremost(called: Vec<Environment>) -> Option<Environment> {
     let live = called.iter().position(|environment| environment.state != EnvironmentState::Destroyed);
-    Ok(called.into_iter().nth(live.unwrap_or(0)))
+    called.into_iter().nth(live.unwrap_or(0))
 }

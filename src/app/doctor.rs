@@ -6,6 +6,7 @@ mod mend;
 mod running;
 
 use super::commands::say;
+use super::look::left_over;
 use super::scratch::Scratch;
 use crate::agent::FALLBACK_PATH;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
@@ -76,10 +77,22 @@ fn rest_unseen(asked: &Asked) -> Finding {
 }
 
 async fn everything(config: &Config, asked: &Asked) -> Vec<Finding> {
-    let mut findings = vec![settings(config), home(config, asked)];
-    findings.extend(running::look(config, asked).await);
+    let looked = config.look_at_home();
+    let (no_home, no_base) = match &looked {
+        Err(HomeError::NotADirectory { path }) => (config.home.starts_with(path), false),
+        Err(HomeError::WorktreeBase(_)) => (false, true),
+        _ => (false, false),
+    };
+    let mut findings = vec![settings(config), home(looked, config, asked)];
+    // What would be in a place that is none has nothing to be said about.
+    if !no_home && !no_base {
+        findings.extend(running::look(config, asked).await);
+    }
     findings.push(git(asked).await);
-    findings.push(database(config, asked).await);
+    let file = Store::file(config.database_url.expose_secret());
+    if !no_home || !file.is_some_and(|file| file.starts_with(&config.home)) {
+        findings.push(database(config, asked).await);
+    }
     findings.extend(secret_files(config, asked));
     findings.extend(short_secret(config, asked));
     findings.extend(github(config, asked).await);
@@ -102,8 +115,8 @@ fn settings(config: &Config) -> Finding {
     fine("settings", seen)
 }
 
-fn home(config: &Config, asked: &Asked) -> Finding {
-    let error = match config.look_at_home() {
+fn home(looked: Result<HomeState, HomeError>, config: &Config, asked: &Asked) -> Finding {
+    let error = match looked {
         Ok(HomeState::Ready) => return fine("home", format!("{} is ours alone", config.home.display())),
         Ok(HomeState::ToBeMade) => {
             return fine("home", format!("{} is made ready by the first start", config.home.display()));
@@ -120,6 +133,7 @@ fn home(config: &Config, asked: &Asked) -> Finding {
         HomeError::NotADirectory { .. }
         | HomeError::NotMade { .. }
         | HomeError::NotWritable { .. }
+        | HomeError::NotReadable { .. }
         | HomeError::WorktreeBase(_) => error.to_string(),
     };
     wrong("home", seen, mend::home(&error, config, asked))
@@ -162,14 +176,31 @@ async fn database(config: &Config, asked: &Asked) -> Finding {
         Ok(Schema::Older { found, known }) => {
             return fine("database", format!("answers; the next start brings its schema from {found} to {known}"));
         }
-        Ok(Schema::Missing) => return file.map_or(fine("database", EMPTY), |file| missing_file(config, file, asked)),
+        Ok(Schema::Missing) => return missing(config, file, asked),
         Ok(Schema::Newer { found, known }) => StoreError::NewerSchema { found, known },
         Err(error) => error,
     };
     wrong("database", error.to_string(), mend::database(&error, config, file, asked))
 }
 
-const EMPTY: &str = "answers, and is empty; the first start makes the tables";
+/// None, or one without tables.
+fn missing(config: &Config, file: Option<&Path>, asked: &Asked) -> Finding {
+    const EMPTY: &str = "answers, and is empty";
+    let none = file.filter(|file| !file.exists()).map(|file| format!("{} is not there", file.display()));
+    if let Some(work) = left_over(config) {
+        let seen = format!(
+            "{}, but there is earlier work in {}. A start leaves all of that where it is, and makes tables that know nothing of it: \
+             threads, runs, and whose worktree is whose. If there is a backup, it comes first",
+            none.as_deref().unwrap_or(EMPTY),
+            work.display()
+        );
+        return wrong("database", seen, mend::backup(config, file, asked));
+    }
+    match file {
+        Some(file) if none.is_some() => missing_file(config, file, asked),
+        Some(_) | None => fine("database", format!("{EMPTY}; the first start makes the tables")),
+    }
+}
 
 /// What is in the way of writing to the database, which makes files beside its own.
 fn unwritable(file: &Path) -> Option<&Path> {
@@ -341,6 +372,7 @@ fn program(agent: &AgentConfig, config: &Config, asked: &Asked) -> Finding {
         None => {
             let seen = match files.first() {
                 Some(file) => format!("{} is not a program this user can run", file.display()),
+                None if program.contains('/') && places[0].is_dir() => format!("{program} is a directory"),
                 None if program.contains('/') => format!("{program} is not there"),
                 None => format!("{program} is not on PATH ({path})"),
             };

@@ -5,7 +5,7 @@ mod gather;
 mod report;
 
 use super::lock::{HomeLock, LockError};
-use super::{commands::say, scratch::Scratch, wall_clock};
+use super::{StartError, commands::say, look::take_home, scratch::Scratch, wall_clock};
 use crate::cli::Import as Asked;
 use crate::config::Config;
 use crate::decide::import::{self as choice, Choice, Waiting};
@@ -30,7 +30,7 @@ pub async fn import(config: &Config, asked: &Asked) -> anyhow::Result<ExitCode> 
         Scratch::make("import").map_err(|(place, error)| anyhow!("{} cannot be made: {error}", place.display()))?;
     let lock = match asked.dry_run {
         true => None,
-        false => Some(take_home(config)?),
+        false => Some(take(config).await?),
     };
     let store = open(config, asked.dry_run, &scratch).await?;
     let report = carry_out(config, asked, old.as_ref(), &store, &scratch).await;
@@ -44,11 +44,10 @@ pub async fn import(config: &Config, asked: &Asked) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-fn take_home(config: &Config) -> anyhow::Result<HomeLock> {
-    config.prepare_home()?;
-    match HomeLock::take(&config.home, &config.worktree_base) {
+async fn take(config: &Config) -> anyhow::Result<HomeLock> {
+    match take_home(config).await {
         Ok(lock) => Ok(lock),
-        Err(error @ (LockError::Taken(_) | LockError::Shared(_))) => {
+        Err(StartError::Lock(error @ (LockError::Taken(_) | LockError::Shared(_)))) => {
             bail!("{error} Beside it, only `import --dry-run` can be run.")
         }
         Err(error) => Err(error.into()),
@@ -59,20 +58,20 @@ fn take_home(config: &Config) -> anyhow::Result<HomeLock> {
 async fn open(config: &Config, dry_run: bool, scratch: &Scratch) -> anyhow::Result<Store> {
     let url = config.database_url.expose_secret();
     if !dry_run {
-        return migrated(url).await;
+        return Ok(migrated(url).await?);
     }
-    match Store::schema(url).await? {
-        Schema::Current => Ok(Store::open(url).await?),
-        Schema::Missing => migrated(&format!("sqlite://{}", scratch.path().join("empty.db").display())).await,
+    match Store::schema(url).await.map_err(StartError::Store)? {
+        Schema::Current => Ok(Store::open(url).await.map_err(StartError::Store)?),
+        Schema::Missing => Ok(migrated(&format!("sqlite://{}", scratch.path().join("empty.db").display())).await?),
         Schema::Older { found, known } => bail!(
             "The database was made by an older Treewarden (schema {found}; this one uses {known}). Nothing was changed. \
              Stop the service and run `treewarden migrate`, then ask again."
         ),
-        Schema::Newer { found, known } => Err(StoreError::NewerSchema { found, known }.into()),
+        Schema::Newer { found, known } => Err(StartError::Store(StoreError::NewerSchema { found, known }).into()),
     }
 }
 
-async fn migrated(url: &str) -> anyhow::Result<Store> {
+async fn migrated(url: &str) -> Result<Store, StartError> {
     let store = Store::open(url).await?;
     if let Err(error) = store.migrate().await {
         store.close().await;

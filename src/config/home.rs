@@ -16,6 +16,11 @@ const CONTAINER_HOME: &str = "/.treewarden";
 /// By one of these a directory is known as a home, and not as something of another purpose.
 const OWN_ENTRIES: [&str; 4] = ["treewarden.toml", "treewarden.db", "repos", "runs"];
 
+/// What the service makes in the home, and changes.
+const FOLDERS: [&str; 5] = ["repos", "trash", "runs", "git", "agents"];
+/// What is kept there for new worktrees; it is only read.
+const COPY: &str = "copy";
+
 /// Why the home cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
@@ -34,6 +39,8 @@ pub enum HomeError {
     NotOurs { path: PathBuf, mode: u32, why: &'static str },
     #[error("{} cannot be written by this user: {error}", path.display())]
     NotWritable { path: PathBuf, error: io::Error },
+    #[error("{} cannot be read by this user: {error}", path.display())]
+    NotReadable { path: PathBuf, error: io::Error },
     #[error("{} is not a directory", path.display())]
     NotADirectory { path: PathBuf },
     /// The directory of worktrees, where the settings give it a place of its own.
@@ -74,9 +81,10 @@ fn given(found: Found, user_home: Option<&str>, problems: &mut Vec<Problem>) -> 
     path.map_err(|expected| problems.push(read::wrong(&HOME, Some(found), expected))).ok()
 }
 
-/// Makes what is missing. A home that others can read is closed when it is still empty, and refused otherwise: it may be
-/// a directory that was never meant to be one.
+/// Makes what is missing, once everything was looked at. A home that others can read is closed when it is still empty, and
+/// refused otherwise: it may be a directory that was never meant to be one.
 pub(super) fn prepare(home: &Path, worktree_base: &Path) -> Result<(), HomeError> {
+    look(home, worktree_base)?;
     make(home)?;
     close(home)?;
     for directory in ["repos", "trash", "runs"].map(|name| home.join(name)) {
@@ -112,20 +120,28 @@ pub(super) fn look(home: &Path, worktree_base: &Path) -> Result<HomeState, HomeE
     if !look_at_place(home)? {
         return Ok(HomeState::ToBeMade);
     }
-    match openness(home)? {
-        Openness::Closed => Ok(HomeState::Ready),
-        Openness::Empty => Ok(HomeState::ToBeMade),
+    if let Openness::Empty = openness(home)? {
+        return Ok(HomeState::ToBeMade);
+    }
+    for folder in FOLDERS {
+        look_at_place(&home.join(folder))?;
+    }
+    let copy = home.join(COPY);
+    match access(&copy, Access::READ_OK | Access::EXEC_OK) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(HomeState::Ready),
+        Err(error) => Err(HomeError::NotReadable { path: copy, error: error.into() }),
     }
 }
 
-/// Whether a directory is there; where it is not, whether the nearest one above lets this user make it.
+/// Whether a directory is there, for this user to work in; where it is not, whether the nearest one above lets this user
+/// make it.
 fn look_at_place(path: &Path) -> Result<bool, HomeError> {
     let there = path.ancestors().find(|place| place.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
     if !there.is_dir() {
         return Err(HomeError::NotADirectory { path: there.to_owned() });
     }
-    let writable = access(there, Access::WRITE_OK | Access::EXEC_OK);
-    writable.map_err(|error| HomeError::NotWritable { path: there.to_owned(), error: error.into() })?;
+    let needed = if there == path { Access::READ_OK } else { Access::empty() } | Access::WRITE_OK | Access::EXEC_OK;
+    access(there, needed).map_err(|error| HomeError::NotWritable { path: there.to_owned(), error: error.into() })?;
     Ok(there == path)
 }
 

@@ -97,7 +97,13 @@ pub(super) fn read_file(
     let path = flags.config.clone().unwrap_or_else(|| home.join("treewarden.toml"));
     let text = match files(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && flags.config.is_none() => return Ok(None),
+        // Of a home that is no directory more is said where it is looked at.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+                && flags.config.is_none() =>
+        {
+            return Ok(None);
+        }
         Err(error) => return Err(about_file(&path, format!("cannot be read: {error}"))),
     };
     let table = text.parse::<toml::Table>().map_err(|error| {

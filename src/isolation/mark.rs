@@ -65,7 +65,11 @@ impl Mark {
         let mut lines = remembered.as_deref().unwrap_or_default().lines();
         let (before, known, home) = (lines.next().map(PathBuf::from), lines.next().map(str::trim), lines.next());
         let former: Vec<PathBuf> = lines.map(PathBuf::from).collect();
-        let present = read(&base.join(MARK)).map_err(failed)?.map(|id| id.trim().to_owned());
+        let present = read(&base.join(MARK)).map_err(|error| match error.kind() {
+            io::ErrorKind::IsADirectory => IsolationError::MarkTaken(base.to_owned()),
+            _ => failed(error),
+        })?;
+        let present = present.map(|id| id.trim().to_owned());
         let mut mark = Self { id: String::new(), memory: memory.to_owned(), moved_from: Vec::new() };
         match (before, known) {
             (Some(before), Some(known)) if before == base || present.as_deref() == Some(known) => {

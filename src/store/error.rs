@@ -18,6 +18,12 @@ pub enum StoreError {
          Nothing was changed. Start the newer version, or restore a backup made before the upgrade"
     )]
     NewerSchema { found: i64, known: i64 },
+    /// With the names of its tables.
+    #[error(
+        "the database belongs to another program: it has tables{}, and none of Treewarden's. Nothing was changed. Give Treewarden \
+         a database of its own, with DATABASE_URL", some(.0)
+    )]
+    OtherProgram(Vec<String>),
     #[error("the database could not be brought up to date: {0}. What was there before is unchanged")]
     Migration(String),
     #[error("the database holds something unreadable in {what}: {why}. It is left as it is")]
@@ -43,6 +49,7 @@ impl StoreError {
             StoreError::Unavailable(_) | StoreError::Busy | StoreError::DiskFull | StoreError::Full => true,
             StoreError::Url(_)
             | StoreError::NewerSchema { .. }
+            | StoreError::OtherProgram(_)
             | StoreError::Migration(_)
             | StoreError::Corrupt { .. }
             | StoreError::Conflict(_)
@@ -53,6 +60,17 @@ impl StoreError {
     /// The world moved on: read again and decide again.
     pub fn is_conflict(&self) -> bool {
         matches!(self, StoreError::Conflict(_))
+    }
+}
+
+/// A few of the names, in brackets.
+fn some(names: &[String]) -> String {
+    const ENOUGH: usize = 3;
+    let shown = names.iter().take(ENOUGH).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => String::new(),
+        1..=ENOUGH => format!(" ({shown})"),
+        _ => format!(" ({shown}, …)"),
     }
 }
 

@@ -7,7 +7,7 @@ use super::db::{Foreign, ForeignError};
 use crate::model::*;
 use std::path::PathBuf;
 
-const PREFIX: &str = "remote_agent_";
+pub(super) const PREFIX: &str = "remote_agent_";
 
 /// Columns that are asked for, the one that rows are known by first. `true`: without it the table is not the one we know.
 type Columns = &'static [(&'static str, bool)];

@@ -14,7 +14,7 @@ use std::{
 /// What systemd's service has its environment from.
 const SERVICE_ENV: &str = "/etc/treewarden/treewarden.env";
 /// Without it nothing that was changed there counts.
-const RESTART: &str = "sudo systemctl restart treewarden";
+pub(super) const RESTART: &str = "sudo systemctl restart treewarden";
 
 pub(super) struct Asked {
     pub flags: Flags,
@@ -34,6 +34,11 @@ impl Asked {
     /// The same place, asked about another home.
     pub fn about(&self, home: Option<PathBuf>) -> Self {
         Self { flags: Flags { home, ..self.flags.clone() }, service: self.service.clone() }
+    }
+
+    /// The same place, by the settings file of the home.
+    pub fn by_the_home(&self) -> Self {
+        Self { flags: Flags { config: None, ..self.flags.clone() }, service: self.service.clone() }
     }
 
     pub fn is_service(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What helps against what the doctor found: for each fault one line to copy, a command or the page to open. Words about
 //! it belong to what was seen. No command takes anything away, and none points the service at another database.
 
-use super::asked::{Asked, quoted, user, word};
+use super::asked::{Asked, RESTART, quoted, user, word};
 use crate::config::{AgentConfig, AppCredentials, Config, Fault, HomeError, Listen, Origin, Problem, SETTINGS};
 use crate::github::GithubError;
 use crate::isolation::IsolationError;
@@ -36,6 +36,14 @@ impl Mend {
             Mend::Run(line) | Mend::Open(line) => line,
         }
     }
+
+    /// A command, once another one has made it work.
+    fn after(self, first: &str) -> Self {
+        match self {
+            Mend::Run(line) => Mend::Run(format!("{first} && {line}")),
+            Mend::Open(page) => Mend::Open(page),
+        }
+    }
 }
 
 pub(super) fn run(command: impl Into<String>) -> Mend {
@@ -58,7 +66,15 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Mend {
             Some(_) => readable(path, asked),
             None => writable(path, asked),
         },
+        (Fault::File(path), None) if path.is_dir() => match asked.flags.config {
+            Some(_) => run(asked.by_the_home().again()),
+            None => aside(path, asked),
+        },
         (Fault::File(path), None) => asked.edit(path),
+        (Fault::File(path), Some(Origin::File(settings))) if path.is_dir() => asked.edit(settings),
+        (Fault::File(path), Some(_)) if path.is_dir() => {
+            asked.set(&[(KEY_FILE, &*path.join("<the .pem file of the App>").display().to_string())])
+        }
         (Fault::File(path), Some(_)) => asked.place(PEM, path),
         (_, Some(Origin::File(path))) => asked.edit(path),
         (_, Some(Origin::Flag)) => {
@@ -123,8 +139,10 @@ fn readable(file: &Path, asked: &Asked) -> Mend {
 /// A directory of worktrees that is not the one of before.
 pub(super) fn worktrees(error: &IsolationError, base: &Path, asked: &Asked) -> Mend {
     match error {
-        IsolationError::LeftBehind { before, .. } => asked.set(&[("WORKTREE_BASE", &*before.display().to_string())]),
-        _ if is_marked(base) => asked.set(&[("WORKTREE_BASE", "<the directory of the worktrees>")]),
+        IsolationError::LeftBehind { before, .. } => asked.set(&[(BASE, &*before.display().to_string())]),
+        IsolationError::MarkTaken(base) => asked.set(&[(BASE, &*base.join("worktrees").display().to_string())]),
+        IsolationError::Files { path, .. } => writable(path, asked),
+        _ if is_marked(base) => asked.set(&[(BASE, "<the directory of the worktrees>")]),
         _ => match not_mounted(base) {
             Some(place) => run(format!("sudo mount {}", quoted(&place))),
             None => asked.on(base, format!("cp -a '<where they are now>/.' {}", quoted(base))),
@@ -159,7 +177,7 @@ pub(super) fn apart(shared: &Path, config: &Config, home: &Path, asked: &Asked) 
     if !home.starts_with(shared) {
         let own = ["worktrees", "trees"].map(|name| config.home.join(name));
         let other = own.iter().find(|own| **own != config.worktree_base).unwrap_or(&own[0]);
-        return asked.set(&[("WORKTREE_BASE", &*other.display().to_string())]);
+        return asked.set(&[(BASE, &*other.display().to_string())]);
     }
     let other = shared.with_file_name("treewarden-home");
     match asked.flags.home {
@@ -170,63 +188,88 @@ pub(super) fn apart(shared: &Path, config: &Config, home: &Path, asked: &Asked) 
 
 pub(super) fn home(error: &HomeError, config: &Config, asked: &Asked) -> Mend {
     match error {
-        HomeError::WorktreeBase(inner) => directory(inner, &config.worktree_base, asked, "WORKTREE_BASE"),
+        HomeError::WorktreeBase(inner) => directory(inner, &config.worktree_base, asked, BASE),
         error => directory(error, &config.home, asked, HOME),
     }
 }
 
 const HOME: &str = "TREEWARDEN_HOME";
+const BASE: &str = "WORKTREE_BASE";
 
 fn directory(error: &HomeError, wanted: &Path, asked: &Asked, variable: &str) -> Mend {
     let elsewhere = || {
-        let other = another(error, wanted);
+        let other = another(error, wanted, variable);
         match asked.flags.home {
             // The flag would win over the variable.
             Some(_) if variable == HOME => run(asked.about(Some(other)).again()),
             _ => asked.set(&[(variable, &*other.display().to_string())]),
         }
     };
+    let inside = |path: &PathBuf| path != wanted && path.starts_with(wanted);
     match error {
+        // What is in a home, is the home's: nobody else needs it.
+        HomeError::NotADirectory { path } if inside(path) => aside(path, asked),
+        HomeError::NotMade { path, .. } | HomeError::NotWritable { path, .. } | HomeError::NotReadable { path, .. }
+            if inside(path) =>
+        {
+            let given = || run(format!("sudo chown -RH {} {}", user(), quoted(path)));
+            reopened(path, asked).unwrap_or_else(given)
+        }
         HomeError::Open { path, .. } => asked.on(path, format!("chmod 700 {}", quoted(path))),
         HomeError::NotOurs { .. } | HomeError::NotADirectory { .. } => elsewhere(),
-        HomeError::NotMade { path, .. } | HomeError::NotWritable { path, .. } => {
+        HomeError::NotMade { path, .. } | HomeError::NotWritable { path, .. } | HomeError::NotReadable { path, .. } => {
             let missing = || run(format!("sudo install -d -m 700 -o {} {}", user(), quoted(wanted)));
             match unlocked(path, asked) {
                 Some(mend) => mend,
                 // What is there stays with whoever has it.
                 None if path != wanted => missing(),
                 None if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) => missing(),
-                None => elsewhere(),
+                None => {
+                    let made =
+                        format!("sudo install -d -m 700 -o {} {}", user(), quoted(&another(error, wanted, variable)));
+                    elsewhere().after(&made)
+                }
             }
         }
         HomeError::WorktreeBase(inner) => directory(inner, wanted, asked, variable),
     }
 }
 
+/// Something that stands where something else belongs, and stays beside it.
+fn aside(path: &Path, asked: &Asked) -> Mend {
+    let beside = format!("{}.aside", path.display());
+    asked.on(path, format!("mv {} {}", quoted(path), word(&beside)))
+}
+
 /// A directory that is not there yet, beside a file or inside of a directory that stands in the way.
-fn another(error: &HomeError, wanted: &Path) -> PathBuf {
+fn another(error: &HomeError, wanted: &Path, variable: &str) -> PathBuf {
+    let name = if variable == HOME { "treewarden-home" } else { "treewarden-worktrees" };
     match error {
-        HomeError::NotADirectory { path } => path.with_file_name("treewarden-home"),
-        _ => wanted.join("treewarden-home"),
+        HomeError::NotADirectory { path } => path.with_file_name(name),
+        _ => wanted.join(name),
     }
 }
 
 /// Against a place that this user cannot write to, where somebody else need not give it away.
 fn unlocked(place: &Path, asked: &Asked) -> Option<Mend> {
-    if access(place, Access::WRITE_OK) == Err(Errno::ROFS) {
-        let place = quoted(place);
-        return Some(run(format!("sudo mount -o remount,rw \"$(findmnt -n -o TARGET -T {place})\"")));
-    }
-    match fs::metadata(place).ok()?.uid() {
-        owner if owner == user() => {
-            let mode = if place.is_dir() { "u+rwx" } else { "u+rw" };
-            Some(asked.on(place, format!("chmod {mode} {}", quoted(place))))
-        }
+    let others = || match fs::metadata(place).ok()?.uid() {
         0 => None,
         // The user of the service, most of the time.
         owner if !asked.is_service() => Some(run(format!("sudo -E -u '#{owner}' {}", asked.again()))),
         _ => None,
+    };
+    reopened(place, asked).or_else(others)
+}
+
+/// The same where the place is this user's own, or its file system is in the way.
+fn reopened(place: &Path, asked: &Asked) -> Option<Mend> {
+    if access(place, Access::WRITE_OK) == Err(Errno::ROFS) {
+        let place = quoted(place);
+        return Some(run(format!("sudo mount -o remount,rw \"$(findmnt -n -o TARGET -T {place})\"")));
     }
+    let mode = if place.is_dir() { "u+rwx" } else { "u+rw" };
+    let own = fs::metadata(place).is_ok_and(|meta| meta.uid() == user());
+    own.then(|| asked.on(place, format!("chmod {mode} {}", quoted(place))))
 }
 
 /// Lets this user write to a file or directory that stays where it is.
@@ -240,17 +283,31 @@ pub(super) fn writable(place: &Path, asked: &Asked) -> Mend {
     unlocked(place, asked).unwrap_or_else(given)
 }
 
-/// Never another database: an installation would start with an empty memory.
+/// Another database only where the one that is named is no installation's: it would start with an empty memory.
 pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>, asked: &Asked) -> Mend {
     let url = config.database_url.expose_secret();
-    let address = || asked.fill(config, "DATABASE_URL", &address_of(url, "<password>"));
+    let address = || asked.fill(config, DATABASE, &address_of(url, "<password>"));
     let psql = |what: &str| run(format!("psql {} {what}", word(&address_of(url, ""))));
     match (error, file) {
         (StoreError::NewerSchema { .. }, _) => {
             let program = std::env::current_exe().unwrap_or_else(|_| "/usr/local/bin/treewarden".into());
             run(format!("sudo install '<the newer treewarden>' {}", quoted(&program)))
         }
-        (StoreError::Url(_), _) => address(),
+        (StoreError::OtherProgram(_), Some(file)) => {
+            let own = ["treewarden.db", "treewarden-own.db"].map(|name| config.home.join(name));
+            let own = own.iter().find(|own| *own != file).unwrap_or(&own[0]);
+            asked.fill(config, DATABASE, &format!("sqlite://{}", own.display()))
+        }
+        (StoreError::OtherProgram(_), None) => {
+            let own = if url.ends_with("/treewarden") { "treewarden_own" } else { "treewarden" };
+            let address = asked.fill(config, DATABASE, &beside(&address_of(url, "<password>"), own));
+            address.after(&format!("psql {} -c 'CREATE DATABASE {own}'", word(&address_of(url, ""))))
+        }
+        (StoreError::Url(_), Some(file)) => {
+            let own = if file.is_dir() { file } else { config.home.as_path() }.join("treewarden.db");
+            asked.fill(config, DATABASE, &format!("sqlite://{}", own.display()))
+        }
+        (StoreError::Url(_), None) => address(),
         (StoreError::Unavailable(_), Some(file)) => writable(file, asked),
         (StoreError::Unavailable(_), None) => server(url).unwrap_or_else(address),
         (StoreError::Corrupt { .. }, Some(file)) => run(restored(file, asked)),
@@ -265,6 +322,27 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
             asked.on(file, format!("sqlite3 {} .schema", quoted(file)))
         }
         (StoreError::Migration(_) | StoreError::Conflict(_) | StoreError::Failed(_), None) => psql("-c '\\d'"),
+    }
+}
+
+const DATABASE: &str = "DATABASE_URL";
+
+/// The address of another database of the same server.
+fn beside(address: &str, name: &str) -> String {
+    let server = address.rsplit_once('/').map_or(address, |(server, _)| server);
+    format!("{server}/{name}")
+}
+
+/// Into a database that is not there, or has nothing in it.
+pub(super) fn backup(config: &Config, file: Option<&Path>, asked: &Asked) -> Mend {
+    match (file, asked.is_service()) {
+        (Some(file), true) => {
+            run(format!("sudo install -m 600 -o {} '<its backup>' {} && {RESTART}", user(), quoted(file)))
+        }
+        (Some(file), false) => run(format!("install -m 600 '<its backup>' {}", quoted(file))),
+        (None, _) => {
+            run(format!("psql {} -f '<its backup>'", word(&address_of(config.database_url.expose_secret(), ""))))
+        }
     }
 }
 

@@ -3,40 +3,31 @@
 
 use super::super::{
     door::Door,
-    lock::{self, HomeLock, LockError, Standing},
+    lock::{HomeLock, LockError, Standing},
+    look::Places,
 };
 use super::{Asked, Finding, fine, mend, wrong};
 use crate::config::{Config, Origin};
-use crate::isolation::{IsolationError, WorktreeProvider};
-use crate::store::Store;
-use secrecy::ExposeSecret;
-use std::{
-    io,
-    net::TcpListener,
-    path::{Path, PathBuf},
-};
+use std::{io, net::TcpListener, path::Path};
 
 /// The service and its directory of worktrees.
 pub(super) async fn look(config: &Config, asked: &Asked) -> Vec<Finding> {
     // What is no directory, or cannot be looked into, is what is said about the home.
-    let (Ok(home), Ok(base)) = (lock::resolved(&config.home), lock::resolved(&config.worktree_base)) else {
-        return Vec::new();
-    };
-    let trash = home.join("trash");
-    let before = WorktreeProvider::left_behind(&base, &trash);
+    let Ok(places) = Places::resolved(config) else { return Vec::new() };
+    let home = places.home();
     let service = match HomeLock::look(&config.home, &config.worktree_base) {
         Ok(Standing::Free) => fine("service", "none runs on this home, or in its directory of worktrees"),
         Ok(Standing::Running) => {
-            let others = other_settings(config, before.as_ref().ok().and_then(Option::as_deref));
+            let others = other_settings(config, places.before().ok().flatten().as_deref());
             if let Some(finding) = started_otherwise(config, &others, asked) {
                 // The worktrees are where that one has them.
                 return vec![finding];
             }
             fine("service", format!("one runs on {}; nothing speaks against these being its settings", home.display()))
         }
-        Err(error) => locked(&error, config, &home, asked),
+        Err(error) => locked(&error, config, home, asked),
     };
-    vec![service, worktrees(before, &base, &trash, config, asked).await]
+    vec![service, worktrees(&places, config, asked).await]
 }
 
 fn locked(error: &LockError, config: &Config, home: &Path, asked: &Asked) -> Finding {
@@ -48,23 +39,9 @@ fn locked(error: &LockError, config: &Config, home: &Path, asked: &Asked) -> Fin
     wrong("service", error.to_string(), mend)
 }
 
-async fn worktrees(
-    before: Result<Option<PathBuf>, IsolationError>,
-    base: &Path,
-    trash: &Path,
-    config: &Config,
-    asked: &Asked,
-) -> Finding {
-    let url = config.database_url.expose_secret();
-    let looked = match before {
-        // A database that cannot be asked has a line of its own.
-        Ok(Some(before)) if Store::is_lived_in(url, &before).await.unwrap_or(false) => {
-            Err(IsolationError::LeftBehind { before, base: base.to_owned() })
-        }
-        Ok(_) => WorktreeProvider::look(base, trash),
-        Err(error) => Err(error),
-    };
-    match looked {
+async fn worktrees(places: &Places, config: &Config, asked: &Asked) -> Finding {
+    let base = &places.base;
+    match places.look(config).await {
         Ok(()) if base.exists() => fine("worktrees", format!("{} is their directory", base.display())),
         Ok(()) => fine("worktrees", format!("{} is made by the first start", base.display())),
         Err(error) => wrong("worktrees", error.to_string(), mend::worktrees(&error, base, asked)),

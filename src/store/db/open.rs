@@ -1,6 +1,6 @@
 //! From a URL to an open database, and from any known schema to the newest.
 
-use super::super::{PATIENCE, Schema, StoreError};
+use super::super::{PATIENCE, Schema, StoreError, legacy};
 use super::{Db, failure::explain};
 use sqlx::{
     Connection, PgConnection, SqliteConnection,
@@ -13,15 +13,25 @@ use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, time::
 static SQLITE: Migrator = sqlx::migrate!("migrations/sqlite");
 static POSTGRES: Migrator = sqlx::migrate!("migrations/postgres");
 
-/// The migrations that were carried out.
-const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
+/// Where it is remembered which migrations were carried out; other programs have one of this name, too.
+const MIGRATIONS: &str = "_sqlx_migrations";
+const APPLIED: &str = "SELECT version, checksum FROM _sqlx_migrations WHERE success ORDER BY version";
+const SQLITE_TABLES: &str =
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name";
+/// Of the schema that new tables go to, without those that an extension brought.
+const POSTGRES_TABLES: &str = "SELECT c.relname::text FROM pg_class c
+    WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND c.relkind IN ('r', 'p', 'f')
+        AND NOT EXISTS (SELECT FROM pg_depend d
+            WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+    ORDER BY 1";
 const LIVE_PATHS: &str = "SELECT path FROM isolation_environments WHERE state <> 'destroyed'";
 const SQLITE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 8;
 
 impl Db {
-    /// Opens what the URL names. A file is created (readable by its owner only), its directory is not. A statement waits for
-    /// a connection or a lock as long as `patience`, before it gives up with [`StoreError::Busy`].
+    /// Opens what the URL names, unless it is another program's. A file is created (readable by its owner only), its
+    /// directory is not. A statement waits for a connection or a lock as long as `patience`, before it gives up with
+    /// [`StoreError::Busy`].
     pub async fn open(url: &str, patience: Duration) -> Result<Self, StoreError> {
         match sqlite_path(url) {
             Some(path) => open_sqlite(path, patience).await,
@@ -62,11 +72,34 @@ impl Db {
     }
 }
 
-/// What stands in the database, read without changing it: no file and no table is made.
+/// What a look into a database finds.
+struct Found {
+    tables: Vec<String>,
+    /// Version and checksum.
+    migrations: Vec<(i64, Vec<u8>)>,
+}
+
+impl Found {
+    /// The versions that were carried out. What has tables, and not the first of our migrations, is another program's; the
+    /// tables of the older schema are known.
+    fn ours(self, migrator: &Migrator) -> Result<Vec<i64>, StoreError> {
+        let is_first = |(version, checksum): &(i64, Vec<u8>)| {
+            migrator.iter().next().is_some_and(|first| first.version == *version && *first.checksum == **checksum)
+        };
+        let is_other = |name: &String| name != MIGRATIONS && !name.starts_with(legacy::PREFIX);
+        let others: Vec<String> = self.tables.into_iter().filter(is_other).collect();
+        match self.migrations.iter().any(is_first) || self.migrations.is_empty() && others.is_empty() {
+            true => Ok(self.migrations.into_iter().map(|(version, _)| version).collect()),
+            false => Err(StoreError::OtherProgram(others)),
+        }
+    }
+}
+
+/// What stands in the database, read without changing it: no file and no table is made. Another program's is an error.
 pub(in crate::store) async fn schema(url: &str) -> Result<Schema, StoreError> {
     let known = versions();
     let applied = match sqlite_path(url) {
-        Some(path) => applied_sqlite(path).await?,
+        Some(path) => applied_sqlite(path, PATIENCE).await?,
         None => applied_postgres(url).await?,
     };
     let newest = known.last().copied().unwrap_or_default();
@@ -82,7 +115,7 @@ pub(in crate::store) async fn schema(url: &str) -> Result<Schema, StoreError> {
 pub(in crate::store) async fn live_paths(url: &str) -> Result<Vec<String>, StoreError> {
     match sqlite_path(url) {
         Some(path) => {
-            let mut connection = look_into(path).await?;
+            let mut connection = look_into(path, PATIENCE).await?;
             let paths = sqlx::query_scalar(LIVE_PATHS).fetch_all(&mut connection).await.map_err(explain)?;
             connection.close().await.map_err(explain)?;
             Ok(paths)
@@ -96,38 +129,43 @@ pub(in crate::store) async fn live_paths(url: &str) -> Result<Vec<String>, Store
     }
 }
 
-async fn applied_sqlite(path: &Path) -> Result<Vec<i64>, StoreError> {
+async fn applied_sqlite(path: &Path, patience: Duration) -> Result<Vec<i64>, StoreError> {
     check_path(path)?;
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let mut connection = look_into(path).await?;
-    let there = sqlx::query_scalar("SELECT count(*) > 0 FROM sqlite_master WHERE name = '_sqlx_migrations'");
-    let applied = match there.fetch_one(&mut connection).await.map_err(explain)? {
-        true => sqlx::query_scalar(APPLIED).fetch_all(&mut connection).await.map_err(explain)?,
+    let mut connection = look_into(path, patience).await?;
+    let tables: Vec<String> = sqlx::query_scalar(SQLITE_TABLES).fetch_all(&mut connection).await.map_err(explain)?;
+    let migrations = match tables.iter().any(|name| name == MIGRATIONS) {
+        true => sqlx::query_as(APPLIED).fetch_all(&mut connection).await.map_err(explain)?,
         false => Vec::new(),
     };
     connection.close().await.map_err(explain)?;
-    Ok(applied)
+    Found { tables, migrations }.ours(&SQLITE)
 }
 
-async fn look_into(path: &Path) -> Result<SqliteConnection, StoreError> {
+async fn look_into(path: &Path, patience: Duration) -> Result<SqliteConnection, StoreError> {
     // Nobody has it open when there is no log beside it; a reader that may assume so leaves no side files behind.
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(!Path::new(&log).exists());
-    SqliteConnection::connect_with(&options.busy_timeout(PATIENCE)).await.map_err(explain)
+    SqliteConnection::connect_with(&options.busy_timeout(patience)).await.map_err(explain)
 }
 
 async fn applied_postgres(url: &str) -> Result<Vec<i64>, StoreError> {
-    let mut connection = PgConnection::connect_with(&postgres_options(url)?).await.map_err(explain)?;
-    let there = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL");
-    let applied = match there.fetch_one(&mut connection).await.map_err(explain)? {
-        true => sqlx::query_scalar(APPLIED).fetch_all(&mut connection).await.map_err(explain)?,
+    applied_there(&postgres_options(url)?).await
+}
+
+/// The tables first: one of ours that is seen has its migration told, also while another process makes them.
+async fn applied_there(options: &PgConnectOptions) -> Result<Vec<i64>, StoreError> {
+    let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
+    let tables: Vec<String> = sqlx::query_scalar(POSTGRES_TABLES).fetch_all(&mut connection).await.map_err(explain)?;
+    let migrations = match tables.iter().any(|name| name == MIGRATIONS) {
+        true => sqlx::query_as(APPLIED).fetch_all(&mut connection).await.map_err(explain)?,
         false => Vec::new(),
     };
     connection.close().await.map_err(explain)?;
-    Ok(applied)
+    Found { tables, migrations }.ours(&POSTGRES)
 }
 
 /// The versions this program knows, oldest first.
@@ -149,9 +187,17 @@ pub(in crate::store) fn sqlite_path(url: &str) -> Option<&Path> {
 }
 
 fn check_path(path: &Path) -> Result<(), StoreError> {
-    match path.as_os_str().is_empty() || path == Path::new(":memory:") {
-        true => Err(StoreError::Url("a database that is kept needs a path".to_owned())),
-        false => Ok(()),
+    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
+        return Err(StoreError::Url("a database that is kept needs a path".to_owned()));
+    }
+    let above = path.ancestors().skip(1).find(|above| above.exists());
+    match (path.metadata(), above) {
+        (Ok(there), _) if there.is_dir() => Err(StoreError::Url(format!("{} is a directory", path.display()))),
+        (Ok(there), _) if !there.is_file() => Err(StoreError::Url(format!("{} is no file", path.display()))),
+        (Err(_), Some(above)) if !above.is_dir() => {
+            Err(StoreError::Url(format!("{} is not a directory", above.display())))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -163,7 +209,8 @@ fn postgres_options(url: &str) -> Result<PgConnectOptions, StoreError> {
 }
 
 async fn open_sqlite(path: &Path, patience: Duration) -> Result<Db, StoreError> {
-    check_path(path)?;
+    // Before a log, which is its mode from then on, is written to somebody else's.
+    applied_sqlite(path, patience).await?;
     make_private_file(path).map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
     let options = SqliteConnectOptions::new().filename(path).busy_timeout(patience).foreign_keys(true);
     // The write-ahead log is this database's mode from here on; readers take it as they find it.
@@ -190,8 +237,7 @@ async fn open_sqlite(path: &Path, patience: Duration) -> Result<Db, StoreError> 
 async fn open_postgres(url: &str, patience: Duration) -> Result<Db, StoreError> {
     let options = postgres_options(url)?;
     // The pool would try for as long as it is patient, and then not say why.
-    let first = PgConnection::connect_with(&options).await.map_err(explain)?;
-    first.close().await.map_err(explain)?;
+    applied_there(&options).await?;
     let pool = PgPoolOptions::new().max_connections(POSTGRES_CONNECTIONS).acquire_timeout(patience);
     Ok(Db::Postgres(pool.connect_lazy_with(options)))
 }

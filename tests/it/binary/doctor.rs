@@ -266,9 +266,11 @@ async fn worktrees_that_a_start_would_not_find_are_missed_here_too() {
 
     let aside = installation.dir.path().join("aside");
     fs::rename(&base, &aside).unwrap();
-    for _ in ["it is not there", "the refused start has made it, and it is empty"] {
+    for _ in ["it is not there", "it is empty"] {
         let mend = both_refuse(&installation, "worktrees", &[]).await;
         assert_eq!(mend, format!("cp -a '<where they are now>/.' {}", base.display()));
+        assert!(!base.exists() || fs::read_dir(&base).unwrap().next().is_none(), "a refused start makes nothing");
+        fs::create_dir_all(&base).unwrap();
     }
     fs::write(base.join(".treewarden"), "the mark of another home\n").unwrap();
     let mend = both_refuse(&installation, "worktrees", &[]).await;
@@ -332,10 +334,112 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
             assert!(told.contains(words), "{words} in {told}");
         }
     }
-    let folder = installation.dir.path().join("a folder.db");
-    fs::create_dir(&folder).unwrap();
-    let told = refusal(&[("DATABASE_URL", &format!("sqlite://{}", folder.display()))]).await;
+    let told = refusal(&[("DATABASE_URL", "postgres://tw@127.0.0.1:1/tw")]).await;
     for words in ["the database cannot be reached", "Nothing that was stored is lost", "treewarden doctor"] {
         assert!(told.contains(words), "{words} in {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_is_none_is_told_in_one_line_with_what_mends_it() {
+    let installation = Installation::new().await;
+    let dir = installation.dir.path();
+    fs::write(dir.join("file"), "").unwrap();
+    fs::create_dir_all(dir.join("folder/.treewarden")).unwrap();
+    let at = |name: &str| dir.join(name).display().to_string();
+    let (file, folder, inside) = (at("file"), at("folder"), at("file/trees"));
+    let cases = [
+        ("home", "TREEWARDEN_HOME", file.clone(), format!("TREEWARDEN_HOME={}", at("treewarden-home"))),
+        ("home", "WORKTREE_BASE", file.clone(), format!("WORKTREE_BASE={}", at("treewarden-worktrees"))),
+        ("home", "WORKTREE_BASE", inside, format!("WORKTREE_BASE={}", at("treewarden-worktrees"))),
+        ("worktrees", "WORKTREE_BASE", folder.clone(), format!("WORKTREE_BASE={folder}/worktrees")),
+        (
+            "database",
+            "DATABASE_URL",
+            format!("sqlite://{folder}"),
+            format!("DATABASE_URL=sqlite://{folder}/treewarden.db"),
+        ),
+    ];
+    for (what, name, value, mended) in cases {
+        let mend = both_refuse(&installation, what, &[(name, &value)]).await;
+        assert_eq!(mend, format!("export {mended}"), "{name}={value}");
+        let mut command = installation.command(&["doctor"]);
+        let (name, value) = mended.split_once('=').unwrap();
+        command.env(name, value);
+        assert_eq!(complaints(command).await, [], "{mended}");
+    }
+    // Nothing was made by what was refused.
+    assert!(!dir.join("home").exists());
+
+    assert!(installation.run(&["migrate"]).await.status.success());
+    for name in ["repos", "git", "agents"] {
+        let place = dir.join("home").join(name);
+        let _ = fs::remove_dir(&place);
+        fs::write(&place, "").unwrap();
+        let mend = both_refuse(&installation, "home", &[]).await;
+        assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
+        assert_eq!(complaints(installation.command(&["doctor"])).await, [], "{mend}");
+    }
+    let mut agent = installation.command(&["doctor"]);
+    agent.env("TREEWARDEN_AGENT_COMMAND", &folder);
+    let wrong = complaints(agent).await;
+    assert!(wrong.len() == 1 && wrong[0].1.contains(&format!("{folder} is a directory")), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_database_of_another_program_is_nobodys_to_change() {
+    let installation = Installation::new().await;
+    let file = installation.dir.path().join("other.db");
+    let options = SqliteConnectOptions::new().filename(&file).create_if_missing(true);
+    let mut other = SqliteConnection::connect_with(&options).await.unwrap();
+    other.execute("CREATE TABLE orders (id INTEGER)").await.unwrap();
+    other.close().await.unwrap();
+    let url = format!("sqlite://{}", file.display());
+    let before = tree(installation.dir.path());
+    for arguments in [
+        &["migrate"][..],
+        &["cleanup"],
+        &["env", "list"],
+        &["import", "--backfill"],
+        &["import", "--backfill", "--dry-run"],
+    ] {
+        let mut command = installation.command(arguments);
+        command.env("DATABASE_URL", &url);
+        let output = output_of(command).await;
+        let told = text(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?}");
+        for words in ["another program", "(orders)", "Nothing was changed", "treewarden doctor"] {
+            assert!(told.contains(words), "{arguments:?}: {told}");
+        }
+    }
+    let mend = both_refuse(&installation, "database", &[("DATABASE_URL", &url)]).await;
+    assert_eq!(mend, format!("export DATABASE_URL=sqlite://{}/home/treewarden.db", installation.dir.path().display()));
+    assert_eq!(tree(installation.dir.path()), before);
+}
+
+#[tokio::test]
+async fn a_database_that_is_gone_is_missed_where_there_is_work() {
+    let installation = Installation::new().await;
+    let serving = installation.serve().await;
+    installation.ask("add a greeting");
+    let store = installation.store().await;
+    until_succeeded(&store, 1).await;
+    store.close().await;
+    serving.stop().await;
+    let home = installation.dir.path().join("home");
+    let (file, backup) = (home.join("treewarden.db"), installation.dir.path().join("backup"));
+    fs::copy(&file, &backup).unwrap();
+    for way in ["gone", "empty"] {
+        if way == "gone" {
+            fs::remove_file(&file).unwrap()
+        } else {
+            fs::write(&file, "").unwrap()
+        }
+        let wrong = complaints(installation.command(&["doctor"])).await;
+        assert!(wrong.len() == 1 && wrong[0].0 == "database", "{way}: {wrong:?}");
+        assert!(wrong[0].1.contains("earlier work in ") && wrong[0].1.contains("know nothing of it"), "{wrong:?}");
+        let mend = wrong[0].2.replace("<its backup>", backup.to_str().unwrap());
+        assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
+        assert_eq!(complaints(installation.command(&["doctor"])).await, [], "{way}");
     }
 }

@@ -314,8 +314,69 @@ async fn what_was_answered_is_on_the_disk() {
 }
 
 #[tokio::test]
+async fn a_database_of_another_program_is_refused_and_left_as_it_is() {
+    // Its own memory of migrations has the same name and form as ours.
+    const MIGRATED: &str = "CREATE TABLE _sqlx_migrations (version BIGINT, success BOOLEAN, checksum TEXT);
+        INSERT INTO _sqlx_migrations VALUES (1, true, 'x');";
+    const MIGRATED_THERE: &str = "CREATE TABLE _sqlx_migrations (version BIGINT, success BOOLEAN, checksum BYTEA);
+        INSERT INTO _sqlx_migrations VALUES (1, true, 'x');";
+    on_each_url(async |url| {
+        let is_file = url.starts_with("sqlite");
+        for (text, names) in [
+            ("CREATE TABLE orders (id INTEGER); CREATE TABLE people (id INTEGER)", vec!["orders", "people"]),
+            ("DROP TABLE orders; DROP TABLE people", vec![]),
+            (if is_file { MIGRATED } else { MIGRATED_THERE }, vec![]),
+        ] {
+            if is_file {
+                fs::OpenOptions::new().create(true).append(true).open(url.strip_prefix("sqlite://").unwrap()).unwrap();
+            }
+            raw(&url, text).await;
+            let bytes = || url.strip_prefix("sqlite://").map(|file| fs::read(file).unwrap());
+            let before = bytes();
+            if text.starts_with("DROP") {
+                assert_eq!(Store::schema(&url).await, Ok(Schema::Missing));
+                continue;
+            }
+            let refused = StoreError::OtherProgram(names.into_iter().map(str::to_owned).collect());
+            assert_eq!(Store::schema(&url).await, Err(refused.clone()), "{text}");
+            assert_eq!(Store::open(&url).await.unwrap_err(), refused, "{text}");
+            assert_eq!(bytes(), before, "{text}");
+        }
+        raw(&url, "DROP TABLE _sqlx_migrations; CREATE TABLE remote_agent_sessions (id TEXT)").await;
+        let store = Store::open(&url).await.expect("the older schema may lie beside ours");
+        store.migrate().await.unwrap();
+        raw(&url, "CREATE TABLE somebody_elses (id TEXT)").await;
+        assert_eq!(Store::schema(&url).await, Ok(Schema::Current), "beside ours");
+        store.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tables_elsewhere_on_the_server_are_nobodys_business() {
+    on_each_url(async |url| {
+        if url.starts_with("sqlite") {
+            return;
+        }
+        let made = "CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.orders (id INTEGER)";
+        raw(&url, made).await;
+        assert_eq!(Store::schema(&url).await, Ok(Schema::Missing));
+        raw(&url, "DROP SCHEMA elsewhere CASCADE").await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_url_that_leads_nowhere_says_so() {
-    for url in ["mysql://x/y", "", "sqlite://", "sqlite::memory:"] {
+    for url in [
+        "mysql://x/y",
+        "",
+        "sqlite://",
+        "sqlite::memory:",
+        "sqlite:///tmp",
+        "sqlite:///dev/null",
+        "sqlite:///dev/null/x",
+    ] {
         assert!(matches!(Store::open(url).await, Err(StoreError::Url(_))), "{url}");
     }
     let error = Store::open("sqlite:///no/such/directory/store.db").await.unwrap_err();

@@ -30,11 +30,12 @@ fn shell() -> Asked {
 }
 
 fn check(mend: &Mend) {
-    const PROGRAMS: [&str; 16] = [
+    const PROGRAMS: [&str; 17] = [
         "export",
         "unset",
         "chmod",
         "mkdir",
+        "mv",
         "sudo",
         "sudoedit",
         "treewarden",
@@ -105,6 +106,10 @@ fn each_wrong_setting_is_mended_where_it_stands() {
         assert_eq!(shell, ["install -b -m 600 '<the .pem file that GitHub gave>' /etc/app.pem"]);
         assert!(service[0].starts_with("sudo install -b -m 600 -o "), "{service:?}");
     }
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().display().to_string();
+    let [shell, _] = mends(&[app[0], app[1], ("GITHUB_APP_PRIVATE_KEY_FILE", &folder)], &[]);
+    assert_eq!(shell, [format!("export GITHUB_APP_PRIVATE_KEY_FILE='{folder}/<the .pem file of the App>'")]);
     let twice = [named[0], named[1], named[2], ("GITHUB_APP_PRIVATE_KEY", KEY_PEM)];
     assert_eq!(mends(&twice, &[("/etc/app.pem", KEY_PEM)])[0], ["unset GITHUB_APP_PRIVATE_KEY_FILE"]);
     let given = [app[0], app[1], ("GITHUB_APP_PRIVATE_KEY", "no key")];
@@ -144,6 +149,7 @@ fn each_fault_of_the_home_has_its_command() {
             HomeError::Open { path: path.clone(), mode: 0o755 },
             HomeError::NotOurs { path: path.clone(), mode: 0o755, why: "holds other things" },
             HomeError::NotWritable { path: path.clone(), error: denied() },
+            HomeError::NotReadable { path: path.clone(), error: denied() },
             HomeError::NotADirectory { path },
         ]
     };
@@ -158,6 +164,13 @@ fn each_fault_of_the_home_has_its_command() {
     let line = |flags: &Flags| home(not_ours, &config, &places(flags)[0]).line().to_owned();
     assert_eq!(line(&Flags::default()), "export TREEWARDEN_HOME=/home/ann/.treewarden/treewarden-home");
     assert_eq!(line(&flagged), "treewarden doctor --home /home/ann/.treewarden/treewarden-home", "the flag wins");
+    // What lies in the home stays the home's, and the home where it is.
+    let repos = config.home.join("repos");
+    let file = HomeError::NotADirectory { path: repos.clone() };
+    let aside = format!("mv {} {}.aside", repos.display(), repos.display());
+    assert_eq!(home(&file, &config, &shell()).line(), aside);
+    let other = HomeError::NotWritable { path: repos.clone(), error: denied() };
+    assert_eq!(home(&other, &config, &shell()).line(), format!("sudo chown -RH {} {}", user(), repos.display()));
     // What lies above belongs to everybody.
     let above = HomeError::NotWritable { path: "/no such place".into(), error: denied() };
     let made = format!("sudo install -d -m 700 -o {} /home/ann/.treewarden", user());
@@ -176,6 +189,8 @@ fn worktrees_out_of_sight_are_brought_back() {
     }
     let left = IsolationError::LeftBehind { before: "/srv/trees".into(), base: base.clone() };
     assert_eq!(worktrees(&left, &base, &shell()).line(), "export WORKTREE_BASE=/srv/trees");
+    let taken = IsolationError::MarkTaken("/home/ann".into());
+    assert_eq!(worktrees(&taken, &base, &shell()).line(), "export WORKTREE_BASE=/home/ann/worktrees");
     fs::create_dir(&base).unwrap();
     fs::write(base.join(".treewarden"), "of another home").unwrap();
     assert!(worktrees(&lost, &base, &shell()).line().starts_with("export WORKTREE_BASE='<"));
@@ -197,6 +212,7 @@ fn each_fault_of_the_database_has_its_command_and_none_makes_another() {
         StoreError::Busy,
         StoreError::DiskFull,
         StoreError::NewerSchema { found: 2, known: 1 },
+        StoreError::OtherProgram(vec![text()]),
         StoreError::Migration(text()),
         StoreError::Corrupt { what: text(), why: text() },
         StoreError::Conflict(text()),
@@ -210,12 +226,27 @@ fn each_fault_of_the_database_has_its_command_and_none_makes_another() {
             for file in [None, Some(file.as_path())] {
                 let mend = database(error, &config, file, &asked);
                 check(&mend);
-                assert!(!mend.line().contains("hunter2") && !mend.line().contains("sqlite://"), "{mend:?}");
+                // What is no database, or no installation's, is none to keep.
+                let may_be_another =
+                    matches!(error, StoreError::OtherProgram(_) | StoreError::Url(_)) && file.is_some();
+                assert!(!mend.line().contains("hunter2"), "{mend:?}");
+                assert!(may_be_another || !mend.line().contains("sqlite://"), "{mend:?}");
             }
         }
     }
+    let other = |config: &Config, file| database(&faults[5], config, file, &shell()).line().to_owned();
+    assert_eq!(
+        other(&config, None),
+        "psql postgres://tw@127.0.0.1:1/tw -c 'CREATE DATABASE treewarden' && \
+         export DATABASE_URL='postgres://tw:<password>@127.0.0.1:1/treewarden'"
+    );
+    assert_eq!(other(&config, Some(&file)), "export DATABASE_URL=sqlite:///home/ann/.treewarden/treewarden.db");
+    let own = config.home.join("treewarden.db");
+    assert!(other(&config, Some(&own)).ends_with("/treewarden-own.db"));
+    let folder = database(&faults[0], &config, Some(dir.path()), &shell());
+    assert_eq!(folder.line(), format!("export DATABASE_URL=sqlite://{}/treewarden.db", dir.path().display()));
     // It works wherever the address stands.
-    let restored = database(&faults[6], &config, None, &shell());
+    let restored = database(&faults[7], &config, None, &shell());
     assert_eq!(restored.line(), "psql postgres://tw@127.0.0.1:1/tw -f '<its backup>'");
     let there = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://tw@{}/tw", there.local_addr().unwrap());
