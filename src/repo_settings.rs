@@ -59,10 +59,11 @@ fn in_words(error: &Error) -> String {
         Error::SerdeUnknownField { field, expected, .. } => {
             let nearest = expected.iter().map(|known| (strsim::osa_distance(field, known), known)).min();
             let hint = match nearest {
-                Some((distance, known)) if distance <= 3 => format!("did you mean `{known}`?"),
-                _ => format!("there are {}", listed(expected)),
+                // Others put a full stop behind it.
+                Some((distance, known)) if distance <= 3 => format!(" (is `{known}` meant?)"),
+                _ => format!("; there are {}", listed(expected)),
             };
-            format!("there is no setting {}; {hint}", quoted(field))
+            format!("there is no setting {}{hint}", quoted(field))
         }
         Error::SerdeUnknownVariant { variant, expected, .. } => {
             format!("{} is none of {}", quoted(variant), listed(expected))
@@ -162,7 +163,7 @@ mod tests {
         for (text, said) in [
             (
                 "base: dev\nmax_worktree: 3\n",
-                "line 2, column 1: there is no setting `max_worktree`; did you mean `max_worktrees`?",
+                "line 2, column 1: there is no setting `max_worktree` (is `max_worktrees` meant?)",
             ),
             (
                 "setup: [make]\n",

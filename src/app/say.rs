@@ -10,11 +10,13 @@ use reqwest::{Client, RequestBuilder, StatusCode};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, io, path::Path, process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, io, path::Path, process::ExitCode, time::Duration, time::Instant};
 
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 const AGAIN: &str = "Ask again in a moment; a message that was taken is kept.";
+/// How long it may take to look whether the worktree of a conversation goes.
+const CLOSING: Duration = Duration::from_secs(20);
 /// One request; the answer of an agent takes as many of them as it takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -60,6 +62,9 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
             "The conversation {name} is closed, and what was said can no longer be read in it. Its worktree goes when nothing \
              would be lost."
         ));
+        for text in service.last_words(name).await? {
+            say(plain(text.trim_end()));
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let text = match asked.text.join(" ") {
@@ -144,6 +149,22 @@ impl Service {
         Ok(asked.is_ok_and(|answer| answer.status() != StatusCode::NOT_FOUND))
     }
 
+    /// What the service says about the worktree of a conversation that was closed: that it was kept, and why. Nothing while
+    /// an agent is still at work in it.
+    async fn last_words(&self, conversation: &str) -> anyhow::Result<Vec<String>> {
+        let until = Instant::now() + CLOSING;
+        while Instant::now() < until {
+            let query = [("conversation", conversation), ("after", "0")];
+            let seen: Seen = self.answer(self.to(Client::get).query(&query), AGAIN).await?;
+            if !seen.busy {
+                let own = seen.messages.into_iter().filter(|one| one.author == "treewarden");
+                return Ok(own.map(|one| one.text).collect());
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(Vec::new())
+    }
+
     /// `advice`: what to do when nobody answers.
     async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder, advice: &str) -> anyhow::Result<T> {
         let url = &self.door.url;
@@ -192,7 +213,7 @@ impl Service {
                 }
                 let text = plain(&one.text);
                 let progress = text.lines().next().unwrap_or_default().to_owned();
-                if seen.busy && progress != shown {
+                if seen.busy && waits && progress != shown {
                     eprintln!("{progress}");
                     shown = progress;
                 }

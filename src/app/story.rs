@@ -80,11 +80,10 @@ pub async fn play(demo: &Demo, terminal: bool) -> anyhow::Result<ExitCode> {
 fn settings(playground: &Playground, standin: &Standin, demo: &Demo) -> anyhow::Result<Config> {
     let program = std::env::current_exe().context("the demo's agent is this program")?;
     let home = playground.0.join("home");
-    let flags = Flags { home: Some(home), ..Flags::default() };
+    let flags = Flags { home: Some(home), listen: demo.listening.listen.clone(), ..Flags::default() };
     let key = standin.private_key_pem();
-    let listen = demo.listening.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let env = |name: &str| match name {
-        "TREEWARDEN_LISTEN" => Some(listen.clone()),
+        "TREEWARDEN_LISTEN" => Some("127.0.0.1:0".to_owned()),
         "GITHUB_API_URL" => Some(standin.api_url()),
         "GITHUB_WEB_URL" => Some(standin.web_url()),
         "GITHUB_APP_ID" => Some(standin.app_id().to_string()),

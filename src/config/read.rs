@@ -93,17 +93,10 @@ impl Reader<'_> {
 
     /// The App's credentials: all of them or none; a webhook secret that is missing is never a reason to go without.
     fn app(&mut self) -> Option<AppCredentials> {
-        let parts = [
-            &GITHUB_APP_ID,
-            &GITHUB_APP_PRIVATE_KEY,
-            &GITHUB_APP_PRIVATE_KEY_FILE,
-            &GITHUB_WEBHOOK_SECRET,
-            &GITHUB_CLIENT_ID,
-            &GITHUB_CLIENT_SECRET,
-        ];
+        let parts = [&GITHUB_APP_ID, &GITHUB_APP_PRIVATE_KEY, &GITHUB_APP_PRIVATE_KEY_FILE, &GITHUB_WEBHOOK_SECRET];
         let given = parts.map(|setting| self.sources.find(setting).is_some());
-        let [id, key, key_file, secret, client_id, client_secret] = given;
-        if given == [false; 6] {
+        let [id, key, key_file, secret] = given;
+        if given == [false; 4] {
             return None;
         }
         if !id {
@@ -123,10 +116,6 @@ impl Reader<'_> {
                 &GITHUB_WEBHOOK_SECRET,
                 "is missing; without it nobody could tell real webhooks from forged ones",
             );
-        }
-        if client_id != client_secret {
-            let absent = if client_id { &GITHUB_CLIENT_SECRET } else { &GITHUB_CLIENT_ID };
-            self.missing(absent, "is missing; client id and client secret go together");
         }
         let app_id = self.optional(&GITHUB_APP_ID, parse::app_id);
         let private_key = self.private_key();

@@ -159,6 +159,11 @@ fn an_app_is_connected_whole_or_not_at_all() {
         assert_eq!(problems.0.len(), 1);
         assert_eq!(problems.0[0].setting, name);
     }
+    // What has no effect yet is in nobody's way.
+    for reserved in ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"] {
+        assert!(from_env(&[(reserved, "x")]).unwrap().github.app.is_none(), "{reserved}");
+        assert!(from_env(&[whole[0], whole[1], whole[2], (reserved, "x")]).unwrap().github.app.is_some(), "{reserved}");
+    }
     let escaped = KEY.replace('\n', "\\n");
     let env = [whole[0], ("GITHUB_APP_PRIVATE_KEY", escaped.as_str()), whole[2]];
     assert_eq!(from_env(&env).unwrap().github.app.unwrap().private_key.expose_secret(), KEY);

@@ -47,7 +47,8 @@ impl Orchestrator {
                     }
                 }
                 self.tell_what_was_missed(&regained).await?;
-                done(format!("{} repositories added, {} removed; work is kept", added.len(), removed.len()))
+                let plural = if added.len() == 1 { "repository" } else { "repositories" };
+                done(format!("{} {plural} added, {} removed; work is kept", added.len(), removed.len()))
             }
         }
     }

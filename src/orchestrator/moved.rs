@@ -36,7 +36,8 @@ impl Orchestrator {
         if complete {
             provider.settle()?;
         }
-        tracing::info!("{tied} worktrees were tied again to their repositories");
+        let were = if tied == 1 { "worktree was" } else { "worktrees were" };
+        tracing::info!("{tied} {were} tied again to their repositories");
         Ok(())
     }
 }

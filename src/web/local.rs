@@ -30,6 +30,10 @@ const PAGE: u32 = 200;
 /// What a browser says about where a request comes from; no other program does.
 const BROWSERS_SAY: [&str; 2] = ["origin", "sec-fetch-site"];
 
+/// What a message has to look like.
+const FORM: &str = "the body has to be a JSON object with \"text\", and beside that only \"conversation\", \"codebase\" and \
+                    \"id\", each a string";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Said {
@@ -104,7 +108,7 @@ pub async fn say(State(state): State<WebState>, request: Request) -> Result<Resp
         WebError::TooLarge => WebError::BadMessage("it is over 1 MB".to_owned()),
         error => error,
     })?;
-    let said: Said = serde_json::from_slice(&whole.bytes).map_err(|error| WebError::BadMessage(error.to_string()))?;
+    let said: Said = serde_json::from_slice(&whole.bytes).map_err(|_| WebError::BadMessage(FORM.to_owned()))?;
     let too_long = said.text.chars().count() > MAX_TEXT;
     if said.text.trim().is_empty() || too_long {
         let why = if too_long { "the text is over 65,536 characters" } else { "there is no text" };
@@ -171,7 +175,8 @@ fn new_name(said: &Said) -> String {
 }
 
 fn understood(asked: Result<Query<Asked>, QueryRejection>) -> Result<Asked, WebError> {
-    asked.map(|Query(asked)| asked).map_err(|error| WebError::BadMessage(error.body_text()))
+    let form = "it has to be asked with ?conversation=<its name>, and beside that only &after=<a number>";
+    asked.map(|Query(asked)| asked).map_err(|_| WebError::BadMessage(form.to_owned()))
 }
 
 fn named(name: &str) -> Result<ThreadName, WebError> {

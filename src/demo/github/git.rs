@@ -332,7 +332,14 @@ async fn succeed(command: Command, input: Option<&str>) -> Result<String, Refusa
 
 async fn output_of(mut command: Command, input: Option<&str>) -> Result<std::process::Output, Refusal> {
     let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
-    let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(io)?;
+    let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Refusal::Git("there is no git on PATH; install it, or put it there, then start again".to_owned())
+            }
+            _ => io(error),
+        }
+    })?;
     if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
         // git may end before it read everything; its exit status tells the story then.
         let _ = stdin.write_all(text.as_bytes()).await;

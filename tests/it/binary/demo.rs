@@ -97,6 +97,17 @@ fn git_that_cannot(verb: &str, dir: &Path) {
 }
 
 #[tokio::test]
+async fn what_the_demo_lacks_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut demo = treewarden(&["demo", "--exit", "--listen", "foo"], &dir.path().join("home"));
+    let told = text(&output_of(demo.env("TMPDIR", dir.path())).await.stderr);
+    assert!(told.contains("\"foo\" (from the command line)") && !told.contains("environment"), "{told}");
+    let mut demo = treewarden(&["demo", "--exit"], &dir.path().join("home"));
+    let output = output_of(demo.env("TMPDIR", dir.path()).env("PATH", dir.path())).await;
+    assert!(!output.status.success() && text(&output.stdout).contains("there is no git on PATH"), "{output:?}");
+}
+
+#[tokio::test]
 async fn a_story_that_breaks_off_says_so_and_ends_with_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     let (tools, place) = (dir.path().join("tools"), dir.path().join("place"));

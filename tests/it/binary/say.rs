@@ -73,12 +73,13 @@ async fn somebody_without_github_gets_work_done() {
 
     // No quotes are needed, nor is a mention, which some are used to.
     for words in [&["/status"][..], &["@treewarden", "/status"], &["@treewarden /status"]] {
-        let (well, answer, _) = here.say(&[&["--conversation", &conversation], words].concat()).await;
+        let (well, answer, progress) = here.say(&[&["--conversation", &conversation], words].concat()).await;
         assert!(well && answer.contains(&format!("on branch `{branches}`")), "{words:?}: {answer}");
+        assert_eq!(progress, "", "what is said at once is said once");
     }
     let (well, answer, _) = here.say(&["--conversation", &conversation, "/worktree", "list"]).await;
     assert!(well && answer.contains(&branches), "{answer}");
-    for name in [format!("_local/tools#{conversation}"), format!("_local/tools#{branches}")] {
+    for name in [format!("_local/tools#{conversation}"), format!("_local/tools#{branches}"), branches.clone()] {
         let shown = output_of(here.command(&["env", "show", &name])).await;
         assert!(text(&shown.stdout).contains(&format!("work      {branches}")), "{name}: {}", text(&shown.stderr));
     }
@@ -124,6 +125,11 @@ async fn somebody_without_github_gets_work_done() {
     // Without a repository, a new conversation is about the one of the current directory, also when it is given a name.
     let (well, answer, told) = here.say(&["--conversation", "new", "x"]).await;
     assert!(well && answer.contains("Working in isolated branch"), "{answer}{told}");
+    let shown = text(&output_of(here.command(&["env", "show", "_local/tools#new"])).await.stdout);
+    let worktree = shown.lines().find_map(|line| line.strip_prefix("path      ")).expect(&shown);
+    std::fs::write(Path::new(worktree).join("notes.txt"), "not committed").unwrap();
+    let (well, answer, told) = here.say(&["--close", "--conversation", "new"]).await;
+    assert!(well && answer.contains("is closed") && answer.contains("uncommitted"), "{answer}{told}");
     // GitHub is nobody here.
     let http = reqwest::Client::new();
     let answer = http.post(format!("{}/webhooks/github", serving.url)).body("{}").send().await.unwrap();

@@ -101,7 +101,7 @@ async fn what_cannot_be_taken_says_why() {
         (json!({"codebase": REPO, "text": "x", "conversation": "a\nb"}), 422, "not a valid name of a conversation"),
         (json!({"codebase": REPO, "text": "x", "conversation": "x".repeat(201)}), 422, "1 to 200 bytes"),
         (json!({"codebase": REPO, "text": "x", "id": ""}), 422, "an id has 1 to 200 bytes"),
-        (json!({"codebase": REPO, "words": "x"}), 422, "unknown field `words`"),
+        (json!({"codebase": REPO, "words": "x"}), 422, "a JSON object with \"text\""),
         (json!({"codebase": "octo/other", "text": "x"}), 404, "octo/other is not a repository that Treewarden knows"),
         (json!({"codebase": "hello", "text": "x"}), 404, "hello is not a repository that Treewarden knows"),
         (json!({"codebase": nowhere, "text": "x"}), 422, "there is no git repository at"),
@@ -116,7 +116,7 @@ async fn what_cannot_be_taken_says_why() {
         assert_eq!(answer.status(), 404);
     }
     for (method, query, why) in [
-        (Method::GET, "", "missing field `conversation`"),
+        (Method::GET, "", "?conversation=<its name>"),
         (Method::DELETE, "?conversation", "not a valid name of a conversation"),
         (Method::GET, "?conversation=new&after=x", "after"),
     ] {
