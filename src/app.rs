@@ -305,6 +305,7 @@ fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node
         offline_create: config.offline_create,
         run_limit: config.max_runs,
         stale_after: config.stale_after,
+        trash_for: config.trash_for,
         sweep_interval: config.cleanup_interval,
         agent_limits: Limits { wall: config.run_time_limit, ..Limits::default() },
         node: node.to_owned(),

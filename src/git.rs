@@ -30,6 +30,7 @@ mod outside;
 mod own_files;
 mod pin;
 mod pipes;
+mod place;
 mod push;
 mod refs;
 mod registry;

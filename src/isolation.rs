@@ -13,6 +13,9 @@ mod trash;
 mod turns;
 mod worktree;
 
+/// Most that is kept of files that git ignores, in bytes.
+pub const MOST_IGNORED: u64 = 256 * 1024 * 1024;
+
 pub use furnish::{LFS as LFS_PATIENCE, SUBMODULES as SUBMODULES_PATIENCE};
 pub use worktree::WorktreeProvider;
 
@@ -53,6 +56,8 @@ pub struct Furnishing {
     pub lfs: bool,
     /// For what is fetched from the remote's own host.
     pub credential: Option<Credential>,
+    /// Uncommitted work of an earlier worktree that is to be in it.
+    pub keepsake: Option<CommitSha>,
 }
 
 /// A place that is to go. It was decided that nothing is lost by that; the provider makes sure that nothing changed since.
@@ -65,6 +70,8 @@ pub struct RemoveRequest {
     pub branch: BranchName,
     /// Delete the branch if it stands exactly here; `None` keeps it.
     pub delete_branch_at: Option<CommitSha>,
+    /// The ref under which uncommitted work is kept; `None`: there must not be any.
+    pub keep_work_under: Option<String>,
 }
 
 /// What a removal did.

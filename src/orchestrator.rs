@@ -36,6 +36,7 @@ mod prepare;
 mod proofs;
 mod recover;
 mod repo_settings;
+mod restore;
 mod retry;
 mod runs;
 mod status;
@@ -77,6 +78,8 @@ pub struct Settings {
     pub offline_create: bool,
     pub run_limit: u32,
     pub stale_after: Duration,
+    /// For how long removed work can be brought back.
+    pub trash_for: Duration,
     pub sweep_interval: Duration,
     pub agent_limits: Limits,
     /// Names this installation in leases; stays the same over restarts on the same home.

@@ -46,6 +46,12 @@ pub enum Command {
     /// The environment by the name `/worktree list` shows (`issue-42`), or this thread's.
     Remove {
         name: Option<String>,
+        /// Uncommitted work goes to the trash.
+        force: bool,
+    },
+    /// The environment of that name, which was removed.
+    Restore {
+        name: String,
     },
     /// Of the repository: what is merged, or what is stale.
     Cleanup {
@@ -142,8 +148,14 @@ pub const COMMANDS: &[Entry] = &[
     },
     Entry {
         name: "/worktree remove",
-        usage: "/worktree remove [<name>]",
-        does: "removes a worktree when nothing in it would be lost, and says why not otherwise; without a name, a worktree that other open threads use is left to them",
+        usage: "/worktree remove [<name>] [--force]",
+        does: "removes a worktree when nothing in it would be lost, and says why not otherwise; without a name, a worktree that other open threads use is left to them; with `--force`, what is not committed goes to the trash, from where it can be restored",
+        needs: Permission::Write,
+    },
+    Entry {
+        name: "/worktree restore",
+        usage: "/worktree restore <name>",
+        does: "brings a removed worktree back: its branch, and what was not committed when it was removed by force; this thread goes on in it",
         needs: Permission::Write,
     },
     Entry {
@@ -201,7 +213,8 @@ fn in_line(line: &str) -> Request {
         ["/status"] => Command::Status,
         ["/stop"] => Command::Stop,
         ["/worktree", "list"] => Command::List,
-        ["/worktree", "remove"] => Command::Remove { name: None },
+        ["/worktree", "remove"] => Command::Remove { name: None, force: false },
+        ["/worktree", "remove", "--force"] => Command::Remove { name: None, force: true },
         ["/reset"] => Command::Reset,
         ["/approve", sha] => match CommitSha::new(sha) {
             Ok(head) => Command::Approve { head },
@@ -216,7 +229,13 @@ fn in_line(line: &str) -> Request {
         }
         ["/worktree", "link", other] if is_name(other) => Command::Link { name: name(2) },
         ["/worktree", "orphans"] => Command::Orphans,
-        ["/worktree", "remove", other] if is_name(other) => Command::Remove { name: Some(name(2)) },
+        ["/worktree", "remove", other, force @ ..] if is_name(other) && matches!(force, [] | ["--force"]) => {
+            Command::Remove { name: Some(name(2)), force: !force.is_empty() }
+        }
+        ["/worktree", "remove", "--force", other] if is_name(other) => {
+            Command::Remove { name: Some(name(3)), force: true }
+        }
+        ["/worktree", "restore", other] if is_name(other) => Command::Restore { name: name(2) },
         ["/worktree", "cleanup", kind @ ("merged" | "stale"), rest @ ..] if matches!(rest, [] | ["--dry-run"]) => {
             Command::Cleanup { merged: *kind == "merged", dry_run: !rest.is_empty() }
         }
@@ -254,6 +273,7 @@ pub fn entry(command: &Command) -> &'static Entry {
         Command::Orphans => "/worktree orphans",
         Command::List => "/worktree list",
         Command::Remove { .. } => "/worktree remove",
+        Command::Restore { .. } => "/worktree restore",
         Command::Cleanup { merged: true, .. } => "/worktree cleanup merged",
         Command::Cleanup { merged: false, .. } => "/worktree cleanup stale",
         Command::Pin => "/worktree pin",
@@ -336,7 +356,7 @@ mod tests {
         assert_eq!(nearest("/stauts"), Some("/status"));
         assert_eq!(nearest("/hlep"), Some("/help"));
         assert_eq!(nearest("/worktree lst"), Some("/worktree list"));
-        for other in ["/deploy production", "/worktree restore", "/worktree archive"] {
+        for other in ["/deploy production", "/worktree reopen", "/worktree archive"] {
             assert_eq!(nearest(other), None, "{other}");
         }
         assert_eq!(nearest("/"), None);
@@ -346,7 +366,7 @@ mod tests {
     fn case_and_spacing_do_not_matter() {
         assert_eq!(
             parse("/Worktree   REMOVE  Issue-5"),
-            Request::Command(Command::Remove { name: Some("Issue-5".into()) })
+            Request::Command(Command::Remove { name: Some("Issue-5".into()), force: false })
         );
         assert_eq!(
             parse("/worktree CREATE Fix/A --BASE Release-2"),
@@ -372,7 +392,7 @@ mod tests {
         }
         let head = CommitSha::new(&"ab".repeat(20)).unwrap();
         assert_eq!(parse(&format!("/approve {}", "AB".repeat(20))), Request::Command(Command::Approve { head }));
-        assert_eq!(usages("/worktree remove --all"), ["/worktree remove [<name>]"]);
+        assert_eq!(usages("/worktree remove --all"), ["/worktree remove [<name>] [--force]"]);
         assert_eq!(usages("/worktree cleanup").len(), 2);
         assert_eq!(usages("/worktree").len(), COMMANDS.iter().filter(|e| e.name.starts_with("/worktree ")).count());
     }

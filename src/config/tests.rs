@@ -140,10 +140,9 @@ fn where_values_stand_and_which_have_no_effect_is_known() {
     assert_eq!(config.origin("MAX_CONCURRENT_RUNS"), Some(&Origin::Environment));
     assert_eq!(config.origin("TREEWARDEN_LOCAL"), Some(&Origin::File(file.0.into())));
     assert_eq!(config.origin("TREEWARDEN_LOG"), None);
-    assert_eq!(config.without_effect(), ["TRASH_DAYS", "TREEWARDEN_ADMINS"]);
+    assert_eq!(config.without_effect(), ["TREEWARDEN_ADMINS"]);
     let reserved: Vec<&str> = SETTINGS.iter().filter(|one| !one.has_effect()).map(|one| one.variable).collect();
-    let expected =
-        ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "TRASH_DAYS", "TREEWARDEN_ADMINS", "TREEWARDEN_SECRET_KEY"];
+    let expected = ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "TREEWARDEN_ADMINS", "TREEWARDEN_SECRET_KEY"];
     assert_eq!(reserved, expected);
     assert_eq!(from_env(&[]).unwrap().file, None);
 }

@@ -34,6 +34,8 @@ pub struct RemovalFacts {
 pub enum Occasion {
     /// A person named this very one.
     Named,
+    /// The same, and uncommitted work is to go to the trash with it.
+    Forced,
     /// Its thread was closed.
     Closed,
     /// Something new is about to take its place: the worktree of a linked pull request, or of what is asked for after its
@@ -135,6 +137,8 @@ pub struct Removal {
     pub tip: CommitSha,
     /// Delete the branch if it still stands at `tip`; otherwise it stays.
     pub delete_branch: bool,
+    /// There is uncommitted work, which goes to the trash.
+    pub keep_work: bool,
     pub because: Because,
 }
 
@@ -146,6 +150,8 @@ pub enum Because {
     BranchKept,
     /// Clean and without a commit of its own.
     NothingDone,
+    /// A person asked for it; what is not committed goes to the trash, and the branch is kept.
+    WorkKept,
 }
 
 /// One reason to keep an environment.
@@ -223,7 +229,9 @@ impl Class {
 pub fn classify(facts: &RemovalFacts) -> Class {
     match verdict(facts) {
         Verdict::Remove(Removal { because: Because::Merged(_), .. }) => Class::Merged,
-        Verdict::Remove(Removal { because: Because::BranchKept | Because::NothingDone, .. }) => Class::Stale,
+        Verdict::Remove(Removal {
+            because: Because::BranchKept | Because::NothingDone | Because::WorkKept, ..
+        }) => Class::Stale,
         Verdict::Ghost => Class::Ghost,
         Verdict::Keep(_) => Class::Active,
     }
@@ -262,7 +270,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     }
     // A person may take an environment away from the threads that use it; nothing else may.
     match facts.occasion {
-        Occasion::Named => {}
+        Occasion::Named | Occasion::Forced => {}
         Occasion::Closed | Occasion::MakesWay | Occasion::Pass => {
             keep.extend(facts.open_conversations.iter().cloned().map(Keep::StillUsedBy));
             keep.extend(facts.environment.metadata.transferred_to.as_ref().map(|_| Keep::Transferred));
@@ -286,7 +294,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     }
     // Nothing of a missing worktree is left to keep, so these come after the look at it.
     match facts.occasion {
-        Occasion::Named => {}
+        Occasion::Named | Occasion::Forced => {}
         Occasion::Closed | Occasion::MakesWay | Occasion::Pass => keep.extend(platform_reasons(facts)),
     }
     match &facts.foreign_lock {
@@ -295,7 +303,11 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
     }
     match &facts.work {
-        Probe::Known(work) => keep.extend(work_reasons(work, &facts.environment.branch)),
+        Probe::Known(work) => {
+            let reasons = work_reasons(work, &facts.environment.branch);
+            let forced = facts.occasion == Occasion::Forced;
+            keep.extend(reasons.into_iter().filter(|reason| !(forced && is_kept_in_trash(reason))));
+        }
         Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
     }
     let branch = match &facts.branch {
@@ -364,17 +376,27 @@ fn work_reasons(work: &WorkInProgress, recorded: &BranchName) -> Vec<Keep> {
     keep
 }
 
+/// Whether the trash can hold what a reason is about. A repository inside, or what git is in the middle of, it cannot.
+pub fn is_kept_in_trash(reason: &Keep) -> bool {
+    matches!(reason, Keep::UncommittedChanges { .. } | Keep::HiddenChanges | Keep::IgnoredFiles(_))
+}
+
 /// The branch goes only when its own work is proven merged and it was ours; in every other case it stays.
 fn removal(branch: &BranchFacts, facts: &RemovalFacts) -> Removal {
+    let keep_work = match &facts.work {
+        Probe::Known(work) => work_reasons(work, &facts.environment.branch).iter().any(is_kept_in_trash),
+        Probe::Unknown(_) => true,
+    };
     let (because, proven) = match &branch.merged {
         Some(proof) if branch.has_own_commits => (Because::Merged(proof.clone()), true),
+        _ if keep_work => (Because::WorkKept, false),
         _ if branch.has_own_commits => (Because::BranchKept, false),
         _ => (Because::NothingDone, false),
     };
     let ours = facts.fetched && !facts.environment.metadata.foreign_branch;
     // A branch that never moved holds nothing that its start commit does not hold.
     let empty = because == Because::NothingDone;
-    Removal { tip: branch.tip.clone(), delete_branch: ours && (proven || empty), because }
+    Removal { tip: branch.tip.clone(), delete_branch: ours && (proven || empty), keep_work, because }
 }
 
 #[cfg(test)]

@@ -245,12 +245,12 @@ fn only_a_person_takes_it_away_from_open_threads() {
 prop_compose! {
     pub fn any_facts()(
         busy: bool, pinned: bool, others in 0..3i64, state in 0..4usize, changed in 0..3u64, untracked in 0..3u64,
-        drift: bool, ignored: bool, own: bool, proven: bool, occasion in 0..3usize, threads_closed: bool,
+        drift: bool, ignored: bool, own: bool, proven: bool, occasion in 0..4usize, threads_closed: bool,
         validity in 0..6usize, work_known: bool, branch_known: bool, locked: bool, foreign_branch: bool,
     ) -> RemovalFacts {
         let mut facts = facts();
         facts.busy = busy;
-        facts.occasion = [Occasion::Named, Occasion::Closed, Occasion::Pass][occasion];
+        facts.occasion = [Occasion::Named, Occasion::Closed, Occasion::Pass, Occasion::Forced][occasion];
         facts.threads_closed = threads_closed;
         facts.environment.pinned = pinned;
         facts.environment.metadata.foreign_branch = foreign_branch;
@@ -276,10 +276,12 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn dirty_or_unknown_is_never_removed(facts in any_facts()) {
-        if let Verdict::Remove(_) = verdict(&facts) {
+    fn dirty_or_unknown_is_never_removed_but_by_force_into_the_trash(facts in any_facts()) {
+        if let Verdict::Remove(removal) = verdict(&facts) {
             let work = facts.work.known().expect("known");
-            prop_assert!(work.changed == 0 && work.untracked == 0 && work.ignored.is_empty());
+            let clean = work.changed == 0 && work.untracked == 0 && work.ignored.is_empty();
+            prop_assert_eq!(removal.keep_work, !clean);
+            prop_assert!(clean || facts.occasion == Occasion::Forced);
             prop_assert_eq!(facts.validity, Probe::Known(Validity::Valid));
             prop_assert!(!facts.busy && !facts.environment.pinned);
         }

@@ -8,13 +8,13 @@
 
 mod excludes;
 mod manifest;
-mod place;
 
 pub(super) use manifest::Manifest;
 
 use super::blocking;
 use super::error::GitError;
 use super::file::Content;
+use super::place;
 use super::registry::AdminEntry;
 use super::repository::Repository;
 use super::worktree::{Worktree, is_there, path_of, quiet};

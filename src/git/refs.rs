@@ -6,6 +6,7 @@ use super::history::sha;
 use super::repository::Repository;
 use crate::model::{BranchName, CommitSha};
 use git2::ErrorCode;
+use std::time::{Duration, SystemTime};
 
 /// What stands for "this ref must not exist".
 const NOTHING: &str = "0000000000000000000000000000000000000000";
@@ -90,6 +91,33 @@ impl Repository {
             return Ok(false);
         }
         self.delete_ref_in_turn(&full, expected).await
+    }
+
+    /// Deletes a ref of ours if it stands at `expected`. True when it is gone, now or before.
+    pub async fn delete_own_ref(&self, full_ref: &str, expected: &CommitSha) -> Result<bool, GitError> {
+        if !full_ref.starts_with("refs/treewarden/") {
+            return Err(GitError::refused(format!("{full_ref} is none of ours")));
+        }
+        let _turn = self.turn().await;
+        self.delete_ref_in_turn(full_ref, expected).await
+    }
+
+    /// Full names and commits of the refs below a prefix (`refs/…/`), with the moment their commit was made.
+    pub async fn refs_below(&self, prefix: &str) -> Result<Vec<(String, CommitSha, SystemTime)>, GitError> {
+        let prefix = prefix.to_owned();
+        self.read(move |repository| {
+            let mut found = Vec::new();
+            for reference in repository.references_glob(&format!("{prefix}*"))? {
+                let reference = reference?;
+                if let (Ok(name), Ok(commit)) = (reference.name(), reference.peel_to_commit()) {
+                    let seconds = u64::try_from(commit.time().seconds()).unwrap_or_default();
+                    let made = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+                    found.push((name.to_owned(), sha(commit.id())?, made));
+                }
+            }
+            Ok(found)
+        })
+        .await
     }
 
     pub(super) async fn set_ref_in_turn(

@@ -5,6 +5,7 @@ mod commit;
 mod contents;
 mod hazards;
 mod index;
+mod keepsake;
 mod repair;
 mod status;
 mod withheld;

@@ -2,7 +2,8 @@
 
 use super::{Furnishing, IsolationError};
 use crate::git::{GitError, Worktree};
-use crate::model::{Copies, Furnished, Lfs, Submodules};
+use crate::model::{BroughtBack, Copies, Furnished, Lfs, Submodules};
+use crate::telemetry::field::EFFECT;
 use std::time::Duration;
 
 /// How long all submodules of a worktree may take together.
@@ -19,7 +20,8 @@ pub(super) async fn furnish(worktree: &Worktree, wanted: &Furnishing) -> Result<
     // Copies come last: nothing is to be in the way of what belongs to the repository.
     let submodules = submodules(worktree, wanted).await;
     let lfs = if wanted.lfs { lfs(worktree, wanted).await } else { Lfs::default() };
-    let furnished = Furnished { submodules, lfs, copies: copies(worktree, wanted).await };
+    let work = work(worktree, wanted).await;
+    let furnished = Furnished { submodules, lfs, work, copies: copies(worktree, wanted).await };
     worktree.mark_furnished(&furnished).await?;
     Ok(furnished)
 }
@@ -33,6 +35,17 @@ async fn submodules(worktree: &Worktree, wanted: &Furnishing) -> Submodules {
 async fn lfs(worktree: &Worktree, wanted: &Furnishing) -> Lfs {
     let failed = |error: GitError| Lfs { failed: Some(worktree.told_outside(&error)), ..Lfs::default() };
     worktree.pull_lfs(wanted.credential.as_ref(), LFS).await.unwrap_or_else(failed)
+}
+
+async fn work(worktree: &Worktree, wanted: &Furnishing) -> BroughtBack {
+    let Some(keepsake) = &wanted.keepsake else { return BroughtBack::default() };
+    match worktree.bring_back(keepsake).await {
+        Ok(submodules) => {
+            tracing::debug!(target: EFFECT, "uncommitted work brought back");
+            BroughtBack { done: true, submodules, failed: None }
+        }
+        Err(error) => BroughtBack { failed: Some(worktree.told_outside(&error)), ..BroughtBack::default() },
+    }
 }
 
 async fn copies(worktree: &Worktree, wanted: &Furnishing) -> Copies {

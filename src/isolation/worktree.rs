@@ -10,7 +10,9 @@ use super::furnish::furnish;
 use super::mark::{self, Mark};
 use super::trash::{Survey, Trash, survey};
 use super::turns::Turns;
-use super::{CreateRequest, IsolationError, Maker, Provider, RemoveRequest, Removed, in_use, outside, place};
+use super::{
+    CreateRequest, IsolationError, MOST_IGNORED, Maker, Provider, RemoveRequest, Removed, in_use, outside, place,
+};
 use crate::git::{Repository, Ties, Worktree, WorktreeEntry};
 use crate::model::*;
 use crate::telemetry::field::EFFECT;
@@ -128,17 +130,25 @@ impl WorktreeProvider {
         &self,
         worktree: &Worktree,
         place: &Path,
-        branch: &BranchName,
+        request: &RemoveRequest,
     ) -> Result<(), IsolationError> {
         self.unused(place).await?;
-        on_branch(worktree, branch).await?;
+        on_branch(worktree, &request.branch).await?;
+        let begun = certain(worktree.operation_in_progress().await)?.is_some();
+        if let Some(name) = &request.keep_work_under {
+            // Kept as it is now: nobody finds the way here any more.
+            return match begun {
+                true => Err(IsolationError::Unknown("an operation has begun since it was decided".to_owned())),
+                false => Ok(worktree.keep(name, MOST_IGNORED).await.map(drop)?),
+            };
+        }
         let status = certain(worktree.status().await)?;
         if !status.is_clean() {
             return Err(IsolationError::ChangedMeanwhile(status));
         }
         // Submodules cannot be asked from here: they name their repository relative to the old place.
         let appeared = [
-            (certain(worktree.operation_in_progress().await)?.is_some(), "an operation has begun"),
+            (begun, "an operation has begun"),
             (certain(worktree.hidden_changes().await)?, "edits are hidden from git status"),
             (!certain(worktree.ignored_work().await)?.is_empty(), "ignored files have appeared"),
         ];
@@ -162,11 +172,11 @@ impl WorktreeProvider {
         repository: &Repository,
         path: &Path,
         place: &Path,
-        branch: &BranchName,
+        request: &RemoveRequest,
     ) -> Result<(), IsolationError> {
         let worktree = repository.worktree(path);
         if exists(place)? && worktree.is_registered().await? {
-            self.examine_again(&worktree.moved_to(place), place, branch).await?;
+            self.examine_again(&worktree.moved_to(place), place, request).await?;
         }
         Ok(repository.unregister(path).await?)
     }
@@ -266,7 +276,7 @@ impl WorktreeProvider {
             tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "files in the trash");
         }
         let bytes = if exists(&place)? { Some(measured(&place).await.unwrap_or_default().bytes) } else { None };
-        if let Err(error) = self.unregister(repository, path, &place, &request.branch).await {
+        if let Err(error) = self.unregister(repository, path, &place, request).await {
             return Err(match put_back(&place, path) {
                 Ok(()) => error,
                 Err(why) => half_way(&place, format!("{error}, and they cannot go back: {why}")),

@@ -12,6 +12,20 @@ pub struct Furnished {
     pub copies: Copies,
     pub submodules: Submodules,
     pub lfs: Lfs,
+    pub work: BroughtBack,
+}
+
+/// What became of the work that an earlier worktree of a restored environment held; nothing in it: all is there, or there
+/// was none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BroughtBack {
+    /// There was some, and it is there again.
+    pub done: bool,
+    /// Submodules that stood at other commits than the branch says.
+    pub submodules: Vec<String>,
+    /// Why some of it may be missing, in words for people.
+    pub failed: Option<String>,
 }
 
 /// What became of the files that Git LFS keeps; nothing in it: all are there, or there are none.

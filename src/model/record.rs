@@ -168,6 +168,17 @@ pub struct EnvironmentMetadata {
     pub untold: Vec<String>,
     /// The removal that is under way (state `removing`), so that a restart can finish exactly it.
     pub removal: Option<PendingRemoval>,
+    /// The removed environment that this one brings back.
+    #[serde(default)]
+    pub restores: Option<Restores>,
+}
+
+/// What is brought back into a new worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restores {
+    pub environment: EnvironmentId,
+    /// Its uncommitted work, when there was any.
+    pub keepsake: Option<CommitSha>,
 }
 
 /// A removal that was decided and written down before its first step.
@@ -176,6 +187,9 @@ pub struct PendingRemoval {
     pub trigger: Trigger,
     pub tip: CommitSha,
     pub delete_branch: bool,
+    /// Uncommitted work goes to the trash.
+    #[serde(default)]
+    pub keep_work: bool,
     /// Why it is safe, one sentence for people.
     pub proof: String,
     /// The closed conversation that is told when it is done.
@@ -349,6 +363,8 @@ pub struct ReceiptDetails {
     pub released: bool,
     /// The ref that holds uncommitted work, when there was any (only after a forced removal).
     pub safety_ref: Option<String>,
+    /// Until when that ref stays.
+    pub kept_until: Option<Timestamp>,
     pub bytes_freed: Option<u64>,
     /// The command that brings a deleted branch back, to be run in the service's repository; empty when it was kept.
     pub restore: String,

@@ -20,6 +20,11 @@ impl Timestamp {
         Self(DateTime::from_timestamp(seconds, 0).unwrap_or_default())
     }
 
+    /// The day, in UTC: `2026-11-29`.
+    pub fn date(self) -> String {
+        self.0.format("%Y-%m-%d").to_string()
+    }
+
     pub fn datetime(self) -> DateTime<Utc> {
         self.0
     }

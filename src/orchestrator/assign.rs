@@ -109,7 +109,7 @@ impl Orchestrator {
     }
 
     /// Gives the thread the environment, with its worktree there; `None` when it is to be decided anew.
-    async fn ready_for(
+    pub(super) async fn ready_for(
         &self,
         conversation: &Conversation,
         creation: &Creation<'_>,

@@ -5,7 +5,7 @@ use super::{
     sweep::{Asked, Pass, Swept},
 };
 use crate::command::{grammar::Command, help};
-use crate::decide::cleanup::{Class, Keep};
+use crate::decide::cleanup::{Class, Keep, Occasion};
 use crate::git::GitError;
 use crate::model::*;
 use crate::reply::{answers, cleanup, commands};
@@ -18,6 +18,7 @@ pub(super) fn takes_long(command: &Command) -> bool {
         | Command::Orphans
         | Command::Reset
         | Command::Remove { .. }
+        | Command::Restore { .. }
         | Command::Cleanup { .. } => true,
         Command::Help
         | Command::Stop
@@ -36,6 +37,7 @@ pub(super) fn changes(command: &Command) -> bool {
         | Command::Link { .. }
         | Command::Reset
         | Command::Remove { .. }
+        | Command::Restore { .. }
         | Command::Cleanup { .. }
         | Command::Pin
         | Command::Unpin
@@ -47,7 +49,7 @@ pub(super) fn changes(command: &Command) -> bool {
 /// Whether a command gives its thread a worktree to go on in: a closed conversation is open again with it.
 pub(super) fn ties(command: &Command) -> bool {
     match command {
-        Command::Create { .. } | Command::Link { .. } => true,
+        Command::Create { .. } | Command::Link { .. } | Command::Restore { .. } => true,
         Command::Help
         | Command::Status
         | Command::Stop
@@ -101,9 +103,11 @@ impl Orchestrator {
             Command::Orphans => self.known_to_git(codebase).await,
             Command::Reset => self.forget_thread(conversation, by).await,
             Command::Approve { head } => self.approve(codebase, conversation, head, by).await,
-            Command::Remove { name } => {
-                self.remove_by_name(delivery, codebase, conversation, name.as_deref(), by).await
+            Command::Remove { name, force } => {
+                let asked = Asked { delivery, thread: conversation.id };
+                self.remove_by_name(asked, codebase, conversation, name.as_deref(), *force, by).await
             }
+            Command::Restore { name } => self.restore_on_request(codebase, conversation, name, by).await,
             Command::Cleanup { merged, dry_run } => {
                 let (kind, class) = if *merged { ("merged", Class::Merged) } else { ("stale", Class::Stale) };
                 let pass = Pass {
@@ -166,13 +170,14 @@ impl Orchestrator {
 
     async fn remove_by_name(
         &self,
-        delivery: &Delivery,
+        asked: Asked<'_>,
         codebase: &Codebase,
         conversation: &Conversation,
         name: Option<&str>,
+        force: bool,
         by: &Person,
     ) -> Result<String, StepError> {
-        if let Some(receipt) = self.removed_before(delivery).await?.pop() {
+        if let Some(receipt) = self.removed_before(asked.delivery).await?.pop() {
             return Ok(cleanup::removed_line(&receipt.details));
         }
         let live = self.store().live_environments(Some(codebase.id)).await?;
@@ -198,10 +203,10 @@ impl Orchestrator {
                 return Ok(commands::left_to_others(&environment.work, &others));
             }
         }
-        let asked = Asked { delivery, thread: conversation.id };
-        Ok(match self.remove_named(environment.id, Trigger::Command, &by.login, Some(asked)).await? {
+        let occasion = if force { Occasion::Forced } else { Occasion::Named };
+        Ok(match self.remove_named(environment.id, occasion, Trigger::Command, &by.login, Some(asked)).await? {
             Swept::Removed(details) => cleanup::removed_line(&details),
-            Swept::Kept(reasons) => commands::kept_on_request(&environment.branch, &reasons),
+            Swept::Kept(reasons) => commands::kept_on_request(&environment.branch, &reasons, self.settings().trash_for),
             Swept::Gone => commands::removed_before(&environment.branch),
         })
     }

@@ -51,7 +51,7 @@ impl Orchestrator {
         adopted: Option<&Adopted>,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
-        let Journal { codebase, repository, limit, thread } = *journal;
+        let Journal { codebase, repository, .. } = *journal;
         let (fork_head, lost_head) = match &place.origin {
             Origin::PinnedHead { sha, .. } => (Some(sha.clone()), None),
             Origin::LostHead { sha, .. } => (None, Some(sha.clone())),
@@ -84,6 +84,17 @@ impl Orchestrator {
                 ..Default::default()
             },
         };
+        self.journal_new(journal, new, notes).await
+    }
+
+    /// The same for one whose row is known. `None`: decide again.
+    pub(super) async fn journal_new(
+        &self,
+        journal: &Journal<'_>,
+        new: NewEnvironment,
+        notes: &mut Notes,
+    ) -> Result<Option<Environment>, StepError> {
+        let Journal { codebase, limit, thread, .. } = *journal;
         match self.store().insert_environment(new, limit, self.now()).await? {
             Inserted::Created(environment) => {
                 tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "creation journalled");
@@ -193,6 +204,7 @@ impl Orchestrator {
             credential: self.furnishing_credential(creation, &start.tip, &submodules, lfs).await,
             submodules,
             lfs,
+            keepsake: environment.metadata.restores.as_ref().and_then(|restores| restores.keepsake.clone()),
             copy_from: copies.then_some(kept),
             copy: creation.settings.copy.clone(),
         };

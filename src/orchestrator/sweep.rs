@@ -8,6 +8,7 @@ mod finish;
 mod make_way;
 mod retire;
 
+pub(super) use finish::{TRASH, trash_ref};
 pub(super) use retire::Retired;
 
 use super::{Orchestrator, StepError, gather, gather::View, retry};
@@ -92,13 +93,14 @@ pub enum Swept {
 impl Orchestrator {
     /// Removes an environment when nothing would be lost; otherwise says every reason to keep it.
     pub async fn remove(&self, id: EnvironmentId, trigger: Trigger, actor: &str) -> Result<Swept, StepError> {
-        self.remove_named(id, trigger, actor, None).await
+        self.remove_named(id, Occasion::Named, trigger, actor, None).await
     }
 
     /// The same, for a command in a delivery.
     pub(super) async fn remove_named(
         &self,
         id: EnvironmentId,
+        occasion: Occasion,
         trigger: Trigger,
         actor: &str,
         asked: Option<Asked<'_>>,
@@ -110,7 +112,7 @@ impl Orchestrator {
             // Nobody can be asked any more, so the branch stays.
             false => View::AsItIs,
         };
-        let cause = Cause { occasion: Occasion::Named, trigger, actor, tell: None, asked, only: None };
+        let cause = Cause { occasion, trigger, actor, tell: None, asked, only: None };
         self.remove_fetched(&codebase, id, &cause, &view).await
     }
 
@@ -125,6 +127,9 @@ impl Orchestrator {
             }
             if pass.codebase.is_some_and(|only| only != codebase.id) {
                 continue;
+            }
+            if !pass.dry_run && pass.only.is_none() {
+                self.empty_expired(&codebase).await;
             }
             let environments = self.store().live_environments(Some(codebase.id)).await?;
             if environments.is_empty() {
@@ -313,7 +318,7 @@ impl Orchestrator {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
             Swept::Kept(reasons) if reasons.contains(&Keep::Busy) => Ok("waits for the run that is live".into()),
             Swept::Kept(reasons) => {
-                let body = cleanup::kept(&environment.branch, &reasons, &key);
+                let body = cleanup::kept(&environment.branch, &reasons, self.settings().trash_for, &key);
                 self.comment(key, &codebase, conversation, body).await?;
                 Ok("worktree kept, with the reasons in the thread".into())
             }
@@ -358,6 +363,14 @@ impl Orchestrator {
                 Ok(Swept::Kept(vec![Keep::CannotVerify("it changed while it was looked at".to_owned())]))
             }
             Verdict::Remove(removal) => {
+                // What cannot be kept keeps everything, before the first step.
+                if removal.keep_work
+                    && !self.is_outside(&environment)
+                    && let Err(error) = self.keep_work(&repository, &environment).await
+                {
+                    let why = repository.worktree(&environment.path).told_outside(&error);
+                    return self.keep(environment, vec![Keep::CannotVerify(why)]).await;
+                }
                 let tell = match facts.fetched {
                     true => self.to_be_told(&environment, cause).await?,
                     false => None,
@@ -398,7 +411,10 @@ impl Orchestrator {
             return Ok(cause.tell);
         }
         let own = self.own_thread(environment).await?;
-        let answered = cause.asked.filter(|_| cause.occasion == Occasion::Named).map(|asked| asked.thread);
+        let answered = cause
+            .asked
+            .filter(|_| matches!(cause.occasion, Occasion::Named | Occasion::Forced))
+            .map(|asked| asked.thread);
         Ok(own.filter(|own| Some(*own) != answered))
     }
 
@@ -436,6 +452,7 @@ impl Orchestrator {
             tell,
             tip: removal.tip.clone(),
             delete_branch: removal.delete_branch,
+            keep_work: removal.keep_work,
             proof: cleanup::proof(&removal.because, &environment.branch),
             asked_in: cause.asked.map(|asked| asked.delivery.id),
             successor: None,

@@ -1,9 +1,9 @@
 //! What people are told when an environment is removed, or why it is kept.
 
 use super::{agent_text, count, marker};
-use crate::decide::cleanup::{Because, Keep, MergeProof};
+use crate::decide::cleanup::{Because, Keep, MergeProof, is_kept_in_trash};
 use crate::model::*;
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 /// One sentence: why removing was safe.
 pub fn proof(because: &Because, branch: &BranchName) -> String {
@@ -17,6 +17,7 @@ pub fn proof(because: &Because, branch: &BranchName) -> String {
         }
         Because::BranchKept => format!("the worktree was clean and every commit stays on `{branch}`, which is kept"),
         Because::NothingDone => format!("`{branch}` had no commit that its base lacks and the worktree was clean"),
+        Because::WorkKept => format!("this was asked for, and every commit stays on `{branch}`, which is kept"),
     }
 }
 
@@ -74,8 +75,18 @@ pub fn removed_line(details: &ReceiptDetails) -> String {
              registration stay where they are, and I unlocked it. {branch}.",
             details.proof
         ),
-        false => format!("🧹 The worktree was removed: {}. {branch}.", details.proof),
+        false => format!("🧹 The worktree was removed: {}. {branch}.{}", details.proof, kept_work(details)),
     }
+}
+
+/// Where uncommitted work is, and how it comes back.
+fn kept_work(details: &ReceiptDetails) -> String {
+    let (Some(name), Some(until)) = (&details.safety_ref, details.kept_until) else { return String::new() };
+    format!(
+        " What was not committed is kept until {} (in `{name}` of the service's repository): `/worktree restore` with this \
+         worktree's name brings it back as it was.",
+        until.date()
+    )
 }
 
 /// The whole command that brings a deleted branch back, for whoever runs the service: comments name no places on its
@@ -87,7 +98,7 @@ pub fn restore_command(details: &ReceiptDetails, repository: &Path) -> Option<St
 }
 
 /// The comment when closing a thread leaves its environment in place.
-pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
+pub fn kept(branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &str) -> String {
     let dirty = reasons.iter().any(|reason| match reason {
         Keep::UncommittedChanges { .. } => true,
         Keep::Busy
@@ -124,11 +135,20 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], key: &str) -> String {
     let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", sentence(reason))).collect();
     // Locks, paths and failures may be worded by an agent.
     let list = agent_text::foreign(&list.join("\n"), 4_000);
+    let forced = by_force(reasons, trash_for).map(|way| format!("{way} ")).unwrap_or_default();
     format!(
-        "{heading}\n\n{}\n\nNothing was lost. {way_out}When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
+        "{heading}\n\n{}\n\nNothing was lost. {way_out}{forced}When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
         list,
         marker(key)
     )
+}
+
+/// The way out where only what is not committed keeps a worktree.
+pub fn by_force(reasons: &[Keep], trash_for: Duration) -> Option<String> {
+    let days = trash_for.as_secs() / 86_400;
+    reasons.iter().all(is_kept_in_trash).then(|| {
+        format!("`/worktree remove --force` removes it all the same; what is not committed is kept in the trash for {days} days.")
+    })
 }
 
 /// What an agent's commit cannot take in.
@@ -223,7 +243,12 @@ mod tests {
     #[test]
     fn uncommitted_work_is_named_first() {
         let branch = BranchName::new("issue-1").unwrap();
-        let text = kept(&branch, &[Keep::UncommittedChanges { changed: 1, untracked: 2 }, Keep::Pinned], "cleanup/1");
+        let text = kept(
+            &branch,
+            &[Keep::UncommittedChanges { changed: 1, untracked: 2 }, Keep::Pinned],
+            Duration::ZERO,
+            "cleanup/1",
+        );
         insta::assert_snapshot!(text, @"
         Cannot remove worktree - you have uncommitted changes.
 

@@ -4,6 +4,7 @@ use super::{agent_text, answers::FOREIGN, cleanup, count, marker};
 use crate::command::grammar::Hint;
 use crate::decide::cleanup::Keep;
 use crate::model::*;
+use std::time::Duration;
 
 pub fn removed_before(branch: &BranchName) -> String {
     format!("The worktree of `{branch}` was gone already.")
@@ -86,6 +87,27 @@ pub fn works_there(environment: &Environment, notes: &[String]) -> String {
     // Notes quote git, file names and what a remote said.
     let notes = notes.iter().map(|note| agent_text::foreign(note, FOREIGN));
     notes.chain([there]).collect::<Vec<_>>().join("\n\n")
+}
+
+/// `/worktree restore` of something that is there.
+pub fn nothing_to_restore(work: &Work) -> String {
+    format!(
+        "There is a worktree **{work}** now, so nothing was changed. `/worktree link {work}` lets this thread go on in it; to \
+         bring an earlier one back, remove it first."
+    )
+}
+
+/// `/worktree restore` of something that no receipt knows.
+pub fn never_removed(name: &str) -> String {
+    format!(
+        "No worktree called {} was removed here, so there is nothing to bring back. Nothing was changed.",
+        shown(name)
+    )
+}
+
+/// What was not committed in a removed worktree is not kept any more.
+pub fn trash_expired(until: Timestamp) -> String {
+    format!("What was not committed then was kept until {}; only its commits are back.", until.date())
 }
 
 /// `/worktree link`, done.
@@ -186,12 +208,13 @@ pub fn stopping(runs: usize, waiting: bool) -> String {
     }
 }
 
-pub fn kept_on_request(branch: &BranchName, reasons: &[Keep]) -> String {
+pub fn kept_on_request(branch: &BranchName, reasons: &[Keep], trash_for: Duration) -> String {
     let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", cleanup::sentence(reason))).collect();
     let list = agent_text::foreign(&list.join("\n"), FOREIGN);
-    let end = match reasons {
-        [Keep::RemovalStuck(_)] => "",
-        _ => "\n\nNothing was removed.",
+    let end = match (reasons, cleanup::by_force(reasons, trash_for)) {
+        ([Keep::RemovalStuck(_)], _) => String::new(),
+        (_, Some(way)) => format!("\n\nNothing was removed. {way}"),
+        (_, None) => "\n\nNothing was removed.".to_owned(),
     };
     format!("The worktree of `{branch}` is kept:\n\n{list}{end}")
 }

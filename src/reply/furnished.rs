@@ -10,7 +10,21 @@ const NAMES: usize = 8;
 /// One line for each matter worth telling.
 pub fn notes(furnished: &Furnished) -> Vec<String> {
     let before = submodules(&furnished.submodules).into_iter().chain(lfs(&furnished.lfs));
-    before.chain(copies(&furnished.copies)).collect()
+    before.chain(work(&furnished.work)).chain(copies(&furnished.copies)).collect()
+}
+
+fn work(work: &BroughtBack) -> Option<String> {
+    if let Some(why) = &work.failed {
+        return Some(format!(
+            "What was not committed could not be brought back; it stays in the trash: {}.",
+            plain(why)
+        ));
+    }
+    let there = "What was not committed is there again, as it was";
+    match work.submodules.first() {
+        Some(first) => Some(format!("{there}, but {} are at the commits that the branch names.", code(first))),
+        None => work.done.then(|| format!("{there}.")),
+    }
 }
 
 /// Told when a fork's pull request is looked at and the operator keeps files for the repository.

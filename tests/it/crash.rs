@@ -146,6 +146,29 @@ impl Story {
         self.end().await
     }
 
+    /// A worktree with something uncommitted goes by force, and comes back.
+    async fn tell_of_the_trash(&mut self) -> End {
+        let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
+        self.ask(issue, "write chapter-one").await;
+        let path = self.store().live_environments(None).await.unwrap().remove(0).path;
+        let half = [("one.txt", "half of chapter one\r\n"), ("two.txt", "two"), ("odd \"name\"", "odd")];
+        for (name, text) in half {
+            fs::write(path.join(name), text).unwrap();
+        }
+        self.act().await;
+        let answer = self.command(issue, "/worktree remove --force").await;
+        assert!(answer.contains("What was not committed is kept until"), "{answer}\n{}", self.account());
+        assert!(!path.exists(), "{}", self.account());
+        self.act().await;
+        let answer = self.command(issue, &format!("/worktree restore issue-{issue}")).await;
+        assert!(answer.contains("This thread goes on in the worktree"), "{answer}\n{}", self.account());
+        for (name, text) in half {
+            let there = fs::read_to_string(path.join(name)).unwrap_or_default();
+            assert_eq!(there, text, "{name}\n{}", self.account());
+        }
+        self.end().await
+    }
+
     /// A command makes a worktree, and says so.
     async fn tell_of_creation(&mut self) -> End {
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
@@ -264,6 +287,15 @@ async fn killed_at_any_effect_it_comes_to_the_same_end_on_postgresql() {
 async fn killed_during_a_command_it_gives_the_same_answer() {
     let removed = |end: &End| assert_eq!((end.receipts, end.worktrees, end.succeeded), (1, 1, 1), "{end:?}");
     killed_everywhere(None, 1, removed, Story::tell_of_a_command).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_while_uncommitted_work_goes_and_comes_back_it_is_all_there() {
+    let back = |end: &End| {
+        assert_eq!((end.receipts, end.worktrees, end.succeeded), (1, 2, 1), "{end:?}");
+        assert_eq!(end.local_refs, ["refs/heads/issue-1"]);
+    };
+    killed_everywhere(None, 2, back, Story::tell_of_the_trash).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! What worktrees hold becomes commits: deliveries, safety commits, fast-forwards.
+//! What worktrees hold becomes commits: deliveries, fast-forwards.
 
 use crate::git_lab::{Lab, branch, known};
 use std::{fs, os::unix::fs::symlink};
@@ -33,7 +33,7 @@ async fn a_sparse_worktree_is_clean_and_commits_no_deletions() {
     fs::write(path.join("a/x"), "2\n").unwrap();
     worktree.commit_all(&request("s")).await.unwrap().unwrap();
     assert_eq!(lab.run(&path, &["diff", "--name-status", "HEAD~1", "HEAD"]), "M\ta/x");
-    assert_eq!(worktree.safety_commit("refs/treewarden/trash/s").await.unwrap(), None);
+    assert_eq!(worktree.keep("refs/treewarden/trash/s", 1000).await.unwrap(), None);
     let (full, _) = lab.worktree(&repository, "v").await;
     assert!(full.join("z/y").exists());
 }
@@ -70,31 +70,6 @@ async fn everything_is_committed_once_on_the_right_branch() {
     fs::write(path.join("f"), "3\n").unwrap();
     assert!(matches!(worktree.commit_all(&request("b")).await, Err(GitError::Refused { .. })));
     assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(sha));
-}
-
-#[tokio::test]
-async fn a_safety_commit_keeps_everything_and_touches_nothing() {
-    let lab = Lab::new();
-    let repository = lab.repository().await;
-    let (path, worktree) = lab.worktree(&repository, "b").await;
-    let name = "refs/treewarden/trash/1";
-    assert_eq!(worktree.safety_commit(name).await.unwrap(), None);
-    assert!(worktree.safety_commit("refs/heads/main").await.is_err());
-    let other = lab.commit(&path, "hidden", "1\n");
-    lab.run(&path, &["update-index", "--skip-worktree", "hidden"]);
-    fs::write(path.join("hidden"), "edited\n").unwrap();
-    fs::write(path.join("f"), "2\n").unwrap();
-    fs::write(path.join("new"), "n\n").unwrap();
-    fs::write(path.join(".env"), "SECRET").unwrap();
-    let before = lab.run(&path, &["status", "--porcelain"]);
-    // BR-025
-    let sha = worktree.safety_commit(name).await.unwrap().unwrap();
-    assert_eq!(repository.tip(name).await.unwrap(), Some(sha.clone()));
-    let kept = lab.run(&path, &["diff", "--name-status", other.as_str(), sha.as_str()]);
-    assert_eq!(kept, "M\tf\nM\thidden\nA\tnew");
-    assert_eq!(lab.run(&path, &["status", "--porcelain"]), before);
-    assert_eq!(worktree.head().await.unwrap().sha, Some(other));
-    assert!(worktree.safety_commit(name).await.unwrap().is_some(), "repeating is fine");
 }
 
 #[tokio::test]
@@ -185,20 +160,6 @@ async fn files_that_became_directories_and_back_are_committed() {
     assert!(known(worktree.status().await).is_clean());
     assert_eq!(lab.run(&path, &["status", "--porcelain"]), "");
     assert_eq!(lab.run(&path, &["ls-files"]), ".gitignore\nd\nf/inside\nlink");
-}
-
-#[tokio::test]
-async fn a_conflict_is_kept_by_a_safety_commit() {
-    let lab = Lab::new();
-    let repository = lab.repository().await;
-    let (path, worktree) = lab.worktree(&repository, "b").await;
-    lab.commit(&path, "f", "ours\n");
-    lab.run(&path, &["switch", "-q", "-c", "other", "HEAD~1"]);
-    lab.commit(&path, "f", "theirs\n");
-    lab.try_run(&path, &["merge", "-q", "b"]);
-    let sha = worktree.safety_commit("refs/treewarden/trash/1").await.unwrap().unwrap();
-    assert!(lab.run(&path, &["show", &format!("{sha}:f")]).contains("<<<<<<<"));
-    assert_eq!(known(worktree.status().await).conflicted, 1);
 }
 
 #[tokio::test]

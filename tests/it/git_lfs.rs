@@ -203,7 +203,7 @@ async fn without_the_program_pointers_stay_and_nothing_becomes_a_blob() {
     // Only such files: there is nothing to commit.
     assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
     // What is kept for safety is kept whole.
-    let kept = worktree.safety_commit("refs/treewarden/x").await.unwrap().unwrap();
+    let kept = worktree.keep("refs/treewarden/x", 1000).await.unwrap().unwrap();
     assert_eq!(lab.run(repository.directory(), &["show", &format!("{kept}:new.bin")]), "new");
     repository.push_lfs(&branch("b"), None).await.unwrap();
 }

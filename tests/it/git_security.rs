@@ -35,7 +35,7 @@ async fn all_verbs(lab: &Lab, repository: &Repository, name: &str) {
     let _ = worktree.hidden_changes().await;
     let _ = worktree.submodule_work().await;
     let _ = worktree.nested_repositories().await;
-    let _ = worktree.safety_commit("refs/treewarden/trash/x").await;
+    let _ = worktree.keep("refs/treewarden/trash/x", 1000).await;
     let _ = worktree.commit_all(&plain_commit(name)).await;
     let main = lab.main_tip(repository).await;
     let _ = repository.merge_adds_nothing(&main, &main).await;
@@ -128,7 +128,7 @@ async fn configuration_inside_submodules_and_nested_repositories_is_not_obeyed()
     let _ = fs::remove_file(&pwn);
     known(worktree.status().await);
     assert_eq!(known(worktree.submodule_work().await), ["sub"]);
-    worktree.safety_commit("refs/treewarden/trash/x").await.unwrap();
+    worktree.keep("refs/treewarden/trash/x", 1000).await.unwrap();
     worktree.commit_all(&plain_commit("b")).await.unwrap();
     assert!(!pwn.exists());
     lab.try_run(&path, &["status"]);

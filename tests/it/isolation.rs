@@ -50,6 +50,7 @@ impl Place {
             maker: Maker::Us,
             branch: branch(name),
             delete_branch_at: None,
+            keep_work_under: None,
         }
     }
 
@@ -307,7 +308,14 @@ async fn a_base_behind_a_link_works_all_the_way() {
         .unwrap();
     assert_eq!(known(provider.health(&repository, &path, Maker::Us).await), Validity::Valid);
     let environment = EnvironmentId(uuid::Uuid::now_v7());
-    let request = RemoveRequest { environment, path, maker: Maker::Us, branch: branch("b"), delete_branch_at: None };
+    let request = RemoveRequest {
+        environment,
+        path,
+        maker: Maker::Us,
+        branch: branch("b"),
+        delete_branch_at: None,
+        keep_work_under: None,
+    };
     provider.remove(&repository, &request).await.unwrap();
     assert!(provider.list(&repository).await.unwrap().is_empty());
 }
@@ -412,6 +420,7 @@ async fn a_worktree_outside_the_base_is_borrowed() {
         maker: Maker::Others,
         branch: branch("human"),
         delete_branch_at: None,
+        keep_work_under: None,
     };
     assert!(provider.is_outside(&outside) && !provider.is_outside(&provider.base().join("o/w")));
     assert!(matches!(provider.health(&repository, &outside, Maker::Us).await, Probe::Unknown(_)), "not as one of ours");

@@ -22,4 +22,5 @@ mod pulls;
 mod remote;
 mod settings;
 mod stopping;
+mod trash;
 mod trouble;

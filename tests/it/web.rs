@@ -297,6 +297,7 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             authority: Default::default(),
             offline_create: false,
             run_limit: 4,
+            trash_for: Duration::from_secs(30 * 86_400),
             stale_after: Duration::from_secs(14 * 86_400),
             sweep_interval: Duration::from_secs(6 * 3600),
             agent_limits: Limits::default(),

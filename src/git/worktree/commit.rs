@@ -20,9 +20,6 @@ pub struct Ident {
     pub email: String,
 }
 
-/// Whom a safety commit is by.
-const KEEPER: (&str, &str) = ("Treewarden", "treewarden@localhost");
-
 impl Ident {
     /// Characters that end a field of a commit are left out.
     fn cleaned(text: &str) -> String {
@@ -71,38 +68,16 @@ impl Worktree {
         if head.sha.is_none() {
             return Err(GitError::refused(format!("the branch {} has no commit any more", request.branch)));
         }
-        let Some(tree) = self.stage(&entry, &head, None).await? else { return Ok(None) };
+        let Some(tree) = self.stage(&entry, &head).await? else { return Ok(None) };
         let people = (&request.author, &request.committer);
-        let commit = self.commit(&entry, &tree, head.sha.as_ref(), people, &request.full_message()).await?;
+        let parents: Vec<_> = head.sha.iter().collect();
+        let commit = self.commit(&entry, &tree, &parents, people, &request.full_message()).await?;
         let full = request.branch.full_ref();
         let _turn = self.repository.turn().await;
         let moved = self.repository.set_ref_in_turn(&full, &commit, head.sha.as_ref()).await?;
         match moved {
             true => Ok(Some(commit)),
             false => Err(GitError::refused(format!("the branch {} moved meanwhile", request.branch))),
-        }
-    }
-
-    /// Keeps everything that is not committed (also what is hidden by index flags, not what is ignored) as a commit on
-    /// top of HEAD, under `full_ref`. Files, index and branch stay exactly as they are. `None`: nothing to keep.
-    pub async fn safety_commit(&self, full_ref: &str) -> Result<Option<CommitSha>, GitError> {
-        if !full_ref.starts_with("refs/treewarden/") {
-            return Err(GitError::refused(format!("{full_ref} is no place for a safety commit")));
-        }
-        let entry = self.entry().await?;
-        let head = self.head().await?;
-        let scratch = self.repository.scratch()?;
-        let index = scratch.path().join("index");
-        copy_if_present(&entry.directory.join("index"), &index)?;
-        self.unhide(&entry, &index).await?;
-        let Some(tree) = self.stage(&entry, &head, Some(&index)).await? else { return Ok(None) };
-        let keeper = Ident { name: KEEPER.0.to_owned(), email: KEEPER.1.to_owned() };
-        let message = "Uncommitted work, kept before the worktree was removed\n";
-        let commit = self.commit(&entry, &tree, head.sha.as_ref(), (&keeper, &keeper), message).await?;
-        let old = self.repository.tip(full_ref).await?;
-        match self.repository.set_ref(full_ref, &commit, old.as_ref()).await? {
-            true => Ok(Some(commit)),
-            false => Err(GitError::refused(format!("{full_ref} moved meanwhile"))),
         }
     }
 
@@ -219,32 +194,30 @@ impl Worktree {
     }
 
     /// Stages everything and answers with the tree; `None` when it is HEAD's.
-    async fn stage(&self, entry: &AdminEntry, head: &Head, index: Option<&Path>) -> Result<Option<String>, GitError> {
+    async fn stage(&self, entry: &AdminEntry, head: &Head) -> Result<Option<String>, GitError> {
         // By names, not by `git add --all`, which runs git inside submodules, with configuration an agent can write.
-        let changes = self.changes(entry, index).await?;
+        let changes = self.changes(entry, None).await?;
         // Copies are out of sight already, unless somebody changed what git ignores.
         let copies = Manifest::load(entry)?;
         let is_copy = |change: &Change| change.kind == Kind::Untracked && copies.has(&change.path);
         let changes = changes.into_iter().filter(|change| !is_copy(change)).map(|change| change.path);
         let mut changed: Vec<_> = changes.filter(|path| !is_repository(path)).collect();
-        // A branch goes out, so nothing is in it as a blob that LFS is to keep. What is only to be kept here is kept whole.
-        if index.is_none() {
-            let blobs = self.not_pointers(&changed).await?;
-            changed.retain(|path| !blobs.contains(path));
-        }
+        // A branch goes out, so nothing is in it as a blob that LFS is to keep.
+        let blobs = self.not_pointers(&changed).await?;
+        changed.retain(|path| !blobs.contains(path));
         if changed.is_empty() {
             return Ok(None);
         }
-        match self.update_index(entry, index, &changed).await {
+        match self.update_index(entry, &changed).await {
             Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
-                self.update_index(entry, index, &changed).await?;
+                self.update_index(entry, &changed).await?;
             }
             result => result?,
         }
-        if let (None, Some(head)) = (index, &head.sha) {
+        if let Some(head) = &head.sha {
             self.withhold(entry, head).await?;
         }
-        let output = self.indexed(entry, "write-tree", index).await?.ok().await?;
+        let output = self.call(entry, "write-tree").await?.ok().await?;
         let tree = String::from_utf8_lossy(&output).trim_end().to_owned();
         let Some(sha) = &head.sha else { return Ok(Some(tree)) };
         let id = oid(sha)?;
@@ -258,7 +231,7 @@ impl Worktree {
         Ok(changes.into_iter().map(|change| change.path).filter(|path| !is_repository(path)).collect())
     }
 
-    async fn update_index(&self, entry: &AdminEntry, index: Option<&Path>, paths: &[PathBuf]) -> Result<(), GitError> {
+    async fn update_index(&self, entry: &AdminEntry, paths: &[PathBuf]) -> Result<(), GitError> {
         let files = self.files.clone();
         let paths = paths.to_vec();
         let (there, gone): (Vec<_>, Vec<_>) =
@@ -266,18 +239,18 @@ impl Worktree {
         // What is gone first: where a directory became a link, git looks for its files behind the link.
         for (arguments, paths) in [(&["--force-remove"][..], gone), (&["--add", "--remove", "--replace"], there)] {
             if !paths.is_empty() {
-                let call = self.indexed(entry, "update-index", index).await?.slow();
+                let call = self.call(entry, "update-index").await?.slow();
                 call.args(arguments).args(["-z", "--stdin"]).input(list_of(&paths)).ok().await?;
             }
         }
         Ok(())
     }
 
-    async fn commit(
+    pub(super) async fn commit(
         &self,
         entry: &AdminEntry,
         tree: &str,
-        parent: Option<&CommitSha>,
+        parents: &[&CommitSha],
         (author, committer): (&Ident, &Ident),
         message: &str,
     ) -> Result<CommitSha, GitError> {
@@ -286,24 +259,10 @@ impl Worktree {
         let call = call.env("GIT_AUTHOR_EMAIL", Ident::cleaned(&author.email));
         let call = call.env("GIT_COMMITTER_NAME", Ident::cleaned(&committer.name));
         let call = call.env("GIT_COMMITTER_EMAIL", Ident::cleaned(&committer.email));
-        let parent = parent.into_iter().flat_map(|sha| ["-p", sha.as_str()]);
-        let output = call.args(parent).args(["-F", "-", tree]).input(message.as_bytes().to_vec()).ok().await?;
+        let parents = parents.iter().flat_map(|sha| ["-p", sha.as_str()]);
+        let output = call.args(parents).args(["-F", "-", tree]).input(message.as_bytes().to_vec()).ok().await?;
         let sha = String::from_utf8_lossy(&output);
         CommitSha::new(sha.trim_end()).map_err(|error| GitError::Unreadable(error.to_string()))
-    }
-
-    /// Takes the flags that hide changes out of a copy of the index.
-    async fn unhide(&self, entry: &AdminEntry, index: &Path) -> Result<(), GitError> {
-        let hidden = self.hidden_paths().await?;
-        if hidden.is_empty() {
-            return Ok(());
-        }
-        let list = list_of(&hidden);
-        for flag in ["--no-skip-worktree", "--no-assume-unchanged"] {
-            let call = self.indexed(entry, "update-index", Some(index)).await?;
-            call.args([flag, "-z", "--stdin"]).input(list.clone()).ok().await?;
-        }
-        Ok(())
     }
 }
 
@@ -316,20 +275,12 @@ pub(in crate::git) fn is_there(files: &Path, path: &Path) -> bool {
 }
 
 /// `git status` marks repositories inside by a final slash.
-fn is_repository(path: &Path) -> bool {
+pub(super) fn is_repository(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-fn list_of(paths: &[PathBuf]) -> Vec<u8> {
+pub(super) fn list_of(paths: &[PathBuf]) -> Vec<u8> {
     paths.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\0"].concat()).collect()
-}
-
-fn copy_if_present(from: &Path, to: &Path) -> Result<(), GitError> {
-    match fs::copy(from, to) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(GitError::file("reading", from, &error)),
-    }
 }
 
 #[cfg(test)]

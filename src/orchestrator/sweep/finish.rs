@@ -4,7 +4,7 @@ use super::super::{Orchestrator, StepError, mend::maker};
 use super::{Swept, told_under};
 use crate::decide::cleanup::Keep;
 use crate::git::{GitError, Repository};
-use crate::isolation::{IsolationError, RemoveRequest};
+use crate::isolation::{IsolationError, MOST_IGNORED, RemoveRequest};
 use crate::model::*;
 use crate::reply::{self, cleanup};
 use crate::store::{NewOutgoing, RunFilter};
@@ -18,7 +18,23 @@ fn archive_ref(environment: EnvironmentId) -> String {
     format!("refs/treewarden/archive/{environment}")
 }
 
+/// Where what was not committed in a removed environment is kept.
+pub(in crate::orchestrator) fn trash_ref(environment: EnvironmentId) -> String {
+    format!("{TRASH}{environment}")
+}
+
+/// All such refs.
+pub(in crate::orchestrator) const TRASH: &str = "refs/treewarden/trash/";
+
 impl Orchestrator {
+    /// Keeps what is not committed in an environment that is to go.
+    pub(super) async fn keep_work(&self, repository: &Repository, environment: &Environment) -> Result<(), GitError> {
+        let worktree = repository.worktree(&environment.path);
+        worktree.keep(&trash_ref(environment.id), MOST_IGNORED).await?;
+        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "uncommitted work kept");
+        Ok(())
+    }
+
     /// Carries a journalled removal to its end; also called for removals that a crash left half-way.
     pub(in crate::orchestrator) async fn finish_removal(
         &self,
@@ -41,6 +57,7 @@ impl Orchestrator {
             maker: maker(&environment),
             branch: environment.branch.clone(),
             delete_branch_at: pending.delete_branch.then(|| pending.tip.clone()),
+            keep_work_under: pending.keep_work.then(|| trash_ref(environment.id)),
         };
         let removed = match self.parts().provider.remove(repository, &request).await {
             Ok(removed) => removed,
@@ -64,6 +81,10 @@ impl Orchestrator {
         if let Err(error) = repository.set_upstream(&environment.branch, false).await {
             tracing::warn!(environment.id = %environment.id, %error, "its branch goes on following its namesake");
         }
+        let safety_ref = match pending.keep_work {
+            true => repository.tip(&trash_ref(environment.id)).await?.map(|_| trash_ref(environment.id)),
+            false => None,
+        };
         let details = ReceiptDetails {
             proof: match removed.released {
                 true => cleanup::released(&pending.proof),
@@ -77,7 +98,8 @@ impl Orchestrator {
             tip: Some(pending.tip),
             branch_deleted: removed.branch_deleted,
             released: removed.released,
-            safety_ref: None,
+            kept_until: safety_ref.as_ref().map(|_| self.now().plus(self.settings().trash_for)),
+            safety_ref,
             bytes_freed: removed.bytes,
             asked_in: pending.asked_in,
         };

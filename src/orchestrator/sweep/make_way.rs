@@ -56,6 +56,7 @@ impl Orchestrator {
             proof: cleanup::proof(&removal.because, &environment.branch),
             tip: removal.tip,
             delete_branch: removal.delete_branch,
+            keep_work: false,
             asked_in: Some(delivery),
             successor: Some(place.work.clone()),
             stuck: None,

@@ -190,7 +190,7 @@ async fn a_queued_run_is_stopped_at_once() {
 }
 
 /// What the bot answers to a command, all done.
-async fn answered(world: &World, thread: i64, words: &str) -> String {
+pub async fn answered(world: &World, thread: i64, words: &str) -> String {
     world.ask(thread, words);
     world.settle().await;
     world.answer(thread)

@@ -1,13 +1,13 @@
 //! Writing below a directory whose content comes from elsewhere: every step goes from an open directory to a real one in it,
-//! never through a link, and never onto something that is there.
+//! never through a link.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::{
     ffi::OsStr,
     fs,
-    io::{self, Read},
-    os::fd::OwnedFd,
+    io::{self, Read, Write},
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::Path,
 };
 
@@ -33,7 +33,7 @@ pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Copies one file, with its mode, or one link.
+/// Copies one file, with its mode, or one link. Nothing that is there is written over.
 pub(super) fn copy(from: &OwnedFd, to: &OwnedFd, path: &Path) -> Result<(), Failed> {
     let Some(name) = path.file_name() else { return Err(Failed::NotPlain) };
     let source = descend(from, path, false)?;
@@ -68,14 +68,50 @@ fn copy_file(source: &OwnedFd, target: &OwnedFd, name: &OsStr) -> Result<(), Fai
         opened => fs::File::from(opened?),
     };
     // No more than was measured, should it be growing.
-    let copied = io::copy(&mut from.take(meta.len()), &mut to).and_then(|_| {
-        use std::os::unix::fs::PermissionsExt;
-        to.set_permissions(fs::Permissions::from_mode(meta.permissions().mode() & 0o777))
-    });
+    let copied = io::copy(&mut from.take(meta.len()), &mut to)
+        .and_then(|_| to.set_permissions(fs::Permissions::from_mode(meta.permissions().mode() & 0o777)));
     copied.map_err(|error| {
         let _ = rustix::fs::unlinkat(target, name, AtFlags::empty());
         Failed::Io(error)
     })
+}
+
+/// Writes one file with this mode, in the place of a file or link that is there.
+pub(super) fn write(root: &OwnedFd, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let (directory, name) = cleared(root, path)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = fs::File::from(rustix::fs::openat(&directory, name, flags, Mode::RUSR | Mode::WUSR)?);
+    file.write_all(content)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))
+}
+
+/// Makes one link, in the place of a file or link that is there.
+pub(super) fn link(root: &OwnedFd, path: &Path, target: &OsStr) -> io::Result<()> {
+    let (directory, name) = cleared(root, path)?;
+    Ok(rustix::fs::symlinkat(target, &directory, name)?)
+}
+
+fn cleared<'a>(root: &OwnedFd, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
+    let name = path.file_name().ok_or(Errno::INVAL)?;
+    let directory = descend(root, path, true)?;
+    match rustix::fs::unlinkat(&directory, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok((directory, name)),
+        // Directories that became empty were taken away.
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes the directories that `path` was in, from the innermost on, as far as they are empty.
+pub(super) fn prune(root: &OwnedFd, path: &Path) {
+    for directory in path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()) {
+        let gone = directory.file_name().and_then(|name| {
+            let above = descend(root, directory, false).ok()?;
+            rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR).ok()
+        });
+        if gone.is_none() {
+            break;
+        }
+    }
 }
 
 /// Removes one file or link; what is not there is fine, and so is what lies behind a link.

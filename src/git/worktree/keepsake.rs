@@ -1,0 +1,556 @@
+//! A keepsake: all that a worktree holds and its branch does not, as a commit under a ref of ours, and the way back.
+//!
+//! The commit's tree is the checkout with everything uncommitted and untracked in it, and its first parent is HEAD, so
+//! people can look at it and take from it with git alone. Its second parent holds the rest, which no tree of a checkout
+//! can hold: `ignored/` the files that git ignores and no tool rebuilds, `index` what was staged (as `git update-index
+//! --index-info` takes it), `staged/` the contents that only the index had, and `modes` the files' modes. Contents are kept
+//! byte for byte, whatever attributes say of them. Files, index and branch stay exactly as they are meanwhile.
+
+use super::Worktree;
+use super::commit::{Ident, is_repository, is_there, list_of};
+use super::status::{is_cache, path_of, quiet};
+use crate::git::copies::Manifest;
+use crate::git::history::{oid, sha};
+use crate::git::registry::AdminEntry;
+use crate::git::{GitError, blocking, place};
+use crate::model::{CommitSha, Probe};
+use git2::{Delta, ObjectType, Oid};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs, io,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Whom a keepsake is by.
+const KEEPER: (&str, &str) = ("Treewarden", "treewarden@localhost");
+const MESSAGE: &str = "Uncommitted work, kept before the worktree was removed\n";
+const BESIDE: &str = "What else was there: ignored files, the index, modes\n";
+
+/// A removal ends with the files gone, so their contents have to be on the disk. And any name that the disk has may be in
+/// a tree.
+const SETTINGS: &[&str] = &["core.fsync=all", "core.protectNTFS=false", "core.protectHFS=false"];
+
+/// What stands for "not there" in the format of `git update-index --index-info`.
+const NOTHING: &str = "0 0000000000000000000000000000000000000000";
+
+const IGNORED: &str = "ignored";
+const INDEX: &str = "index";
+const MODES: &str = "modes";
+const STAGED: &str = "staged";
+
+const GITLINK: u32 = 0o160_000;
+const LINK: u32 = 0o120_000;
+
+/// A mode without what only concerns other users' rights to become this one.
+const RIGHTS: u32 = 0o777;
+
+impl Worktree {
+    /// Keeps everything that no commit of the branch holds, known caches apart, under `full_ref`. `None`: there is nothing.
+    /// When all is as the ref has it already, that commit is the answer. Refuses where a repository lies inside, and more
+    /// than `most_ignored` bytes of ignored files.
+    pub async fn keep(&self, full_ref: &str, most_ignored: u64) -> Result<Option<CommitSha>, GitError> {
+        if !full_ref.starts_with("refs/treewarden/") {
+            return Err(GitError::refused(format!("{full_ref} is no place for a keepsake")));
+        }
+        let entry = self.entry().await?;
+        let Some(head) = self.head().await?.sha else {
+            return Err(GitError::refused("the worktree's branch has no commit any more"));
+        };
+        let scratch = self.repository.scratch()?;
+        let found = self.find(&entry, scratch.path(), most_ignored).await?;
+        let staged = self.staged(&entry, &head).await?;
+        if found.is_empty() && staged.is_empty() {
+            return Ok(None);
+        }
+        let tree = self.tree_of_checkout(&entry, scratch.path(), &found).await?;
+        let beside = self.tree_beside(&entry, scratch.path(), &found, &staged).await?;
+        let before = self.repository.tip(full_ref).await?;
+        if let Some(before) = &before
+            && self.is_keepsake(before, &head, &tree, &beside).await?
+        {
+            return Ok(Some(before.clone()));
+        }
+        let keeper = Ident { name: KEEPER.0.to_owned(), email: KEEPER.1.to_owned() };
+        let beside = self.commit(&entry, &beside, &[], (&keeper, &keeper), BESIDE).await?;
+        let commit = self.commit(&entry, &tree, &[&head, &beside], (&keeper, &keeper), MESSAGE).await?;
+        match self.repository.set_ref(full_ref, &commit, before.as_ref()).await? {
+            true => Ok(Some(commit)),
+            false => Err(GitError::refused(format!("{full_ref} moved meanwhile"))),
+        }
+    }
+
+    /// Puts what [`Worktree::keep`] kept back into a worktree that stands at the same commit and in which nobody has worked
+    /// yet; repeatable. Answers with the submodules that stood elsewhere, which stay as they are.
+    pub async fn bring_back(&self, keepsake: &CommitSha) -> Result<Vec<String>, GitError> {
+        let entry = self.entry().await?;
+        let id = oid(keepsake)?;
+        let plan = self.repository.read(move |repository| plan(repository, id)).await?;
+        if self.head().await?.sha.as_ref() != Some(&plan.base) {
+            return Err(GitError::refused(format!("the branch does not stand at {} any more", plan.base.short())));
+        }
+        let (files, gone) = (self.files.clone(), plan.gone);
+        let root = blocking(move || {
+            let root = place::open_root(&files).map_err(|error| GitError::file("opening", &files, &error))?;
+            for path in &gone {
+                place::remove(&root, path).map_err(|error| GitError::file("removing", path, &error))?;
+                place::prune(&root, path);
+            }
+            Ok(std::sync::Arc::new(root))
+        })
+        .await?;
+        for Blob { path, id, mode } in plan.files {
+            let root = root.clone();
+            let content = self.repository.read(move |repository| Ok(repository.find_blob(id)?.content().to_vec()));
+            let content = content.await?;
+            blocking(move || {
+                let written = match mode {
+                    LINK => place::link(&root, &path, std::ffi::OsStr::from_bytes(&content)),
+                    mode => place::write(&root, &path, &content, mode & RIGHTS),
+                };
+                written.map_err(|error| GitError::file("writing", &path, &error))
+            })
+            .await?;
+        }
+        if !plan.index.is_empty() {
+            let call = self.raw_call(&entry, "update-index", None).await?;
+            call.args(["--replace", "-z", "--index-info"]).input(plan.index).ok().await?;
+        }
+        Ok(plan.submodules)
+    }
+
+    async fn raw_call(
+        &self,
+        entry: &AdminEntry,
+        name: &str,
+        index: Option<&Path>,
+    ) -> Result<crate::git::command::Call<'_>, GitError> {
+        let call = self.repository.call_with(&entry.directory, &self.files, SETTINGS, name).await?.slow();
+        Ok(match index {
+            Some(index) => call.env("GIT_INDEX_FILE", index),
+            None => call,
+        })
+    }
+
+    /// Everything that differs from HEAD in the files, also behind flags of the index, and every ignored file.
+    async fn find(&self, entry: &AdminEntry, scratch: &Path, most_ignored: u64) -> Result<Found, GitError> {
+        let index = scratch.join("index");
+        let (from, to) = (entry.directory.join("index"), index.clone());
+        blocking(move || copy_index(&from, &to)).await?;
+        let hidden = self.hidden_paths().await?;
+        for flag in ["--no-skip-worktree", "--no-assume-unchanged"].iter().filter(|_| !hidden.is_empty()) {
+            let call = self.indexed(entry, "update-index", Some(&index)).await?;
+            call.args([flag, "-z", "--stdin"]).input(list_of(&hidden)).ok().await?;
+        }
+        let changes = self.changes(entry, Some(&index)).await?;
+        let ignored = self.ignored_files(entry).await?;
+        let bytes: u64 = ignored.iter().map(|file| file.size).sum();
+        if bytes > most_ignored {
+            return Err(GitError::refused(format!(
+                "git ignores {bytes} bytes of files here, which is too much to keep"
+            )));
+        }
+        let (files, entry) = (self.files.clone(), entry.clone());
+        blocking(move || {
+            let copies = Manifest::load(&entry)?;
+            let mut found = Found { ignored, ..Found::default() };
+            for path in changes.into_iter().map(|change| change.path) {
+                if is_repository(&path) {
+                    return Err(GitError::refused(format!("a repository lies in {}", path.display())));
+                }
+                if !is_there(&files, &path) {
+                    found.gone.push(path);
+                } else if !copies.accounts_for(&files, &path) {
+                    match look(&files, path)? {
+                        Look::File(file) => found.changed.push(file),
+                        Look::Directory(path) if files.join(&path).join(".git").exists() => found.submodules.push(path),
+                        // What is in a plain directory is listed by itself.
+                        Look::Directory(path) | Look::Other(path) => found.gone.push(path),
+                    }
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn ignored_files(&self, entry: &AdminEntry) -> Result<Vec<Kept>, GitError> {
+        let listed = match self.ignored_work().await {
+            Probe::Known(listed) => listed,
+            Probe::Unknown(why) => return Err(GitError::Unreadable(why)),
+        };
+        let (files, entry) = (self.files.clone(), entry.clone());
+        blocking(move || {
+            let copies = Manifest::load(&entry)?;
+            let mut found = Vec::new();
+            let mut pending: Vec<PathBuf> = listed;
+            while let Some(path) = pending.pop() {
+                if path.file_name() == Some(".git".as_ref()) {
+                    return Err(GitError::refused(format!("a repository lies in {}", path.display())));
+                }
+                match look(&files, path)? {
+                    Look::File(file) if !copies.accounts_for(&files, &file.path) => found.push(file),
+                    Look::Directory(path) if !is_cache(&path.join("")) => {
+                        let failed = |error: io::Error| GitError::file("reading", &path, &error);
+                        for inner in fs::read_dir(files.join(&path)).map_err(failed)? {
+                            pending.push(path.join(inner.map_err(failed)?.file_name()));
+                        }
+                    }
+                    Look::File(_) | Look::Directory(_) | Look::Other(_) => {}
+                }
+            }
+            found.sort_by(|one, other| one.path.cmp(&other.path));
+            Ok(found)
+        })
+        .await
+    }
+
+    /// What the index has and HEAD has not.
+    async fn staged(&self, entry: &AdminEntry, head: &CommitSha) -> Result<Staged, GitError> {
+        let call = self.call(entry, "diff-index").await?.slow();
+        let call = call.args(["--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=none"]);
+        let diff = quiet(call.args([head.as_str(), "--"]).run().await?)?;
+        let call = self.call(entry, "ls-files").await?.slow().args(["--unmerged", "--full-name", "-z"]);
+        staged(&diff, &quiet(call.run().await?)?)
+    }
+
+    /// The tree of the checkout as it is.
+    async fn tree_of_checkout(&self, entry: &AdminEntry, scratch: &Path, found: &Found) -> Result<String, GitError> {
+        let index = scratch.join("index");
+        let ids = self.write_contents(entry, scratch, &found.changed).await?;
+        let mut lines = Vec::new();
+        for path in &found.gone {
+            push_line(&mut lines, NOTHING, path);
+        }
+        for (file, id) in found.changed.iter().zip(&ids) {
+            push_line(&mut lines, &format!("{:o} {id}", file.mode()), &file.path);
+        }
+        if !lines.is_empty() {
+            let call = self.raw_call(entry, "update-index", Some(&index)).await?;
+            call.args(["--replace", "-z", "--index-info"]).input(lines).ok().await?;
+        }
+        if !found.submodules.is_empty() {
+            let call = self.raw_call(entry, "update-index", Some(&index)).await?;
+            call.args(["--add", "-z", "--stdin"]).input(list_of(&found.submodules)).ok().await?;
+        }
+        self.write_tree(entry, &index).await
+    }
+
+    async fn tree_beside(
+        &self,
+        entry: &AdminEntry,
+        scratch: &Path,
+        found: &Found,
+        staged: &Staged,
+    ) -> Result<String, GitError> {
+        let mut modes = Vec::new();
+        for file in found.changed.iter().chain(&found.ignored).filter(|file| !file.is_link()) {
+            push_line(&mut modes, &format!("{:o}", file.rights & RIGHTS), &file.path);
+        }
+        let (index, directory, texts) = (scratch.join("beside"), scratch.to_owned(), [staged.index.clone(), modes]);
+        let notes = blocking(move || {
+            let note = |name: &str, bytes: &[u8]| {
+                let path = directory.join(name);
+                fs::write(&path, bytes).map_err(|error| GitError::file("writing", &path, &error))?;
+                Ok::<_, GitError>(Kept { path, size: 0, rights: 0o644, target: None })
+            };
+            let [index, modes] = &texts;
+            Ok(vec![note(INDEX_NOTE, index)?, note(MODES, modes)?])
+        })
+        .await?;
+        let notes = self.write_contents(entry, scratch, &notes).await?;
+        let ids = self.write_contents(entry, scratch, &found.ignored).await?;
+        let mut lines = Vec::new();
+        for (name, id) in [INDEX, MODES].iter().zip(&notes) {
+            push_line(&mut lines, &format!("100644 {id}"), Path::new(name));
+        }
+        for id in &staged.contents {
+            push_line(&mut lines, &format!("100644 {id}"), &Path::new(STAGED).join(id));
+        }
+        for (file, id) in found.ignored.iter().zip(&ids) {
+            push_line(&mut lines, &format!("{:o} {id}", file.mode()), &Path::new(IGNORED).join(&file.path));
+        }
+        let call = self.raw_call(entry, "update-index", Some(&index)).await?;
+        call.args(["--add", "-z", "--index-info"]).input(lines).ok().await?;
+        self.write_tree(entry, &index).await
+    }
+
+    async fn write_tree(&self, entry: &AdminEntry, index: &Path) -> Result<String, GitError> {
+        let output = self.raw_call(entry, "write-tree", Some(index)).await?.ok().await?;
+        Ok(String::from_utf8_lossy(&output).trim_end().to_owned())
+    }
+
+    /// Writes contents as they are, and answers with their ids, in the same order.
+    async fn write_contents(
+        &self,
+        entry: &AdminEntry,
+        scratch: &Path,
+        files: &[Kept],
+    ) -> Result<Vec<String>, GitError> {
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (directory, kept) = (scratch.to_owned(), files.to_vec());
+        // What a link leads to is its content; git would read what is there.
+        let list = blocking(move || {
+            let mut list = Vec::new();
+            for (number, file) in kept.iter().enumerate() {
+                let path = match &file.target {
+                    Some(target) => {
+                        let path = directory.join(format!("link-{number}"));
+                        fs::write(&path, target.as_os_str().as_bytes())
+                            .map_err(|error| GitError::file("writing", &path, &error))?;
+                        path
+                    }
+                    None => file.path.clone(),
+                };
+                quote_into(&mut list, &path);
+            }
+            Ok(list)
+        })
+        .await?;
+        let call = self.raw_call(entry, "hash-object", None).await?;
+        let output = call.args(["-w", "--no-filters", "--stdin-paths"]).input(list).ok().await?;
+        let ids: Vec<String> = String::from_utf8_lossy(&output).lines().map(str::to_owned).collect();
+        match ids.len() == files.len() {
+            true => Ok(ids),
+            false => Err(GitError::Unreadable("git did not answer for every file".to_owned())),
+        }
+    }
+
+    async fn is_keepsake(
+        &self,
+        commit: &CommitSha,
+        head: &CommitSha,
+        tree: &str,
+        beside: &str,
+    ) -> Result<bool, GitError> {
+        let (id, head, tree, beside) = (oid(commit)?, oid(head)?, Oid::from_str(tree)?, Oid::from_str(beside)?);
+        self.repository
+            .read(move |repository| {
+                let commit = repository.find_commit(id)?;
+                let is_beside = |parent: git2::Commit<'_>| parent.tree_id() == beside;
+                Ok(commit.tree_id() == tree
+                    && commit.parent_ids().eq([head, commit.parent_id(1).unwrap_or(head)])
+                    && commit.parent(1).is_ok_and(is_beside))
+            })
+            .await
+    }
+}
+
+/// The name of a note's file in the scratch directory, where `index` is taken.
+const INDEX_NOTE: &str = "index-info";
+
+/// A file that is kept.
+#[derive(Clone, Debug)]
+struct Kept {
+    path: PathBuf,
+    size: u64,
+    rights: u32,
+    /// Of a link.
+    target: Option<PathBuf>,
+}
+
+impl Kept {
+    fn is_link(&self) -> bool {
+        self.target.is_some()
+    }
+
+    /// As git records it.
+    fn mode(&self) -> u32 {
+        match (self.is_link(), self.rights & 0o100 != 0) {
+            (true, _) => LINK,
+            (false, true) => 0o100_755,
+            (false, false) => 0o100_644,
+        }
+    }
+}
+
+/// Paths are relative.
+#[derive(Debug, Default)]
+struct Found {
+    changed: Vec<Kept>,
+    gone: Vec<PathBuf>,
+    submodules: Vec<PathBuf>,
+    ignored: Vec<Kept>,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.gone.is_empty() && self.submodules.is_empty() && self.ignored.is_empty()
+    }
+}
+
+enum Look {
+    File(Kept),
+    Directory(PathBuf),
+    /// A pipe, a socket, a device: it has no content.
+    Other(PathBuf),
+}
+
+fn look(files: &Path, path: PathBuf) -> Result<Look, GitError> {
+    let whole = files.join(&path);
+    let failed = |error: io::Error| GitError::file("looking at", &path, &error);
+    let meta = fs::symlink_metadata(&whole).map_err(failed)?;
+    if meta.is_dir() {
+        return Ok(Look::Directory(path));
+    }
+    if !meta.is_file() && !meta.is_symlink() {
+        return Ok(Look::Other(path));
+    }
+    let target = if meta.is_symlink() { Some(fs::read_link(&whole).map_err(failed)?) } else { None };
+    Ok(Look::File(Kept { size: meta.len(), rights: meta.permissions().mode(), target, path }))
+}
+
+/// With its times: git compares them with those of the files to know which it has to read again.
+fn copy_index(from: &Path, to: &Path) -> Result<(), GitError> {
+    let copied = fs::copy(from, to).and_then(|_| {
+        let times = fs::FileTimes::new().set_modified(fs::metadata(from)?.modified()?);
+        fs::File::options().write(true).open(to)?.set_times(times)
+    });
+    match copied {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(GitError::file("reading", from, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// What the index has and HEAD has not.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Staged {
+    /// As `git update-index --index-info` takes it.
+    index: Vec<u8>,
+    /// Ids of the contents in it.
+    contents: BTreeSet<String>,
+}
+
+impl Staged {
+    fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    fn note(&mut self, mode: &str, id: &str, stage: &str, path: &[u8]) {
+        push_line(&mut self.index, &format!("{mode} {id} {stage}"), &path_of(path));
+        if mode != "160000" {
+            self.contents.insert(id.to_owned());
+        }
+    }
+}
+
+/// From `:<mode> <mode> <id> <id> <status> NUL <path> NUL` of git-diff-index(1), and `<mode> <id> <stage> TAB <path> NUL` of
+/// git-ls-files(1).
+fn staged(diff: &[u8], unmerged: &[u8]) -> Result<Staged, GitError> {
+    let odd = |record: &[u8]| {
+        GitError::Unreadable(format!("git said something odd of the index: {}", String::from_utf8_lossy(record)))
+    };
+    let mut found = Staged::default();
+    let mut records = diff.split(|byte| *byte == 0).filter(|record| !record.is_empty());
+    while let Some(record) = records.next() {
+        let path = records.next().ok_or_else(|| odd(record))?;
+        let text = std::str::from_utf8(record).map_err(|_| odd(record))?;
+        match text.split(' ').collect::<Vec<_>>()[..] {
+            [_, mode, _, id, "A" | "M" | "T"] => found.note(mode, id, "0", path),
+            [_, _, _, _, "D" | "U"] => push_line(&mut found.index, NOTHING, &path_of(path)),
+            _ => return Err(odd(record)),
+        }
+    }
+    for record in unmerged.split(|byte| *byte == 0).filter(|record| !record.is_empty()) {
+        let tab = record.iter().position(|byte| *byte == b'\t').ok_or_else(|| odd(record))?;
+        let text = std::str::from_utf8(&record[..tab]).map_err(|_| odd(record))?;
+        match text.split(' ').collect::<Vec<_>>()[..] {
+            [mode, id, stage] => found.note(mode, id, stage, &record[tab + 1..]),
+            _ => return Err(odd(record)),
+        }
+    }
+    Ok(found)
+}
+
+/// `<facts> TAB <path> NUL`
+fn push_line(lines: &mut Vec<u8>, facts: &str, path: &Path) {
+    lines.extend_from_slice(facts.as_bytes());
+    lines.push(b'\t');
+    lines.extend_from_slice(path.as_os_str().as_bytes());
+    lines.push(0);
+}
+
+/// A line with a path in the quotes of C, which git takes for any bytes.
+fn quote_into(list: &mut Vec<u8>, path: &Path) {
+    list.push(b'"');
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'"' | b'\\' => list.extend_from_slice(&[b'\\', *byte]),
+            b' '..=b'~' => list.push(*byte),
+            byte => list.extend_from_slice(format!("\\{byte:03o}").as_bytes()),
+        }
+    }
+    list.extend_from_slice(b"\"\n");
+}
+
+struct Blob {
+    path: PathBuf,
+    id: Oid,
+    /// [`LINK`], or the file's rights.
+    mode: u32,
+}
+
+/// What is to be done to a checkout of `base`.
+struct Plan {
+    base: CommitSha,
+    gone: Vec<PathBuf>,
+    files: Vec<Blob>,
+    submodules: Vec<String>,
+    index: Vec<u8>,
+}
+
+fn plan(repository: &git2::Repository, keepsake: Oid) -> Result<Plan, GitError> {
+    let commit = repository.find_commit(keepsake)?;
+    let (base, beside) = (commit.parent(0)?, commit.parent(1)?.tree()?);
+    let note = |name: &str| -> Result<Vec<u8>, GitError> {
+        let entry = beside.get_name(name).ok_or_else(|| GitError::Unreadable(format!("a keepsake has no {name}")))?;
+        Ok(repository.find_blob(entry.id())?.content().to_vec())
+    };
+    let modes = modes(&note(MODES)?);
+    let mode = |path: &Path, recorded: u32| match recorded {
+        LINK => LINK,
+        _ => modes.get(path).copied().unwrap_or(recorded & RIGHTS),
+    };
+    let mut plan = Plan {
+        base: sha(base.id())?,
+        gone: Vec::new(),
+        files: Vec::new(),
+        submodules: Vec::new(),
+        index: note(INDEX)?,
+    };
+    for delta in repository.diff_tree_to_tree(Some(&base.tree()?), Some(&commit.tree()?), None)?.deltas() {
+        let (old, new) = (delta.old_file(), delta.new_file());
+        let path = path_of(new.path_bytes().or(old.path_bytes()).unwrap_or_default());
+        let recorded = u32::from(new.mode());
+        match delta.status() {
+            Delta::Deleted if u32::from(old.mode()) == GITLINK => plan.submodules.push(path.display().to_string()),
+            Delta::Deleted => plan.gone.push(path),
+            _ if recorded == GITLINK => plan.submodules.push(path.display().to_string()),
+            _ => plan.files.push(Blob { mode: mode(&path, recorded), id: new.id(), path }),
+        }
+    }
+    let mut pending: Vec<_> = beside.get_name(IGNORED).map(|entry| (PathBuf::new(), entry.id())).into_iter().collect();
+    while let Some((directory, id)) = pending.pop() {
+        for entry in repository.find_tree(id)?.iter() {
+            let path = directory.join(path_of(entry.name_bytes()));
+            let recorded = u32::try_from(entry.filemode()).unwrap_or_default();
+            match entry.kind() {
+                Some(ObjectType::Tree) => pending.push((path, entry.id())),
+                _ => plan.files.push(Blob { mode: mode(&path, recorded), id: entry.id(), path }),
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// `<mode> TAB <path> NUL`
+fn modes(note: &[u8]) -> HashMap<PathBuf, u32> {
+    let lines = note.split(|byte| *byte == 0).filter_map(|line| {
+        let tab = line.iter().position(|byte| *byte == b'\t')?;
+        let mode = u32::from_str_radix(std::str::from_utf8(&line[..tab]).ok()?, 8).ok()?;
+        Some((path_of(&line[tab + 1..]), mode))
+    });
+    lines.collect()
+}

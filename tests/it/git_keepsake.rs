@@ -1,0 +1,269 @@
+//! What a worktree holds and its branch does not is kept, and comes back as it was.
+
+use crate::git_lab::{Lab, branch, known};
+use proptest::{prelude::*, test_runner::Config};
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt, fs::symlink},
+    path::{Path, PathBuf},
+};
+use treewarden::git::GitError;
+use treewarden::model::WorktreeStart;
+
+#[tokio::test]
+async fn a_keepsake_holds_everything_and_touches_nothing() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let name = "refs/treewarden/trash/1";
+    assert_eq!(worktree.keep(name, 1000).await.unwrap(), None);
+    assert!(worktree.keep("refs/heads/main", 1000).await.is_err());
+    let other = lab.commit(&path, "hidden", "1\n");
+    lab.run(&path, &["update-index", "--skip-worktree", "hidden"]);
+    fs::write(path.join("hidden"), "edited\n").unwrap();
+    fs::write(path.join("f"), "2\n").unwrap();
+    fs::write(path.join("new"), "n\n").unwrap();
+    fs::write(path.join(".env"), "SECRET").unwrap();
+    let before = lab.run(&path, &["status", "--porcelain"]);
+    // BR-025
+    let sha = worktree.keep(name, 1000).await.unwrap().unwrap();
+    assert_eq!(repository.tip(name).await.unwrap(), Some(sha.clone()));
+    let kept = lab.run(&path, &["diff", "--name-status", other.as_str(), sha.as_str()]);
+    assert_eq!(kept, "M\tf\nM\thidden\nA\tnew");
+    assert_eq!(lab.run(&path, &["status", "--porcelain"]), before);
+    assert_eq!(worktree.head().await.unwrap().sha, Some(other));
+    let beside = format!("{sha}^2");
+    assert_eq!(lab.run(&path, &["show", &format!("{beside}:ignored/.env")]), "SECRET");
+    assert_eq!(worktree.keep(name, 1000).await.unwrap(), Some(sha.clone()), "the same again is the same");
+    fs::write(path.join("new"), "m\n").unwrap();
+    let next = worktree.keep(name, 1000).await.unwrap().unwrap();
+    assert_ne!(next, sha);
+    fs::write(path.join(".env"), "X".repeat(1001)).unwrap();
+    assert!(worktree.keep(name, 1000).await.unwrap_err().to_string().contains("too much"));
+    assert_eq!(repository.tip(name).await.unwrap(), Some(next));
+}
+
+#[tokio::test]
+async fn a_conflict_is_kept_with_all_its_sides() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    lab.commit(&path, "f", "ours\n");
+    lab.run(&path, &["switch", "-q", "-c", "other", "HEAD~1"]);
+    lab.commit(&path, "f", "theirs\n");
+    lab.try_run(&path, &["merge", "-q", "b"]);
+    let sha = worktree.keep("refs/treewarden/trash/1", 1000).await.unwrap().unwrap();
+    assert!(lab.run(&path, &["show", &format!("{sha}:f")]).contains("<<<<<<<"));
+    assert_eq!(known(worktree.status().await).conflicted, 1);
+    lab.run(&path, &["reset", "-q", "--hard"]);
+    worktree.bring_back(&sha).await.unwrap();
+    assert_eq!(known(worktree.status().await).conflicted, 1);
+    assert_eq!(lab.run(&path, &["show", ":2:f"]), "theirs");
+    assert_eq!(lab.run(&path, &["show", ":3:f"]), "ours");
+}
+
+/// What somebody does in a worktree.
+#[derive(Clone, Debug)]
+enum Deed {
+    Write(usize, Vec<u8>),
+    Rights(usize, u32),
+    Delete(usize),
+    Link(usize, &'static str),
+    Git(&'static [&'static str], usize),
+}
+
+/// Committed, untracked and ignored ones, some in the place of a directory of another.
+const NAMES: &[&[u8]] = &[
+    b"f",
+    b"d/one",
+    b"d/two",
+    b"d",
+    b"d/one/inside",
+    b"link",
+    b"new",
+    b"odd \n\"name\"\\",
+    b"caf\xe9",
+    b"git~1",
+    b".env",
+    b"logs/a.log",
+    b"logs/deep/b.log",
+    b".gitignore",
+    b"eol.txt",
+];
+
+const GIT: &[&[&str]] = &[
+    &["add", "-A", "--"],
+    &["rm", "-q", "-r", "--cached", "--ignore-unmatch", "--"],
+    &["update-index", "--chmod=+x", "--"],
+    &["restore", "--staged", "--"],
+];
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let name = || 0..NAMES.len();
+    let content = prop_oneof![prop::collection::vec(any::<u8>(), 0..40), Just(b"1\r\n2\n".to_vec()), Just(Vec::new())];
+    let rights = prop::sample::select(vec![0o600, 0o644, 0o755, 0o700, 0o444]);
+    let deed = prop_oneof![
+        4 => (name(), content).prop_map(|(name, content)| Deed::Write(name, content)),
+        1 => (name(), rights).prop_map(|(name, rights)| Deed::Rights(name, rights)),
+        2 => name().prop_map(Deed::Delete),
+        1 => (name(), prop::sample::select(&["nowhere", "/etc", "../..", ".env"][..])).prop_map(|(name, to)| Deed::Link(name, to)),
+        2 => (prop::sample::select(GIT), name()).prop_map(|(args, name)| Deed::Git(args, name)),
+    ];
+    prop::collection::vec(deed, 1..14)
+}
+
+fn clear(path: &Path) {
+    let _ = fs::remove_dir_all(path);
+    let _ = fs::remove_file(path);
+}
+
+/// Makes room for a file, whatever is in the place of its directories.
+fn make_room(root: &Path, name: &Path) {
+    for parent in name.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
+        let parent = root.join(parent);
+        if !fs::symlink_metadata(&parent).is_ok_and(|meta| meta.is_dir()) {
+            clear(&parent);
+            fs::create_dir(&parent).unwrap();
+        }
+    }
+    clear(&root.join(name));
+}
+
+fn carry_out(lab: &Lab, root: &Path, deed: &Deed) {
+    let path_of = |name: usize| Path::new(OsStr::from_bytes(NAMES[name]));
+    match deed {
+        Deed::Write(name, content) => {
+            make_room(root, path_of(*name));
+            fs::write(root.join(path_of(*name)), content).unwrap();
+        }
+        Deed::Rights(name, rights) => {
+            let path = root.join(path_of(*name));
+            if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file()) {
+                fs::set_permissions(&path, fs::Permissions::from_mode(*rights)).unwrap();
+            }
+        }
+        Deed::Delete(name) => clear(&root.join(path_of(*name))),
+        Deed::Link(name, target) => {
+            make_room(root, path_of(*name));
+            symlink(target, root.join(path_of(*name))).unwrap();
+        }
+        Deed::Git(args, name) => {
+            let _ = lab.command(root, args).arg(path_of(*name)).output().unwrap();
+        }
+    }
+}
+
+/// Every file and link below, with its content. Rights count where git sees a file as changed, since nothing else is kept.
+fn content(root: &Path) -> BTreeMap<PathBuf, (String, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut pending = vec![root.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let (path, meta) = (entry.path(), entry.metadata().unwrap());
+            let name = path.strip_prefix(root).unwrap().to_owned();
+            if meta.is_dir() {
+                pending.push(path);
+            } else if meta.is_symlink() {
+                found.insert(name, ("link".to_owned(), fs::read_link(path).unwrap().as_os_str().as_bytes().to_vec()));
+            } else if name != Path::new(".git") {
+                found.insert(name, (format!("{:o}", meta.permissions().mode() & 0o777), fs::read(path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// What git says of the worktree: files, index, and what is ignored.
+fn state(lab: &Lab, root: &Path) -> Vec<Vec<u8>> {
+    let asked: [&[&str]; 2] = [
+        &["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=traditional"],
+        &["ls-files", "--stage", "-z"],
+    ];
+    asked.iter().map(|args| lab.try_run(root, args).stdout).collect()
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 32, ..Config::default() })]
+
+    #[test]
+    fn what_was_kept_comes_back_as_it_was(deeds in deeds()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let lab = Lab::new();
+            let people = lab.path("people");
+            fs::create_dir(people.join("d")).unwrap();
+            fs::write(people.join("d/one"), "one\n").unwrap();
+            fs::write(people.join("d/two"), "two\n").unwrap();
+            symlink("f", people.join("link")).unwrap();
+            fs::write(people.join(".gitattributes"), "eol.txt text eol=crlf\n").unwrap();
+            fs::write(people.join("eol.txt"), "a\r\nb\r\n").unwrap();
+            fs::write(people.join(".gitignore"), ".env\ntarget/\nlogs/\n").unwrap();
+            lab.run(&people, &["add", "-A"]);
+            lab.people_commit("more", "1\n");
+            let repository = lab.repository().await;
+            let (path, worktree) = lab.worktree(&repository, "b").await;
+            for deed in &deeds {
+                carry_out(&lab, &path, deed);
+            }
+            let (files, said) = (content(&path), state(&lab, &path));
+            let kept = worktree.keep("refs/treewarden/trash/b", 10_000).await.unwrap();
+            prop_assert_eq!(&content(&path), &files);
+            prop_assert_eq!(&state(&lab, &path), &said);
+            fs::remove_dir_all(&path).unwrap();
+            repository.unregister(&path).await.unwrap();
+            repository.add_worktree(&path, &branch("b"), &WorktreeStart::Existing).await.unwrap();
+            let fresh = content(&path);
+            if let Some(kept) = kept {
+                worktree.bring_back(&kept).await.unwrap();
+                worktree.bring_back(&kept).await.unwrap();
+            }
+            // Rights of a file that is as committed are not in any commit.
+            let rights_as_in = |mut found: BTreeMap<PathBuf, (String, Vec<u8>)>| {
+                for (name, (rights, bytes)) in &mut found {
+                    if let Some((fresh, same)) = fresh.get(name)
+                        && same == bytes
+                        && rights != "link"
+                        && fresh != "link"
+                    {
+                        *rights = format!("executable: {}", u32::from_str_radix(rights, 8).unwrap() & 0o100 != 0);
+                    }
+                }
+                found
+            };
+            prop_assert_eq!(rights_as_in(content(&path)), rights_as_in(files));
+            prop_assert_eq!(state(&lab, &path), said);
+            Ok(())
+        })?;
+    }
+}
+
+#[tokio::test]
+async fn nothing_comes_back_onto_another_commit() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::write(path.join("f"), "mine\n").unwrap();
+    let kept = worktree.keep("refs/treewarden/trash/b", 0).await.unwrap().unwrap();
+    lab.run(&path, &["checkout", "-q", "f"]);
+    lab.commit(&path, "f", "theirs\n");
+    assert!(matches!(worktree.bring_back(&kept).await, Err(GitError::Refused { .. })));
+    assert_eq!(fs::read_to_string(path.join("f")).unwrap(), "theirs\n");
+}
+
+#[tokio::test]
+async fn a_repository_inside_is_never_kept_by_halves() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    for place in ["inner", "target2/inner"] {
+        let (path, worktree) = lab.worktree(&repository, &place.replace('/', "-")).await;
+        fs::write(path.join(".gitignore"), "target2/\n").unwrap();
+        let inner = path.join(place);
+        fs::create_dir_all(&inner).unwrap();
+        lab.run(&inner, &["init", "-q"]);
+        lab.commit(&inner, "x", "1\n");
+        let refused = worktree.keep("refs/treewarden/trash/b", 1_000_000).await.unwrap_err().to_string();
+        assert!(refused.contains("a repository lies in"), "{refused}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Nothing is lost, even by force: what was not committed goes to the trash, and comes back as it was.
+
+use super::commands::answered;
+use crate::support::world::{World, git};
+use std::{fs, os::unix::fs::PermissionsExt};
+use treewarden::model::*;
+
+const LIST: &[&str] = &["for-each-ref", "--format=%(refname)", "refs/treewarden/trash/"];
+
+#[tokio::test]
+async fn what_was_removed_by_force_comes_back_as_it_was() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let before = world.environment().await;
+    let read = |name: &str| fs::read(before.path.join(name)).unwrap();
+    fs::write(before.path.join("README.md"), "half done\r\n").unwrap();
+    fs::write(before.path.join("staged"), "once\n").unwrap();
+    git(&before.path, &["add", "staged"]);
+    fs::write(before.path.join("staged"), "twice\n").unwrap();
+    fs::write(before.path.join(".gitignore"), ".env\ntarget/\n").unwrap();
+    fs::write(before.path.join(".env"), "KEY=1").unwrap();
+    fs::set_permissions(before.path.join(".env"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::create_dir(before.path.join("target")).unwrap();
+    fs::write(before.path.join("target/cache"), "again").unwrap();
+    let status = git(&before.path, &["status", "--porcelain"]);
+
+    let refused = answered(&world, issue, "/worktree remove").await;
+    assert!(refused.contains("uncommitted work") && refused.contains("`/worktree remove --force`"), "{refused}");
+    assert!(refused.contains("kept in the trash for 30 days"), "{refused}");
+    let gone = answered(&world, issue, "/worktree remove --force").await;
+    assert!(gone.starts_with("🧹") && gone.contains("What was not committed is kept until"), "{gone}");
+    assert!(!before.path.exists() && world.environments().await.is_empty());
+
+    let back = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
+    assert!(back.contains("What was not committed is there again, as it was."), "{back}");
+    let after = world.environment().await;
+    assert_eq!((&after.path, &after.branch, &after.work), (&before.path, &before.branch, &before.work));
+    assert_eq!(git(&after.path, &["status", "--porcelain"]), status);
+    assert_eq!(
+        (read("README.md"), read("staged"), read(".env")),
+        (b"half done\r\n".into(), b"twice\n".into(), b"KEY=1".into())
+    );
+    assert_eq!(git(&after.path, &["show", ":staged"]), "once");
+    assert_eq!(fs::metadata(after.path.join(".env")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!after.path.join("target").exists(), "a tool fills it again");
+
+    let again = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
+    assert!(again.contains("This thread goes on in the worktree"), "{again}");
+    world.ask(issue, "go on");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded, RunState::Succeeded]);
+    assert_eq!(world.remote_file("issue-1", "staged").await.as_deref(), Some("twice\n"));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_branch_that_was_deleted_is_restored_without_anything_uncommitted() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "/worktree create spike");
+    world.settle().await;
+    let gone = answered(&world, issue, "/worktree remove --force").await;
+    assert!(gone.contains("was deleted") && !gone.contains("not committed"), "{gone}");
+    let never = answered(&world, issue, "/worktree restore task-other").await;
+    assert!(never.contains("nothing to bring back"), "{never}");
+    let back = answered(&world, issue, "/worktree restore task-spike").await;
+    assert!(back.contains("**task-spike** on branch `spike`") && !back.contains("not committed"), "{back}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_trash_is_emptied_when_its_time_is_over() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    fs::write(environment.path.join("new"), "1").unwrap();
+    answered(&world, issue, "/worktree remove --force").await;
+    let canonical = world.canonical().await;
+    world.days_pass(29);
+    world.pass().await;
+    assert_eq!(git(&canonical, LIST), format!("refs/treewarden/trash/{}", environment.id));
+    world.days_pass(2);
+    world.pass().await;
+    assert_eq!(git(&canonical, LIST), "");
+    let back = answered(&world, issue, "/worktree restore issue-1").await;
+    assert!(back.contains("only its commits are back"), "{back}");
+    assert!(!world.environment().await.path.join("new").exists());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn force_takes_nothing_that_the_trash_cannot_hold() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "take your time agent:sleep=600");
+    world.until_agent_works().await;
+    let refused = answered_now(&world, issue, "/worktree remove --force").await;
+    assert!(refused.contains("a run is live or queued in it"), "{refused}");
+    answered_now(&world, issue, "/stop").await;
+    world.settle().await;
+    let path = world.environment().await.path;
+    fs::write(path.join("new"), "1").unwrap();
+    let inner = path.join("inner");
+    fs::create_dir(&inner).unwrap();
+    git(&inner, &["init", "-q"]);
+    let refused = answered(&world, issue, "/worktree remove --force").await;
+    assert!(refused.contains("another repository lies inside, at `inner`"), "{refused}");
+    fs::remove_dir_all(&inner).unwrap();
+    answered(&world, issue, "/worktree pin").await;
+    let refused = answered(&world, issue, "/worktree remove --force").await;
+    assert!(refused.contains("it is pinned") && path.join("new").exists(), "{refused}");
+    world.end().await;
+}
+
+/// While a run is live, nothing settles.
+async fn answered_now(world: &World, thread: i64, words: &str) -> String {
+    let before = world.answers(thread).len();
+    world.ask(thread, words);
+    world.until(words, || async { (world.answers(thread).len() > before).then_some(()) }).await;
+    world.answer(thread)
+}
