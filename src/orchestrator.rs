@@ -282,6 +282,9 @@ pub enum StepError {
     Isolation(#[from] crate::isolation::IsolationError),
     #[error(transparent)]
     Agent(#[from] crate::agent::AgentError),
+    /// GitHub did not say what the person may do, which is no answer either way.
+    #[error("whether `{login}` may ask for this is not known: {error}")]
+    PermissionUnknown { login: String, error: GithubError },
     /// A decision not to go on, already worded.
     #[error("{0}")]
     Refused(String),
@@ -308,6 +311,7 @@ impl StepError {
             | StepError::Git(_)
             | StepError::Isolation(_)
             | StepError::Agent(_)
+            | StepError::PermissionUnknown { .. }
             | StepError::Panicked => StepError::Refused(words(self.to_string().trim_end_matches('.'))),
             StepError::Refused(_) | StepError::Occupied(_) | StepError::Stopping | StepError::LeaseLost => self,
         }

@@ -54,6 +54,11 @@ impl GitError {
         }
     }
 
+    /// The server does not take who asks, or has nothing of that name.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, GitError::AuthFailed | GitError::NotFound(_))
+    }
+
     /// Whether nobody answered, or only to say that the server is out of order.
     pub fn is_out_of_reach(&self) -> bool {
         match self {

@@ -319,6 +319,7 @@ fn gone(path: &str) -> GithubError {
         ["repos", owner, name] | ["repos", owner, name, "installation"] => format!("the repository {owner}/{name}"),
         ["repos", owner, name, "issues", "comments", ..] => format!("that comment in {owner}/{name}"),
         ["repos", owner, name, "issues" | "pulls", number, ..] => format!("{owner}/{name}#{number}"),
+        ["repos", owner, name, "collaborators", login, ..] => format!("{login} in {owner}/{name}"),
         _ => path.to_owned(),
     })
 }

@@ -207,8 +207,8 @@ impl InstallationClient {
         })
     }
 
-    /// What GitHub lets a person do; nobody it does not know has any permission, and neither has whoever took over a
-    /// login: people are known by their id.
+    /// What GitHub lets a person do. Whoever took over a login has no permission: people are known by their id. An answer
+    /// that is none, "Not Found" among them, says nothing of anybody: those who may do nothing are told so by name.
     pub async fn permission(
         &self,
         repository: RepositoryId,
@@ -216,12 +216,9 @@ impl InstallationClient {
         person: &Person,
     ) -> Result<Permission, GithubError> {
         let path = format!("/repos/{name}/collaborators/{}/permission", percent_encoded(&person.login));
-        let answer: Value = match self.read(repository, &path).await {
-            Ok(answer) => answer.json()?,
-            Err(GithubError::NotFound(_)) => return Ok(Permission::None),
-            Err(error) => return Err(error),
-        };
-        if answer["user"]["id"].as_i64() != Some(person.id.0) {
+        let answer: Value = self.read(repository, &path).await?.json()?;
+        let id = answer["user"]["id"].as_i64().ok_or_else(|| GithubError::BadAnswer("nobody's permission".to_owned()))?;
+        if id != person.id.0 {
             return Ok(Permission::None);
         }
         // `role_name` tells triage and maintain apart; custom roles are only known by their base, `permission`.

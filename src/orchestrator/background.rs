@@ -155,14 +155,13 @@ impl Orchestrator {
     ) -> Result<Vec<github::ReviewPart>, StepError> {
         let Some(review) = run.request.review else { return Ok(Vec::new()) };
         let OnGithub { client, id, name, .. } = github;
-        let parts = retry::patiently(|| async {
-            match client.review_parts(*id, name, number, review).await {
-                // With the last comment of a review without a text, it goes, too.
-                Err(GithubError::NotFound(_)) => Ok(Vec::new()),
-                answer => Ok(answer?),
-            }
-        });
-        let others = parts.await?.into_iter().filter(|part| {
+        let parts = retry::patiently(|| async { Ok(client.review_parts(*id, name, number, review).await?) }).await;
+        let parts = match parts {
+            // With the last comment of a review without a text, it goes, too.
+            Err(StepError::Github(GithubError::NotFound(_))) => Vec::new(),
+            parts => parts?,
+        };
+        let others = parts.into_iter().filter(|part| {
             let same_person = part.author.as_ref().is_some_and(|author| author.id == run.request.requester.id);
             same_person && part.source.comment() != run.request.source.comment()
         });

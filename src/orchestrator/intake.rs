@@ -10,7 +10,7 @@ use super::{
 use crate::command::{grammar, mention};
 use crate::decide::admit::{Admission, AdmitFacts, admit, passed_over};
 use crate::decide::authority::REQUESTS;
-use crate::github::payload;
+use crate::github::{GithubError, payload};
 use crate::model::*;
 use crate::platform::local;
 use crate::reply::{self, answers};
@@ -397,23 +397,46 @@ impl Orchestrator {
     /// Tells the thread that its delivery could not be handled, when it was addressed to the bot at all.
     async fn give_up(&self, delivery: &Delivery, error: &StepError) {
         tracing::error!(delivery.guid = %delivery.guid, error = %error, "delivery given up");
-        let thread = match understand(delivery) {
+        let (thread, message) = match understand(delivery) {
             Ok(Event::Written(message) | Event::Edited { message, .. }) => {
                 let named = mention::find(&message.body, &self.parts().identity.slug).is_some();
                 if !named || self.passed_over(&message).is_some() {
                     return;
                 }
-                self.thread(&message.thread).await
+                (self.thread(&message.thread).await, Some(message))
             }
-            Ok(Event::Local(LocalEvent::Said { thread, text, .. })) => self.thread_here(&thread, &text).await,
+            Ok(Event::Local(LocalEvent::Said { thread, text, .. })) => (self.thread_here(&thread, &text).await, None),
             _ => return,
         };
         let Ok((codebase, conversation)) = thread else { return };
-        let key = format!("answer/{}", delivery.id);
-        let body = answers::gave_up(&error.to_string(), &key);
-        if let Err(error) = self.comment(key, &codebase, &conversation, body).await {
+        let told = match (error, message) {
+            (StepError::PermissionUnknown { error, .. }, Some(message)) => {
+                self.permission_stays_unknown(delivery, &codebase, &conversation, &message, error).await
+            }
+            (error, _) => {
+                let key = format!("answer/{}", delivery.id);
+                let body = answers::gave_up(&error.to_string(), &key);
+                self.comment(key, &codebase, &conversation, body).await
+            }
+        };
+        if let Err(error) = told {
             tracing::error!(error = %error, "the person could not be told");
         }
+    }
+
+    /// One explanation per person and thread, as for those who may not: it may be a stranger who asks again and again.
+    async fn permission_stays_unknown(
+        &self,
+        delivery: &Delivery,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        message: &Message,
+        error: &GithubError,
+    ) -> Result<(), StepError> {
+        self.react(delivery, codebase, message, "confused").await?;
+        let key = format!("unknown/{}/{}", conversation.id, message.author.id);
+        let body = answers::permission_unknown(&message.author.login, &error.to_string(), &key);
+        self.comment(key, codebase, conversation, body).await
     }
 }
 

@@ -42,6 +42,10 @@ impl Orchestrator {
         person: &Person,
         needs: &Needs,
     ) -> Result<Permission, StepError> {
+        // Whoever is named needs no word of GitHub's.
+        if needs.met_by(person, Permission::None) {
+            return Ok(Permission::None);
+        }
         self.permission_known_or_asked(codebase, person, |known| needs.met_by(person, known)).await
     }
 
@@ -58,7 +62,13 @@ impl Orchestrator {
         if let Some(known) = self.inner.permissions.fresh(key, now).filter(|known| is_enough(*known)) {
             return Ok(known);
         }
-        let permission = github.client.permission(github.id, github.name, person).await?;
+        let permission = match github.client.permission(github.id, github.name, person).await {
+            Ok(permission) => permission,
+            Err(error) if error.is_refusal() => {
+                return Err(StepError::PermissionUnknown { login: person.login.clone(), error });
+            }
+            Err(error) => return Err(error.into()),
+        };
         self.inner.permissions.remember(key, permission, now);
         Ok(permission)
     }

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// Deliveries are given up after this many tries (over about half an hour, or as long as GitHub asked to wait).
 const DELIVERY_TRIES: i64 = 14;
+/// One that GitHub refuses, or knows nothing of, may pass as well, and is given up much sooner (over some seconds).
+const REFUSED_TRIES: i64 = 4;
 /// Outgoing rows are given up after this many tries (over about a day and a half).
 const OUTGOING_TRIES: i64 = 48;
 /// Within a run, a step that failed for a passing reason is repeated this often.
@@ -25,8 +27,20 @@ pub(super) fn passing(error: &StepError) -> Option<Option<Duration>> {
         StepError::Git(error) | StepError::Isolation(IsolationError::Git(error)) => {
             error.is_transient().then_some(None)
         }
-        StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) => None,
+        StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) | StepError::PermissionUnknown { .. } => None,
         StepError::Occupied(_) | StepError::LeaseLost | StepError::Stopping | StepError::Panicked => None,
+    }
+}
+
+/// Whether GitHub or the git server refused, or knew nothing of what was asked for. Most mean it; but both also say so for
+/// a moment, where a permission, a rename or a new branch is about to settle: only what they say again counts.
+fn is_refusal(error: &StepError) -> bool {
+    match error {
+        StepError::PermissionUnknown { .. } => true,
+        StepError::Github(error) => error.is_refusal(),
+        StepError::Git(error) => error.is_refusal(),
+        StepError::Store(_) | StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) => false,
+        StepError::Occupied(_) | StepError::LeaseLost | StepError::Stopping | StepError::Panicked => false,
     }
 }
 
@@ -38,8 +52,11 @@ pub(super) fn may_be_handled(delivery: &Delivery) -> bool {
 
 /// When a delivery that failed is tried again; `None`: never.
 pub(super) fn delivery_again(delivery: &Delivery, error: &StepError, now: Timestamp) -> Option<Timestamp> {
-    let asked = passing(error)?;
-    (delivery.tries < DELIVERY_TRIES).then(|| now.plus(asked.unwrap_or_else(|| backoff(delivery.tries, 300))))
+    let (asked, most) = match is_refusal(error) {
+        true => (None, REFUSED_TRIES),
+        false => (passing(error)?, DELIVERY_TRIES),
+    };
+    (delivery.tries < most).then(|| now.plus(asked.unwrap_or_else(|| backoff(delivery.tries, 300))))
 }
 
 /// When an outgoing row that failed is tried again; `None`: never.
@@ -75,7 +92,7 @@ pub(super) async fn pause_for_database(error: &StoreError) {
     tokio::time::sleep(DATABASE_PAUSE).await;
 }
 
-/// Carries out a repeatable step, again after passing failures.
+/// Carries out a repeatable step, again after failures that may pass.
 pub(super) async fn patiently<T, F>(mut step: impl FnMut() -> F) -> Result<T, StepError>
 where
     F: Future<Output = Result<T, StepError>>,
@@ -87,7 +104,8 @@ where
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
-        let wait = passing(&error).map(|asked| asked.unwrap_or(Duration::from_millis(400) * 3u32.pow(tried)));
+        let asked = passing(&error).or_else(|| is_refusal(&error).then_some(None));
+        let wait = asked.map(|asked| asked.unwrap_or(Duration::from_millis(400) * 3u32.pow(tried)));
         match wait.filter(|wait| tried < STEP_TRIES && *wait <= LONGEST_WAIT) {
             Some(wait) => tokio::time::sleep(wait).await,
             None => return Err(error),

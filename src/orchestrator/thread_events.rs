@@ -5,6 +5,7 @@ use super::{
     Orchestrator, StepError,
     intake::{Handled, done, ignored},
     lanes::Place,
+    retry,
 };
 use crate::decide::cleanup::Keep;
 use crate::github::PullRequest;
@@ -72,10 +73,11 @@ impl Orchestrator {
     /// thread any more.
     async fn is_open(&self, codebase: &Codebase, thread: &ThreadRef) -> Result<Option<bool>, StepError> {
         let Some(github) = self.on_github(codebase)? else { return Ok(None) };
-        match github.client.issue(github.id, github.name, thread.number).await {
+        let asked = async || Ok(github.client.issue(github.id, github.name, thread.number).await?);
+        match retry::patiently(asked).await {
             Ok(now) => Ok(Some(now.state == ThreadState::Open)),
-            Err(error) if error.is_transient() => Err(error.into()),
-            Err(_) => Ok(None),
+            Err(StepError::Github(error)) if error.is_refusal() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

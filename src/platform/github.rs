@@ -33,7 +33,8 @@ impl GithubPlatform {
         Self { github, identity }
     }
 
-    /// A comment that exists once: an earlier try without an answer is found again by its marker.
+    /// A comment that exists once: what an earlier try left, or what GitHub does not know for a moment, is found again by its
+    /// marker.
     async fn comment(
         &self,
         client: &InstallationClient,
@@ -42,14 +43,15 @@ impl GithubPlatform {
         comment: &WantedComment<'_>,
     ) -> Result<i64, GithubError> {
         let WantedComment { number, body, marker } = *comment;
+        let mut may_be_there = row.attempts > 1;
         if let Some(known) = row.remote_id {
             match client.update_comment(id, name, CommentId(known), body).await {
-                // Somebody deleted it: say it again.
-                Err(GithubError::NotFound(_)) => {}
+                // Where somebody deleted it, it is said again; but GitHub also says so for a moment of one that is there.
+                Err(GithubError::NotFound(_)) => may_be_there = true,
                 outcome => return outcome.map(|()| known),
             }
         }
-        if row.attempts > 1 {
+        if may_be_there {
             let (bot, since) = (self.identity.bot.id, row.created_at.minus(CLOCK_SLACK));
             if let Some(found) = client.find_comment(id, name, number, marker, bot, since).await? {
                 return client.update_comment(id, name, found, body).await.map(|()| found.0);

@@ -415,6 +415,16 @@ pub fn refusal(login: &str, needs: &Needs, key: &str) -> String {
     )
 }
 
+/// For people of whom GitHub does not say what they may do.
+pub fn permission_unknown(login: &str, why: &str, key: &str) -> String {
+    format!(
+        "Sorry `{login}`, I could not find out whether you may ask for this: {}. Nothing was started; mention me again in a \
+         while.\n\n{}",
+        agent_text::line(&agent_text::quoted(why), FOREIGN),
+        marker(key)
+    )
+}
+
 /// As in "this needs …".
 pub fn needed(needs: &Needs) -> String {
     let named = "to be named in the settings of this service";

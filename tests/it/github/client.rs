@@ -181,11 +181,28 @@ async fn permission_belongs_to_a_person_not_to_a_login() {
         (answer("read", "triage", 5), Permission::Triage),
         (answer("write", "our-own-role", 5), Permission::Write),
         (answer("admin", "admin", 6), Permission::None),
-        (Answer::Json(200, json!({"permission": "admin", "user": null})), Permission::None),
-        (Answer::Json(404, json!({"message": "ann is not a user"})), Permission::None),
+        (answer("none", "", 5), Permission::None),
     ] {
         fake.on(path, [reply]);
         assert_eq!(installation.permission(REPOSITORY, &name(), &ann()).await, Ok(expected));
+    }
+}
+
+/// An answer that says nothing of the person is no "no".
+#[tokio::test]
+async fn permission_that_github_does_not_tell_is_not_known() {
+    let (fake, installation) = fake().await;
+    let path = "GET /api/v3/repos/acme/app/collaborators/ann/permission";
+    let unknown = || json!({"message": "ann is not a user"});
+    for reply in [
+        Answer::Json(404, unknown()),
+        Answer::Json(403, unknown()),
+        Answer::Json(451, unknown()),
+        Answer::Json(200, json!(null)),
+        Answer::Json(200, json!({"permission": "admin", "user": null})),
+    ] {
+        fake.on(path, [reply]);
+        assert!(installation.permission(REPOSITORY, &name(), &ann()).await.is_err());
     }
 }
 

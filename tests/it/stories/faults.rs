@@ -88,6 +88,45 @@ async fn a_500_for_the_permission() {
     survives("GET", "/repos/octo/hello/collaborators/", 1, Fault::Status(500)).await;
 }
 
+/// GitHub answers so for a moment, too.
+#[tokio::test]
+async fn a_refused_question_is_asked_again() {
+    for (method, prefix) in [
+        ("GET", "/repos/octo/hello/collaborators/"),
+        ("GET", "/repositories/"),
+        ("GET", "/repos/octo/hello/issues/1"),
+        ("GET", "/repos/octo/hello/pulls"),
+        ("GET", "/octo/hello.git/info/refs"),
+    ] {
+        for status in [403, 404] {
+            survives(method, prefix, 1, Fault::Status(status)).await;
+        }
+    }
+    survives("GET", "/repos/octo/hello/collaborators/", 1, Fault::Status(451)).await;
+}
+
+#[tokio::test]
+async fn whoever_may_do_what_is_not_known_is_told_just_that_and_heard_later() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.settle().await;
+    world.standin.faults().inject(Some("GET"), "/repos/octo/hello/collaborators/", u32::MAX, Fault::Status(404));
+    let tries = [world.ask(issue, "add a greeting"), world.ask(issue, "add a note")];
+    world.settle().await;
+    assert_eq!(tries.map(|comment| world.reactions(comment)), [["confused"], ["confused"]]);
+    assert_eq!(world.answers(issue).len(), 1);
+    let answer = world.answer(issue);
+    assert!(answer.contains("could not find out whether you may ask for this"), "{answer}");
+    assert!(!answer.contains("permission"), "{answer}");
+    assert!(world.runs().await.is_empty());
+    world.standin.faults().clear();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    assert!(world.service.stop().await);
+    world.standin.stop();
+}
+
 #[tokio::test]
 async fn a_500_for_graphql() {
     survives("POST", "/api/graphql", 1, Fault::Status(500)).await;
