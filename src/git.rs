@@ -28,6 +28,7 @@ mod merge;
 mod moved;
 mod outside;
 mod own_files;
+mod packs;
 mod pin;
 mod pipes;
 mod place;
@@ -75,6 +76,9 @@ pub const OLDEST: (u32, u32) = (2, 39);
 /// Counting the commits of the largest histories takes seconds.
 const READ_LIMIT: Duration = Duration::from_secs(60);
 
+/// Longer than nearly all that is asked.
+const PIPE_PAUSE: Duration = Duration::from_secs(5);
+
 /// Longest of git's own one-line files.
 const SMALL: u64 = 4096;
 
@@ -93,6 +97,8 @@ pub struct GitSettings {
     pub proxy: Vec<(String, SecretString)>,
     /// How long one question to a repository may take that is answered in this process.
     pub read_limit: Duration,
+    /// How long something may take before it is looked for pipes at which it waits.
+    pub pipe_pause: Duration,
 }
 
 impl GitSettings {
@@ -104,6 +110,7 @@ impl GitSettings {
             local_remotes: false,
             proxy: Vec::new(),
             read_limit: READ_LIMIT,
+            pipe_pause: PIPE_PAUSE,
         }
     }
 }
@@ -135,6 +142,7 @@ impl Git {
             lfs: Some(command::resolve(&settings.lfs)).filter(|program| program.is_file()),
             files,
             proxy: settings.proxy,
+            pipe_pause: settings.pipe_pause,
             transports: if settings.local_remotes { "https:http:file" } else { "https:http" },
         };
         let (local_remotes, read_limit) = (settings.local_remotes, settings.read_limit);

@@ -61,6 +61,8 @@ pub(super) struct Program {
     pub lfs: Option<PathBuf>,
     pub files: Prepared,
     pub proxy: Vec<(String, SecretString)>,
+    /// Before it is looked for pipes at which a call may wait.
+    pub pipe_pause: Duration,
     /// Value of `GIT_ALLOW_PROTOCOL`.
     pub transports: &'static str,
 }
@@ -243,7 +245,7 @@ impl Call<'_> {
         let mut running = Running::new(child);
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(self.limit, running.finish(self.input.as_deref())) => outcome,
-            never = pipes::watch(self.places.clone()) => match never {},
+            never = pipes::watch(self.places.clone(), self.program.pipe_pause) => match never {},
         };
         match outcome {
             Ok(Ok((status, stdout, stderr))) => {

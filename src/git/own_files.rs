@@ -32,7 +32,7 @@ const STRANGERS: [&str; 9] = [
 const DIRECTORIES: [&str; 8] =
     [ASIDE, "info", "objects/info", "worktrees", "logs", "logs/refs", "logs/refs/heads", "logs/refs/remotes"];
 
-const PACKS: &str = "objects/pack";
+pub(super) const PACKS: &str = "objects/pack";
 
 /// What a repository without a usable HEAD gets; nothing of ours depends on which branch it names.
 const HEAD: &str = "ref: refs/heads/main\n";
@@ -128,7 +128,7 @@ fn open_up(directory: &Path, meta: &fs::Metadata) -> Result<(), GitError> {
 fn take_out(repository: &Path, name: &'static str) -> Result<(), GitError> {
     let path = repository.join(name);
     match look(&path)? {
-        Some(meta) if meta.is_dir() => set_aside(repository, name, &meta),
+        Some(meta) if meta.is_dir() => set_aside(repository, Path::new(name), &meta),
         Some(_) => gone(fs::remove_file(&path), "removing", &path),
         None => Ok(()),
     }
@@ -139,13 +139,16 @@ fn take_out(repository: &Path, name: &'static str) -> Result<(), GitError> {
 pub(super) fn make_room(repository: &Path, name: &'static str) -> Result<(), GitError> {
     let path = repository.join(name);
     match look(&path)? {
-        Some(meta) if (meta.is_dir() || meta.is_file()) && name != ASIDE => set_aside(repository, name, &meta),
+        Some(meta) if (meta.is_dir() || meta.is_file()) && name != ASIDE => {
+            set_aside(repository, Path::new(name), &meta)
+        }
         Some(_) => gone(fs::remove_file(&path), "removing", &path),
         None => Ok(()),
     }
 }
 
-fn set_aside(repository: &Path, name: &'static str, meta: &fs::Metadata) -> Result<(), GitError> {
+/// Moves what is at `name` within a repository to where it is kept.
+pub(super) fn set_aside(repository: &Path, name: &Path, meta: &fs::Metadata) -> Result<(), GitError> {
     let path = repository.join(name);
     if meta.is_dir() {
         open_up(&path, meta)?;

@@ -11,9 +11,6 @@ use std::{
     time::Duration,
 };
 
-/// Before the first look; each further one is after twice as long.
-const FIRST_LOOK: Duration = Duration::from_secs(5);
-
 /// Files in a worktree that git reads on its own account; at others it only looks.
 const READ_BY_GIT: [&str; 6] = [".git", ".gitattributes", ".gitignore", ".gitmodules", ".lfsconfig", ".mailmap"];
 
@@ -30,9 +27,10 @@ pub(super) struct Places {
     pub files: Option<PathBuf>,
 }
 
-/// For as long as something works there, lets it go on.
-pub(super) async fn watch(places: Places) -> Infallible {
-    let (mut pause, mut heard) = (FIRST_LOOK, Vec::new());
+/// For as long as something works there, lets it go on. `pause` is before the first look; each further one is after twice as
+/// long.
+pub(super) async fn watch(places: Places, mut pause: Duration) -> Infallible {
+    let mut heard = Vec::new();
     loop {
         tokio::time::sleep(pause).await;
         pause *= 2;

@@ -4,6 +4,7 @@ use super::command::{Call, Place};
 use super::config::Found;
 use super::error::GitError;
 use super::fetch::Waiting;
+use super::packs::Packs;
 use super::pipes::{self, Places};
 use super::remote_url::RemoteUrl;
 use super::whole::refuse_other_refs;
@@ -44,6 +45,7 @@ pub(super) struct Shared {
     overdue: AtomicUsize,
     restored: Mutex<Restored>,
     pub excludes: Excludes,
+    packs: Packs,
 }
 
 /// How often each of the files that only the service writes was found changed, and put back.
@@ -70,6 +72,7 @@ impl Shared {
             overdue: AtomicUsize::new(0),
             restored: Mutex::default(),
             excludes: Excludes::default(),
+            packs: Packs::default(),
         }
     }
 
@@ -77,6 +80,7 @@ impl Shared {
     fn put_right(&self) -> Result<(), GitError> {
         let mut wrong = own_files::put_right(&self.directory)?;
         wrong.extend(self.excludes.put_right(&self.directory)?);
+        wrong.extend(self.packs.put_right(&self.directory)?);
         for name in wrong {
             let directory = self.directory.display();
             tracing::warn!(git.directory = %directory, "{name} does not belong there, or was damaged: put right");
@@ -329,7 +333,7 @@ impl Repository {
         let places = Places { repository: Some(self.directory().to_owned()), files: None };
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(self.git.inner.read_limit, &mut reading) => outcome,
-            never = pipes::watch(places) => match never {},
+            never = pipes::watch(places, self.git.inner.program.pipe_pause) => match never {},
         };
         match outcome {
             Ok(Ok(answer)) => answer,

@@ -129,7 +129,7 @@ fn comment_event(body: &Body, action: &str) -> Understood {
     match action {
         "created" => Ok(Event::Written(message(thread, source, comment)?)),
         "edited" => edited(body, message(thread, source, comment)?),
-        "deleted" => Ok(Event::Deleted { thread, source }),
+        "deleted" => Ok(Event::Deleted { thread, source, author: person(&comment.user).ok() }),
         _ => Err("nothing to do for this action"),
     }
 }

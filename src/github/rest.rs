@@ -217,7 +217,8 @@ impl InstallationClient {
     ) -> Result<Permission, GithubError> {
         let path = format!("/repos/{name}/collaborators/{}/permission", percent_encoded(&person.login));
         let answer: Value = self.read(repository, &path).await?.json()?;
-        let id = answer["user"]["id"].as_i64().ok_or_else(|| GithubError::BadAnswer("nobody's permission".to_owned()))?;
+        let id =
+            answer["user"]["id"].as_i64().ok_or_else(|| GithubError::BadAnswer("nobody's permission".to_owned()))?;
         if id != person.id.0 {
             return Ok(Permission::None);
         }

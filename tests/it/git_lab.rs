@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::Duration,
 };
 use treewarden::git::{FetchRequest, Git, GitSettings, Repository, Worktree};
 use treewarden::model::*;
@@ -30,7 +31,11 @@ impl Lab {
              [protocol \"file\"]\n allow = always\n",
         )
         .unwrap();
-        let settings = GitSettings { local_remotes: true, ..GitSettings::new("git", root.join("state")) };
+        let settings = GitSettings {
+            local_remotes: true,
+            pipe_pause: Duration::from_millis(100),
+            ..GitSettings::new("git", root.join("state"))
+        };
         let lab = Self { git: Git::new(settings).unwrap(), root, _temp: temp };
         lab.run(&lab.root, &["init", "-q", "--bare", "r.git"]);
         lab.run(&lab.root, &["init", "-q", "people"]);

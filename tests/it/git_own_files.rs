@@ -189,3 +189,65 @@ async fn pipes_hold_nobody_up() {
         repository.is_ancestor(&tip.unwrap(), &repository.tip("refs/heads/b").await.unwrap().unwrap()).await.unwrap()
     );
 }
+
+/// An index of a pack is made anew from it, and what stood there is kept; only a pack that is none is lost.
+#[tokio::test]
+async fn a_spoilt_index_of_a_pack_takes_nobodys_objects_away() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    let packs = repository.directory().join("objects/pack");
+    let named = |ending: &str| {
+        let files = fs::read_dir(&packs).unwrap().map(|file| file.unwrap().path());
+        files.filter(|file| file.extension() == Some(ending.as_ref())).collect::<Vec<_>>()
+    };
+    let garbage = |file: &std::path::Path, text: &[u8]| {
+        let _ = fs::remove_file(file);
+        fs::write(file, text).unwrap();
+    };
+    lab.people_commit("f", "another\n");
+    lab.fetch(&repository).await;
+    lab.run(repository.directory(), &["repack", "-adq"]);
+    let tip = lab.main_tip(&repository).await;
+    let victim = lab.path("victim");
+    fs::write(&victim, "precious\n").unwrap();
+    let whole = fs::read(&named("idx")[0]).unwrap();
+    let spoils: [(&str, Spoil); 5] = [
+        ("garbage", Box::new(|| garbage(&named("idx")[0], b"garbage"))),
+        ("nothing", Box::new(|| garbage(&named("idx")[0], b""))),
+        ("cut off", Box::new(|| garbage(&named("idx")[0], &whole[..whole.len() - 30]))),
+        (
+            "a link",
+            Box::new(|| {
+                let index = named("idx").remove(0);
+                fs::remove_file(&index).unwrap();
+                std::os::unix::fs::symlink(&victim, index).unwrap();
+            }),
+        ),
+        (
+            "another's, without and with a pack",
+            Box::new(|| {
+                garbage(&packs.join("pack-1.idx"), b"garbage");
+                garbage(&packs.join("pack-2.idx"), b"garbage");
+                garbage(&packs.join("pack-2.pack"), b"garbage");
+            }),
+        ),
+    ];
+    for (number, (why, spoil)) in spoils.iter().enumerate() {
+        spoil();
+        let before = repository.restored();
+        assert_eq!(repository.tip("refs/remotes/origin/main").await, Ok(Some(tip.clone())), "{why}");
+        assert!(repository.is_ancestor(&tip, &tip).await.unwrap(), "{why}");
+        assert_eq!(repository.restored().since(&before), ["objects/pack"], "{why}");
+        fs::write(path.join("new"), format!("{number}\n")).unwrap();
+        repository.worktree(&path).commit_all(&request("b", why)).await.unwrap().unwrap();
+        lab.fetch(&repository).await;
+        lab.run(repository.directory(), &["cat-file", "commit", tip.as_str()]);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious\n", "{why}");
+    }
+    let kept = fs::read_dir(repository.directory().join("treewarden-broken")).unwrap().count();
+    assert!(kept >= spoils.len(), "{kept}");
+    let before = repository.restored();
+    repository.is_ancestor(&tip, &tip).await.unwrap();
+    assert_eq!(repository.restored().since(&before), [""; 0], "nothing is left to be put right");
+}
