@@ -101,6 +101,18 @@ async fn a_comment_somebody_deleted_is_said_again_once() {
 }
 
 #[tokio::test]
+async fn a_comment_that_github_does_not_know_for_a_moment_is_not_said_twice() {
+    let fake = Fake::start().await;
+    let here = json!({"id": 11, "user": {"id": BOT, "login": "x"}, "body": "old <!-- mark -->",
+        "created_at": "2026-03-01T00:00:00Z"});
+    fake.on(&format!("GET {COMMENTS}"), [Answer::Json(200, json!([here]))]);
+    let edit = "PATCH /api/v3/repos/acme/app/issues/comments/11";
+    fake.on(edit, [Answer::Json(404, json!({"message": "Not Found"})), Answer::Json(200, json!({"id": 11}))]);
+    assert_eq!(platform(&fake).send(&codebase(), &row(comment(), 1, Some(11))).await, Ok(Some(11)));
+    assert!(fake.seen(&format!("POST {COMMENTS}")).is_empty());
+}
+
+#[tokio::test]
 async fn a_pull_request_that_is_open_already_is_taken_as_ours() {
     let fake = Fake::start().await;
     let open = "GET /api/v3/repos/acme/app/pulls?state=open&head=acme%3Aissue-5";
