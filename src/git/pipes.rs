@@ -6,16 +6,18 @@ use super::{blocking, write_whole};
 use std::{
     convert::Infallible,
     fs,
+    io::{self, Read},
     os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Files in a worktree that git reads on its own account; at others it only looks.
 const READ_BY_GIT: [&str; 6] = [".git", ".gitattributes", ".gitignore", ".gitmodules", ".lfsconfig", ".mailmap"];
 
-/// Pipes whose other end is kept open, for one call.
-const MOST_HEARD: usize = 16;
+/// Longer than git takes to write what it has to say.
+const LONGEST_HEARING: Duration = Duration::from_secs(5);
+const BETWEEN_WORDS: Duration = Duration::from_millis(10);
 
 /// Says nothing to git.
 const UNREADABLE: &[u8] = b"A pipe stood here.\n";
@@ -30,27 +32,25 @@ pub(super) struct Places {
 /// For as long as something works there, lets it go on. `pause` is before the first look; each further one is after twice as
 /// long.
 pub(super) async fn watch(places: Places, mut pause: Duration) -> Infallible {
-    let mut heard = Vec::new();
     loop {
         tokio::time::sleep(pause).await;
         pause *= 2;
         let places = places.clone();
         // What this look does not see, the next may.
-        heard.extend(blocking(move || Ok(let_go(&places))).await.unwrap_or_default());
-        heard.truncate(MOST_HEARD);
+        let _ = blocking(move || {
+            let_go(&places);
+            Ok(())
+        })
+        .await;
     }
 }
 
-/// Answers with the other ends of pipes into which somebody may be about to write.
-fn let_go(places: &Places) -> Vec<fs::File> {
-    let mut heard = Vec::new();
+fn let_go(places: &Places) {
     if let Some(directory) = &places.repository {
         for path in waited_at_below(directory, &|_| true) {
-            // A log begins anew, and takes what is written. Where git cannot read what stands there, it is looked for what
-            // should.
+            // A log begins anew. Where git cannot read what stands there, it is looked for what should.
             let is_log = path.starts_with(directory.join("logs"));
-            let reader = take_away(&path, Some(if is_log { b"" } else { UNREADABLE }));
-            heard.extend(reader.filter(|_| is_log && heard.len() < MOST_HEARD));
+            take_away(&path, Some(if is_log { b"" } else { UNREADABLE }));
         }
     }
     if let Some(directory) = &places.files {
@@ -60,7 +60,6 @@ fn let_go(places: &Places) -> Vec<fs::File> {
             take_away(&path, None);
         }
     }
-    heard
 }
 
 /// Pipes, and links to some.
@@ -82,14 +81,15 @@ fn waited_at_below(directory: &Path, is_meant: &dyn Fn(&Path) -> bool) -> Vec<Pa
     found
 }
 
-/// Takes it away. It holds nothing: who waits to read finds an empty file, and who waits to write is heard by what is answered,
-/// for as long as that is kept. One that cannot be opened stays for the next look: who waits at it would never go on.
-fn take_away(pipe: &Path, instead: Option<&[u8]>) -> Option<fs::File> {
+/// Takes it away. It holds nothing: who waits to read finds an empty file, and who waits to write is heard to the end, since
+/// nobody writes on into a pipe that is not read. One that cannot be opened stays for the next look: who waits at it would
+/// never go on.
+fn take_away(pipe: &Path, instead: Option<&[u8]>) {
     let open = |options: &mut fs::OpenOptions| {
         let flags = rustix::fs::OFlags::NONBLOCK;
         options.custom_flags(flags.bits().cast_signed()).open(pipe)
     };
-    let reader = open(fs::OpenOptions::new().read(true)).ok()?;
+    let Ok(reader) = open(fs::OpenOptions::new().read(true)) else { return };
     // An error: nobody waits to read, since there is a reader.
     let writer = open(fs::OpenOptions::new().write(true));
     let taken = match instead {
@@ -103,5 +103,19 @@ fn take_away(pipe: &Path, instead: Option<&[u8]>) -> Option<fs::File> {
             tracing::warn!(path = %pipe.display(), %error, "a pipe in the place of a file that git reads stays")
         }
     }
-    Some(reader)
+    hear(reader);
+}
+
+/// Until nobody has it open to write any more, those who still wait for it included.
+fn hear(mut reader: fs::File) {
+    let end = Instant::now() + LONGEST_HEARING;
+    let mut words = [0; 4096];
+    while Instant::now() < end {
+        match reader.read(&mut words) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(BETWEEN_WORDS),
+            Err(_) => return,
+        }
+    }
 }
