@@ -150,10 +150,11 @@ pub enum Event {
         previous: Option<String>,
         editor: Person,
     },
-    /// A comment was deleted.
+    /// A comment was deleted; its author is absent for a deleted account.
     Deleted {
         thread: ThreadRef,
         source: MessageSource,
+        author: Option<Person>,
     },
     /// An issue or pull request was closed. `merged_head` is the head commit that was merged, for merged pull requests.
     Closed {

@@ -41,7 +41,7 @@ impl Orchestrator {
                 }
                 for (github_id, name) in &added {
                     if self.store().find_codebase_by_github(*github_id).await?.is_some() {
-                        let (github_id, name) = (*github_id, name.clone());
+                        let (github_id, name) = (*github_id, self.present_name(*github_id, installation, name).await?);
                         let new = NewCodebase { github_id, installation, name, default_branch: None, reached: true };
                         regained.push(self.store().upsert_codebase(new, now).await?.id);
                     }

@@ -135,7 +135,14 @@ impl Orchestrator {
                 let review = run.filter(|run| run.state == RunState::Queued).and(message.source.review());
                 self.written(delivery, message, review, place).await
             }
-            Event::Deleted { thread, source } => self.deleted(delivery, &thread, &source).await,
+            Event::Deleted { thread, source, author } => {
+                // What programs write leads to nothing, and some delete much of it.
+                if author.is_some_and(|author| author.is_bot) {
+                    return ignored("it was written by a bot");
+                }
+                self.store().note_deleted(thread.repository.id, &source, self.now()).await?;
+                self.deleted(delivery, &thread, &source).await
+            }
             Event::Closed { thread, merged_head, by } => self.closed(&thread, merged_head, &by, place).await,
             Event::Reopened { thread, by } => self.reopened(&thread, &by).await,
             Event::Transferred { thread, to, by } => {
@@ -155,11 +162,28 @@ impl Orchestrator {
         let new = NewCodebase {
             github_id: repository.id,
             installation: repository.installation,
-            name: repository.name.clone(),
+            name: self.present_name(repository.id, repository.installation, &repository.name).await?,
             default_branch: repository.default_branch.clone(),
             reached: false,
         };
         Ok(self.store().upsert_codebase(new, self.now()).await?)
+    }
+
+    /// What a delivery calls a repository, unless another one is known by that name: one of the two lost it, and GitHub says
+    /// what this one is called now. A delivery may be older than a rename.
+    pub(super) async fn present_name(
+        &self,
+        repository: RepositoryId,
+        installation: InstallationId,
+        said: &RepoName,
+    ) -> Result<RepoName, StepError> {
+        let known = self.store().find_codebase(said).await?;
+        let is_anothers = known
+            .is_some_and(|known| known.connected && matches!(known.host, Host::Github { id, .. } if id != repository));
+        match self.parts().github.as_ref().filter(|_| is_anothers) {
+            Some(github) => Ok(github.installation(installation).repository(repository).await?.name),
+            None => Ok(said.clone()),
+        }
     }
 
     async fn thread(&self, thread: &ThreadRef) -> Result<(Codebase, Conversation), StepError> {
@@ -201,6 +225,10 @@ impl Orchestrator {
         // Bots are turned away before GitHub is asked or a row is made.
         if let Some(why) = self.passed_over(&message) {
             return ignored(why);
+        }
+        // Its deletion may have arrived first, or be the reason why it was late.
+        if self.store().was_deleted(message.thread.repository.id, &message.source).await? {
+            return ignored("the comment has been deleted since");
         }
         let (codebase, conversation) = self.thread(&message.thread).await?;
         if self.was_handled(delivery, &conversation, &message.source).await? {

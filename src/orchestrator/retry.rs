@@ -27,7 +27,9 @@ pub(super) fn passing(error: &StepError) -> Option<Option<Duration>> {
         StepError::Git(error) | StepError::Isolation(IsolationError::Git(error)) => {
             error.is_transient().then_some(None)
         }
-        StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) | StepError::PermissionUnknown { .. } => None,
+        StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) | StepError::PermissionUnknown { .. } => {
+            None
+        }
         StepError::Occupied(_) | StepError::LeaseLost | StepError::Stopping | StepError::Panicked => None,
     }
 }

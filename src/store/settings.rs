@@ -4,7 +4,7 @@ use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::sql;
 use super::{Store, StoreError};
-use crate::model::{CodebaseId, KnownSettings, MissedWatch, Timestamp};
+use crate::model::{CodebaseId, KnownSettings, MessageSource, MissedWatch, RepositoryId, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -56,6 +56,35 @@ impl Store {
 
     pub async fn save_missed_watch(&self, app_id: u64, watch: &MissedWatch, now: Timestamp) -> Result<(), StoreError> {
         self.set_setting(&missed_watch_key(app_id), watch, now).await
+    }
+
+    /// A message that nobody is to be answered for any more, whatever arrives of it later.
+    pub async fn note_deleted(
+        &self,
+        repository: RepositoryId,
+        source: &MessageSource,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        match deleted_key(repository, source) {
+            Some(key) => self.set_setting(&key, &Value::Null, now).await,
+            None => Ok(()),
+        }
+    }
+
+    pub async fn was_deleted(&self, repository: RepositoryId, source: &MessageSource) -> Result<bool, StoreError> {
+        match deleted_key(repository, source) {
+            Some(key) => Ok(self.setting(&key).await?.is_some()),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Absent for what cannot be deleted by itself.
+fn deleted_key(repository: RepositoryId, source: &MessageSource) -> Option<String> {
+    match source {
+        MessageSource::Local | MessageSource::ThreadBody | MessageSource::Review { .. } => None,
+        MessageSource::IssueComment { id } => Some(format!("deleted/{repository}/comment/{id}")),
+        MessageSource::ReviewComment { id, .. } => Some(format!("deleted/{repository}/review-comment/{id}")),
     }
 }
 

@@ -156,6 +156,29 @@ async fn a_comment_deleted_before_its_run_cancels_it() {
 }
 
 #[tokio::test]
+async fn a_deletion_that_arrives_before_its_comment_counts() {
+    let world = World::new().await;
+    let (known, unknown) = (world.worked_issue("agent:noop").await, world.issue());
+    world.settle().await;
+    let before = world.standin.deliveries().len();
+    world.standin.faults().drop_deliveries(4);
+    for issue in [known, unknown] {
+        let regretted = world.ask(issue, "note something foolish");
+        world.standin.delete_comment(REPO, ANN, regretted).unwrap();
+    }
+    world.standin.settled().await;
+    let mut sent: Vec<i64> = world.standin.deliveries().iter().map(|delivery| delivery.id).collect();
+    sent.sort();
+    for id in sent.split_off(before).iter().rev() {
+        world.standin.redeliver(*id).unwrap();
+    }
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    assert!(world.answers(unknown).is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
 async fn an_agent_that_commits_itself_has_its_commit_delivered() {
     let world = World::new().await;
     let issue = world.worked_issue("agent:commit").await;

@@ -113,6 +113,33 @@ async fn a_renamed_repository_keeps_its_environment_and_clone() {
     world.end().await;
 }
 
+/// The id decides, whatever a delivery calls the repository.
+#[tokio::test]
+async fn a_delivery_from_before_a_rename_takes_no_name_from_the_repository_that_has_it_now() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    world.standin.faults().drop_deliveries(1);
+    world.ask(issue, "add a greeting");
+    world.standin.settled().await;
+    let late = world.standin.deliveries().iter().map(|delivery| delivery.id).max().unwrap();
+    world.standin.rename_repository(REPO, "hello2").unwrap();
+    world.standin.create_repository(REPO, &[("README.md", "# another\n")]).await.unwrap();
+    world.standin.set_permission(REPO, ANN, Permission::Write).unwrap();
+    let other = world.standin.open_issue(REPO, ANN, "Another", "In another repository.").unwrap();
+    world.standin.comment(REPO, ANN, other, &world.mention("agent:noop")).unwrap();
+    world.settle().await;
+
+    world.standin.redeliver(late).unwrap();
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 3]);
+    let status = world.standin.comments("octo/hello2", issue).unwrap().pop().unwrap().body;
+    assert!(status.starts_with('✅'), "{status}");
+    let codebases = world.store().list_codebases().await.unwrap();
+    let named: Vec<_> = codebases.iter().map(|c| (c.name.to_string(), c.connected)).collect();
+    assert_eq!(named, [(REPO.to_owned(), true), ("octo/hello2".to_owned(), true)]);
+    world.end().await;
+}
+
 /// BR-183: nothing to fetch is no reason to stay at the old address.
 #[tokio::test]
 async fn work_goes_to_where_a_repository_was_renamed_to() {
