@@ -93,14 +93,16 @@ pub struct Lineage {
     pub began_ahead: bool,
     /// The base itself once stood at this very commit.
     pub base_stood_there: bool,
+    /// A run left commits on it that the base lacked then, and it still has them.
+    pub worked_on: bool,
 }
 
 /// Whether a branch has, or had, commits that did not come from the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnWork {
     None,
-    /// It stands where the base stood: it only followed, unless its work became the base's by a fast-forward, which GitHub
-    /// calls a merge.
+    /// It stands where the base stood, and no run worked on it: it only followed, unless people's work on it became the
+    /// base's by a fast-forward, which GitHub calls a merge.
     IfMerged,
     Some,
 }
@@ -108,7 +110,7 @@ pub enum OwnWork {
 pub fn own_work(lineage: Lineage) -> OwnWork {
     match lineage {
         Lineage { ahead: 0, moved: false, began_ahead: false, .. } => OwnWork::None,
-        Lineage { ahead: 0, moved: true, base_stood_there: true, .. } => OwnWork::IfMerged,
+        Lineage { ahead: 0, moved: true, base_stood_there: true, worked_on: false, .. } => OwnWork::IfMerged,
         _ => OwnWork::Some,
     }
 }

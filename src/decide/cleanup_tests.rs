@@ -319,9 +319,11 @@ proptest! {
 
 #[test]
 fn a_branch_that_only_followed_its_base_has_no_work_of_its_own() {
-    let lineage = Lineage { ahead: 0, moved: false, began_ahead: false, base_stood_there: false };
+    let lineage = Lineage { ahead: 0, moved: false, began_ahead: false, base_stood_there: false, worked_on: false };
     assert_eq!(own_work(lineage), OwnWork::None);
     assert_eq!(own_work(Lineage { moved: true, base_stood_there: true, ..lineage }), OwnWork::IfMerged);
+    let forwarded = Lineage { moved: true, base_stood_there: true, worked_on: true, ..lineage };
+    assert_eq!(own_work(forwarded), OwnWork::Some, "the base was moved along to its work");
     assert_eq!(own_work(Lineage { moved: true, ..lineage }), OwnWork::Some, "merged by a merge commit");
     assert_eq!(own_work(Lineage { began_ahead: true, ..lineage }), OwnWork::Some, "it came with work");
     assert_eq!(own_work(Lineage { ahead: 1, ..lineage }), OwnWork::Some);

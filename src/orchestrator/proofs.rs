@@ -6,7 +6,11 @@ use crate::decide::cleanup::{BranchFacts, Lineage, MergeProof, OwnWork, own_work
 use crate::decide::create::{BaseFacts, other_base};
 use crate::git::{GitError, Repository};
 use crate::model::*;
+use crate::store::RunFilter;
 use std::collections::BTreeSet;
+
+/// The newest runs of an environment, whose commits are looked for.
+pub(super) const RUNS: u32 = 200;
 
 impl Orchestrator {
     pub(super) async fn branch_facts(
@@ -39,8 +43,9 @@ impl Orchestrator {
         let last_commit = newest.first().map(|commit| commit.committed_at);
         let moved = environment.start.as_ref() != Some(&tip);
         let base_stood_there = ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await?;
+        let worked_on = base_stood_there && self.was_worked_on(repository, environment.id, &tip).await?;
         let began_ahead = environment.metadata.began_ahead;
-        match own_work(Lineage { ahead, moved, began_ahead, base_stood_there }) {
+        match own_work(Lineage { ahead, moved, began_ahead, base_stood_there, worked_on }) {
             OwnWork::None => return Ok(BranchFacts { tip, last_commit, has_own_commits: false, merged: None }),
             OwnWork::IfMerged => {
                 let merged = match ask_github {
@@ -93,13 +98,15 @@ impl Orchestrator {
         let Some(base) = bases[1].or(bases[0]) else { return Ok(Branches::default()) };
         let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(Branches::default()) };
         let live = self.store().live_environments(Some(codebase.id)).await?;
+        let last = self.store().find_last_environment(codebase.id, work).await?;
+        let last_id = last.as_ref().map(|last| last.id);
         let name = async |branch: BranchName, asked: bool, over: bool| {
             let exists = exists(repository, &branch).await?;
             let is_base = bases.contains(&Some(&branch));
             let merged = exists
                 && asked
                 && !is_base
-                && (over || self.is_merged(codebase, repository, &branch, base, &base_tip).await?);
+                && (over || self.is_merged(codebase, repository, last_id, &branch, base, &base_tip).await?);
             let in_use = live.iter().any(|one| one.branch == branch);
             let in_the_way = match asked {
                 true => None,
@@ -108,7 +115,7 @@ impl Orchestrator {
             let has_below = in_the_way.is_some_and(|other| branch.is_above(&other));
             Ok::<_, StepError>(NameFacts { branch, exists, merged, is_base, in_use, has_below })
         };
-        let last = match self.store().find_last_environment(codebase.id, work).await? {
+        let last = match last {
             Some(last) => {
                 let over = self.was_done_with(repository, &last).await?;
                 Some(name(last.branch, true, over).await?)
@@ -135,12 +142,13 @@ impl Orchestrator {
         Ok(receipt.details.branch_deleted && here.is_none() && there.is_some() && there == receipt.details.tip)
     }
 
-    /// Whether all there is of a branch, here and on the remote, was merged. One that has nothing of its own was only if
-    /// GitHub says so: it may be fresh.
+    /// Whether all there is of a branch, here and on the remote, was merged. One that has nothing that the base lacks was
+    /// only if runs in its environment worked on it, or GitHub says so: it may be fresh.
     pub(super) async fn is_merged(
         &self,
         codebase: &Codebase,
         repository: &Repository,
+        environment: Option<EnvironmentId>,
         branch: &BranchName,
         base: &BranchName,
         base_tip: &CommitSha,
@@ -157,6 +165,11 @@ impl Orchestrator {
         }
         for tip in &tips {
             let (ahead, _) = repository.ahead_behind(tip, base_tip).await?;
+            if let (0, Some(environment)) = (ahead, environment)
+                && self.was_worked_on(repository, environment, tip).await?
+            {
+                continue;
+            }
             let proof = retry::patiently(|| async {
                 match ahead {
                     0 => self.merged_by_github(codebase, branch, tip, base).await,
@@ -171,6 +184,25 @@ impl Orchestrator {
             }
         }
         Ok(!tips.is_empty())
+    }
+
+    /// Whether a run of the environment left commits of the branch's own on it, which are in `tip`.
+    async fn was_worked_on(
+        &self,
+        repository: &Repository,
+        environment: EnvironmentId,
+        tip: &CommitSha,
+    ) -> Result<bool, StepError> {
+        for run in self.store().list_runs(RunFilter::Environment(environment), RUNS, 0).await? {
+            let (Some(head), Some(_)) = (run.outcome.head_after, run.outcome.commits) else { continue };
+            match repository.is_ancestor(&head, tip).await {
+                Ok(true) => return Ok(true),
+                // People took it off the branch, if it is there at all.
+                Ok(false) | Err(GitError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
     }
 
     async fn merged_by_github(

@@ -1,6 +1,6 @@
 //! From a journalled removal to its receipt. Every step can be repeated.
 
-use super::super::{Orchestrator, StepError, mend::maker};
+use super::super::{Orchestrator, StepError, mend::maker, proofs::RUNS};
 use super::{Swept, told_under};
 use crate::decide::cleanup::Keep;
 use crate::git::{GitError, Repository};
@@ -9,9 +9,6 @@ use crate::model::*;
 use crate::reply::{self, cleanup};
 use crate::store::{NewOutgoing, RunFilter};
 use crate::telemetry::{field::EFFECT, metric};
-
-/// The newest runs of an environment, whose commits are looked after.
-const RUNS: u32 = 200;
 
 /// Where the last commit of a removed environment stays reachable.
 fn archive_ref(environment: EnvironmentId) -> String {

@@ -32,7 +32,7 @@ impl Orchestrator {
             return Ok(Retired::InUse);
         };
         let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(Retired::InUse) };
-        if !self.is_merged(codebase, repository, &environment.branch, base, &base_tip).await? {
+        if !self.is_merged(codebase, repository, Some(environment.id), &environment.branch, base, &base_tip).await? {
             return Ok(Retired::InUse);
         }
         let _lease = self.inner.leases.take(environment.id).await;

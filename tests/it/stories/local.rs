@@ -368,6 +368,53 @@ async fn a_repository_on_this_machine_gets_its_work_as_a_branch() {
     world.end().await;
 }
 
+/// Such a merge leaves no commit of its own, and there is no GitHub to ask.
+#[tokio::test]
+async fn a_fast_forward_of_the_base_is_a_merge() {
+    let world = World::with(&[ON]).await;
+    let tools = repository(&world.dir.path().join("people"), "tools");
+    let script = Script::new(&world.home());
+    let named = |id: &str| Work { kind: WorkKind::Thread, id: id.to_owned() }.to_string();
+    let live = async || world.environments().await.into_iter().map(|one| one.branch.to_string()).collect::<Vec<_>>();
+    let say = async |chat: &str, words: &str| {
+        script.say(chat, text(&tools), words).await;
+        world.settle().await;
+        script.last(chat).await
+    };
+    say("open", "note one").await;
+    say("merged", "note two").await;
+    git(&tools, &["merge", "--quiet", "--ff-only", &named("merged")]);
+    world.pass().await;
+    world.settle().await;
+    assert_eq!(live().await, [named("open")]);
+    let told = script.last("merged").await;
+    assert!(told.contains(&format!("`{0}` is merged into `main`", named("merged"))), "{told}");
+    let kept = world.environment().await.metadata.kept_because.concat();
+    assert!(kept.contains("neither merged nor stale"), "{kept}");
+
+    // What only follows the base has nothing to merge, whatever was on it before.
+    git(&tools, &["branch", "--force", &named("open"), "main"]);
+    say("open", "agent:noop").await;
+    world.pass().await;
+    assert_eq!(live().await, [named("open")]);
+    assert_eq!(tip(&tools, &named("open")), tip(&tools, "main"));
+
+    // What is asked for after the merge begins at the base.
+    say("open", "note three").await;
+    git(&tools, &["merge", "--quiet", "--ff-only", &named("open")]);
+    let status = say("open", "note four").await;
+    assert!(status.contains(&format!("`{}` was merged already", named("open"))), "{status}");
+    let next = format!("{}-2", named("open"));
+    assert_eq!(live().await, [next.as_str()]);
+    git(&tools, &["merge", "--quiet", "--ff-only", &next]);
+    script.close("open").await;
+    world.settle().await;
+    let told = script.last("open").await;
+    assert!(told.contains(&format!("`{next}` is merged into `main`")), "{told}");
+    assert!(live().await.is_empty());
+    world.end().await;
+}
+
 #[tokio::test]
 async fn what_people_committed_there_meanwhile_is_never_overwritten() {
     let world = World::with(&[ON]).await;
