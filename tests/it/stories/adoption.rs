@@ -277,14 +277,20 @@ async fn with_place_of_old(world: &World, issue: i64) -> (ConversationId, PathBu
     (thread.id, place)
 }
 
-#[tokio::test]
-async fn a_place_of_old_is_taken_over_with_what_its_thread_left_there() {
+/// A fresh issue for which such a place waits.
+async fn imported_without_environment() -> (World, i64, ConversationId, PathBuf) {
     let world = World::new().await;
     world.worked_issue("agent:noop").await;
     let issue = world.issue();
     world.ask(issue, "/status");
     world.settle().await;
     let (thread, place) = with_place_of_old(&world, issue).await;
+    (world, issue, thread, place)
+}
+
+#[tokio::test]
+async fn a_place_of_old_is_taken_over_with_what_its_thread_left_there() {
+    let (world, issue, thread, place) = imported_without_environment().await;
     std::fs::write(place.join("begun.txt"), "begun\n").unwrap();
     world.ask(issue, "add a note");
     world.settle().await;
@@ -318,12 +324,7 @@ async fn a_place_of_old_comes_before_a_row_whose_worktree_is_gone() {
 
 #[tokio::test]
 async fn a_place_of_old_becomes_an_environment_with_the_first_mention() {
-    let world = World::new().await;
-    world.worked_issue("agent:noop").await;
-    let issue = world.issue();
-    world.ask(issue, "/status");
-    world.settle().await;
-    let (thread, place) = with_place_of_old(&world, issue).await;
+    let (world, issue, thread, place) = imported_without_environment().await;
     world.ask(issue, "add a note");
     world.settle().await;
     let status = world.status(issue);
