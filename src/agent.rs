@@ -114,6 +114,11 @@ pub enum AgentError {
     Lost(io::Error),
 }
 
+/// Where the homes of all agents are, by conversation.
+pub fn homes(home: &Path) -> PathBuf {
+    home.join("agents")
+}
+
 /// Takes away what an agent kept in its `HOME`: moved aside at once, so that a next turn finds nothing of it, and deleted
 /// in the background. What cannot be deleted stays aside until [`clear_forgotten`].
 pub async fn forget(state_dir: &Path) -> Result<(), AgentError> {

@@ -242,7 +242,7 @@ async fn orchestrator(
         let runner = CommandRunner::new(agent.argv.clone(), agent.env.clone(), redactor.clone());
         Arc::new(runner) as Arc<dyn AgentRunner>
     });
-    tokio::spawn(agent::clear_forgotten(config.home.join("agents")));
+    tokio::spawn(agent::clear_forgotten(agent::homes(&config.home)));
     let slug = identity.slug.clone();
     let (base, trash) = (&config.worktree_base, &config.home.join("trash"));
     let provider = WorktreeProvider::new(base, trash)?;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 impl Orchestrator {
     /// What the agent keeps between the turns of one conversation.
     pub(super) fn agent_home(&self, conversation: ConversationId) -> PathBuf {
-        self.settings().home.join("agents").join(conversation.to_string())
+        agent::homes(&self.settings().home).join(conversation.to_string())
     }
 
     /// `/reset`: refused while a run needs the memory or is about to. Messages of one thread are handled in turn, so none is
@@ -43,7 +43,7 @@ impl Orchestrator {
 
     /// After a start: threads that point to no worktree remember nothing.
     pub(super) async fn forget_the_rest(&self) -> Result<(), StepError> {
-        let Ok(homes) = std::fs::read_dir(self.settings().home.join("agents")) else { return Ok(()) };
+        let Ok(homes) = std::fs::read_dir(agent::homes(&self.settings().home)) else { return Ok(()) };
         let names = homes.flatten().filter_map(|home| home.file_name().to_str()?.parse::<ConversationId>().ok());
         for id in names.collect::<Vec<_>>() {
             let conversation = self.store().load_conversation(id).await?;
