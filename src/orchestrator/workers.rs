@@ -239,8 +239,9 @@ pub(super) async fn unwinding<T>(step: impl Future<Output = Result<T, StepError>
 }
 
 impl Orchestrator {
-    /// Runs and deliveries of other nodes whose lease ran out.
-    async fn recover_expired(&self) -> Result<(), StepError> {
+    /// Runs and deliveries of other nodes whose lease ran out. What this process is at it keeps, however long the
+    /// database was away.
+    pub async fn recover_expired(&self) -> Result<(), StepError> {
         let lease = self.settings().lease;
         for run in self.inner.runs_at_work.all() {
             self.store().heartbeat_run(&run, self.node(), self.now().plus(lease)).await?;

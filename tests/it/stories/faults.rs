@@ -142,6 +142,17 @@ async fn a_500_while_pushing_once() {
     survives("POST", "/octo/hello.git/git-receive-pack", 1, Fault::Status(500)).await;
 }
 
+/// Git reports a push that the remote did not answer for as refused.
+#[tokio::test]
+async fn a_cut_connection_after_the_push_was_applied_is_read_back() {
+    survives("POST", "/octo/hello.git/git-receive-pack", 1, Fault::CutAfterApplying).await;
+}
+
+#[tokio::test]
+async fn silence_after_the_push_was_applied_is_read_back() {
+    survives("POST", "/octo/hello.git/git-receive-pack", 1, Fault::HangAfterApplying(Duration::from_secs(1))).await;
+}
+
 #[tokio::test]
 async fn a_git_server_that_stays_away_is_named_and_the_next_mention_works() {
     let world = World::new().await;

@@ -236,6 +236,34 @@ async fn a_database_that_is_busy_for_long_ends_no_run() {
     world.end().await;
 }
 
+/// Its lease ends meanwhile, and cannot be renewed; nobody else takes it.
+#[tokio::test]
+async fn a_database_that_is_busy_for_long_hands_no_delivery_out_again() {
+    let world = World::with_patience(&[], Some(Duration::from_secs(1))).await;
+    let issue = world.issue();
+    world.settle().await;
+    let mut held = world.standin.faults().hold("GET", "/repos/octo/hello/collaborators/");
+    world.ask(issue, "add a greeting");
+    held.arrived().await;
+    let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
+    let mut other = file.connect().await.unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    world.time_passes(Duration::from_secs(600));
+    assert!(world.service.orchestrator.recover_expired().await.is_err());
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    world.service.orchestrator.recover_expired().await.unwrap();
+    let claimed = world.store().list_deliveries(1, 0).await.unwrap().remove(0);
+    assert_eq!((claimed.state, claimed.tries), (InboxState::Claimed, 1));
+    drop(held);
+    world.settle().await;
+    let all = world.store().list_deliveries(50, 0).await.unwrap();
+    let done = all.into_iter().find(|one| one.id == claimed.id).unwrap();
+    assert_eq!((done.state, done.tries), (InboxState::Done, 1));
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    assert_eq!(world.answers(issue).len(), 1, "{:?}", world.answers(issue));
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_branch_the_agent_deleted_keeps_its_history() {
     let agent = "sh -c 'git update-ref -d refs/heads/issue-1; echo work > work.txt'";
