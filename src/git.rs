@@ -233,9 +233,9 @@ fn plain_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes beside and renames: there is never half a file.
+/// Writes beside and renames: there is never half a file. Among refs, git takes what is called a lock for no ref.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
-    let new = path.with_extension(format!("{}.new", uuid::Uuid::now_v7()));
+    let new = path.with_extension(format!("{}.lock", uuid::Uuid::now_v7()));
     fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).map_err(|error| {
         let _ = fs::remove_file(&new);
         GitError::file("writing", path, &error)

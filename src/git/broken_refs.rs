@@ -50,7 +50,7 @@ pub(super) fn mending<T>(repository: &Path, ask: impl Fn() -> Result<T, GitError
 
 fn try_mend(repository: &Path) -> Result<bool, GitError> {
     refuse_other_refs(repository)?;
-    if !own_files::is_there(repository) {
+    if !own_files::is_made(repository) {
         return Ok(false);
     }
     let aside = repository.join(ASIDE).join(uuid::Uuid::now_v7().to_string());

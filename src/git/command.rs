@@ -7,7 +7,7 @@
 
 use super::askpass::{self, Prepared};
 use super::error::{GitError, failure};
-use super::pipes::{self, Places};
+use super::pipes::{self, Workplace};
 use super::remote_url::RemoteUrl;
 use super::{blocking, broken_refs};
 use crate::model::Credential;
@@ -88,7 +88,7 @@ pub(super) struct Call<'a> {
     secret: Option<SecretString>,
     /// The repository whose refs may be why it fails.
     refs_of: Option<PathBuf>,
-    places: Places,
+    workplace: Workplace,
 }
 
 /// How a process ended.
@@ -132,19 +132,19 @@ impl Program {
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_GRAFT_FILE", self.files.home.join("no-grafts"))
             .envs(self.proxy.iter().map(|(name, value)| (name, value.expose_secret())));
-        let mut places = Places::default();
+        let mut workplace = Workplace::default();
         match place {
             Place::Nowhere => {
                 command.current_dir(&self.files.home);
             }
             Place::Bare(directory) => {
                 command.current_dir(directory).env("GIT_DIR", directory);
-                places.repository = Some(directory.clone());
+                workplace.repository = Some(directory.clone());
             }
             Place::Worktree { admin, common, files } => {
                 command.current_dir(files);
                 command.env("GIT_DIR", admin).env("GIT_COMMON_DIR", common).env("GIT_WORK_TREE", files);
-                places = Places { repository: Some(common.clone()), files: Some(files.clone()) };
+                workplace = Workplace { repository: Some(common.clone()), files: Some(files.clone()) };
             }
         }
         for setting in NEUTRAL.iter().chain(settings) {
@@ -158,7 +158,7 @@ impl Program {
         command.args(name.split(' '));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let name = name.to_owned();
-        Call { program: self, command, name, input: None, limit: SHORT, secret: None, refs_of: None, places }
+        Call { program: self, command, name, input: None, limit: SHORT, secret: None, refs_of: None, workplace }
     }
 }
 
@@ -192,7 +192,7 @@ impl Call<'_> {
 
     /// Nothing is taken away where it works, however long it takes.
     pub fn leaving_pipes(mut self) -> Self {
-        self.places = Places::default();
+        self.workplace = Workplace::default();
         self
     }
 
@@ -245,7 +245,7 @@ impl Call<'_> {
         let mut running = Running::new(child);
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(self.limit, running.finish(self.input.as_deref())) => outcome,
-            never = pipes::watch(self.places.clone(), self.program.pipe_pause) => match never {},
+            never = pipes::watch(self.workplace.clone(), self.program.pipe_pause) => match never {},
         };
         match outcome {
             Ok(Ok((status, stdout, stderr))) => {

@@ -40,17 +40,17 @@ impl Repository {
             return Ok(false);
         }
         let (repository, admin) = (self.directory().to_owned(), admin.map(Path::to_owned));
-        let places = Places { repository, admin, complaint: stderr.clone() };
-        let ages = places.leftovers()?.into_iter().map(|leftover| STALE.saturating_sub(leftover.age));
+        let scene = Scene { repository, admin, complaint: stderr.clone() };
+        let ages = scene.leftovers()?.into_iter().map(|leftover| STALE.saturating_sub(leftover.age));
         let Some(wait) = ages.max() else { return Ok(false) };
         tokio::time::sleep(wait).await;
-        places.released().await?;
-        blocking(move || places.clear()).await
+        scene.released().await?;
+        blocking(move || scene.clear()).await
     }
 }
 
 #[derive(Clone)]
-struct Places {
+struct Scene {
     repository: PathBuf,
     admin: Option<PathBuf>,
     /// What git said, which names what is in the way.
@@ -86,13 +86,13 @@ struct Leftover {
     age: Duration,
 }
 
-impl Places {
+impl Scene {
     /// Waits until no process may hold any of the leftovers.
     async fn released(&self) -> Result<(), GitError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let places = self.clone();
-            match blocking(move || places.held()).await? {
+            let scene = self.clone();
+            match blocking(move || scene.held()).await? {
                 None => return Ok(()),
                 Some(_) if Instant::now() < deadline => tokio::time::sleep(PAUSE).await,
                 Some((path, process)) => return Err(GitError::Held { path, process }),

@@ -45,7 +45,7 @@ const ALL_RIGHTS: u32 = 0o700;
 pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError> {
     let mut found = Vec::new();
     // Out of sight, or none yet.
-    if !is_there(repository) {
+    if !is_made(repository) {
         return Ok(found);
     }
     for name in DIRECTORIES {
@@ -90,7 +90,7 @@ pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError
 }
 
 /// It is renamed into its place when it is whole, so that what it holds is there, whatever became of its small files.
-pub(super) fn is_there(repository: &Path) -> bool {
+pub(super) fn is_made(repository: &Path) -> bool {
     repository.join("objects").is_dir()
 }
 

@@ -24,36 +24,36 @@ const UNREADABLE: &[u8] = b"A pipe stood here.\n";
 
 /// Where something works.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(super) struct Workplace {
     pub repository: Option<PathBuf>,
     pub files: Option<PathBuf>,
 }
 
 /// For as long as something works there, lets it go on. `pause` is before the first look; each further one is after twice as
 /// long.
-pub(super) async fn watch(places: Places, mut pause: Duration) -> Infallible {
+pub(super) async fn watch(workplace: Workplace, mut pause: Duration) -> Infallible {
     loop {
         tokio::time::sleep(pause).await;
         pause *= 2;
-        let places = places.clone();
+        let workplace = workplace.clone();
         // What this look does not see, the next may.
         let _ = blocking(move || {
-            let_go(&places);
+            let_go(&workplace);
             Ok(())
         })
         .await;
     }
 }
 
-fn let_go(places: &Places) {
-    if let Some(directory) = &places.repository {
+fn let_go(workplace: &Workplace) {
+    if let Some(directory) = &workplace.repository {
         for path in waited_at_below(directory, &|_| true) {
             // A log begins anew. Where git cannot read what stands there, it is looked for what should.
             let is_log = path.starts_with(directory.join("logs"));
             take_away(&path, Some(if is_log { b"" } else { UNREADABLE }));
         }
     }
-    if let Some(directory) = &places.files {
+    if let Some(directory) = &workplace.files {
         let read_by_git =
             |path: &Path| path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|read| name == *read));
         for path in waited_at_below(directory, &read_by_git) {

@@ -5,7 +5,7 @@ use super::config::Found;
 use super::error::GitError;
 use super::fetch::Waiting;
 use super::packs::Packs;
-use super::pipes::{self, Places};
+use super::pipes::{self, Workplace};
 use super::remote_url::RemoteUrl;
 use super::whole::refuse_other_refs;
 use super::worktree::Worktree;
@@ -110,7 +110,7 @@ impl Repository {
         {
             let _turn = self.turn().await;
             refuse_other_refs(self.directory())?;
-            if !own_files::is_there(self.directory()) {
+            if !own_files::is_made(self.directory()) {
                 self.create(&remote.text).await?;
             } else {
                 let shared = self.shared.clone();
@@ -320,7 +320,7 @@ impl Repository {
             shared.put_right()?;
             let directory = &shared.directory;
             // One that is there, and is none to libgit2, lacks its directory of refs.
-            let doubt = |error: git2::Error| match own_files::is_there(directory) {
+            let doubt = |error: git2::Error| match own_files::is_made(directory) {
                 true => GitError::Unreadable(error.message().to_owned()),
                 false => error.into(),
             };
@@ -330,10 +330,10 @@ impl Repository {
             }
             broken_refs::mending(directory, || question(&git2::Repository::open_bare(directory).map_err(doubt)?))
         }));
-        let places = Places { repository: Some(self.directory().to_owned()), files: None };
+        let workplace = Workplace { repository: Some(self.directory().to_owned()), files: None };
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(self.git.inner.read_limit, &mut reading) => outcome,
-            never = pipes::watch(places, self.git.inner.program.pipe_pause) => match never {},
+            never = pipes::watch(workplace, self.git.inner.program.pipe_pause) => match never {},
         };
         match outcome {
             Ok(Ok(answer)) => answer,

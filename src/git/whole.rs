@@ -7,7 +7,7 @@ use super::command::Place;
 use super::error::GitError;
 use super::lock::Lock;
 use super::repository::Repository;
-use super::{Stamp, plain_file};
+use super::{Stamp, blocking, plain_file};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -35,20 +35,22 @@ impl Repository {
         if list.is_some() && *self.shared.right_ends.lock().unwrap_or_else(PoisonError::into_inner) == list {
             return Ok(());
         }
-        let Some(told) = read_ends(&path)? else { return Ok(()) };
+        let list_of_ends = path.clone();
+        let Some(told) = blocking(move || read_ends(&list_of_ends)).await? else { return Ok(()) };
         // The program that is asked below goes by the other files.
         self.restore_own_files().await?;
         let read = |line| id_at_start(line).filter(|(_, rest)| rest.is_empty()).map(|(end, _)| format!("{end}\n"));
         let lines: Vec<_> = told.lines().map(read).collect();
         let ends: String = lines.iter().flatten().map(String::as_str).collect();
-        if self.goes_on_behind(&ends).await {
-            put_ends(&path, &told, None)
-        } else if lines.iter().any(Option::is_none) {
-            put_ends(&path, &told, Some(&ends))
-        } else {
-            *self.shared.right_ends.lock().unwrap_or_else(PoisonError::into_inner) = list;
-            Ok(())
-        }
+        let right = match self.goes_on_behind(&ends).await {
+            true => None,
+            false if lines.iter().any(Option::is_none) => Some(ends),
+            false => {
+                *self.shared.right_ends.lock().unwrap_or_else(PoisonError::into_inner) = list;
+                return Ok(());
+            }
+        };
+        blocking(move || put_ends(&path, &told, right.as_deref())).await
     }
 
     /// The same after a fetch, which may have brought what lies behind.

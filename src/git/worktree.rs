@@ -181,7 +181,7 @@ fn belongs(entry: &AdminEntry, repository: &Path) -> bool {
 
 /// Only a directory without content is missing: one that holds files may hold work, whatever has become of the rest.
 fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
-    if !own_files::is_there(repository) {
+    if !own_files::is_made(repository) {
         return Err(GitError::NotFound(format!("the repository {}", repository.display())));
     }
     let meta = match fs::symlink_metadata(path) {

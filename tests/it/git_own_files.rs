@@ -2,7 +2,11 @@
 //! asked, and harms nobody else.
 
 use crate::git_lab::{Lab, branch, known};
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    time::{Duration, Instant},
+};
 use treewarden::git::{CommitRequest, Ident};
 use treewarden::model::WorktreeStart;
 
@@ -183,7 +187,13 @@ async fn pipes_hold_nobody_up() {
         lab.fetch(&repository).await;
         fs::write(path.join("more"), format!("{name} {is_linked}")).unwrap();
         repository.worktree(&path).commit_all(&request("b", name)).await.unwrap().unwrap();
-        assert!(fs::symlink_metadata(&there).is_ok_and(|meta| meta.is_file()), "{name}");
+        // Whoever waited at it goes on a moment before the file has its place.
+        let is_file = || fs::symlink_metadata(&there).is_ok_and(|meta| meta.is_file());
+        let until = Instant::now() + Duration::from_secs(10);
+        while !is_file() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(is_file(), "{name}");
     }
     assert!(
         repository.is_ancestor(&tip.unwrap(), &repository.tip("refs/heads/b").await.unwrap().unwrap()).await.unwrap()
