@@ -55,7 +55,8 @@ impl From<&Outgoing> for Turn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxRow {
     pub id: OutboxId,
-    /// Unique: `status/<run>`, `react/<delivery>/eyes`, `answer/<thread>/comment/<id>`, … Writing to a key again replaces what is wanted.
+    /// Unique: `status/<run>`, `pull/<run>`, `react/<delivery>/eyes`, `answer/<thread>/comment/<id>`, … Writing to a key
+    /// again replaces what is wanted.
     pub key: String,
     pub codebase: CodebaseId,
     pub conversation: Option<ConversationId>,
