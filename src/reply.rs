@@ -13,6 +13,7 @@ pub mod delivery;
 pub mod furnished;
 pub mod import;
 pub mod places;
+pub mod shell;
 pub mod status;
 pub mod undelivered;
 

@@ -1,6 +1,5 @@
-//! Rows as people read them: moments, sizes, states, links, commands to copy. Plain data for the templates, no I/O.
+//! Rows as people read them: moments, sizes, states, links. Plain data for the templates, no I/O.
 
-mod command;
 mod links;
 mod log;
 mod mark;
@@ -8,7 +7,6 @@ mod pager;
 mod prose;
 mod when;
 
-pub use command::quoted;
 pub use links::{Links, web_address};
 pub use log::{plain_log, straight};
 pub use mark::{Mark, of_result};

@@ -3,6 +3,7 @@
 
 use super::mend::Mend;
 use crate::config::{Config, Flags, Origin};
+use crate::reply::shell;
 use rustix::process::geteuid;
 use std::{
     borrow::Cow,
@@ -56,7 +57,8 @@ impl Asked {
 
     /// The question by the settings of the service that runs.
     pub fn again_with(&self, values: &[(&str, &str)]) -> Mend {
-        let words: Vec<String> = values.iter().map(|(name, value)| format!("{name}={}", word(value))).collect();
+        let words: Vec<String> =
+            values.iter().map(|(name, value)| format!("{name}={}", shell::quoted(value))).collect();
         match self.is_service() {
             // It got its settings from the files that are looked at, and they were changed since.
             true => Mend::Run(RESTART.to_owned()),
@@ -67,8 +69,8 @@ impl Asked {
     /// Gives variables a value, which counts before that of the settings file.
     pub fn set(&self, values: &[(&str, &str)]) -> Mend {
         let words = values.iter().map(|(name, value)| match &self.service {
-            None => format!("{name}={}", word(value)),
-            Some(_) => word(&format!("{name}={}", for_systemd(value))).into_owned(),
+            None => format!("{name}={}", shell::quoted(value)),
+            Some(_) => shell::quoted(&format!("{name}={}", for_systemd(value))),
         });
         self.put(words.collect::<Vec<_>>().join(" "))
     }
@@ -145,13 +147,8 @@ pub(super) fn user() -> u32 {
     geteuid().as_raw()
 }
 
-/// Fit for a command line.
-pub(super) fn word(text: &str) -> Cow<'_, str> {
-    shlex::try_quote(text).unwrap_or(Cow::Borrowed(text))
-}
-
 pub(super) fn quoted(path: &Path) -> String {
-    word(&path.display().to_string()).into_owned()
+    shell::quoted(&path.display().to_string())
 }
 
 /// As systemd reads it from an environment file: quotes count where the value begins, backslashes everywhere.

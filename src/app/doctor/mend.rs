@@ -1,11 +1,12 @@
 //! What helps against what the doctor found: for each fault one line to copy, a command or the page to open. Words about
 //! it belong to what was seen. No command takes anything away, and none points the service at another database.
 
-use super::asked::{Asked, RESTART, quoted, user, word};
+use super::asked::{Asked, RESTART, quoted, user};
 use crate::config::{AgentConfig, AppCredentials, Config, Fault, HomeError, Listen, Origin, Problem, SETTINGS};
 use crate::github::GithubError;
 use crate::isolation::IsolationError;
 use crate::model::is_loopback_host;
+use crate::reply::shell;
 use crate::store::StoreError;
 use reqwest::Url;
 use rustix::fs::{Access, access};
@@ -238,7 +239,7 @@ fn directory(error: &HomeError, wanted: &Path, asked: &Asked, variable: &str) ->
 /// Something that stands where something else belongs, and stays beside it.
 fn aside(path: &Path, asked: &Asked) -> Mend {
     let beside = format!("{}.aside", path.display());
-    asked.on(path, format!("mv {} {}", quoted(path), word(&beside)))
+    asked.on(path, format!("mv {} {}", quoted(path), shell::quoted(&beside)))
 }
 
 /// A directory that is not there yet, beside a file or inside of a directory that stands in the way.
@@ -287,7 +288,7 @@ pub(super) fn writable(place: &Path, asked: &Asked) -> Mend {
 pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>, asked: &Asked) -> Mend {
     let url = config.database_url.expose_secret();
     let address = || asked.fill(config, DATABASE, &address_of(url, "<password>"));
-    let psql = |what: &str| run(format!("psql {} {what}", word(&address_of(url, ""))));
+    let psql = |what: &str| run(format!("psql {} {what}", shell::quoted(&address_of(url, ""))));
     match (error, file) {
         (StoreError::NewerSchema { .. }, _) => {
             let program = std::env::current_exe().unwrap_or_else(|_| "/usr/local/bin/treewarden".into());
@@ -301,7 +302,7 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
         (StoreError::OtherProgram(_), None) => {
             let own = if url.ends_with("/treewarden") { "treewarden_own" } else { "treewarden" };
             let address = asked.fill(config, DATABASE, &beside(&address_of(url, "<password>"), own));
-            address.after(&format!("psql {} -c 'CREATE DATABASE {own}'", word(&address_of(url, ""))))
+            address.after(&format!("psql {} -c 'CREATE DATABASE {own}'", shell::quoted(&address_of(url, ""))))
         }
         (StoreError::Url(_), Some(file)) => {
             let own = if file.is_dir() { file } else { config.home.as_path() }.join("treewarden.db");
@@ -341,7 +342,7 @@ pub(super) fn backup(config: &Config, file: Option<&Path>, asked: &Asked) -> Men
         }
         (Some(file), false) => run(format!("install -m 600 '<its backup>' {}", quoted(file))),
         (None, _) => {
-            run(format!("psql {} -f '<its backup>'", word(&address_of(config.database_url.expose_secret(), ""))))
+            run(format!("psql {} -f '<its backup>'", shell::quoted(&address_of(config.database_url.expose_secret(), ""))))
         }
     }
 }
@@ -359,7 +360,10 @@ fn restored(file: &Path, asked: &Asked) -> String {
         false => format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; cp '<its backup>' {file})"),
         true => {
             let put = format!("install -m 600 -o {} \"<its backup>\" {file}", user());
-            format!("sudo sh -c {}", word(&format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; {put})")))
+            format!(
+                "sudo sh -c {}",
+                shell::quoted(&format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; {put})"))
+            )
         }
     }
 }

@@ -5,8 +5,9 @@ use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, PageQuery, render};
 use crate::model::*;
 use crate::reply::cleanup::{self, platform_name, restore_command};
+use crate::reply::shell::quoted;
 use crate::store::RunFilter;
-use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset, quoted, straight};
+use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset, straight};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{
