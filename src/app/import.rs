@@ -18,7 +18,7 @@ use anyhow::{anyhow, bail};
 use gather::Sources;
 use report::{Report, TAKEN, Waits};
 use secrecy::ExposeSecret;
-use std::process::ExitCode;
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 pub async fn import(config: &Config, asked: &Asked) -> anyhow::Result<ExitCode> {
     // What cannot be read is known before anything of ours is touched.
@@ -103,7 +103,11 @@ async fn carry_out(
             environment.metadata.untold.push(reply::answers::adopted_unclean(&environment.branch));
         }
         let imported = store.import(&plan, !asked.dry_run, facts.now).await?;
-        report.add(&plan, &notes, &skipped, &imported);
+        let not_locked = match asked.dry_run {
+            true => BTreeMap::new(),
+            false => lock_taken(&sources, &plan, &imported).await,
+        };
+        report.add(&plan, &notes, &skipped, &imported, &not_locked);
     }
     if asked.backfill {
         // Also what was imported just now.
@@ -113,6 +117,19 @@ async fn carry_out(
         }
     }
     Ok(report)
+}
+
+/// Locks the worktrees of environments that were taken as ours are. Answers with those that could not be, and why.
+async fn lock_taken(sources: &Sources<'_>, plan: &ImportPlan, imported: &Imported) -> BTreeMap<PathBuf, String> {
+    let mut not_locked = BTreeMap::new();
+    for (environment, became) in plan.environments.iter().zip(&imported.environments) {
+        if *became == Import::Taken
+            && let Err(why) = sources.claim(environment).await
+        {
+            not_locked.insert(environment.path.clone(), why.to_string());
+        }
+    }
+    not_locked
 }
 
 fn github(config: &Config) -> anyhow::Result<Option<Github>> {
@@ -151,10 +168,16 @@ async fn look_again(sources: &Sources<'_>, waits: &LegacyPath, dry_run: bool) ->
             if unclean {
                 environment.metadata.untold.push(reply::answers::adopted_unclean(&environment.branch));
             }
-            if !dry_run && let Err(why) = sources.claim(&environment).await {
-                return kept(reply::import::plain(&why.to_string()));
+            let settle = async |keep| store.settle_legacy(*id, &environment, keep, now).await;
+            let mut became = settle(false).await?;
+            // A worktree is locked for a row that is not refused.
+            if !dry_run && became == Import::Taken {
+                if let Err(why) = sources.claim(&environment).await {
+                    return kept(reply::import::plain(&why.to_string()));
+                }
+                became = settle(true).await?;
             }
-            match store.settle_legacy(*id, &environment, !dry_run, now).await? {
+            match became {
                 Import::InTheWay(what) => kept(reply::import::sentence(&choice::Skip::InTheWay(what))),
                 Import::Dangling => kept(reply::import::sentence(&choice::Skip::NoCodebase)),
                 Import::Taken | Import::Present => Ok(Waits { about, outcome: TAKEN, note: None }),

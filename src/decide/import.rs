@@ -113,8 +113,12 @@ fn usable(
         Place::NoWorktree => Err(Skip::NoWorktree(named)),
         Place::Elsewhere { branch, fetched } => {
             let branch = branch.clone().or_else(|| recorded.cloned());
-            Err(Skip::WorkStays { path: named, branch, fetched: *fetched })
+            let fetched = repository.and_then(|repository| fetched.get(&repository).cloned());
+            let fetched = fetched.unwrap_or_else(|| Probe::Unknown("its repository was never fetched here".to_owned()));
+            Err(Skip::WorkStays { path: named, branch, fetched })
         }
+        Place::Broken(owner) if repository != Some(*owner) => Err(Skip::OtherRepository(named)),
+        Place::Broken(_) => Err(Skip::Broken(named)),
         Place::AtHome { repository: owner, .. } if repository != Some(*owner) => Err(Skip::OtherRepository(named)),
         Place::AtHome { branch, .. } => Err(Skip::AtHome { path: named, branch: branch.clone() }),
         Place::OnDefault(branch) => Err(Skip::OtherBranch { path: named, branch: branch.clone() }),
@@ -344,6 +348,7 @@ impl<'a> Chooser<'a> {
                     return (PlaceImport::Nothing, Some(Skip::OtherRepository(path)));
                 }
                 Some(Err(Skip::ForksBranch { path, .. })) => return (PlaceImport::Legacy(path.into()), None),
+                Some(Err(why @ Skip::Broken(path))) => return (PlaceImport::Legacy(path.into()), Some(why.clone())),
                 Some(Err(why)) => return (PlaceImport::Nothing, Some(why.clone())),
                 None => lost = Some(Skip::NoEnvironmentRow(id.to_owned())),
             }
@@ -352,6 +357,7 @@ impl<'a> Chooser<'a> {
         let found = worktree_provider(text(row, "isolation_provider"))
             .and_then(|()| usable(path, &self.place(path), repository, None));
         match (found, thread) {
+            (Err(why @ Skip::Broken(_)), _) => (PlaceImport::Legacy(path.into()), Some(why)),
             (Err(why), _) => (PlaceImport::Nothing, Some(why)),
             (Ok(found), ThreadImport::Github(thread))
                 if self.old.stage == OldStage::Providers && !may_be_a_forks(&found.branch) =>

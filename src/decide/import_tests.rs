@@ -62,16 +62,25 @@ fn a_place_that_cannot_be_used_is_a_note_and_the_thread_comes_without_it() {
     let other =
         Place::Usable { repository: RepositoryId(2), path: "/w".into(), branch: branch.clone(), unclean: false };
     let path = "/w".to_owned();
+    let elsewhere = |fetched: &[(i64, Probe<bool>)]| Place::Elsewhere {
+        branch: branch.clone(),
+        fetched: fetched.iter().map(|(id, answer)| (RepositoryId(*id), answer.clone())).collect(),
+    };
+    let stays = |fetched| Skip::WorkStays { path: path.clone(), branch: branch.clone(), fetched };
     for (place, why) in [
         (Place::Nothing, Skip::WorktreeGone(path.clone())),
         (Place::NoWorktree, Skip::NoWorktree(path.clone())),
+        (elsewhere(&[(1, Probe::Known(true)), (2, Probe::Known(false))]), stays(Probe::Known(true))),
+        (elsewhere(&[(1, Probe::Known(false)), (2, Probe::Known(true))]), stays(Probe::Known(false))),
+        (elsewhere(&[(1, Probe::Unknown("?".into()))]), stays(Probe::Unknown("?".into()))),
         (
-            Place::Elsewhere { branch: branch.clone(), fetched: true },
-            Skip::WorkStays { path: path.clone(), branch: branch.clone(), fetched: true },
+            elsewhere(&[(2, Probe::Known(false))]),
+            stays(Probe::Unknown("its repository was never fetched here".to_owned())),
         ),
+        (Place::Broken(RepositoryId(2)), Skip::OtherRepository(path.clone())),
         (
             Place::AtHome { repository: RepositoryId(1), branch: branch.clone() },
-            Skip::AtHome { path: path.clone(), branch },
+            Skip::AtHome { path: path.clone(), branch: branch.clone() },
         ),
         (Place::AtHome { repository: RepositoryId(2), branch: None }, Skip::OtherRepository(path.clone())),
         (
@@ -92,6 +101,23 @@ fn a_place_that_cannot_be_used_is_a_note_and_the_thread_comes_without_it() {
             assert!(choice.plan.environments.is_empty());
         }
     }
+}
+
+#[test]
+fn a_broken_worktree_waits_with_its_reason() {
+    let (path, facts) = ("/w".to_owned(), facts(&[("/w", Place::Broken(RepositoryId(1)))]));
+    let mut rows = old(OldStage::Environments, vec![thread("a", 1, &[("isolation_env_id", "e")])]);
+    let columns = [("id", "e"), ("codebase_id", "c"), ("workflow_type", "issue"), ("workflow_id", "1")];
+    rows.environments = vec![row(&[&columns[..], &[("working_path", "/w"), ("status", "active")]].concat())];
+    let with_path = |stage, column| old(stage, vec![thread("a", 1, &[(column, "/w")])]);
+    for old in [rows, with_path(OldStage::Paths, "worktree_path"), with_path(OldStage::Providers, "isolation_env_id")] {
+        let choice = choose(&old, &facts);
+        assert_eq!(choice.plan.conversations[0].place, PlaceImport::Legacy("/w".into()), "{:?}", old.stage);
+        assert_eq!(choice.notes, [Some(Skip::Broken(path.clone()))]);
+        assert!(choice.plan.environments.is_empty());
+    }
+    let again = waiting(Some(&waits(None)), "/w", &Place::Broken(RepositoryId(1)));
+    assert!(matches!(&again, Waiting::Doubtful(why) if why.contains("damaged")), "{again:?}");
 }
 
 #[test]

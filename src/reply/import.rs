@@ -37,28 +37,40 @@ pub fn sentence(skip: &Skip) -> String {
         Skip::NoWorktree(path) => format!("what is at {} is no worktree; it was left alone", plain(path)),
         Skip::WorkStays { path, branch, fetched } => {
             let on = match branch {
-                Some(branch) if *fetched => {
-                    format!("what is committed on its branch {} is on the remote already", plain(branch.as_str()))
-                }
                 Some(branch) => {
-                    let push = format!("`git -C {} push origin {}`", argument(path), argument(branch.as_str()));
+                    let push = format!("`git -C {} push origin {}`", quoted(path), quoted(branch.as_str()));
                     let branch = plain(branch.as_str());
-                    format!(
-                        "commits of its branch {branch} are not on the remote, as far as it was fetched: {push} brings them, \
-                         and a mention continues on them"
-                    )
+                    match fetched {
+                        Probe::Known(true) => {
+                            format!("what is committed on its branch {branch} is on the remote already")
+                        }
+                        Probe::Known(false) => format!(
+                            "commits of its branch {branch} are not on the remote, as far as it was fetched: {push} brings \
+                             them, and a mention continues on them"
+                        ),
+                        Probe::Unknown(why) => format!(
+                            "whether the commits of its branch {branch} are on the remote could not be asked ({}): {push} \
+                             brings those that are not, and a mention continues on them",
+                            plain(why)
+                        ),
+                    }
                 }
                 None => "commit and push it on a branch, and a mention continues on it".to_owned(),
             };
             format!("its work stays where it is: {}; {on}", plain(path))
         }
+        Skip::Broken(path) => format!(
+            "what ties the worktree at {} to its repository is damaged, so it waits: `git worktree repair` there mends it as a \
+             rule, and `import --backfill` takes it over then",
+            plain(path)
+        ),
         Skip::AtHome { path, branch } => {
             let on = match branch {
                 Some(branch) => format!(
                     "its branch {} is in the repository, and can be worked on once `git -C {path} worktree remove {path}` has \
                      freed it",
                     plain(branch.as_str()),
-                    path = argument(path)
+                    path = quoted(path)
                 ),
                 None => "commit what matters on a branch".to_owned(),
             };
@@ -101,7 +113,15 @@ pub fn sentence(skip: &Skip) -> String {
     }
 }
 
-/// What is special about a row that was taken.
+/// What is special about an environment that was taken.
+pub fn not_locked(why: &str) -> String {
+    format!(
+        "its worktree could not be locked as one of this installation's, so a `git worktree prune` may drop it: {}",
+        plain(why)
+    )
+}
+
+/// What is special about a conversation that was taken.
 pub fn waits_at(path: &str) -> String {
     format!("the worktree at {} becomes its environment when it is next used", plain(path))
 }
@@ -133,9 +153,8 @@ pub fn summary(taken: usize, present: usize, skipped: usize, dry_run: bool) -> S
 }
 
 /// The same as one argument of a command.
-fn argument(text: &str) -> String {
-    let text: String = text.chars().map(harmless).collect();
-    shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default()
+fn quoted(text: &str) -> String {
+    super::shell::quoted(&text.chars().map(harmless).collect::<String>())
 }
 
 fn harmless(c: char) -> char {
@@ -157,12 +176,13 @@ mod tests {
 
     #[test]
     fn work_that_stays_is_named_with_the_way_on() {
-        let stays = |fetched| {
+        let stays = |fetched: Probe<bool>| {
             let (path, branch) = ("/old/my issue".to_owned(), BranchName::new("issue-1").ok());
             sentence(&Skip::WorkStays { path, branch, fetched })
         };
-        insta::assert_snapshot!(stays(false), @"its work stays where it is: /old/my issue; commits of its branch issue-1 are not on the remote, as far as it was fetched: `git -C '/old/my issue' push origin issue-1` brings them, and a mention continues on them");
-        insta::assert_snapshot!(stays(true), @"its work stays where it is: /old/my issue; what is committed on its branch issue-1 is on the remote already");
+        insta::assert_snapshot!(stays(Probe::Known(false)), @"its work stays where it is: /old/my issue; commits of its branch issue-1 are not on the remote, as far as it was fetched: `git -C '/old/my issue' push origin issue-1` brings them, and a mention continues on them");
+        insta::assert_snapshot!(stays(Probe::Known(true)), @"its work stays where it is: /old/my issue; what is committed on its branch issue-1 is on the remote already");
+        insta::assert_snapshot!(stays(Probe::Unknown("no repository".to_owned())), @"its work stays where it is: /old/my issue; whether the commits of its branch issue-1 are on the remote could not be asked (no repository): `git -C '/old/my issue' push origin issue-1` brings those that are not, and a mention continues on them");
     }
 
     #[test]

@@ -13,9 +13,9 @@ use std::{
     process::{Command as Program, Output},
 };
 use treewarden::{
-    git::{FetchRequest, Git, GitSettings},
+    git::{FetchRequest, Git, GitSettings, LOCK_REASON},
     model::*,
-    store::{NewCodebase, Store},
+    store::{Inserted, NewCodebase, NewEnvironment, Store},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +115,8 @@ impl Scene {
         let own = made(&home.join("worktrees/octo/hello")).join("issue-1");
         let branch = BranchName::new("issue-1").unwrap();
         repository.add_worktree(&own, &branch, &WorktreeStart::NewBranch(tip)).await.unwrap();
+        // The older installation locked none.
+        repository.release_worktree(&own).await.unwrap();
         let scene = Self { own: own.canonicalize().unwrap(), older: older.join("issue-2"), installation, issues };
         let store = scene.store().await;
         store.upsert_codebase(scene.codebase(), Timestamp::from_unix(1_700_000_000)).await.unwrap();
@@ -131,6 +133,12 @@ impl Scene {
             default_branch: BranchName::new("main").ok(),
             reached: true,
         }
+    }
+
+    /// Why the worktree that no row knew is locked, if it is.
+    fn lock(&self) -> Option<String> {
+        let entry = self.installation.dir.path().join("home/repos/octo/hello.git/worktrees/issue-1");
+        fs::read_to_string(entry.join("locked")).ok().map(|reason| reason.trim_end().to_owned())
     }
 
     async fn store(&self) -> Store {
@@ -212,6 +220,15 @@ impl Scene {
         let output = self.import(url, &[more, &["--json"]].concat()).await;
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Outcome and note of each place that waits.
+    async fn backfill(&self, more: &[&str]) -> Vec<(String, String)> {
+        let output = self.installation.run(&[&["import", "--backfill", "--json"], more].concat()).await;
+        assert!(output.status.success(), "{output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let said = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+        report["waiting"].as_array().unwrap().iter().map(|row| (said(row, "outcome"), said(row, "note"))).collect()
     }
 }
 
@@ -302,7 +319,7 @@ async fn every_stage_is_taken_over_once() {
         let live = store.live_environments(None).await.unwrap();
         match stage {
             Stage::Paths => {
-                assert_eq!((live.len(), one.environment), (0, None));
+                assert_eq!((live.len(), one.environment, scene.lock()), (0, None, None));
                 assert_eq!(store.legacy_path(one.id).await.unwrap(), Some(scene.own.clone()));
                 assert_eq!(store.legacy_path(two.id).await.unwrap(), None);
                 assert_eq!(row(&report, 30).0, "skipped");
@@ -310,6 +327,7 @@ async fn every_stage_is_taken_over_once() {
             Stage::Providers | Stage::Environments => {
                 let [environment] = &live[..] else { panic!("{live:#?}") };
                 assert_eq!(one.environment, Some(environment.id));
+                assert_eq!(scene.lock().as_deref(), Some(LOCK_REASON));
                 assert_eq!((&environment.path, environment.state), (&scene.own, EnvironmentState::Active));
                 assert_eq!(environment.work.to_string(), format!("issue-{}", scene.issues[0]));
                 assert_eq!(environment.branch.as_str(), "issue-1");
@@ -559,17 +577,11 @@ async fn backfill_makes_environments_and_forgets_what_can_never_become_one() {
         store.set_setting(&format!("legacy/{key}"), &serde_json::json!({"path": path}), now).await.unwrap();
     }
     store.set_setting("legacy/nonsense", &Value::Null, now).await.unwrap();
-    let only = async |more: &[&str]| -> Vec<(String, String)> {
-        let output = scene.installation.run(&[&["import", "--backfill", "--json"], more].concat()).await;
-        assert!(output.status.success(), "{output:?}");
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let said = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
-        report["waiting"].as_array().unwrap().iter().map(|row| (said(row, "outcome"), said(row, "note"))).collect()
-    };
     fs::write(scene.own.join("begun.txt"), "begun").unwrap();
-    let dry = only(&["--dry-run"]).await;
+    let dry = scene.backfill(&["--dry-run"]).await;
     assert_eq!((store.legacy_paths().await.unwrap().len(), store.live_environments(None).await.unwrap().len()), (4, 0));
-    assert_eq!(only(&[]).await, dry);
+    assert_eq!((scene.lock(), scene.backfill(&[]).await), (None, dry.clone()));
+    assert_eq!(scene.lock().as_deref(), Some(LOCK_REASON));
     let mut outcomes: Vec<&str> = dry.iter().map(|(outcome, _)| outcome.as_str()).collect();
     outcomes.sort_unstable();
     assert_eq!(outcomes, ["forgotten", "forgotten", "forgotten", "taken"], "{dry:?}");
@@ -583,7 +595,68 @@ async fn backfill_makes_environments_and_forgets_what_can_never_become_one() {
     assert!(untold[..].concat().contains("not committed yet"), "{untold:?}");
     assert_eq!(thread(0).await.environment, Some(environment.id));
     assert_eq!(one.environment, None);
-    assert_eq!(only(&[]).await, [], "twice is once");
+    assert_eq!(scene.backfill(&[]).await, [], "twice is once");
     assert_eq!(store.live_environments(None).await.unwrap().len(), 1);
     store.close().await;
+}
+
+#[tokio::test]
+async fn a_worktree_whose_row_is_refused_is_not_locked() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Paths).await;
+    scene.report(&url, &[]).await;
+    let store = scene.store().await;
+    let codebase = store.list_codebases().await.unwrap().remove(0);
+    let other = NewEnvironment {
+        codebase: codebase.id,
+        work: Work { kind: WorkKind::Task, id: "other".to_owned() },
+        branch: BranchName::new("issue-1").unwrap(),
+        path: scene.own.with_file_name("other"),
+        base: None,
+        provider: "worktree".to_owned(),
+        metadata: EnvironmentMetadata::default(),
+    };
+    let now = Timestamp::from_unix(1_800_000_000);
+    let Inserted::Created(other) = store.insert_environment(other, 25, now).await.unwrap() else { panic!() };
+    let [(outcome, note)] = &scene.backfill(&[]).await[..] else { panic!() };
+    assert!(outcome == "kept" && note.contains("something else is in its place here"), "{outcome} {note}");
+    assert_eq!((scene.lock(), store.legacy_paths().await.unwrap().len()), (None, 1));
+    store.destroy_environment(&other, None, now).await.unwrap();
+    assert_eq!(scene.backfill(&[]).await, [("taken".to_owned(), String::new())]);
+    assert_eq!(scene.lock().as_deref(), Some(LOCK_REASON));
+    store.close().await;
+}
+
+/// Its `.git` was lost, and is brought back by hand.
+#[tokio::test]
+async fn a_broken_worktree_waits_until_it_is_mended() {
+    for stage in STAGES {
+        let scene = Scene::new().await;
+        let url = scene.file();
+        scene.fill(&url, stage).await;
+        let link = fs::read(scene.own.join(".git")).unwrap();
+        fs::remove_file(scene.own.join(".git")).unwrap();
+        let (outcome, note) = row(&scene.report(&url, &[]).await, 10);
+        assert!(outcome == "taken" && note.contains("is damaged, so it waits"), "{stage:?}: {outcome} {note}");
+        let store = scene.store().await;
+        let [(outcome, note)] = &scene.backfill(&[]).await[..] else { panic!() };
+        assert!(outcome == "kept" && note.contains("is damaged"), "{outcome} {note}");
+        assert!(store.live_environments(None).await.unwrap().is_empty());
+        fs::write(scene.own.join(".git"), link).unwrap();
+        assert_eq!(scene.backfill(&[]).await, [("taken".to_owned(), String::new())]);
+        assert_eq!(store.live_environments(None).await.unwrap()[0].path, scene.own);
+        store.close().await;
+    }
+}
+
+/// The repository that work would be pushed to is only known by its name.
+#[tokio::test]
+async fn whether_work_is_on_a_remote_that_was_never_fetched_is_not_known() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Paths).await;
+    fs::remove_dir_all(scene.installation.dir.path().join("home/repos/octo")).unwrap();
+    let (_, note) = row(&scene.report(&url, &[]).await, 11);
+    assert!(note.contains("could not be asked") && !note.contains("are not on the remote"), "{note}");
 }

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::decide::import::{self as choice, Facts, Place, PullHead, ThreadFacts, Unreached, Waits};
-use crate::git::{Git, GitError, Head, Outside, Uncommitted};
+use crate::git::{Git, GitError, Head, Outside, Uncommitted, Worktree};
 use crate::github::{Github, GithubError};
 use crate::model::*;
 use crate::store::Store;
@@ -130,10 +130,14 @@ impl Sources<'_> {
         match Outside::look_at(path).await {
             Err(error) => Place::Unclear(error.to_string()),
             Ok(Outside::Nothing) => Place::Nothing,
-            Ok(Outside::NoCheckout) => Place::NoWorktree,
+            Ok(Outside::NoCheckout) => self.cut_off(path).await.unwrap_or(Place::NoWorktree),
             Ok(Outside::Checkout { common, branch, tip }) => {
                 if let Some((codebase, directory)) = self.codebase_at(&common) {
-                    return self.own_worktree(codebase, &directory, path, branch).await;
+                    let own = self.own_worktree(codebase, &directory, path).await;
+                    return match own {
+                        Some(place) => place,
+                        None => self.elsewhere(branch, tip.as_ref()).await,
+                    };
                 }
                 let keeps = |local: &&RepositoryFacts| match &local.host {
                     Host::Local { path } => common == *path || common == path.join(".git"),
@@ -141,21 +145,42 @@ impl Sources<'_> {
                 };
                 match { local }.find(keeps) {
                     Some(local) => Place::AtHome { repository: local.id(), branch },
-                    None => Place::Elsewhere { branch, fetched: self.was_fetched(tip.as_ref()).await },
+                    None => self.elsewhere(branch, tip.as_ref()).await,
                 }
             }
         }
     }
 
-    /// Whether a fetch of ours has brought the commit. Only our own repositories are asked.
-    async fn was_fetched(&self, tip: Option<&CommitSha>) -> bool {
-        let Some(tip) = tip else { return false };
-        for codebase in self.codebases.iter().filter(|codebase| codebase.github_id().is_some()) {
-            if self.git.repository(self.directory(codebase)).was_fetched(tip).await.unwrap_or(false) {
-                return true;
+    /// Only our own repositories are asked whether a fetch has brought the commit.
+    async fn elsewhere(&self, branch: Option<BranchName>, tip: Option<&CommitSha>) -> Place {
+        let mut fetched = BTreeMap::new();
+        for codebase in &self.codebases {
+            let directory = self.directory(codebase);
+            if !directory.exists() {
+                continue;
+            }
+            let answer = match tip {
+                Some(tip) => self.git.repository(directory).was_fetched(tip).await.into(),
+                None => Probe::Unknown("the commit that it stands at could not be read".to_owned()),
+            };
+            fetched.insert(codebase.host.repository(), answer);
+        }
+        Place::Elsewhere { branch, fetched }
+    }
+
+    /// A worktree of ours that does not lead to its repository any more.
+    async fn cut_off(&self, path: &Path) -> Option<Place> {
+        let (real, base) = (fs::canonicalize(path).ok()?, fs::canonicalize(&self.config.worktree_base).ok()?);
+        if real == base || !real.starts_with(&base) {
+            return None;
+        }
+        for codebase in &self.codebases {
+            let worktree = self.git.repository(self.directory(codebase)).worktree(&real);
+            if worktree.validity().await == Probe::Known(Validity::Broken) {
+                return Some(Place::Broken(codebase.host.repository()));
             }
         }
-        false
+        None
     }
 
     pub fn directory(&self, codebase: &Codebase) -> PathBuf {
@@ -167,55 +192,23 @@ impl Sources<'_> {
         places.into_iter().find(|(_, place)| fs::canonicalize(place).is_ok_and(|place| place == common))
     }
 
-    async fn own_worktree(
-        &self,
-        codebase: &Codebase,
-        directory: &Path,
-        path: &Path,
-        branch: Option<BranchName>,
-    ) -> Place {
+    /// `None`: it leads to the repository, which has another one registered there, or none.
+    async fn own_worktree(&self, codebase: &Codebase, directory: &Path, path: &Path) -> Option<Place> {
         let (real, base) = match (fs::canonicalize(path), fs::canonicalize(&self.config.worktree_base)) {
             (Ok(real), Ok(base)) => (real, base),
-            (Err(error), _) => return Place::Unclear(error.to_string()),
-            (_, Err(_)) => return Place::Outside,
+            (Err(error), _) => return Some(Place::Unclear(error.to_string())),
+            (_, Err(_)) => return Some(Place::Outside),
         };
         if real == base || !real.starts_with(&base) {
-            return Place::Outside;
+            return Some(Place::Outside);
         }
         let worktree = self.git.repository(directory).worktree(&real);
         match worktree.validity().await {
-            Probe::Known(Validity::Valid) => {}
-            Probe::Known(Validity::Missing) => return Place::Nothing,
-            Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign) => {
-                return Place::Elsewhere { branch, fetched: false };
-            }
-            Probe::Unknown(why) => return Place::Unclear(why),
-        }
-        match worktree.foreign_lock().await {
-            Probe::Known(None) => {}
-            Probe::Known(Some(why)) => return Place::Locked(why),
-            Probe::Unknown(why) => return Place::Unclear(why),
-        }
-        match worktree.operation_in_progress().await {
-            Probe::Known(None) => {}
-            Probe::Known(Some(operation)) => return Place::Unclear(format!("a {operation} is in progress in it")),
-            Probe::Unknown(why) => return Place::Unclear(why),
-        }
-        let unclean = match worktree.status().await {
-            Probe::Known(status) if status.conflicted > 0 => {
-                return Place::Unclear("it holds conflicts".to_owned());
-            }
-            Probe::Known(status) => !status.is_clean(),
-            Probe::Unknown(why) => return Place::Unclear(why),
-        };
-        match worktree.head().await {
-            Ok(Head { branch: Some(branch), .. }) if codebase.default_branch.as_ref() == Some(&branch) => {
-                Place::OnDefault(branch)
-            }
-            Ok(head) => {
-                Place::Usable { repository: codebase.host.repository(), path: real, branch: head.branch, unclean }
-            }
-            Err(error) => Place::Unclear(error.to_string()),
+            Probe::Known(Validity::Valid) => Some(usable_one(codebase, &worktree, real).await),
+            Probe::Known(Validity::Missing) => Some(Place::Nothing),
+            Probe::Known(Validity::Broken) => Some(Place::Broken(codebase.host.repository())),
+            Probe::Known(Validity::OwnRepository | Validity::Foreign) => None,
+            Probe::Unknown(why) => Some(Place::Unclear(why)),
         }
     }
 
@@ -279,6 +272,34 @@ impl Sources<'_> {
             }
             Err(error) => Ok(Probe::Unknown(error.to_string())),
         }
+    }
+}
+
+/// What a whole worktree of ours is good for.
+async fn usable_one(codebase: &Codebase, worktree: &Worktree, real: PathBuf) -> Place {
+    match worktree.foreign_lock().await {
+        Probe::Known(None) => {}
+        Probe::Known(Some(why)) => return Place::Locked(why),
+        Probe::Unknown(why) => return Place::Unclear(why),
+    }
+    match worktree.operation_in_progress().await {
+        Probe::Known(None) => {}
+        Probe::Known(Some(operation)) => return Place::Unclear(format!("a {operation} is in progress in it")),
+        Probe::Unknown(why) => return Place::Unclear(why),
+    }
+    let unclean = match worktree.status().await {
+        Probe::Known(status) if status.conflicted > 0 => {
+            return Place::Unclear("it holds conflicts".to_owned());
+        }
+        Probe::Known(status) => !status.is_clean(),
+        Probe::Unknown(why) => return Place::Unclear(why),
+    };
+    match worktree.head().await {
+        Ok(Head { branch: Some(branch), .. }) if codebase.default_branch.as_ref() == Some(&branch) => {
+            Place::OnDefault(branch)
+        }
+        Ok(head) => Place::Usable { repository: codebase.host.repository(), path: real, branch: head.branch, unclean },
+        Err(error) => Place::Unclear(error.to_string()),
     }
 }
 

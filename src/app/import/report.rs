@@ -5,6 +5,7 @@ use crate::decide::import::Skip;
 use crate::model::*;
 use crate::reply::import as words;
 use serde::Serialize;
+use std::{collections::BTreeMap, path::PathBuf};
 
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
@@ -46,14 +47,23 @@ pub(super) struct Waits {
 }
 
 impl Report {
-    pub fn add(&mut self, plan: &ImportPlan, notes: &[Option<Skip>], skipped: &[(OldName, Skip)], imported: &Imported) {
+    /// `notes`: one for each conversation; `not_locked`: worktrees of environments, with the reason.
+    pub fn add(
+        &mut self,
+        plan: &ImportPlan,
+        notes: &[Option<Skip>],
+        skipped: &[(OldName, Skip)],
+        imported: &Imported,
+        not_locked: &BTreeMap<PathBuf, String>,
+    ) {
         for (new, outcome) in plan.codebases.iter().zip(&imported.codebases) {
             if let Some(row) = &new.row {
                 self.push(row, outcome, &Skip::NoCodebase, None);
             }
         }
         for (new, outcome) in plan.environments.iter().zip(&imported.environments) {
-            self.push(&new.row, outcome, &Skip::NoCodebase, None);
+            let note = not_locked.get(&new.path).map(|why| words::not_locked(why));
+            self.push(&new.row, outcome, &Skip::NoCodebase, note);
         }
         for ((new, note), outcome) in plan.conversations.iter().zip(notes).zip(&imported.conversations) {
             self.push(&new.row, outcome, &Skip::NoCodebase, note_of(new, note.as_ref()));
@@ -112,8 +122,10 @@ fn note_of(new: &ConversationImport, lost: Option<&Skip>) -> Option<String> {
         ThreadImport::Github(_) => None,
     };
     let place = match (&new.place, lost) {
-        (PlaceImport::Legacy(path), _) => Some(words::waits_at(&path.to_string_lossy())),
-        (PlaceImport::Nothing | PlaceImport::Environment(_), lost) => lost.map(words::sentence),
+        (PlaceImport::Legacy(path), None) => Some(words::waits_at(&path.to_string_lossy())),
+        (PlaceImport::Nothing | PlaceImport::Environment(_) | PlaceImport::Legacy(_), lost) => {
+            lost.map(words::sentence)
+        }
     };
     let notes: Vec<String> = held.into_iter().chain(place).collect();
     (!notes.is_empty()).then(|| notes.join("; "))

@@ -43,9 +43,11 @@ pub enum Place {
     /// A worktree or a clone that our repositories do not know.
     Elsewhere {
         branch: Option<BranchName>,
-        /// A fetch of ours has brought what is committed on the branch.
-        fetched: bool,
+        /// Whether a fetch of ours has brought what is committed on the branch, of each repository that was fetched.
+        fetched: BTreeMap<RepositoryId, Probe<bool>>,
     },
+    /// A worktree of this repository's canonical one, with what ties it to that damaged.
+    Broken(RepositoryId),
     /// A worktree of a repository on this machine, which has its branch.
     AtHome {
         repository: RepositoryId,
@@ -110,8 +112,9 @@ pub enum Skip {
     WorkStays {
         path: String,
         branch: Option<BranchName>,
-        fetched: bool,
+        fetched: Probe<bool>,
     },
+    Broken(String),
     /// Its branch is in the repository that is worked on.
     AtHome {
         path: String,

@@ -25,6 +25,9 @@ pub fn waiting(conversation: Option<&Waits>, path: &str, place: &Place) -> Waiti
     let found = match (usable(path, place, Some(repository), None), place) {
         (Ok(found), _) => found,
         (Err(_), Place::Unclear(why) | Place::Locked(why)) => return Waiting::Doubtful(why.clone()),
+        (Err(Skip::Broken(_)), _) => {
+            return Waiting::Doubtful("what ties it to its repository is damaged".to_owned());
+        }
         (Err(skip), _) => return Waiting::Hopeless(skip),
     };
     let mut bases: Vec<_> = waits.bases.iter().map(Some).collect();
