@@ -341,9 +341,10 @@ pub(super) fn backup(config: &Config, file: Option<&Path>, asked: &Asked) -> Men
             run(format!("sudo install -m 600 -o {} '<its backup>' {} && {RESTART}", user(), quoted(file)))
         }
         (Some(file), false) => run(format!("install -m 600 '<its backup>' {}", quoted(file))),
-        (None, _) => {
-            run(format!("psql {} -f '<its backup>'", shell::quoted(&address_of(config.database_url.expose_secret(), ""))))
-        }
+        (None, _) => run(format!(
+            "psql {} -f '<its backup>'",
+            shell::quoted(&address_of(config.database_url.expose_secret(), ""))
+        )),
     }
 }
 
