@@ -36,7 +36,7 @@ mod prepare;
 mod proofs;
 mod recover;
 mod repo_settings;
-mod restore;
+pub mod restore;
 mod retry;
 mod runs;
 mod status;

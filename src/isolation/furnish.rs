@@ -1,7 +1,7 @@
 //! What a new worktree gets beside its checkout. Whatever fails here is told and ends nothing: the checkout is there.
 
 use super::{Furnishing, IsolationError};
-use crate::git::{GitError, Worktree};
+use crate::git::{Brought, GitError, Worktree};
 use crate::model::{BroughtBack, Copies, Furnished, Lfs, Submodules};
 use crate::telemetry::field::EFFECT;
 use std::time::Duration;
@@ -39,12 +39,13 @@ async fn lfs(worktree: &Worktree, wanted: &Furnishing) -> Lfs {
 
 async fn work(worktree: &Worktree, wanted: &Furnishing) -> BroughtBack {
     let Some(keepsake) = &wanted.keepsake else { return BroughtBack::default() };
+    let tried = BroughtBack { keepsake: Some(keepsake.clone()), ..BroughtBack::default() };
     match worktree.bring_back(keepsake).await {
-        Ok(submodules) => {
+        Ok(Brought { left, submodules }) => {
             tracing::debug!(target: EFFECT, "uncommitted work brought back");
-            BroughtBack { done: true, submodules, failed: None }
+            BroughtBack { left, submodules, ..tried }
         }
-        Err(error) => BroughtBack { failed: Some(worktree.told_outside(&error)), ..BroughtBack::default() },
+        Err(error) => BroughtBack { failed: Some(worktree.told_outside(&error)), ..tried },
     }
 }
 

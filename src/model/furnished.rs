@@ -1,5 +1,6 @@
 //! What a new worktree got beside its checkout, and what it lacks: told to people once, in the first lines of a run.
 
+use super::CommitSha;
 use serde::{Deserialize, Serialize};
 
 /// Patterns at the root of a checkout, as in a `.gitignore`: which of the operator's files are copied.
@@ -20,12 +21,21 @@ pub struct Furnished {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BroughtBack {
-    /// There was some, and it is there again.
-    pub done: bool,
+    /// The commit that holds it, when there was any.
+    pub keepsake: Option<CommitSha>,
+    /// Files that the branch has changed since, which are as the branch has them.
+    pub left: Vec<String>,
     /// Submodules that stood at other commits than the branch says.
     pub submodules: Vec<String>,
     /// Why some of it may be missing, in words for people.
     pub failed: Option<String>,
+}
+
+impl BroughtBack {
+    /// Whether nothing of it is left in the trash only.
+    pub fn is_whole(&self) -> bool {
+        self.left.is_empty() && self.failed.is_none()
+    }
 }
 
 /// What became of the files that Git LFS keeps; nothing in it: all are there, or there are none.

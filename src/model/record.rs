@@ -179,6 +179,9 @@ pub struct Restores {
     pub environment: EnvironmentId,
     /// Its uncommitted work, when there was any.
     pub keepsake: Option<CommitSha>,
+    /// All of that is in the worktree.
+    #[serde(default)]
+    pub whole: bool,
 }
 
 /// A removal that was decided and written down before its first step.

@@ -101,20 +101,20 @@ impl Orchestrator {
                     environment
                 }
             };
-            let ready = self.ready_for(conversation, &creation, environment.id, by, &mut notes).await?;
+            let ready = self.ready_for(Some((conversation, by)), &creation, environment.id, &mut notes).await?;
             let Some(environment) = ready else { continue };
             return Ok(commands::works_there(&environment, &notes.0));
         }
         Err(StepError::Refused(answers::kept_moving()))
     }
 
-    /// Gives the thread the environment, with its worktree there; `None` when it is to be decided anew.
+    /// Makes the worktree of an environment, if it is not there, and gives it to a thread; `None` when it is to be decided
+    /// anew.
     pub(super) async fn ready_for(
         &self,
-        conversation: &Conversation,
+        thread: Option<(&Conversation, &Person)>,
         creation: &Creation<'_>,
         id: EnvironmentId,
-        by: &Person,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
         let repository = creation.repository;
@@ -124,14 +124,18 @@ impl Orchestrator {
         match environment.state {
             EnvironmentState::Creating => {
                 let environment = self.finish_creation(creation, environment, notes).await?;
-                self.assign(conversation, &environment, by).await?;
+                if let Some((conversation, by)) = thread {
+                    self.assign(conversation, &environment, by).await?;
+                }
                 Ok(Some(environment))
             }
             EnvironmentState::Removing | EnvironmentState::Destroyed => Ok(None),
             EnvironmentState::Active => {
                 let doubt = match self.validity(repository, &environment).await {
                     Probe::Known(Validity::Valid) => {
-                        self.assign(conversation, &environment, by).await?;
+                        if let Some((conversation, by)) = thread {
+                            self.assign(conversation, &environment, by).await?;
+                        }
                         return Ok(Some(environment));
                     }
                     Probe::Known(Validity::Missing) => {

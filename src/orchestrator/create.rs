@@ -42,6 +42,15 @@ pub(super) struct Journal<'a> {
     pub thread: Option<ConversationId>,
 }
 
+/// A worktree that was made.
+struct Made {
+    start: CommitSha,
+    /// Its branch has commits that its base lacks.
+    began_ahead: bool,
+    /// What it was to bring back is all there.
+    whole: bool,
+}
+
 impl Orchestrator {
     /// Writes the journal row of a new environment, `adopted`: of a place that is there already. `None`: somebody else was faster, decide again.
     pub(super) async fn journal_creation(
@@ -149,10 +158,11 @@ impl Orchestrator {
     ) -> Result<Environment, StepError> {
         tracing::info!(target: EFFECT, { environment.id = %environment.id }, "create worktree");
         match self.make_worktree(creation, &environment, notes).await {
-            Ok((start, began_ahead)) => {
+            Ok(Made { start, began_ahead, whole }) => {
                 // The first note is a run's opening, which each run has of its own.
                 let untold = if creation.unheard { notes.0.iter().skip(1).cloned().collect() } else { Vec::new() };
-                let metadata = EnvironmentMetadata { began_ahead, untold, ..environment.metadata };
+                let restores = environment.metadata.restores.map(|restores| Restores { whole, ..restores });
+                let metadata = EnvironmentMetadata { began_ahead, untold, restores, ..environment.metadata };
                 let active =
                     Environment { state: EnvironmentState::Active, start: Some(start), metadata, ..environment };
                 tracing::debug!(target: EFFECT, { environment.id = %active.id }, "worktree created");
@@ -182,13 +192,12 @@ impl Orchestrator {
         }
     }
 
-    /// Answers with the branch's commit, and whether it is ahead of the base.
     async fn make_worktree(
         &self,
         creation: &Creation<'_>,
         environment: &Environment,
         notes: &mut Notes,
-    ) -> Result<(CommitSha, bool), StepError> {
+    ) -> Result<Made, StepError> {
         let repository = creation.repository;
         let branch = &environment.branch;
         let base =
@@ -233,7 +242,7 @@ impl Orchestrator {
             StartKind::Continued => answers::opening(&Opening::Continuing { branch, ahead }),
         };
         notes.0.insert(0, line);
-        Ok((tip, ahead > 0))
+        Ok(Made { start: tip, began_ahead: ahead > 0, whole: furnished.work.is_whole() })
     }
 
     /// Fetches what belongs to a worktree that may have moved since its branch stood at `before`: submodules, then objects

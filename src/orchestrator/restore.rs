@@ -16,11 +16,39 @@ use crate::telemetry::field::EFFECT;
 /// How many environments of a name are looked through, the newest first.
 const MOST: u32 = 200;
 
+/// What became of the wish to have an environment back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Restored {
+    /// It is there, with what there is to tell.
+    Back(Box<Environment>, Vec<String>),
+    /// This work has another one by now.
+    Occupied(Work),
+    /// No receipt knows of it.
+    NeverRemoved,
+}
+
+/// Which one is meant, and for whom.
+struct Wish<'a> {
+    /// Every environment of that work, the newest first.
+    had: Vec<Environment>,
+    /// This very one of them.
+    only: Option<EnvironmentId>,
+    /// The thread that goes on in it.
+    thread: Option<(&'a Conversation, &'a Person)>,
+}
+
 /// What is brought back.
 struct Removed {
     environment: Environment,
     receipt: Receipt,
     keepsake: Option<CommitSha>,
+}
+
+impl Wish<'_> {
+    fn is_met_by(&self, environment: &Environment) -> bool {
+        let restores = environment.metadata.restores.as_ref();
+        restores.is_some_and(|restores| self.only.is_none_or(|only| only == restores.environment))
+    }
 }
 
 impl Orchestrator {
@@ -32,29 +60,50 @@ impl Orchestrator {
         name: &str,
         by: &Person,
     ) -> Result<String, StepError> {
-        match self.restored(codebase, conversation, name, by).await {
+        let had = self.called_so(codebase.id, name).await?;
+        let wish = Wish { had, only: None, thread: Some((conversation, by)) };
+        match self.restored(codebase, &wish).await {
+            Ok(Restored::Back(environment, notes)) => Ok(commands::works_there(&environment, &notes)),
+            Ok(Restored::Occupied(work)) => Ok(commands::nothing_to_restore(&work)),
+            Ok(Restored::NeverRemoved) => Ok(commands::never_removed(name)),
             // A reason not to, already worded, is an answer like any other.
             Err(StepError::Refused(why)) => Ok(commands::refused(&why)),
-            answer => answer,
+            Err(error) => Err(error),
         }
     }
 
-    async fn restored(
-        &self,
-        codebase: &Codebase,
-        conversation: &Conversation,
-        name: &str,
-        by: &Person,
-    ) -> Result<String, StepError> {
+    /// For how long removed work can be brought back.
+    pub fn trash_for(&self) -> std::time::Duration {
+        self.settings().trash_for
+    }
+
+    /// Brings back this very environment; no thread is told.
+    pub async fn restore(&self, id: EnvironmentId, actor: &str) -> Result<Restored, StepError> {
+        let Some(environment) = self.store().load_environment(id).await? else { return Ok(Restored::NeverRemoved) };
+        let Some(codebase) = self.store().load_codebase(environment.codebase).await? else {
+            return Ok(Restored::NeverRemoved);
+        };
+        let had = self.called_so(codebase.id, &environment.work.to_string()).await?;
+        let restored = self.restored(&codebase, &Wish { had, only: Some(id), thread: None }).await?;
+        if let Restored::Back(back, _) = &restored {
+            self.audit_within(codebase.id, &back.work, actor, "environment.restored", &id.to_string()).await;
+        }
+        Ok(restored)
+    }
+
+    async fn restored(&self, codebase: &Codebase, wish: &Wish<'_>) -> Result<Restored, StepError> {
+        let Some(work) = wish.had.first().map(|newest| newest.work.clone()) else { return Ok(Restored::NeverRemoved) };
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(codebase)).await?;
         let repository = self.repository(&codebase);
-        let had = self.called_so(codebase.id, name).await?;
-        let Some(work) = had.first().map(|newest| newest.work.clone()) else {
-            return Ok(commands::never_removed(name));
-        };
         let offline =
             self.fetch_or_do_without(&codebase, &repository, &clone_url, &Needed { pull: None, base: None }).await?;
-        let settings = self.repo_settings(&codebase, &repository, conversation).await?;
+        let settings = match wish.thread {
+            Some((conversation, _)) => self.repo_settings(&codebase, &repository, conversation).await?,
+            None => {
+                let before = self.store().load_repo_settings(codebase.id).await?;
+                self.look_up_settings(&codebase, &repository, before.as_ref()).await?.in_force
+            }
+        };
         let journal = Journal {
             codebase: &codebase,
             repository: &repository,
@@ -66,11 +115,11 @@ impl Orchestrator {
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &work).await? {
                 // An earlier try came this far.
-                Some(environment) if environment.metadata.restores.is_some() => environment,
-                Some(_) => return Ok(commands::nothing_to_restore(&work)),
+                Some(environment) if wish.is_met_by(&environment) => environment,
+                Some(_) => return Ok(Restored::Occupied(work)),
                 None => {
-                    let Some(removed) = self.removed_last(&repository, &had).await? else {
-                        return Ok(commands::never_removed(name));
+                    let Some(removed) = self.removed_last(&repository, wish).await? else {
+                        return Ok(Restored::NeverRemoved);
                     };
                     if removed.keepsake.is_none() {
                         notes.0.extend(removed.receipt.details.kept_until.map(commands::trash_expired));
@@ -80,9 +129,9 @@ impl Orchestrator {
                     environment
                 }
             };
-            let ready = self.ready_for(conversation, &creation, environment.id, by, &mut notes).await?;
+            let ready = self.ready_for(wish.thread, &creation, environment.id, &mut notes).await?;
             let Some(environment) = ready else { continue };
-            return Ok(commands::works_there(&environment, &notes.0));
+            return Ok(Restored::Back(Box::new(environment), notes.0));
         }
         Err(StepError::Refused(answers::kept_moving()))
     }
@@ -99,15 +148,14 @@ impl Orchestrator {
     }
 
     /// The last of them that was removed with something uncommitted which nobody brought back, else the last that was removed.
-    async fn removed_last(&self, repository: &Repository, had: &[Environment]) -> Result<Option<Removed>, StepError> {
+    async fn removed_last(&self, repository: &Repository, wish: &Wish<'_>) -> Result<Option<Removed>, StepError> {
         let mut last = None;
-        for environment in had {
+        for environment in wish.had.iter().filter(|one| wish.only.is_none_or(|only| only == one.id)) {
             let back = |other: &Environment| {
-                other.start.is_some()
-                    && other.metadata.restores.as_ref().is_some_and(|it| it.environment == environment.id)
+                other.metadata.restores.as_ref().is_some_and(|it| it.environment == environment.id && it.whole)
             };
             let Some(receipt) = self.store().receipt_of(environment.id).await? else { continue };
-            if receipt.details.released || had.iter().any(back) {
+            if receipt.details.released || wish.had.iter().any(back) {
                 continue;
             }
             let keepsake = repository.tip(&trash_ref(environment.id)).await?;
@@ -154,7 +202,7 @@ impl Orchestrator {
                 agreed: before.agreed.clone(),
                 foreign_branch: before.foreign_branch,
                 created_by: before.created_by,
-                restores: Some(Restores { environment: environment.id, keepsake: keepsake.clone() }),
+                restores: Some(Restores { environment: environment.id, keepsake: keepsake.clone(), whole: false }),
                 ..Default::default()
             },
         })

@@ -96,6 +96,11 @@ impl Orchestrator {
         self.remove_named(id, Occasion::Named, trigger, actor, None).await
     }
 
+    /// The same, with what is not committed going to the trash.
+    pub async fn remove_by_force(&self, id: EnvironmentId, trigger: Trigger, actor: &str) -> Result<Swept, StepError> {
+        self.remove_named(id, Occasion::Forced, trigger, actor, None).await
+    }
+
     /// The same, for a command in a delivery.
     pub(super) async fn remove_named(
         &self,

@@ -84,7 +84,7 @@ fn kept_work(details: &ReceiptDetails) -> String {
     let (Some(name), Some(until)) = (&details.safety_ref, details.kept_until) else { return String::new() };
     format!(
         " What was not committed is kept until {} (in `{name}` of the service's repository): `/worktree restore` with this \
-         worktree's name brings it back as it was.",
+         worktree's name brings it back as it was, but for files that the branch changes until then.",
         until.date()
     )
 }

@@ -14,17 +14,32 @@ pub fn notes(furnished: &Furnished) -> Vec<String> {
 }
 
 fn work(work: &BroughtBack) -> Option<String> {
+    let keepsake = work.keepsake.as_ref()?;
+    let by_hand = format!(
+        "`git show {}:<file>` in the worktree shows what was kept, and I can bring it in if you ask",
+        keepsake.short()
+    );
     if let Some(why) = &work.failed {
+        let again = "remove this worktree and restore it again when the cause is gone";
         return Some(format!(
-            "What was not committed could not be brought back; it stays in the trash: {}.",
-            plain(why)
+            "What was not committed could not be brought back whole: {}. It is still in the trash: {again}, or {}.",
+            plain(why),
+            by_hand
         ));
     }
-    let there = "What was not committed is there again, as it was";
-    match work.submodules.first() {
-        Some(first) => Some(format!("{there}, but {} are at the commits that the branch names.", code(first))),
-        None => work.done.then(|| format!("{there}.")),
+    let there = "What was not committed is there again";
+    if let Some(first) = work.left.first() {
+        return Some(format!(
+            "{there}, apart from {} that the branch has changed since, such as {}: {}.",
+            count(work.left.len() as u64, "file"),
+            code(first),
+            by_hand
+        ));
     }
+    Some(match work.submodules.first() {
+        Some(first) => format!("{there}, as it was; but {} is at the commit that the branch names.", code(first)),
+        None => format!("{there}, as it was."),
+    })
 }
 
 /// Told when a fork's pull request is looked at and the operator keeps files for the repository.

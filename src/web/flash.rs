@@ -2,6 +2,7 @@
 
 use super::error::WebError;
 use super::view::Prose;
+use crate::model::EnvironmentId;
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,16 @@ pub enum Flash {
     Gone {
         branch: String,
     },
+    Restored {
+        /// The environment that is made anew.
+        id: EnvironmentId,
+        notes: Vec<String>,
+    },
+    /// Its work has another one.
+    Occupied {
+        work: String,
+    },
+    NothingToRestore,
     Pinned {
         branch: String,
     },
@@ -62,7 +73,8 @@ impl Flash {
     fn tone(&self) -> &'static str {
         match self {
             Flash::Removed { .. } | Flash::Pinned { .. } | Flash::Unpinned { .. } | Flash::Gone { .. } => "good",
-            Flash::Kept { .. } | Flash::OverAlready => "wait",
+            Flash::Restored { .. } => "good",
+            Flash::Kept { .. } | Flash::OverAlready | Flash::Occupied { .. } | Flash::NothingToRestore => "wait",
             Flash::Stopping | Flash::GoesOn => "busy",
             Flash::Pass { failed, .. } => {
                 if *failed == 0 {

@@ -27,6 +27,8 @@ pub fn router(state: WebState) -> Router {
         .route("/environments", get(pages::environments::list))
         .route("/environments/{id}", get(pages::environment::show))
         .route("/environments/{id}/remove", post(pages::environment::remove))
+        .route("/environments/{id}/remove-by-force", post(pages::environment::remove_by_force))
+        .route("/environments/{id}/restore", post(pages::environment::restore))
         .route("/environments/{id}/pin", post(pages::environment::pin))
         .route("/environments/{id}/unpin", post(pages::environment::unpin))
         .route("/runs", get(pages::runs::list))

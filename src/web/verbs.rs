@@ -5,6 +5,7 @@ use super::{WebState, error::WebError, flash::Flash, guard::Actor};
 use crate::model::*;
 use crate::orchestrator::{
     StepError,
+    restore::Restored,
     sweep::{Pass, Swept},
 };
 use crate::reply::cleanup;
@@ -13,15 +14,32 @@ use std::time::Duration;
 /// How long a page waits for a verb; it goes on nevertheless.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Removes an environment when nothing would be lost.
-pub async fn remove(state: &WebState, environment: Environment, actor: Actor) -> Result<Flash, WebError> {
+/// Removes an environment when nothing would be lost; `force`: what is not committed goes to the trash.
+pub async fn remove(state: &WebState, environment: Environment, force: bool, actor: Actor) -> Result<Flash, WebError> {
     let orchestrator = state.inner.orchestrator.clone();
     carry_out(async move {
         let branch = environment.branch.to_string();
-        Ok(match orchestrator.remove(environment.id, Trigger::Panel, &actor.0).await? {
+        let swept = match force {
+            true => orchestrator.remove_by_force(environment.id, Trigger::Panel, &actor.0).await?,
+            false => orchestrator.remove(environment.id, Trigger::Panel, &actor.0).await?,
+        };
+        Ok(match swept {
             Swept::Removed(details) => Flash::Removed { proof: details.proof },
             Swept::Kept(reasons) => Flash::Kept { branch, reasons: reasons.iter().map(cleanup::sentence).collect() },
             Swept::Gone => Flash::Gone { branch },
+        })
+    })
+    .await
+}
+
+/// Brings a removed environment back.
+pub async fn restore(state: &WebState, environment: Environment, actor: Actor) -> Result<Flash, WebError> {
+    let orchestrator = state.inner.orchestrator.clone();
+    carry_out(async move {
+        Ok(match orchestrator.restore(environment.id, &actor.0).await? {
+            Restored::Back(environment, notes) => Flash::Restored { id: environment.id, notes },
+            Restored::Occupied(work) => Flash::Occupied { work: work.to_string() },
+            Restored::NeverRemoved => Flash::NothingToRestore,
         })
     })
     .await

@@ -9,7 +9,6 @@ use std::{
     os::unix::{ffi::OsStrExt, fs::PermissionsExt, fs::symlink},
     path::{Path, PathBuf},
 };
-use treewarden::git::GitError;
 use treewarden::model::WorktreeStart;
 
 #[tokio::test]
@@ -240,16 +239,39 @@ proptest! {
 }
 
 #[tokio::test]
-async fn nothing_comes_back_onto_another_commit() {
+async fn nothing_is_written_over_what_the_branch_has_changed_since() {
     let lab = Lab::new();
     let repository = lab.repository().await;
     let (path, worktree) = lab.worktree(&repository, "b").await;
-    fs::write(path.join("f"), "mine\n").unwrap();
-    let kept = worktree.keep("refs/treewarden/trash/b", 0).await.unwrap().unwrap();
-    lab.run(&path, &["checkout", "-q", "f"]);
-    lab.commit(&path, "f", "theirs\n");
-    assert!(matches!(worktree.bring_back(&kept).await, Err(GitError::Refused { .. })));
-    assert_eq!(fs::read_to_string(path.join("f")).unwrap(), "theirs\n");
+    fs::create_dir(path.join("d")).unwrap();
+    for name in ["same", "gone", "d/x"] {
+        lab.commit(&path, name, "1\n");
+    }
+    for name in ["f", "same", "new", "taken", "place", ".env", "d/y"] {
+        fs::write(path.join(name), "mine\n").unwrap();
+    }
+    fs::remove_file(path.join("gone")).unwrap();
+    lab.run(&path, &["add", "new"]);
+    let kept = worktree.keep("refs/treewarden/trash/b", 1000).await.unwrap().unwrap();
+    lab.run(&path, &["reset", "-q", "--hard"]);
+    lab.run(&path, &["clean", "-qfdx"]);
+    // The branch goes on: other contents, other files, and a file where a directory is to be.
+    for name in ["f", "gone", "taken"] {
+        lab.commit(&path, name, "theirs\n");
+    }
+    fs::create_dir(path.join("place")).unwrap();
+    lab.commit(&path, "place/inside", "theirs\n");
+    lab.run(&path, &["rm", "-qr", "d"]);
+    lab.commit(&path, "d", "theirs\n");
+    let mut brought = worktree.bring_back(&kept).await.unwrap();
+    brought.left.sort();
+    assert_eq!(brought.left, ["d/y", "f", "gone", "place", "taken"]);
+    let read = |name: &str| fs::read_to_string(path.join(name)).unwrap();
+    for (name, text) in [("f", "theirs\n"), ("gone", "theirs\n"), ("taken", "theirs\n"), ("d", "theirs\n")] {
+        assert_eq!(read(name), text, "{name}");
+    }
+    assert_eq!((read("same"), read("new"), read(".env")), ("mine\n".into(), "mine\n".into(), "mine\n".into()));
+    assert_eq!(lab.run(&path, &["status", "--porcelain"]), " M same\n?? new", "nothing is staged");
 }
 
 #[tokio::test]

@@ -7,16 +7,20 @@
 //! byte for byte, whatever attributes say of them. Files, index and branch stay exactly as they are meanwhile.
 
 use super::Worktree;
+mod back;
+
+pub use back::Brought;
+
 use super::commit::{Ident, is_repository, is_there, list_of};
 use super::status::{is_cache, path_of, quiet};
 use crate::git::copies::Manifest;
-use crate::git::history::{oid, sha};
+use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
-use crate::git::{GitError, blocking, place};
+use crate::git::{GitError, blocking};
 use crate::model::{CommitSha, Probe};
-use git2::{Delta, ObjectType, Oid};
+use git2::Oid;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     fs, io,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
@@ -78,45 +82,6 @@ impl Worktree {
             true => Ok(Some(commit)),
             false => Err(GitError::refused(format!("{full_ref} moved meanwhile"))),
         }
-    }
-
-    /// Puts what [`Worktree::keep`] kept back into a worktree that stands at the same commit and in which nobody has worked
-    /// yet; repeatable. Answers with the submodules that stood elsewhere, which stay as they are.
-    pub async fn bring_back(&self, keepsake: &CommitSha) -> Result<Vec<String>, GitError> {
-        let entry = self.entry().await?;
-        let id = oid(keepsake)?;
-        let plan = self.repository.read(move |repository| plan(repository, id)).await?;
-        if self.head().await?.sha.as_ref() != Some(&plan.base) {
-            return Err(GitError::refused(format!("the branch does not stand at {} any more", plan.base.short())));
-        }
-        let (files, gone) = (self.files.clone(), plan.gone);
-        let root = blocking(move || {
-            let root = place::open_root(&files).map_err(|error| GitError::file("opening", &files, &error))?;
-            for path in &gone {
-                place::remove(&root, path).map_err(|error| GitError::file("removing", path, &error))?;
-                place::prune(&root, path);
-            }
-            Ok(std::sync::Arc::new(root))
-        })
-        .await?;
-        for Blob { path, id, mode } in plan.files {
-            let root = root.clone();
-            let content = self.repository.read(move |repository| Ok(repository.find_blob(id)?.content().to_vec()));
-            let content = content.await?;
-            blocking(move || {
-                let written = match mode {
-                    LINK => place::link(&root, &path, std::ffi::OsStr::from_bytes(&content)),
-                    mode => place::write(&root, &path, &content, mode & RIGHTS),
-                };
-                written.map_err(|error| GitError::file("writing", &path, &error))
-            })
-            .await?;
-        }
-        if !plan.index.is_empty() {
-            let call = self.raw_call(&entry, "update-index", None).await?;
-            call.args(["--replace", "-z", "--index-info"]).input(plan.index).ok().await?;
-        }
-        Ok(plan.submodules)
     }
 
     async fn raw_call(
@@ -483,74 +448,4 @@ fn quote_into(list: &mut Vec<u8>, path: &Path) {
         }
     }
     list.extend_from_slice(b"\"\n");
-}
-
-struct Blob {
-    path: PathBuf,
-    id: Oid,
-    /// [`LINK`], or the file's rights.
-    mode: u32,
-}
-
-/// What is to be done to a checkout of `base`.
-struct Plan {
-    base: CommitSha,
-    gone: Vec<PathBuf>,
-    files: Vec<Blob>,
-    submodules: Vec<String>,
-    index: Vec<u8>,
-}
-
-fn plan(repository: &git2::Repository, keepsake: Oid) -> Result<Plan, GitError> {
-    let commit = repository.find_commit(keepsake)?;
-    let (base, beside) = (commit.parent(0)?, commit.parent(1)?.tree()?);
-    let note = |name: &str| -> Result<Vec<u8>, GitError> {
-        let entry = beside.get_name(name).ok_or_else(|| GitError::Unreadable(format!("a keepsake has no {name}")))?;
-        Ok(repository.find_blob(entry.id())?.content().to_vec())
-    };
-    let modes = modes(&note(MODES)?);
-    let mode = |path: &Path, recorded: u32| match recorded {
-        LINK => LINK,
-        _ => modes.get(path).copied().unwrap_or(recorded & RIGHTS),
-    };
-    let mut plan = Plan {
-        base: sha(base.id())?,
-        gone: Vec::new(),
-        files: Vec::new(),
-        submodules: Vec::new(),
-        index: note(INDEX)?,
-    };
-    for delta in repository.diff_tree_to_tree(Some(&base.tree()?), Some(&commit.tree()?), None)?.deltas() {
-        let (old, new) = (delta.old_file(), delta.new_file());
-        let path = path_of(new.path_bytes().or(old.path_bytes()).unwrap_or_default());
-        let recorded = u32::from(new.mode());
-        match delta.status() {
-            Delta::Deleted if u32::from(old.mode()) == GITLINK => plan.submodules.push(path.display().to_string()),
-            Delta::Deleted => plan.gone.push(path),
-            _ if recorded == GITLINK => plan.submodules.push(path.display().to_string()),
-            _ => plan.files.push(Blob { mode: mode(&path, recorded), id: new.id(), path }),
-        }
-    }
-    let mut pending: Vec<_> = beside.get_name(IGNORED).map(|entry| (PathBuf::new(), entry.id())).into_iter().collect();
-    while let Some((directory, id)) = pending.pop() {
-        for entry in repository.find_tree(id)?.iter() {
-            let path = directory.join(path_of(entry.name_bytes()));
-            let recorded = u32::try_from(entry.filemode()).unwrap_or_default();
-            match entry.kind() {
-                Some(ObjectType::Tree) => pending.push((path, entry.id())),
-                _ => plan.files.push(Blob { mode: mode(&path, recorded), id: entry.id(), path }),
-            }
-        }
-    }
-    Ok(plan)
-}
-
-/// `<mode> TAB <path> NUL`
-fn modes(note: &[u8]) -> HashMap<PathBuf, u32> {
-    let lines = note.split(|byte| *byte == 0).filter_map(|line| {
-        let tab = line.iter().position(|byte| *byte == b'\t')?;
-        let mode = u32::from_str_radix(std::str::from_utf8(&line[..tab]).ok()?, 8).ok()?;
-        Some((path_of(&line[tab + 1..]), mode))
-    });
-    lines.collect()
 }

@@ -29,8 +29,11 @@ struct ReceiptView {
     tip: Option<String>,
     branch_deleted: bool,
     freed: Option<String>,
+    /// Where what was not committed is kept, and until when.
+    kept: Option<(String, String)>,
     /// A command, when the branch is gone.
     restore: Option<String>,
+    can_restore: bool,
 }
 
 #[derive(Template)]
@@ -49,6 +52,8 @@ struct Page {
     /// Other work that belongs together with this.
     links: Vec<Thread>,
     can_change: bool,
+    /// For how many days the trash keeps what is not committed.
+    trash_days: u64,
     /// For a shell: directory and branch.
     quoted_path: String,
     quoted_branch: String,
@@ -103,6 +108,7 @@ pub async fn show(
             .map(|sha| Named { text: sha.short().to_owned(), url: github.as_ref().map(|links| links.commit(sha)) }),
         links,
         can_change: environment.state == EnvironmentState::Active,
+        trash_days: state.inner.orchestrator.trash_for().as_secs() / 86_400,
         quoted_path: quoted(&environment.path.display().to_string()),
         quoted_branch: quoted(environment.branch.as_str()),
         conversations,
@@ -135,7 +141,9 @@ fn view(receipt: Receipt, repository: &std::path::Path, now: Timestamp) -> Recei
         tip: details.tip.map(String::from),
         branch_deleted: details.branch_deleted,
         freed: details.bytes_freed.map(bytes),
+        kept: details.safety_ref.zip(details.kept_until.map(Timestamp::date)),
         restore,
+        can_restore: !details.released,
     }
 }
 
@@ -147,7 +155,29 @@ pub async fn remove(
 ) -> Result<Response, WebError> {
     let environment = load(&state, &id).await?;
     let page = address(&environment);
-    verbs::remove(&state, environment, actor).await?.on(&session, &page).await
+    verbs::remove(&state, environment, false, actor).await?.on(&session, &page).await
+}
+
+pub async fn remove_by_force(
+    State(state): State<WebState>,
+    session: Session,
+    actor: Actor,
+    Path(id): Path<String>,
+) -> Result<Response, WebError> {
+    let environment = load(&state, &id).await?;
+    let page = address(&environment);
+    verbs::remove(&state, environment, true, actor).await?.on(&session, &page).await
+}
+
+pub async fn restore(
+    State(state): State<WebState>,
+    session: Session,
+    actor: Actor,
+    Path(id): Path<String>,
+) -> Result<Response, WebError> {
+    let environment = load(&state, &id).await?;
+    let page = address(&environment);
+    verbs::restore(&state, environment, actor).await?.on(&session, &page).await
 }
 
 pub async fn pin(

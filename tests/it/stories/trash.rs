@@ -53,6 +53,34 @@ async fn what_was_removed_by_force_comes_back_as_it_was() {
     world.end().await;
 }
 
+/// The thread goes on before somebody thinks of what is in the trash.
+#[tokio::test]
+async fn what_the_branch_has_changed_since_is_named_and_can_be_asked_for_again() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let before = world.environment().await;
+    fs::write(before.path.join("README.md"), "mine\n").unwrap();
+    fs::write(before.path.join("new"), "mine\n").unwrap();
+    answered(&world, issue, "/worktree remove --force").await;
+    world
+        .standin
+        .push_commit("octo/hello", "ann", "issue-1", "More", &[("README.md", Some("theirs\n"))])
+        .await
+        .unwrap();
+    world.ask(issue, "go on");
+    world.settle().await;
+    for _ in 0..2 {
+        assert!(answered(&world, issue, "/worktree remove").await.starts_with("🧹"));
+        let back = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
+        assert!(back.contains("apart from 1 file that the branch has changed since, such as `README.md`"), "{back}");
+        let path = world.environment().await.path;
+        assert_eq!(fs::read_to_string(path.join("README.md")).unwrap(), "theirs\n");
+        assert_eq!(fs::read_to_string(path.join("new")).unwrap(), "mine\n");
+        fs::remove_file(path.join("new")).unwrap();
+    }
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_branch_that_was_deleted_is_restored_without_anything_uncommitted() {
     let world = World::new().await;

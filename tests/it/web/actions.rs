@@ -97,6 +97,19 @@ async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
     assert!(told.contains("Nothing was removed.") && told.contains("1 untracked file"), "{told}");
     assert!(environment.path.join("precious").exists());
 
+    browser.press(&format!("{page}/remove-by-force"), &[]).await;
+    let told = browser.page(&page).await;
+    assert!(told.contains("<dt>What was not committed</dt><dd>kept until "), "{told}");
+    assert!(!environment.path.exists());
+    browser.press(&format!("{page}/restore"), &[]).await;
+    let told = browser.page(&page).await;
+    assert!(told.contains("It is back.") && told.contains("What was not committed is there again"), "{told}");
+    assert_eq!(std::fs::read_to_string(environment.path.join("precious")).unwrap(), "work\n");
+    browser.press(&format!("{page}/restore"), &[]).await;
+    assert!(browser.page(&page).await.contains("It is back."), "a second press changes nothing");
+    let environment = stage.store.live_environments(None).await.unwrap().remove(0);
+    let page = format!("/environments/{}", environment.id);
+
     std::fs::remove_file(environment.path.join("precious")).unwrap();
     browser.press(&format!("{page}/remove"), &[]).await;
     let told = browser.page(&page).await;

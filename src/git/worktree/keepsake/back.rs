@@ -1,0 +1,163 @@
+//! The way back of a keepsake into a new worktree.
+
+use super::{GITLINK, IGNORED, INDEX, LINK, MODES, RIGHTS};
+use crate::git::history::{oid, sha};
+use crate::git::worktree::{Worktree, path_of};
+use crate::git::{GitError, blocking, place};
+use crate::model::CommitSha;
+use git2::{Delta, ObjectType, Oid, Tree};
+use std::{
+    collections::HashMap,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What did not come back with the rest. Paths are relative, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Brought {
+    /// Files that the branch has changed since they were kept: they stay as the branch has them.
+    pub left: Vec<String>,
+    /// Submodules that stood at other commits than the branch says.
+    pub submodules: Vec<String>,
+}
+
+impl Worktree {
+    /// Puts what [`Worktree::keep`] kept back into a worktree in which nobody has worked yet; repeatable. Where its branch
+    /// stands as it did, everything comes back, also what was staged. Where it moved on, files that it has changed since are
+    /// left to people, and nothing is staged.
+    pub async fn bring_back(&self, keepsake: &CommitSha) -> Result<Brought, GitError> {
+        let entry = self.entry().await?;
+        let Some(head) = self.head().await?.sha else {
+            return Err(GitError::refused("the worktree's branch has no commit any more"));
+        };
+        let (id, at) = (oid(keepsake)?, oid(&head)?);
+        let plan = self.repository.read(move |repository| plan(repository, id, at)).await?;
+        let (files, gone) = (self.files.clone(), plan.gone);
+        let root = blocking(move || {
+            let root = place::open_root(&files).map_err(|error| GitError::file("opening", &files, &error))?;
+            for path in &gone {
+                place::remove(&root, path).map_err(|error| GitError::file("removing", path, &error))?;
+                place::prune(&root, path);
+            }
+            Ok(Arc::new(root))
+        })
+        .await?;
+        for Blob { path, id, mode } in plan.files {
+            let root = root.clone();
+            let content = self.repository.read(move |repository| Ok(repository.find_blob(id)?.content().to_vec()));
+            let content = content.await?;
+            blocking(move || {
+                let written = match mode {
+                    LINK => place::link(&root, &path, OsStr::from_bytes(&content)),
+                    mode => place::write(&root, &path, &content, mode & RIGHTS),
+                };
+                written.map_err(|error| GitError::file("writing", &path, &error))
+            })
+            .await?;
+        }
+        if plan.base == head && !plan.index.is_empty() {
+            let call = self.raw_call(&entry, "update-index", None).await?;
+            call.args(["--replace", "-z", "--index-info"]).input(plan.index).ok().await?;
+        }
+        Ok(plan.brought)
+    }
+}
+
+struct Blob {
+    path: PathBuf,
+    id: Oid,
+    /// [`LINK`], or the file's rights.
+    mode: u32,
+}
+
+/// What is to be done to a checkout.
+struct Plan {
+    /// Where the branch stood.
+    base: CommitSha,
+    gone: Vec<PathBuf>,
+    files: Vec<Blob>,
+    index: Vec<u8>,
+    brought: Brought,
+}
+
+fn plan(repository: &git2::Repository, keepsake: Oid, head: Oid) -> Result<Plan, GitError> {
+    let commit = repository.find_commit(keepsake)?;
+    let (base, beside) = (commit.parent(0)?, commit.parent(1)?.tree()?);
+    let note = |name: &str| -> Result<Vec<u8>, GitError> {
+        let entry = beside.get_name(name).ok_or_else(|| GitError::Unreadable(format!("a keepsake has no {name}")))?;
+        Ok(repository.find_blob(entry.id())?.content().to_vec())
+    };
+    let modes = modes(&note(MODES)?);
+    let mode = |path: &Path, recorded: u32| match recorded {
+        LINK => LINK,
+        _ => modes.get(path).copied().unwrap_or(recorded & RIGHTS),
+    };
+    let (then, now) = (base.tree()?, repository.find_commit(head)?.tree()?);
+    let mut plan = Plan {
+        base: sha(base.id())?,
+        gone: Vec::new(),
+        files: Vec::new(),
+        index: note(INDEX)?,
+        brought: Brought::default(),
+    };
+    for delta in repository.diff_tree_to_tree(Some(&then), Some(&commit.tree()?), None)?.deltas() {
+        let (old, new) = (delta.old_file(), delta.new_file());
+        let path = path_of(new.path_bytes().or(old.path_bytes()).unwrap_or_default());
+        let recorded = u32::from(new.mode());
+        match delta.status() {
+            Delta::Deleted if u32::from(old.mode()) != GITLINK && is_same(&then, &now, &path) => plan.gone.push(path),
+            _ if recorded == GITLINK || u32::from(old.mode()) == GITLINK => {
+                plan.brought.submodules.push(path.display().to_string());
+            }
+            Delta::Added | Delta::Modified | Delta::Typechange if is_same(&then, &now, &path) => {
+                plan.files.push(Blob { mode: mode(&path, recorded), id: new.id(), path });
+            }
+            _ if found(&now, &path) == Some((new.id(), recorded)) => {}
+            _ => plan.brought.left.push(path.display().to_string()),
+        }
+    }
+    let mut pending: Vec<_> = beside.get_name(IGNORED).map(|entry| (PathBuf::new(), entry.id())).into_iter().collect();
+    while let Some((directory, id)) = pending.pop() {
+        for entry in repository.find_tree(id)?.iter() {
+            let path = directory.join(path_of(entry.name_bytes()));
+            let recorded = u32::try_from(entry.filemode()).unwrap_or_default();
+            match entry.kind() {
+                Some(ObjectType::Tree) => pending.push((path, entry.id())),
+                _ if is_same(&then, &now, &path) => {
+                    plan.files.push(Blob { mode: mode(&path, recorded), id: entry.id(), path });
+                }
+                _ => plan.brought.left.push(path.display().to_string()),
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// Whether two trees have the same, or nothing, at a path, and neither has a file where one of its directories is.
+fn is_same(then: &Tree<'_>, now: &Tree<'_>, path: &Path) -> bool {
+    path.ancestors().filter(|part| !part.as_os_str().is_empty()).all(|part| {
+        let is_tree = |found: Option<(Oid, u32)>| found.is_none_or(|(_, mode)| mode == TREE);
+        let (before, after) = (found(then, part), found(now, part));
+        // Other things in the same directory are nobody's business here.
+        before == after || (part != path && is_tree(before) && is_tree(after))
+    })
+}
+
+const TREE: u32 = 0o040_000;
+
+fn found(tree: &Tree<'_>, path: &Path) -> Option<(Oid, u32)> {
+    let entry = tree.get_path(path).ok()?;
+    Some((entry.id(), u32::try_from(entry.filemode()).unwrap_or_default()))
+}
+
+/// `<mode> TAB <path> NUL`
+fn modes(note: &[u8]) -> HashMap<PathBuf, u32> {
+    let lines = note.split(|byte| *byte == 0).filter_map(|line| {
+        let tab = line.iter().position(|byte| *byte == b'\t')?;
+        let mode = u32::from_str_radix(std::str::from_utf8(&line[..tab]).ok()?, 8).ok()?;
+        Some((path_of(&line[tab + 1..]), mode))
+    });
+    lines.collect()
+}
