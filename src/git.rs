@@ -54,7 +54,7 @@ pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};
 pub use registry::{LOCK_REASON, Uncommitted};
 pub use repository::{Repository, Restored};
-pub use worktree::{Brought, CommitRequest, Head, Ident, Status, Worktree};
+pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
 use command::{Place, Program};
 use remote_url::RemoteUrl;

@@ -194,6 +194,10 @@ async fn show_environments(config: &Config, store: &Store, command: &EnvCommand)
                     Some(command) => say(format_args!("restore   {command}")),
                     None => say("restore   a mention in its thread goes on on the branch"),
                 }
+                if let (Some(name), Some(until)) = (&receipt.details.safety_ref, receipt.details.kept_until) {
+                    say(format_args!("kept      what was not committed, until {}, in {name}", until.date()));
+                    say(format_args!("restore   /worktree restore {} in a thread, or the panel", environment.work));
+                }
             }
         }
     }

@@ -13,7 +13,6 @@ mod withheld;
 pub(super) use commit::is_there;
 pub use commit::{CommitRequest, Ident};
 pub(super) use contents::{submodule_holds_only, submodule_repository_has_commits, submodules_inside};
-pub use keepsake::Brought;
 pub(super) use repair::rewrite;
 pub use status::Status;
 pub(super) use status::{is_cache, path_of, quiet};

@@ -1,7 +1,7 @@
 //! What a new worktree gets beside its checkout. Whatever fails here is told and ends nothing: the checkout is there.
 
 use super::{Furnishing, IsolationError};
-use crate::git::{Brought, GitError, Worktree};
+use crate::git::{GitError, Worktree};
 use crate::model::{BroughtBack, Copies, Furnished, Lfs, Submodules};
 use crate::telemetry::field::EFFECT;
 use std::time::Duration;
@@ -41,9 +41,9 @@ async fn work(worktree: &Worktree, wanted: &Furnishing) -> BroughtBack {
     let Some(keepsake) = &wanted.keepsake else { return BroughtBack::default() };
     let tried = BroughtBack { keepsake: Some(keepsake.clone()), ..BroughtBack::default() };
     match worktree.bring_back(keepsake).await {
-        Ok(Brought { left, submodules }) => {
+        Ok(left) => {
             tracing::debug!(target: EFFECT, "uncommitted work brought back");
-            BroughtBack { left, submodules, ..tried }
+            BroughtBack { left, ..tried }
         }
         Err(error) => BroughtBack { failed: Some(worktree.told_outside(&error)), ..tried },
     }

@@ -25,8 +25,6 @@ pub struct BroughtBack {
     pub keepsake: Option<CommitSha>,
     /// Files that the branch has changed since, which are as the branch has them.
     pub left: Vec<String>,
-    /// Submodules that stood at other commits than the branch says.
-    pub submodules: Vec<String>,
     /// Why some of it may be missing, in words for people.
     pub failed: Option<String>,
 }

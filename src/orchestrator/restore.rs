@@ -44,13 +44,6 @@ struct Removed {
     keepsake: Option<CommitSha>,
 }
 
-impl Wish<'_> {
-    fn is_met_by(&self, environment: &Environment) -> bool {
-        let restores = environment.metadata.restores.as_ref();
-        restores.is_some_and(|restores| self.only.is_none_or(|only| only == restores.environment))
-    }
-}
-
 impl Orchestrator {
     /// The answer, as Markdown.
     pub(super) async fn restore_on_request(
@@ -114,8 +107,8 @@ impl Orchestrator {
         let mut notes = Notes(offline.into_iter().collect());
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &work).await? {
-                // An earlier try came this far.
-                Some(environment) if wish.is_met_by(&environment) => environment,
+                // An earlier try of this very wish came this far.
+                Some(environment) if self.is_of(wish, &environment).await? => environment,
                 Some(_) => return Ok(Restored::Occupied(work)),
                 None => {
                     let Some(removed) = self.removed_last(&repository, wish).await? else {
@@ -136,12 +129,22 @@ impl Orchestrator {
         Err(StepError::Refused(answers::kept_moving()))
     }
 
+    /// Whether an environment that is there was brought back by this very wish, before a crash: nobody else works in it.
+    async fn is_of(&self, wish: &Wish<'_>, environment: &Environment) -> Result<bool, StepError> {
+        let Some(restores) = &environment.metadata.restores else { return Ok(false) };
+        let users = self.store().conversations_of(environment.id).await?;
+        let own = |user: &Conversation| wish.thread.is_some_and(|(thread, _)| thread.id == user.id);
+        Ok(wish.only.is_none_or(|only| only == restores.environment) && users.iter().all(own))
+    }
+
     /// Every environment of that name or branch, the newest first.
     async fn called_so(&self, codebase: CodebaseId, name: &str) -> Result<Vec<Environment>, StepError> {
         let filter = EnvironmentFilter { codebase: Some(codebase), live_only: false, search: name.to_owned() };
         let mut found = self.store().list_environments(&filter, MOST, 0).await?;
         let alike = |text: &str| text.eq_ignore_ascii_case(name);
-        found.retain(|one| alike(&one.work.to_string()) || alike(one.branch.as_str()));
+        // Work counts before a branch: a pull request's has the branch of the issue that it closes.
+        let is_work = found.iter().any(|one| alike(&one.work.to_string()));
+        found.retain(|one| alike(&one.work.to_string()) || (!is_work && alike(one.branch.as_str())));
         let newest = found.first().map(|newest| newest.work.clone());
         found.retain(|one| Some(&one.work) == newest.as_ref());
         Ok(found)
@@ -158,7 +161,11 @@ impl Orchestrator {
             if receipt.details.released || wish.had.iter().any(back) {
                 continue;
             }
-            let keepsake = repository.tip(&trash_ref(environment.id)).await?;
+            // A removal that went no further may have left one, too.
+            let keepsake = match &receipt.details.safety_ref {
+                Some(_) => repository.tip(&trash_ref(environment.id)).await?,
+                None => None,
+            };
             let removed = Removed { environment: environment.clone(), receipt, keepsake };
             if removed.keepsake.is_some() {
                 return Ok(Some(removed));

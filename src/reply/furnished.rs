@@ -14,32 +14,25 @@ pub fn notes(furnished: &Furnished) -> Vec<String> {
 }
 
 fn work(work: &BroughtBack) -> Option<String> {
-    let keepsake = work.keepsake.as_ref()?;
+    let keepsake = work.keepsake.as_ref()?.short();
     let by_hand = format!(
-        "`git show {}:<file>` in the worktree shows what was kept, and I can bring it in if you ask",
-        keepsake.short()
+        "In the worktree, `git diff {keepsake}^ {keepsake}` shows all that was kept (`git show {keepsake}^2:ignored/<file>` what \
+         git ignores), and I can bring it in if you ask"
     );
     if let Some(why) = &work.failed {
-        let again = "remove this worktree and restore it again when the cause is gone";
         return Some(format!(
-            "What was not committed could not be brought back whole: {}. It is still in the trash: {again}, or {}.",
-            plain(why),
-            by_hand
+            "What was not committed could not be brought back whole: {}. It is still in the trash: when the cause is gone, \
+             remove this worktree and restore it again. {by_hand}.",
+            plain(why)
         ));
     }
-    let there = "What was not committed is there again";
-    if let Some(first) = work.left.first() {
-        return Some(format!(
-            "{there}, apart from {} that the branch has changed since, such as {}: {}.",
-            count(work.left.len() as u64, "file"),
-            code(first),
-            by_hand
-        ));
+    if work.is_whole() {
+        return Some("What was not committed is there again, as it was.".to_owned());
     }
-    Some(match work.submodules.first() {
-        Some(first) => format!("{there}, as it was; but {} is at the commit that the branch names.", code(first)),
-        None => format!("{there}, as it was."),
-    })
+    Some(format!(
+        "What was not committed is there again, apart from {}, which the branch has changed since. {by_hand}.",
+        listed(&work.left)
+    ))
 }
 
 /// Told when a fork's pull request is looked at and the operator keeps files for the repository.

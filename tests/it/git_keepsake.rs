@@ -40,7 +40,14 @@ async fn a_keepsake_holds_everything_and_touches_nothing() {
     let next = worktree.keep(name, 1000).await.unwrap().unwrap();
     assert_ne!(next, sha);
     fs::write(path.join(".env"), "X".repeat(1001)).unwrap();
-    assert!(worktree.keep(name, 1000).await.unwrap_err().to_string().contains("too much"));
+    assert!(
+        worktree
+            .keep(name, 1000)
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("more than the 0 MB that are kept; the largest is .env")
+    );
     assert_eq!(repository.tip(name).await.unwrap(), Some(next));
 }
 
@@ -247,6 +254,9 @@ async fn nothing_is_written_over_what_the_branch_has_changed_since() {
     for name in ["same", "gone", "d/x"] {
         lab.commit(&path, name, "1\n");
     }
+    fs::write(path.join("only-staged"), "mine\n").unwrap();
+    lab.run(&path, &["add", "only-staged"]);
+    fs::remove_file(path.join("only-staged")).unwrap();
     for name in ["f", "same", "new", "taken", "place", ".env", "d/y"] {
         fs::write(path.join(name), "mine\n").unwrap();
     }
@@ -263,15 +273,73 @@ async fn nothing_is_written_over_what_the_branch_has_changed_since() {
     lab.commit(&path, "place/inside", "theirs\n");
     lab.run(&path, &["rm", "-qr", "d"]);
     lab.commit(&path, "d", "theirs\n");
-    let mut brought = worktree.bring_back(&kept).await.unwrap();
-    brought.left.sort();
-    assert_eq!(brought.left, ["d/y", "f", "gone", "place", "taken"]);
+    assert_eq!(worktree.bring_back(&kept).await.unwrap(), ["d/y", "f", "gone", "place", "taken"]);
     let read = |name: &str| fs::read_to_string(path.join(name)).unwrap();
     for (name, text) in [("f", "theirs\n"), ("gone", "theirs\n"), ("taken", "theirs\n"), ("d", "theirs\n")] {
         assert_eq!(read(name), text, "{name}");
     }
     assert_eq!((read("same"), read("new"), read(".env")), ("mine\n".into(), "mine\n".into(), "mine\n".into()));
-    assert_eq!(lab.run(&path, &["status", "--porcelain"]), " M same\n?? new", "nothing is staged");
+    assert_eq!(lab.run(&path, &["status", "--porcelain"]), "A  new\nAD only-staged\n M same");
+}
+
+/// Agents can write objects and refs: nothing that such a commit names is written outside of the worktree, or into `.git`.
+#[tokio::test]
+async fn a_forged_keepsake_reaches_nothing_outside() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::write(path.join("new"), "mine\n").unwrap();
+    fs::write(path.join(".env"), "KEY").unwrap();
+    let kept = worktree.keep("refs/treewarden/trash/b", 1000).await.unwrap().unwrap();
+    let store = git2::Repository::open_bare(repository.directory()).unwrap();
+    let kept = store.find_commit(git2::Oid::from_str(kept.as_str()).unwrap()).unwrap();
+    let (base, beside) = (kept.parent(0).unwrap(), kept.parent(1).unwrap());
+    let blob = store.blob(b"evil").unwrap();
+    let entry = |mode: &str, name: &str, id: git2::Oid| [format!("{mode} {name}\0").as_bytes(), id.as_bytes()].concat();
+    let tree = |bytes: &[u8]| store.odb().unwrap().write(git2::ObjectType::Tree, bytes).unwrap();
+    let evil = tree(&entry("100644", "evil", blob));
+    let who = kept.author();
+    let commit = |tree: git2::Oid, parents: &[&git2::Commit]| {
+        let text = parents.iter().map(|parent| format!("parent {}\n", parent.id())).collect::<String>();
+        let text = format!("tree {tree}\n{text}author {who} 0 +0000\ncommitter {who} 0 +0000\n\nx\n");
+        store.find_commit(store.odb().unwrap().write(git2::ObjectType::Commit, text.as_bytes()).unwrap()).unwrap()
+    };
+    for name in ["..", ".git", ".GIT"] {
+        let forged = commit(tree(&entry("40000", name, evil)), &[&base, &beside]);
+        let notes: Vec<u8> = ["index", "modes"]
+            .map(|note| entry("100644", note, beside.tree().unwrap().get_name(note).unwrap().id()))
+            .concat();
+        let ignored = tree(&[entry("40000", "ignored", tree(&entry("40000", name, evil))), notes].concat());
+        let behind = commit(kept.tree_id(), &[&base, &commit(ignored, &[])]);
+        for forged in [forged, behind] {
+            let forged = treewarden::model::CommitSha::new(&forged.id().to_string()).unwrap();
+            let refused = worktree.bring_back(&forged).await.unwrap_err().to_string();
+            assert!(refused.contains("which no checkout has"), "{name}: {refused}");
+        }
+        assert!(
+            !path.join("../evil").exists() && path.join(".git").is_file() && !path.join(name).join("evil").exists()
+        );
+    }
+}
+
+/// Whatever git passes over in an index is no reason to lose it.
+#[tokio::test]
+async fn what_git_takes_for_its_own_is_refused() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    for name in ["sub/.GIT", "target2/.Git/notes", ".gitmodules"] {
+        fs::create_dir_all(path.join(name).parent().unwrap()).unwrap();
+        if name == ".gitmodules" {
+            symlink("f", path.join(name)).unwrap()
+        } else {
+            fs::write(path.join(name), "1").unwrap()
+        }
+        let refused = worktree.keep("refs/treewarden/trash/b", 1000).await;
+        assert!(refused.is_err(), "{name}: {refused:?}");
+        assert_eq!(repository.tip("refs/treewarden/trash/b").await.unwrap(), None);
+        fs::remove_file(path.join(name)).unwrap();
+    }
 }
 
 #[tokio::test]

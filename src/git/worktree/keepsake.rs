@@ -9,8 +9,6 @@
 use super::Worktree;
 mod back;
 
-pub use back::Brought;
-
 use super::commit::{Ident, is_repository, is_there, list_of};
 use super::status::{is_cache, path_of, quiet};
 use crate::git::copies::Manifest;
@@ -43,16 +41,20 @@ const INDEX: &str = "index";
 const MODES: &str = "modes";
 const STAGED: &str = "staged";
 
-const GITLINK: u32 = 0o160_000;
 const LINK: u32 = 0o120_000;
+
+const MEGABYTE: u64 = 1024 * 1024;
+
+/// Largest single file that is kept.
+const MOST_BYTES: u64 = 256 * MEGABYTE;
 
 /// A mode without what only concerns other users' rights to become this one.
 const RIGHTS: u32 = 0o777;
 
 impl Worktree {
     /// Keeps everything that no commit of the branch holds, known caches apart, under `full_ref`. `None`: there is nothing.
-    /// When all is as the ref has it already, that commit is the answer. Refuses where a repository lies inside, and more
-    /// than `most_ignored` bytes of ignored files.
+    /// When all is as the ref has it already, that commit is the answer. Refuses where a repository lies inside or a submodule
+    /// stands elsewhere, what git takes for its own (`.GIT`), and more than `most_ignored` bytes of ignored files.
     pub async fn keep(&self, full_ref: &str, most_ignored: u64) -> Result<Option<CommitSha>, GitError> {
         if !full_ref.starts_with("refs/treewarden/") {
             return Err(GitError::refused(format!("{full_ref} is no place for a keepsake")));
@@ -111,8 +113,13 @@ impl Worktree {
         let ignored = self.ignored_files(entry).await?;
         let bytes: u64 = ignored.iter().map(|file| file.size).sum();
         if bytes > most_ignored {
+            let example = ignored.iter().max_by_key(|file| file.size).map(|file| file.path.display().to_string());
             return Err(GitError::refused(format!(
-                "git ignores {bytes} bytes of files here, which is too much to keep"
+                "git ignores {} MB of files here, more than the {} MB that are kept; the largest is {}, and what is not \
+                 needed can be deleted or moved away",
+                bytes / MEGABYTE,
+                most_ignored / MEGABYTE,
+                example.unwrap_or_default()
             )));
         }
         let (files, entry) = (self.files.clone(), entry.clone());
@@ -127,8 +134,24 @@ impl Worktree {
                     found.gone.push(path);
                 } else if !copies.accounts_for(&files, &path) {
                     match look(&files, path)? {
+                        // It is read as a whole when it comes back.
+                        Look::File(Kept { path, size, .. }) if size > MOST_BYTES => {
+                            return Err(GitError::refused(format!(
+                                "{} has {} MB, more than the {} MB that are kept of one file; move it away",
+                                path.display(),
+                                size / MEGABYTE,
+                                MOST_BYTES / MEGABYTE
+                            )));
+                        }
                         Look::File(file) => found.changed.push(file),
-                        Look::Directory(path) if files.join(&path).join(".git").exists() => found.submodules.push(path),
+                        // From the trash it could not be asked any more.
+                        Look::Directory(path) if files.join(&path).join(".git").exists() => {
+                            let path = path.display();
+                            return Err(GitError::refused(format!(
+                                "the submodule {path} stands at another commit than the branch says, which the trash cannot \
+                                 keep; commit that, or put it back"
+                            )));
+                        }
                         // What is in a plain directory is listed by itself.
                         Look::Directory(path) | Look::Other(path) => found.gone.push(path),
                     }
@@ -192,11 +215,8 @@ impl Worktree {
         }
         if !lines.is_empty() {
             let call = self.raw_call(entry, "update-index", Some(&index)).await?;
-            call.args(["--replace", "-z", "--index-info"]).input(lines).ok().await?;
-        }
-        if !found.submodules.is_empty() {
-            let call = self.raw_call(entry, "update-index", Some(&index)).await?;
-            call.args(["--add", "-z", "--stdin"]).input(list_of(&found.submodules)).ok().await?;
+            // A path that git takes for its own is only remarked on.
+            quiet(call.args(["--replace", "-z", "--index-info"]).input(lines).run().await?)?;
         }
         self.write_tree(entry, &index).await
     }
@@ -236,7 +256,7 @@ impl Worktree {
             push_line(&mut lines, &format!("{:o} {id}", file.mode()), &Path::new(IGNORED).join(&file.path));
         }
         let call = self.raw_call(entry, "update-index", Some(&index)).await?;
-        call.args(["--add", "-z", "--index-info"]).input(lines).ok().await?;
+        quiet(call.args(["--add", "-z", "--index-info"]).input(lines).run().await?)?;
         self.write_tree(entry, &index).await
     }
 
@@ -336,13 +356,12 @@ impl Kept {
 struct Found {
     changed: Vec<Kept>,
     gone: Vec<PathBuf>,
-    submodules: Vec<PathBuf>,
     ignored: Vec<Kept>,
 }
 
 impl Found {
     fn is_empty(&self) -> bool {
-        self.changed.is_empty() && self.gone.is_empty() && self.submodules.is_empty() && self.ignored.is_empty()
+        self.changed.is_empty() && self.gone.is_empty() && self.ignored.is_empty()
     }
 }
 

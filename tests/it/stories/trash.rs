@@ -72,7 +72,7 @@ async fn what_the_branch_has_changed_since_is_named_and_can_be_asked_for_again()
     for _ in 0..2 {
         assert!(answered(&world, issue, "/worktree remove").await.starts_with("🧹"));
         let back = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
-        assert!(back.contains("apart from 1 file that the branch has changed since, such as `README.md`"), "{back}");
+        assert!(back.contains("apart from `README.md`, which the branch has changed since"), "{back}");
         let path = world.environment().await.path;
         assert_eq!(fs::read_to_string(path.join("README.md")).unwrap(), "theirs\n");
         assert_eq!(fs::read_to_string(path.join("new")).unwrap(), "mine\n");
@@ -89,6 +89,10 @@ async fn a_branch_that_was_deleted_is_restored_without_anything_uncommitted() {
     world.settle().await;
     let gone = answered(&world, issue, "/worktree remove --force").await;
     assert!(gone.contains("was deleted") && !gone.contains("not committed"), "{gone}");
+    // What a removal that went no further kept is nobody's any more.
+    let removed = world.all_environments().await.remove(0);
+    let name = format!("refs/treewarden/trash/{}", removed.id);
+    git(&world.canonical().await, &["update-ref", &name, "refs/remotes/origin/main"]);
     let never = answered(&world, issue, "/worktree restore task-other").await;
     assert!(never.contains("nothing to bring back"), "{never}");
     let back = answered(&world, issue, "/worktree restore task-spike").await;
@@ -146,4 +150,21 @@ async fn answered_now(world: &World, thread: i64, words: &str) -> String {
     world.ask(thread, words);
     world.until(words, || async { (world.answers(thread).len() > before).then_some(()) }).await;
     world.answer(thread)
+}
+
+/// The pull request's worktree has the issue's branch, and is another one.
+#[tokio::test]
+async fn a_name_of_work_counts_before_a_branch() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    fs::write(world.environment().await.path.join("new"), "mine\n").unwrap();
+    answered(&world, issue, "/worktree remove --force").await;
+    let pull = world.pull_of("issue-1").number;
+    world.ask(pull, "go on");
+    world.settle().await;
+    assert!(answered(&world, pull, "/worktree remove").await.starts_with("🧹"));
+    let back = answered(&world, issue, "/worktree restore issue-1").await;
+    assert!(back.contains("**issue-1**") && back.contains("is there again, as it was"), "{back}");
+    assert_eq!(fs::read_to_string(world.environment().await.path.join("new")).unwrap(), "mine\n");
+    world.end().await;
 }

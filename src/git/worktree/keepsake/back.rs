@@ -1,7 +1,7 @@
 //! The way back of a keepsake into a new worktree.
 
-use super::{GITLINK, IGNORED, INDEX, LINK, MODES, RIGHTS};
-use crate::git::history::{oid, sha};
+use super::{IGNORED, INDEX, LINK, MODES, RIGHTS};
+use crate::git::history::oid;
 use crate::git::worktree::{Worktree, path_of};
 use crate::git::{GitError, blocking, place};
 use crate::model::CommitSha;
@@ -10,24 +10,14 @@ use std::{
     collections::HashMap,
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
-/// What did not come back with the rest. Paths are relative, for people.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Brought {
-    /// Files that the branch has changed since they were kept: they stay as the branch has them.
-    pub left: Vec<String>,
-    /// Submodules that stood at other commits than the branch says.
-    pub submodules: Vec<String>,
-}
-
 impl Worktree {
-    /// Puts what [`Worktree::keep`] kept back into a worktree in which nobody has worked yet; repeatable. Where its branch
-    /// stands as it did, everything comes back, also what was staged. Where it moved on, files that it has changed since are
-    /// left to people, and nothing is staged.
-    pub async fn bring_back(&self, keepsake: &CommitSha) -> Result<Brought, GitError> {
+    /// Puts what [`Worktree::keep`] kept back into a worktree in which nobody has worked yet; repeatable. What was staged
+    /// is staged again. Answers with the files that the branch has changed since, which are left to people.
+    pub async fn bring_back(&self, keepsake: &CommitSha) -> Result<Vec<String>, GitError> {
         let entry = self.entry().await?;
         let Some(head) = self.head().await?.sha else {
             return Err(GitError::refused("the worktree's branch has no commit any more"));
@@ -57,11 +47,11 @@ impl Worktree {
             })
             .await?;
         }
-        if plan.base == head && !plan.index.is_empty() {
+        if !plan.index.is_empty() {
             let call = self.raw_call(&entry, "update-index", None).await?;
             call.args(["--replace", "-z", "--index-info"]).input(plan.index).ok().await?;
         }
-        Ok(plan.brought)
+        Ok(plan.left)
     }
 }
 
@@ -74,12 +64,11 @@ struct Blob {
 
 /// What is to be done to a checkout.
 struct Plan {
-    /// Where the branch stood.
-    base: CommitSha,
     gone: Vec<PathBuf>,
     files: Vec<Blob>,
     index: Vec<u8>,
-    brought: Brought,
+    /// For people.
+    left: Vec<String>,
 }
 
 fn plan(repository: &git2::Repository, keepsake: Oid, head: Oid) -> Result<Plan, GitError> {
@@ -95,27 +84,18 @@ fn plan(repository: &git2::Repository, keepsake: Oid, head: Oid) -> Result<Plan,
         _ => modes.get(path).copied().unwrap_or(recorded & RIGHTS),
     };
     let (then, now) = (base.tree()?, repository.find_commit(head)?.tree()?);
-    let mut plan = Plan {
-        base: sha(base.id())?,
-        gone: Vec::new(),
-        files: Vec::new(),
-        index: note(INDEX)?,
-        brought: Brought::default(),
-    };
+    let mut plan = Plan { gone: Vec::new(), files: Vec::new(), index: note(INDEX)?, left: Vec::new() };
     for delta in repository.diff_tree_to_tree(Some(&then), Some(&commit.tree()?), None)?.deltas() {
         let (old, new) = (delta.old_file(), delta.new_file());
         let path = path_of(new.path_bytes().or(old.path_bytes()).unwrap_or_default());
         let recorded = u32::from(new.mode());
         match delta.status() {
-            Delta::Deleted if u32::from(old.mode()) != GITLINK && is_same(&then, &now, &path) => plan.gone.push(path),
-            _ if recorded == GITLINK || u32::from(old.mode()) == GITLINK => {
-                plan.brought.submodules.push(path.display().to_string());
-            }
+            Delta::Deleted if is_same(&then, &now, &path) => plan.gone.push(path),
+            Delta::Deleted if found(&now, &path).is_none() => {}
             Delta::Added | Delta::Modified | Delta::Typechange if is_same(&then, &now, &path) => {
                 plan.files.push(Blob { mode: mode(&path, recorded), id: new.id(), path });
             }
-            _ if found(&now, &path) == Some((new.id(), recorded)) => {}
-            _ => plan.brought.left.push(path.display().to_string()),
+            _ => plan.left.push(path.display().to_string()),
         }
     }
     let mut pending: Vec<_> = beside.get_name(IGNORED).map(|entry| (PathBuf::new(), entry.id())).into_iter().collect();
@@ -128,11 +108,31 @@ fn plan(repository: &git2::Repository, keepsake: Oid, head: Oid) -> Result<Plan,
                 _ if is_same(&then, &now, &path) => {
                     plan.files.push(Blob { mode: mode(&path, recorded), id: entry.id(), path });
                 }
-                _ => plan.brought.left.push(path.display().to_string()),
+                _ => plan.left.push(path.display().to_string()),
             }
         }
     }
-    Ok(plan)
+    let staged = std::mem::take(&mut plan.index);
+    for record in staged.split_inclusive(|byte| *byte == 0) {
+        let tab = record.iter().position(|byte| *byte == b'\t').map_or(0, |tab| tab + 1);
+        let path = path_of(record[tab..].strip_suffix(b"\0").unwrap_or(&record[tab..]));
+        match is_same(&then, &now, &path) {
+            true => plan.index.extend_from_slice(record),
+            false => plan.left.push(path.display().to_string()),
+        }
+    }
+    plan.left.sort();
+    plan.left.dedup();
+    let mut paths = plan.gone.iter().chain(plan.files.iter().map(|file| &file.path));
+    match paths.find(|path| !stays_inside(path)) {
+        Some(path) => Err(GitError::refused(format!("a keepsake names {}, which no checkout has", path.display()))),
+        None => Ok(plan),
+    }
+}
+
+/// Whoever can write objects and refs of the repository can write a keepsake, too, with any names in its trees.
+fn stays_inside(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Component::Normal(name) if !name.eq_ignore_ascii_case(".git")))
 }
 
 /// Whether two trees have the same, or nothing, at a path, and neither has a file where one of its directories is.
