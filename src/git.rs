@@ -25,6 +25,7 @@ mod list;
 mod lock;
 mod main_repository;
 mod merge;
+mod mode;
 mod moved;
 mod outside;
 mod own_files;

@@ -2,6 +2,7 @@
 
 use super::error::GitError;
 use super::history::oid;
+use super::mode;
 use super::repository::Repository;
 use crate::model::{BlobId, CommitSha};
 use git2::{ErrorCode, ObjectType};
@@ -24,9 +25,6 @@ pub enum Content {
     NoFile,
 }
 
-/// What git records of a symbolic link.
-const LINK: i32 = 0o120_000;
-
 impl Repository {
     /// The file at `path` in the commit that a full ref stands for, at most `max_bytes` of it. `None` when there is no such
     /// ref or nothing of that name.
@@ -45,7 +43,9 @@ impl Repository {
             };
             let id = BlobId::new(&entry.id().to_string()).map_err(|error| GitError::Unreadable(error.to_string()))?;
             let content = match entry.kind() {
-                Some(ObjectType::Blob) if entry.filemode() != LINK => read(repository, entry.id(), max_bytes)?,
+                Some(ObjectType::Blob) if u32::try_from(entry.filemode()) != Ok(mode::LINK) => {
+                    read(repository, entry.id(), max_bytes)?
+                }
                 _ => Content::NoFile,
             };
             Ok(Some(FileAt { id, content }))

@@ -2,7 +2,7 @@
 
 use super::Worktree;
 use super::status::quiet;
-use crate::git::{GitError, blocking};
+use crate::git::{GitError, blocking, mode};
 use crate::model::Probe;
 use aws_lc_rs::digest;
 use git2::{ObjectType, Oid};
@@ -28,11 +28,6 @@ pub(super) struct IndexEntry {
     pub path: PathBuf,
 }
 
-/// Mode of an entry that is a commit of another repository.
-const GITLINK: u32 = 0o160000;
-const SYMLINK: u32 = 0o120000;
-const EXECUTABLE: u32 = 0o100755;
-
 /// Files looked for to tell whether a directory is a worktree's.
 const SAMPLE: usize = 500;
 
@@ -57,7 +52,7 @@ pub(super) fn is_of(index: &Path, directory: &Path) -> bool {
 
 impl IndexEntry {
     pub fn is_submodule(&self) -> bool {
-        self.mode == GITLINK
+        self.mode == mode::SUBMODULE
     }
 }
 
@@ -126,14 +121,14 @@ fn differs(entry: &IndexEntry, root: &Path) -> Result<bool, GitError> {
     };
     if meta.is_symlink() {
         let target = fs::read_link(&path).map_err(|error| GitError::file("looking at", &path, &error))?;
-        let same = entry.mode == SYMLINK && blob(target.as_os_str())? == entry.id;
+        let same = entry.mode == mode::LINK && blob(target.as_os_str())? == entry.id;
         return Ok(!same);
     }
-    if !meta.is_file() || entry.mode == SYMLINK {
+    if !meta.is_file() || entry.mode == mode::LINK {
         return Ok(true);
     }
     let executable = meta.permissions().mode() & 0o100 != 0;
-    Ok(executable != (entry.mode == EXECUTABLE) || Oid::hash_file(ObjectType::Blob, &path)? != entry.id)
+    Ok(executable != (entry.mode == mode::EXECUTABLE) || Oid::hash_file(ObjectType::Blob, &path)? != entry.id)
 }
 
 fn blob(content: &OsStr) -> Result<Oid, GitError> {

@@ -6,15 +6,15 @@
 //! --index-info` takes it), `staged/` the contents that only the index had, and `modes` the files' modes. Contents are kept
 //! byte for byte, whatever attributes say of them. Files, index and branch stay exactly as they are meanwhile.
 
-use super::Worktree;
 mod back;
 
+use super::Worktree;
 use super::commit::{Ident, is_repository, is_there, list_of};
 use super::status::{is_cache, path_of, quiet};
 use crate::git::copies::Manifest;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
-use crate::git::{GitError, blocking};
+use crate::git::{GitError, blocking, mode};
 use crate::model::{CommitSha, Probe};
 use git2::Oid;
 use std::{
@@ -41,8 +41,6 @@ const INDEX: &str = "index";
 const MODES: &str = "modes";
 const STAGED: &str = "staged";
 
-const LINK: u32 = 0o120_000;
-
 const MEGABYTE: u64 = 1024 * 1024;
 
 /// Largest single file that is kept.
@@ -54,7 +52,8 @@ const RIGHTS: u32 = 0o777;
 impl Worktree {
     /// Keeps everything that no commit of the branch holds, known caches apart, under `full_ref`. `None`: there is nothing.
     /// When all is as the ref has it already, that commit is the answer. Refuses where a repository lies inside or a submodule
-    /// stands elsewhere, what git takes for its own (`.GIT`), and more than `most_ignored` bytes of ignored files.
+    /// stands elsewhere, what git takes for its own (`.GIT`), and more than `most_ignored` bytes of ignored files: then it is
+    /// [`GitError::Refused`]; whatever else fails may not fail the next time.
     pub async fn keep(&self, full_ref: &str, most_ignored: u64) -> Result<Option<CommitSha>, GitError> {
         if !full_ref.starts_with("refs/treewarden/") {
             return Err(GitError::refused(format!("{full_ref} is no place for a keepsake")));
@@ -82,7 +81,7 @@ impl Worktree {
         let commit = self.commit(&entry, &tree, &[&head, &beside], (&keeper, &keeper), MESSAGE).await?;
         match self.repository.set_ref(full_ref, &commit, before.as_ref()).await? {
             true => Ok(Some(commit)),
-            false => Err(GitError::refused(format!("{full_ref} moved meanwhile"))),
+            false => Err(GitError::Unreadable(format!("{full_ref} moved meanwhile"))),
         }
     }
 
@@ -214,9 +213,7 @@ impl Worktree {
             push_line(&mut lines, &format!("{:o} {id}", file.mode()), &file.path);
         }
         if !lines.is_empty() {
-            let call = self.raw_call(entry, "update-index", Some(&index)).await?;
-            // A path that git takes for its own is only remarked on.
-            quiet(call.args(["--replace", "-z", "--index-info"]).input(lines).run().await?)?;
+            self.fill_index(entry, &index, "--replace", lines).await?;
         }
         self.write_tree(entry, &index).await
     }
@@ -247,17 +244,28 @@ impl Worktree {
         let ids = self.write_contents(entry, scratch, &found.ignored).await?;
         let mut lines = Vec::new();
         for (name, id) in [INDEX, MODES].iter().zip(&notes) {
-            push_line(&mut lines, &format!("100644 {id}"), Path::new(name));
+            push_line(&mut lines, &format!("{:o} {id}", mode::FILE), Path::new(name));
         }
         for id in &staged.contents {
-            push_line(&mut lines, &format!("100644 {id}"), &Path::new(STAGED).join(id));
+            push_line(&mut lines, &format!("{:o} {id}", mode::FILE), &Path::new(STAGED).join(id));
         }
         for (file, id) in found.ignored.iter().zip(&ids) {
             push_line(&mut lines, &format!("{:o} {id}", file.mode()), &Path::new(IGNORED).join(&file.path));
         }
-        let call = self.raw_call(entry, "update-index", Some(&index)).await?;
-        quiet(call.args(["--add", "-z", "--index-info"]).input(lines).run().await?)?;
+        self.fill_index(entry, &index, "--add", lines).await?;
         self.write_tree(entry, &index).await
+    }
+
+    async fn fill_index(&self, entry: &AdminEntry, index: &Path, how: &str, lines: Vec<u8>) -> Result<(), GitError> {
+        let call = self.raw_call(entry, "update-index", Some(index)).await?;
+        match quiet(call.args([how, "-z", "--index-info"]).input(lines).run().await?) {
+            Ok(_) => Ok(()),
+            // A path that git takes for its own is only remarked on.
+            Err(GitError::Unreadable(remarks)) => {
+                Err(GitError::refused(format!("git takes a name for its own: {remarks}")))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn write_tree(&self, entry: &AdminEntry, index: &Path) -> Result<String, GitError> {
@@ -344,9 +352,9 @@ impl Kept {
     /// As git records it.
     fn mode(&self) -> u32 {
         match (self.is_link(), self.rights & 0o100 != 0) {
-            (true, _) => LINK,
-            (false, true) => 0o100_755,
-            (false, false) => 0o100_644,
+            (true, _) => mode::LINK,
+            (false, true) => mode::EXECUTABLE,
+            (false, false) => mode::FILE,
         }
     }
 }
@@ -414,7 +422,7 @@ impl Staged {
 
     fn note(&mut self, mode: &str, id: &str, stage: &str, path: &[u8]) {
         push_line(&mut self.index, &format!("{mode} {id} {stage}"), &path_of(path));
-        if mode != "160000" {
+        if u32::from_str_radix(mode, 8) != Ok(mode::SUBMODULE) {
             self.contents.insert(id.to_owned());
         }
     }

@@ -6,7 +6,7 @@ use super::status::path_of;
 use crate::git::copies::Manifest;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
-use crate::git::{GitError, blocking};
+use crate::git::{GitError, blocking, mode};
 use crate::model::CommitSha;
 use git2::{Delta, FileMode, ObjectType, Oid, Repository as Objects, Tree, TreeWalkMode, TreeWalkResult};
 use std::{
@@ -22,8 +22,6 @@ struct Staged {
     path: PathBuf,
 }
 
-const GITLINK: u32 = 0o160_000;
-
 impl Staged {
     fn is_gone(&self) -> bool {
         self.now.0 == 0
@@ -38,7 +36,7 @@ impl Worktree {
         let staged = parse(&call.args([head.as_str(), "--"]).ok().await?)?;
         let (entry_of, head) = (entry.clone(), oid(head)?);
         let (links, files): (Vec<_>, Vec<_>) =
-            staged.into_iter().filter(|staged| !staged.is_gone()).partition(|staged| staged.now.0 == GITLINK);
+            staged.into_iter().filter(|staged| !staged.is_gone()).partition(|staged| staged.now.0 == mode::SUBMODULE);
         let mut back = self
             .repository
             .read(move |objects| {
@@ -53,7 +51,7 @@ impl Worktree {
                 Ok(back)
             })
             .await?;
-        for link in links.into_iter().filter(|link| link.before.0 == GITLINK) {
+        for link in links.into_iter().filter(|link| link.before.0 == mode::SUBMODULE) {
             if self.goes_back(head, &link.path, link.before.1, link.now.1).await? {
                 back.push(link);
             }
@@ -215,7 +213,7 @@ mod tests {
         let (one, two) = ("1".repeat(40), "0".repeat(40));
         let output = format!(":160000 160000 {one} {one} M\0sub\0:000000 100644 {two} {one} A\0a b\nc\0");
         let parsed = parse(output.as_bytes()).unwrap();
-        assert!(parsed[0].now.0 == GITLINK && parsed[0].path == Path::new("sub"));
+        assert!(parsed[0].now.0 == mode::SUBMODULE && parsed[0].path == Path::new("sub"));
         assert!(parsed[1].before.0 == 0 && !parsed[1].is_gone() && parsed[1].path == Path::new("a b\nc"));
         for odd in ["x\0y\0", ":100644 100644 1 2 M\0"] {
             assert!(parse(odd.as_bytes()).is_err(), "{odd}");

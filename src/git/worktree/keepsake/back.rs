@@ -1,9 +1,9 @@
 //! The way back of a keepsake into a new worktree.
 
-use super::{IGNORED, INDEX, LINK, MODES, RIGHTS};
+use super::{IGNORED, INDEX, MODES, RIGHTS};
 use crate::git::history::oid;
 use crate::git::worktree::{Worktree, path_of};
-use crate::git::{GitError, blocking, place};
+use crate::git::{GitError, blocking, mode, place};
 use crate::model::CommitSha;
 use git2::{Delta, ObjectType, Oid, Tree};
 use std::{
@@ -40,7 +40,7 @@ impl Worktree {
             let content = content.await?;
             blocking(move || {
                 let written = match mode {
-                    LINK => place::link(&root, &path, OsStr::from_bytes(&content)),
+                    mode::LINK => place::link(&root, &path, OsStr::from_bytes(&content)),
                     mode => place::write(&root, &path, &content, mode & RIGHTS),
                 };
                 written.map_err(|error| GitError::file("writing", &path, &error))
@@ -58,7 +58,7 @@ impl Worktree {
 struct Blob {
     path: PathBuf,
     id: Oid,
-    /// [`LINK`], or the file's rights.
+    /// [`mode::LINK`], or the file's rights.
     mode: u32,
 }
 
@@ -79,8 +79,8 @@ fn plan(repository: &git2::Repository, keepsake: Oid, head: Oid) -> Result<Plan,
         Ok(repository.find_blob(entry.id())?.content().to_vec())
     };
     let modes = modes(&note(MODES)?);
-    let mode = |path: &Path, recorded: u32| match recorded {
-        LINK => LINK,
+    let mode_of = |path: &Path, recorded: u32| match recorded {
+        mode::LINK => mode::LINK,
         _ => modes.get(path).copied().unwrap_or(recorded & RIGHTS),
     };
     let (then, now) = (base.tree()?, repository.find_commit(head)?.tree()?);
@@ -93,7 +93,7 @@ fn plan(repository: &git2::Repository, keepsake: Oid, head: Oid) -> Result<Plan,
             Delta::Deleted if is_same(&then, &now, &path) => plan.gone.push(path),
             Delta::Deleted if found(&now, &path).is_none() => {}
             Delta::Added | Delta::Modified | Delta::Typechange if is_same(&then, &now, &path) => {
-                plan.files.push(Blob { mode: mode(&path, recorded), id: new.id(), path });
+                plan.files.push(Blob { mode: mode_of(&path, recorded), id: new.id(), path });
             }
             _ => plan.left.push(path.display().to_string()),
         }
@@ -106,7 +106,7 @@ fn plan(repository: &git2::Repository, keepsake: Oid, head: Oid) -> Result<Plan,
             match entry.kind() {
                 Some(ObjectType::Tree) => pending.push((path, entry.id())),
                 _ if is_same(&then, &now, &path) => {
-                    plan.files.push(Blob { mode: mode(&path, recorded), id: entry.id(), path });
+                    plan.files.push(Blob { mode: mode_of(&path, recorded), id: entry.id(), path });
                 }
                 _ => plan.left.push(path.display().to_string()),
             }
@@ -138,14 +138,12 @@ fn stays_inside(path: &Path) -> bool {
 /// Whether two trees have the same, or nothing, at a path, and neither has a file where one of its directories is.
 fn is_same(then: &Tree<'_>, now: &Tree<'_>, path: &Path) -> bool {
     path.ancestors().filter(|part| !part.as_os_str().is_empty()).all(|part| {
-        let is_tree = |found: Option<(Oid, u32)>| found.is_none_or(|(_, mode)| mode == TREE);
+        let is_tree = |found: Option<(Oid, u32)>| found.is_none_or(|(_, mode)| mode == mode::DIRECTORY);
         let (before, after) = (found(then, part), found(now, part));
         // Other things in the same directory are nobody's business here.
         before == after || (part != path && is_tree(before) && is_tree(after))
     })
 }
-
-const TREE: u32 = 0o040_000;
 
 fn found(tree: &Tree<'_>, path: &Path) -> Option<(Oid, u32)> {
     let entry = tree.get_path(path).ok()?;
