@@ -132,6 +132,27 @@ impl Store {
         self.db.fetch_optional(sql.bind(codebase).bind(work.kind).bind(&work.id)).await
     }
 
+    /// Every environment that this work has had, newest first.
+    pub async fn environments_of(&self, codebase: CodebaseId, work: &Work) -> Result<Vec<Environment>, StoreError> {
+        let sql = sql!(
+            "SELECT * FROM isolation_environments
+             WHERE codebase_id = $1 AND workflow_type = $2 AND workflow_id = $3 ORDER BY id DESC"
+        );
+        self.db.fetch_all(sql.bind(codebase).bind(work.kind).bind(&work.id)).await
+    }
+
+    /// Every environment whose work or branch has this name, in whatever case, newest first. Work that is called by a hash is
+    /// found by its branch only.
+    pub async fn environments_called(&self, codebase: CodebaseId, name: &str) -> Result<Vec<Environment>, StoreError> {
+        let sql = sql!(
+            "SELECT * FROM isolation_environments
+             WHERE codebase_id = $1 AND lower(workflow_type || '-' || workflow_id) = lower($2)
+             UNION SELECT * FROM isolation_environments WHERE codebase_id = $1 AND lower(branch) = lower($2)
+             ORDER BY id DESC"
+        );
+        self.db.fetch_all(sql.bind(codebase).bind(name)).await
+    }
+
     /// Live environments, of one codebase or of all, oldest first. One that cannot be read is left out, and so left alone.
     pub async fn live_environments(&self, codebase: Option<CodebaseId>) -> Result<Vec<Environment>, StoreError> {
         let sql = sql!(

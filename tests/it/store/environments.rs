@@ -141,6 +141,35 @@ async fn destroying_ends_everything_that_hangs_on_it() {
     .await;
 }
 
+/// However many there are of which the name is a part.
+#[tokio::test]
+async fn a_name_finds_its_own_work_and_branch_only() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let other = codebase(&store, 2, "acme/other").await;
+        environment(&store, &other, 1).await;
+        let first = environment(&store, &app, 1).await;
+        store.destroy_environment(&first, None, at(1)).await.unwrap();
+        for number in [1, 10, 11, 2] {
+            environment(&store, &app, number).await;
+        }
+        let mut named = store.find_live_environment(app.id, &issue(2)).await.unwrap().unwrap();
+        let now = store.find_live_environment(app.id, &issue(1)).await.unwrap().unwrap();
+        named.branch = BranchName::new("Other/Issue-11").unwrap();
+        store.update_environment(&named).await.unwrap();
+        let found = async |name: &str| {
+            let found = store.environments_called(app.id, name).await.unwrap();
+            found.into_iter().map(|one| one.id).collect::<Vec<_>>()
+        };
+        assert_eq!(found("Issue-1").await, [now.id, first.id], "work and branch are one row");
+        assert_eq!(found("other/issue-11").await, [named.id]);
+        assert!(found("issue").await.is_empty() && found("issue-%").await.is_empty());
+        let of_work = store.environments_of(app.id, &issue(1)).await.unwrap();
+        assert_eq!(of_work.into_iter().map(|one| one.id).collect::<Vec<_>>(), [now.id, first.id]);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn pages_find_by_part_of_a_name() {
     on_each_engine(async |store| {

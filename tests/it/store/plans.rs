@@ -31,9 +31,12 @@ const SHORT: [&str; 19] = [
 ];
 
 /// Steps through an index that holds the history as well, each with the reason why that is fine.
-const FINE: [&str; 7] = [
+const FINE: [&str; 9] = [
     // The environments that one piece of work has had.
     "environments_work (codebase_id=? AND workflow_type=? AND workflow_id=?)",
+    // Those that have one name.
+    "environments_work_name (<expr>=? AND codebase_id=?)",
+    "environments_branch_name (<expr>=? AND codebase_id=?)",
     // A unique key, all of it.
     "conversations_thread (platform=? AND thread=?)",
     // What was asked within an hour.

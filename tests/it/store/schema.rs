@@ -189,6 +189,7 @@ const FILLED: &[(i64, &str)] = &[
     (12, "UPDATE isolation_environments SET version = version + 1;"),
     (13, "UPDATE runs SET review = 9;"),
     (14, "UPDATE outbox SET turn = 2;"),
+    (15, "UPDATE isolation_environments SET version = version + 1;"),
 ];
 
 #[tokio::test]
