@@ -17,4 +17,5 @@ pub mod missed;
 pub mod pristine;
 pub mod reconcile;
 pub mod resolve;
+pub mod restore;
 pub mod retire;

@@ -80,6 +80,8 @@ pub struct Removed {
     pub branch_deleted: bool,
     /// Files and registration are where they were: the place was only let go of.
     pub released: bool,
+    /// What holds the uncommitted work, under the ref that was asked for; `None`: there was none.
+    pub kept: Option<CommitSha>,
     /// Size of the files; unknown when an earlier try had deleted them already.
     pub bytes: Option<u64>,
 }
@@ -125,6 +127,9 @@ pub enum IsolationError {
     /// The way out is to change the owner, not force.
     #[error("{} cannot be deleted: it belongs to user {owner}", .path.display())]
     NotDeletable { path: PathBuf, owner: u32 },
+    /// Trying again changes nothing.
+    #[error("its uncommitted work cannot be kept: {0}")]
+    NotKeepable(String),
     #[error("the worktree could not be examined: {0}")]
     Unknown(String),
     /// The one failure that leaves the files elsewhere.

@@ -17,6 +17,8 @@ pub mod shell;
 pub mod status;
 pub mod undelivered;
 
+use std::time::Duration;
+
 /// The hidden line by which the service recognises a comment of its own. `key` is the outbox key.
 pub fn marker(key: &str) -> String {
     format!("<!-- {MARKER_PREFIX}{key} -->")
@@ -28,6 +30,11 @@ pub fn carries_marker(text: &str) -> bool {
 }
 
 const MARKER_PREFIX: &str = "treewarden:";
+
+/// Whole days, as settings count them.
+pub fn days(duration: Duration) -> u64 {
+    duration.as_secs() / 86_400
+}
 
 /// `1 file`, `2 files`.
 pub fn count(number: u64, noun: &str) -> String {

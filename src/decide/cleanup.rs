@@ -187,6 +187,8 @@ pub enum Keep {
     Broken,
     /// Its `.git` is a directory, as after `git init`.
     OwnRepository,
+    /// Somebody wants it gone by force, and the trash cannot take in all that is not committed.
+    TrashCannotHold(String),
     CannotVerify(String),
     /// Only in passes over everything: neither merged nor stale, and its thread is open.
     StillActive,

@@ -18,10 +18,9 @@ pub struct Tips {
 
 /// A branch that is kept here may hold what a stranger wrote. As anything but that pull request's it would get the
 /// operator's files, and be pushed.
-pub fn check(place: &Place, tips: &Tips) -> Result<(), Block> {
-    let is_the_forks = matches!(place.origin, Origin::PinnedHead { .. });
-    match tips.from_fork && tips.here.is_some() && !is_the_forks {
-        true => Err(Block::ForkBranch(place.branch.clone())),
+pub fn check(branch: &BranchName, metadata: &EnvironmentMetadata, tips: &Tips) -> Result<(), Block> {
+    match tips.from_fork && tips.here.is_some() && metadata.fork_head.is_none() {
+        true => Err(Block::ForkBranch(branch.clone())),
         false => Ok(()),
     }
 }
@@ -44,6 +43,8 @@ pub struct Start {
     /// The commit it begins at.
     pub tip: CommitSha,
     pub kind: StartKind,
+    /// The tip is a fork's, and is to be remembered as that.
+    pub forks: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +53,17 @@ pub enum StartKind {
     Fresh,
     /// The commit of a pull request whose own branch is not worked on.
     Pinned,
-    /// A branch that was there.
+    /// A branch that was there, or is there again.
     Continued,
 }
 
-/// A branch that exists is continued as it is, never reset. `None`: there is nothing to start from, the base is gone.
+/// A branch that exists is continued as it is, never reset, and one that was deleted with a worktree that comes back is as if
+/// it existed. `None`: there is nothing to start from, the base is gone.
 pub fn start(metadata: &EnvironmentMetadata, tips: &Tips) -> Option<Start> {
-    let EnvironmentMetadata { fork_head, lost_head, .. } = metadata;
-    let (tip, exists) = match (&tips.here, fork_head, &tips.remote, lost_head) {
-        (Some(here), ..) => (here, true),
+    let EnvironmentMetadata { fork_head, lost_head, restores, .. } = metadata;
+    let kept = tips.here.as_ref().or(restores.as_ref().and_then(|restores| restores.tip.as_ref()));
+    let (tip, exists) = match (kept, fork_head, &tips.remote, lost_head) {
+        (Some(kept), ..) => (kept, true),
         (None, Some(sha), ..) | (None, None, Some(sha), _) | (None, None, None, Some(sha)) => (sha, false),
         (None, None, None, None) => (tips.base.as_ref()?, false),
     };
@@ -70,8 +73,13 @@ pub fn start(metadata: &EnvironmentMetadata, tips: &Tips) -> Option<Start> {
         (None, _) if Some(tip) == tips.base.as_ref() && (!exists || tips.remote.is_none()) => StartKind::Fresh,
         (Some(_), _) | (None, _) => StartKind::Continued,
     };
-    let from = if exists { WorktreeStart::Existing } else { WorktreeStart::NewBranch(tip.clone()) };
-    Some(Start { from, tip: tip.clone(), kind })
+    let from = match tips.here {
+        Some(_) => WorktreeStart::Existing,
+        None => WorktreeStart::NewBranch(tip.clone()),
+    };
+    // Of a branch that was kept, the mark that is there says more than its tip, which may be work of ours.
+    let forks = fork_head.is_some() && !(tips.from_fork && exists);
+    Some(Start { from, tip: tip.clone(), kind, forks })
 }
 
 /// What an environment's work may be compared with.

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use uuid::Uuid;
 
 fn sha(digit: char) -> CommitSha {
     CommitSha::new(&digit.to_string().repeat(40)).unwrap()
@@ -38,14 +39,13 @@ fn a_branch_of_our_own_making_is_not_foreign_and_any_other_may_be() {
 #[test]
 fn a_forks_kept_branch_becomes_nobody_elses() {
     let kept = Tips { here: Some(sha('a')), from_fork: true, ..Tips::default() };
-    let pinned = Origin::PinnedHead { number: ThreadNumber(1), sha: sha('a') };
-    assert_eq!(check(&place(WorkKind::PullRequest, pinned), &kept), Ok(()));
-    for origin in [Origin::Base, Origin::PullHead] {
-        let place = place(WorkKind::Task, origin);
-        assert_eq!(check(&place, &kept), Err(Block::ForkBranch(place.branch.clone())));
-        assert_eq!(check(&place, &Tips { here: None, ..kept.clone() }), Ok(()), "nothing is left of it");
-        assert_eq!(check(&place, &Tips { from_fork: false, ..kept.clone() }), Ok(()));
-    }
+    let branch = BranchName::new("issue-1").unwrap();
+    let pinned = EnvironmentMetadata { fork_head: Some(sha('a')), ..EnvironmentMetadata::default() };
+    assert_eq!(check(&branch, &pinned, &kept), Ok(()));
+    let other = EnvironmentMetadata::default();
+    assert_eq!(check(&branch, &other, &kept), Err(Block::ForkBranch(branch.clone())));
+    assert_eq!(check(&branch, &other, &Tips { here: None, ..kept.clone() }), Ok(()), "nothing is left of it");
+    assert_eq!(check(&branch, &other, &Tips { from_fork: false, ..kept }), Ok(()));
 }
 
 #[test]
@@ -74,6 +74,26 @@ fn only_the_base_or_the_branch_itself_starts_ordinary_work() {
     let lost = EnvironmentMetadata { lost_head: Some(sha('e')), ..plain };
     assert_eq!(kind(&lost, &base), Some(StartKind::Pinned));
     assert_eq!(kind(&lost, &Tips { here: Some(sha('f')), ..base }), Some(StartKind::Continued), "it went on since");
+}
+
+/// It was deleted with the worktree, and is made anew where it stood.
+#[test]
+fn a_branch_that_comes_back_is_where_it_was() {
+    let restores =
+        Restores { environment: EnvironmentId(Uuid::nil()), keepsake: None, tip: Some(sha('f')), whole: false };
+    let back = EnvironmentMetadata { restores: Some(restores), ..EnvironmentMetadata::default() };
+    let gone = Tips { remote: Some(sha('c')), base: Some(sha('b')), ..Tips::default() };
+    let begun = start(&back, &gone).unwrap();
+    assert_eq!(
+        (begun.from, begun.tip, begun.kind),
+        (WorktreeStart::NewBranch(sha('f')), sha('f'), StartKind::Continued)
+    );
+    let kept = start(&back, &Tips { here: Some(sha('a')), ..gone.clone() }).unwrap();
+    assert_eq!((kept.from, kept.tip), (WorktreeStart::Existing, sha('a')), "it went on since");
+    let fork = EnvironmentMetadata { fork_head: Some(sha('d')), ..back };
+    let marked = Tips { from_fork: true, ..gone.clone() };
+    assert!(!start(&fork, &marked).unwrap().forks, "our own work is not the fork's");
+    assert!(start(&EnvironmentMetadata { restores: None, ..fork }, &marked).unwrap().forks);
 }
 
 #[test]

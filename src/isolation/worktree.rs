@@ -13,7 +13,7 @@ use super::turns::Turns;
 use super::{
     CreateRequest, IsolationError, MOST_IGNORED, Maker, Provider, RemoveRequest, Removed, in_use, outside, place,
 };
-use crate::git::{Repository, Ties, Worktree, WorktreeEntry};
+use crate::git::{GitError, Repository, Ties, Worktree, WorktreeEntry};
 use crate::model::*;
 use crate::telemetry::field::EFFECT;
 use std::{
@@ -125,13 +125,14 @@ impl WorktreeProvider {
         }
     }
 
-    /// The last look, when the files are in the trash already: what was true before must still be.
+    /// The last look, when the files are in the trash already: what was true before must still be. Answers with what was
+    /// kept.
     async fn examine_again(
         &self,
         worktree: &Worktree,
         place: &Path,
         request: &RemoveRequest,
-    ) -> Result<(), IsolationError> {
+    ) -> Result<Option<CommitSha>, IsolationError> {
         self.unused(place).await?;
         on_branch(worktree, &request.branch).await?;
         let begun = certain(worktree.operation_in_progress().await)?.is_some();
@@ -139,7 +140,10 @@ impl WorktreeProvider {
             // Kept as it is now: nobody finds the way here any more.
             return match begun {
                 true => Err(IsolationError::Unknown("an operation has begun since it was decided".to_owned())),
-                false => Ok(worktree.keep(name, MOST_IGNORED).await.map(drop)?),
+                false => worktree.keep(name, MOST_IGNORED).await.map_err(|error| match error {
+                    GitError::Refused { .. } => IsolationError::NotKeepable(worktree.told_outside(&error)),
+                    error => error.into(),
+                }),
             };
         }
         let status = certain(worktree.status().await)?;
@@ -154,7 +158,7 @@ impl WorktreeProvider {
         ];
         match appeared.into_iter().find(|(there, _)| *there) {
             Some((_, what)) => Err(IsolationError::Unknown(format!("{what} since it was decided"))),
-            None => Ok(()),
+            None => Ok(None),
         }
     }
 
@@ -166,19 +170,26 @@ impl WorktreeProvider {
         }
     }
 
-    /// From files in the trash to no registration; an error leaves the registration.
+    /// From files in the trash to no registration; an error leaves the registration. Answers with what was kept.
     async fn unregister(
         &self,
         repository: &Repository,
         path: &Path,
         place: &Path,
         request: &RemoveRequest,
-    ) -> Result<(), IsolationError> {
+    ) -> Result<Option<CommitSha>, IsolationError> {
         let worktree = repository.worktree(path);
-        if exists(place)? && worktree.is_registered().await? {
-            self.examine_again(&worktree.moved_to(place), place, request).await?;
-        }
-        Ok(repository.unregister(path).await?)
+        let kept = if exists(place)? && worktree.is_registered().await? {
+            self.examine_again(&worktree.moved_to(place), place, request).await?
+        } else {
+            // An earlier try has looked, and left there what it kept.
+            match &request.keep_work_under {
+                Some(name) => repository.tip(name).await?,
+                None => None,
+            }
+        };
+        repository.unregister(path).await?;
+        Ok(kept)
     }
 
     /// Carries a change of one place to its end, even when nobody waits for it any more, and never two at once.
@@ -276,12 +287,15 @@ impl WorktreeProvider {
             tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "files in the trash");
         }
         let bytes = if exists(&place)? { Some(measured(&place).await.unwrap_or_default().bytes) } else { None };
-        if let Err(error) = self.unregister(repository, path, &place, request).await {
-            return Err(match put_back(&place, path) {
-                Ok(()) => error,
-                Err(why) => half_way(&place, format!("{error}, and they cannot go back: {why}")),
-            });
-        }
+        let kept = match self.unregister(repository, path, &place, request).await {
+            Ok(kept) => kept,
+            Err(error) => {
+                return Err(match put_back(&place, path) {
+                    Ok(()) => error,
+                    Err(why) => half_way(&place, format!("{error}, and they cannot go back: {why}")),
+                });
+            }
+        };
         tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "registration out");
         self.trash.release(request.environment).map_err(|error| IsolationError::files("moving", &place, &error))?;
         tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "trash released");
@@ -296,7 +310,7 @@ impl WorktreeProvider {
             },
             None => false,
         };
-        Ok(Removed { branch_deleted, released: false, bytes })
+        Ok(Removed { branch_deleted, released: false, kept, bytes })
     }
 
     fn empty_in_background(&self) {

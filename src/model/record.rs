@@ -179,6 +179,9 @@ pub struct Restores {
     pub environment: EnvironmentId,
     /// Its uncommitted work, when there was any.
     pub keepsake: Option<CommitSha>,
+    /// Where its branch stood, which may have been deleted with it.
+    #[serde(default)]
+    pub tip: Option<CommitSha>,
     /// All of that is in the worktree.
     #[serde(default)]
     pub whole: bool,

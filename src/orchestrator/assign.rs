@@ -1,6 +1,6 @@
 //! Giving a thread another worktree, on request: one on a branch that a person names, or one that is there already.
 
-use super::create::{Adopted, Creation, Journal};
+use super::create::{Adopted, Creation};
 use super::offline::Needed;
 use super::prepare::{DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
@@ -79,13 +79,13 @@ impl Orchestrator {
         };
         let (place, there) = on_named_branch(facts).map_err(refused)?;
         let adopted = there.map(|(path, from)| Adopted { path, from });
-        let journal = Journal {
+        let creation = Creation {
             codebase: &codebase,
             repository: &repository,
-            limit: settings.worktree_limit(self.settings().environment_limit),
+            settings: &settings,
             thread: None,
+            unheard: false,
         };
-        let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings, unheard: false };
         let mut notes = Notes(offline.into_iter().collect());
         for _ in 0..DECISIONS {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
@@ -95,7 +95,7 @@ impl Orchestrator {
                 }
                 Some(environment) => environment,
                 None => {
-                    let journalled = self.journal_creation(&journal, &place, adopted.as_ref(), &mut notes).await?;
+                    let journalled = self.journal_creation(&creation, &place, adopted.as_ref(), &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     notes.0.extend(adopted.as_ref().map(|_| answers::adopted(&environment.branch)));
                     environment

@@ -6,6 +6,7 @@ use super::prepare::Notes;
 use super::{Orchestrator, StepError};
 use crate::decide::create::{Extras, Start, StartKind, Tips, check, extras, is_foreign, start};
 use crate::decide::resolve::{Block, Origin, Place};
+use crate::decide::restore::{Removed, as_it_was};
 use crate::git::{GitError, Repository, Uncommitted};
 use crate::isolation::{CreateRequest, Furnishing, LFS_PATIENCE, SUBMODULES_PATIENCE};
 use crate::model::*;
@@ -29,17 +30,10 @@ pub(super) struct Creation<'a> {
     pub repository: &'a Repository,
     /// What the repository asks for.
     pub settings: &'a RepoSettings,
-    /// Nobody waits for it: what there is to tell is told with the next run.
-    pub unheard: bool,
-}
-
-/// Who a new environment is for, and how many there may be.
-pub(super) struct Journal<'a> {
-    pub codebase: &'a Codebase,
-    pub repository: &'a Repository,
-    pub limit: u32,
     /// The thread whose run it is for.
     pub thread: Option<ConversationId>,
+    /// Nobody waits for it: what there is to tell is told with the next run.
+    pub unheard: bool,
 }
 
 /// A worktree that was made.
@@ -55,12 +49,12 @@ impl Orchestrator {
     /// Writes the journal row of a new environment, `adopted`: of a place that is there already. `None`: somebody else was faster, decide again.
     pub(super) async fn journal_creation(
         &self,
-        journal: &Journal<'_>,
+        creation: &Creation<'_>,
         place: &Place,
         adopted: Option<&Adopted>,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
-        let Journal { codebase, repository, .. } = *journal;
+        let Creation { codebase, repository, .. } = *creation;
         let (fork_head, lost_head) = match &place.origin {
             Origin::PinnedHead { sha, .. } => (Some(sha.clone()), None),
             Origin::LostHead { sha, .. } => (None, Some(sha.clone())),
@@ -70,12 +64,7 @@ impl Orchestrator {
             Some(Adopted { path, from }) => (path.clone(), Some(*from)),
             None => (self.place_on_disk(codebase, &place.branch), None),
         };
-        if let Some(other) = repository.branch_in_the_way(&place.branch).await? {
-            let why = answers::branch_beside(&place.branch, &other);
-            return Err(StepError::Refused(blocked::blocked(&Block::BadBranch(why))));
-        }
-        let tips = tips(repository, &place.branch, &place.base).await?;
-        check(place, &tips).map_err(|block| StepError::Refused(blocked::blocked(&block)))?;
+        let tips = tips(repository, &place.branch, Some(&place.base)).await?;
         let new = NewEnvironment {
             codebase: codebase.id,
             work: place.work.clone(),
@@ -93,17 +82,45 @@ impl Orchestrator {
                 ..Default::default()
             },
         };
-        self.journal_new(journal, new, notes).await
+        self.journal_new(creation, new, &tips, notes).await
     }
 
-    /// The same for one whose row is known. `None`: decide again.
-    pub(super) async fn journal_new(
+    /// The same for one that comes back.
+    pub(super) async fn journal_return(
         &self,
-        journal: &Journal<'_>,
-        new: NewEnvironment,
+        creation: &Creation<'_>,
+        removed: &Removed,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
-        let Journal { codebase, limit, thread, .. } = *journal;
+        let Creation { codebase, repository, .. } = *creation;
+        let Environment { work, branch, base, .. } = &removed.environment;
+        let tips = tips(repository, branch, base.as_ref()).await?;
+        let new = NewEnvironment {
+            codebase: codebase.id,
+            work: work.clone(),
+            branch: branch.clone(),
+            path: self.place_on_disk(codebase, branch),
+            base: base.clone(),
+            provider: self.parts().provider.name().to_owned(),
+            metadata: as_it_was(removed),
+        };
+        self.journal_new(creation, new, &tips, notes).await
+    }
+
+    async fn journal_new(
+        &self,
+        creation: &Creation<'_>,
+        new: NewEnvironment,
+        tips: &Tips,
+        notes: &mut Notes,
+    ) -> Result<Option<Environment>, StepError> {
+        let Creation { codebase, repository, settings, thread, .. } = *creation;
+        if let Some(other) = repository.branch_in_the_way(&new.branch).await? {
+            let why = answers::branch_beside(&new.branch, &other);
+            return Err(StepError::Refused(blocked::blocked(&Block::BadBranch(why))));
+        }
+        check(&new.branch, &new.metadata, tips).map_err(|block| StepError::Refused(blocked::blocked(&block)))?;
+        let limit = settings.worktree_limit(self.settings().environment_limit);
         match self.store().insert_environment(new, limit, self.now()).await? {
             Inserted::Created(environment) => {
                 tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "creation journalled");
@@ -132,8 +149,9 @@ impl Orchestrator {
             Inserted::LimitReached { live } => {
                 let room = self.make_room(codebase).await?;
                 if room.merged + room.ghosts == 0 {
-                    let days = self.settings().stale_after.as_secs() / 86_400;
-                    return Err(StepError::Refused(answers::limit_reached(&codebase.name, live, &room.left, days)));
+                    let stale_after = self.settings().stale_after;
+                    let why = answers::limit_reached(&codebase.name, live, &room.left, stale_after);
+                    return Err(StepError::Refused(why));
                 }
                 if room.merged > 0 {
                     notes.0.push(answers::made_room(room.merged));
@@ -202,7 +220,7 @@ impl Orchestrator {
         let branch = &environment.branch;
         let base =
             environment.base.as_ref().ok_or_else(|| StepError::Refused(blocked::blocked(&Block::EmptyRepository)))?;
-        let tips = tips(repository, branch, base).await?;
+        let tips = tips(repository, branch, Some(base)).await?;
         let start = start(&environment.metadata, &tips)
             .ok_or_else(|| StepError::Refused(blocked::blocked(&Block::BaseMissing(base.clone()))))?;
         let Extras { submodules, copies } = extras(creation.settings, environment.metadata.fork_head.is_some(), base);
@@ -217,9 +235,8 @@ impl Orchestrator {
             copy_from: copies.then_some(kept),
             copy: creation.settings.copy.clone(),
         };
-        let Start { from, tip, kind } = start;
-        // Of a branch that was kept, the mark says more than its tip, which may be work of ours.
-        if environment.metadata.fork_head.is_some() && !(tips.from_fork && tips.here.is_some()) {
+        let Start { from, tip, kind, forks } = start;
+        if forks {
             mark_fork(repository, branch, &tip).await?;
         }
         let (path, maker) = (environment.path.clone(), maker(environment));
@@ -319,11 +336,14 @@ impl Orchestrator {
     }
 }
 
-async fn tips(repository: &Repository, branch: &BranchName, base: &BranchName) -> Result<Tips, GitError> {
+async fn tips(repository: &Repository, branch: &BranchName, base: Option<&BranchName>) -> Result<Tips, GitError> {
     Ok(Tips {
         here: repository.tip(&branch.full_ref()).await?,
         remote: repository.tip(&branch.remote_ref()).await?,
-        base: repository.tip(&base.remote_ref()).await?,
+        base: match base {
+            Some(base) => repository.tip(&base.remote_ref()).await?,
+            None => None,
+        },
         from_fork: is_a_forks(repository, branch).await?,
     })
 }

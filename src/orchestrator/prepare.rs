@@ -2,7 +2,7 @@
 
 use super::{
     Orchestrator, StepError,
-    create::{Adopted, Creation, Journal, follows_its_remote},
+    create::{Adopted, Creation, follows_its_remote},
     gather,
     offline::Needed,
     retry,
@@ -89,11 +89,12 @@ impl Orchestrator {
         };
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
-        let journal = Journal {
+        let creation = Creation {
             codebase: &codebase,
             repository: &repository,
-            limit: settings.worktree_limit(self.settings().environment_limit),
+            settings: &settings,
             thread: Some(conversation.id),
+            unheard: false,
         };
         // Without a fetch nobody knows what is merged or empty.
         let mut fetched = offline.is_none();
@@ -153,7 +154,7 @@ impl Orchestrator {
                 }
                 Choice::Adopt { place, path, from, unclean } => {
                     let adopted = Adopted { path, from };
-                    let journalled = self.journal_creation(&journal, &place, Some(&adopted), &mut notes).await?;
+                    let journalled = self.journal_creation(&creation, &place, Some(&adopted), &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     notes.0.push(match unclean {
                         true => answers::adopted_unclean(&environment.branch),
@@ -162,7 +163,7 @@ impl Orchestrator {
                     (environment, None)
                 }
                 Choice::Create(place) => {
-                    let journalled = self.journal_creation(&journal, &place, None, &mut notes).await?;
+                    let journalled = self.journal_creation(&creation, &place, None, &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     let apart = place.not_shared_with.as_ref();
                     notes.0.extend(apart.map(|work| answers::not_shared(work, settings.share_linked)));
@@ -176,9 +177,8 @@ impl Orchestrator {
             };
             let Some(environment) = self.bind(run, environment.id).await? else { continue };
             let made = environment.state == EnvironmentState::Creating;
-            let work = Creation { codebase: &codebase, repository: &repository, settings: &settings, unheard: false };
             let environment = match made {
-                true => self.finish_creation(&work, environment, &mut notes).await?,
+                true => self.finish_creation(&creation, environment, &mut notes).await?,
                 false => environment,
             };
             // A new worktree on a branch that was kept here may be behind, too.
@@ -188,7 +188,7 @@ impl Orchestrator {
             if follows_its_remote(&environment) {
                 repository.set_upstream(&environment.branch, true).await?;
             }
-            notes.0.extend(self.catch_up(&work, &environment, before).await?);
+            notes.0.extend(self.catch_up(&creation, &environment, before).await?);
             if let Some(found) = found.filter(|_| !made) {
                 notes.found(&environment, &found);
             }

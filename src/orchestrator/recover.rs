@@ -131,8 +131,13 @@ impl Orchestrator {
                 // rules, or not at all.
                 let before = self.store().load_repo_settings(codebase.id).await?;
                 let settings = self.look_up_settings(&codebase, &repository, before.as_ref()).await?.in_force;
-                let creation =
-                    Creation { codebase: &codebase, repository: &repository, settings: &settings, unheard: true };
+                let creation = Creation {
+                    codebase: &codebase,
+                    repository: &repository,
+                    settings: &settings,
+                    thread: None,
+                    unheard: true,
+                };
                 let mut notes = Notes::default();
                 self.finish_creation(&creation, environment, &mut notes).await?;
             }

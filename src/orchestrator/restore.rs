@@ -1,19 +1,19 @@
 //! `/worktree restore`: a removed environment comes back with its branch and with what was not committed. It is made anew like
-//! any other: journal, worktree, and then what its receipt says was kept.
+//! any other: journal, worktree, and then what its receipt says was kept. And the end of what was kept, when nobody asked for
+//! it in time.
 
-use super::create::{Creation, Journal};
+use super::create::Creation;
 use super::offline::Needed;
 use super::prepare::{DECISIONS, Notes};
 use super::sweep::{TRASH, trash_ref};
 use super::{Orchestrator, StepError, retry};
-use crate::decide::resolve::Block;
+use crate::decide::restore::{Had, Live, Restoration, RestoreFacts, TrashFacts, called, has_expired, restoration};
 use crate::git::Repository;
 use crate::model::*;
-use crate::reply::{answers, blocked, commands};
-use crate::store::{EnvironmentFilter, NewEnvironment};
-use crate::telemetry::field::EFFECT;
+use crate::reply::{answers, commands};
+use crate::store::EnvironmentFilter;
 
-/// How many environments of a name are looked through, the newest first.
+/// How many environments are looked through for a name that the database does not know, the newest first.
 const MOST: u32 = 200;
 
 /// What became of the wish to have an environment back.
@@ -29,19 +29,12 @@ pub enum Restored {
 
 /// Which one is meant, and for whom.
 struct Wish<'a> {
-    /// Every environment of that work, the newest first.
+    /// Every environment that is meant, of one piece of work, the newest first.
     had: Vec<Environment>,
     /// This very one of them.
     only: Option<EnvironmentId>,
     /// The thread that goes on in it.
     thread: Option<(&'a Conversation, &'a Person)>,
-}
-
-/// What is brought back.
-struct Removed {
-    environment: Environment,
-    receipt: Receipt,
-    keepsake: Option<CommitSha>,
 }
 
 impl Orchestrator {
@@ -76,7 +69,7 @@ impl Orchestrator {
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else {
             return Ok(Restored::NeverRemoved);
         };
-        let had = self.called_so(codebase.id, &environment.work.to_string()).await?;
+        let had = self.store().environments_of(codebase.id, &environment.work).await?;
         let restored = self.restored(&codebase, &Wish { had, only: Some(id), thread: None }).await?;
         if let Restored::Back(back, _) = &restored {
             self.audit_within(codebase.id, &back.work, actor, "environment.restored", &id.to_string()).await;
@@ -97,28 +90,32 @@ impl Orchestrator {
                 self.look_up_settings(&codebase, &repository, before.as_ref()).await?.in_force
             }
         };
-        let journal = Journal {
+        let creation = Creation {
             codebase: &codebase,
             repository: &repository,
-            limit: settings.worktree_limit(self.settings().environment_limit),
+            settings: &settings,
             thread: None,
+            unheard: false,
         };
-        let creation = Creation { codebase: &codebase, repository: &repository, settings: &settings, unheard: false };
         let mut notes = Notes(offline.into_iter().collect());
         for _ in 0..DECISIONS {
-            let environment = match self.store().find_live_environment(codebase.id, &work).await? {
-                // An earlier try of this very wish came this far.
-                Some(environment) if self.is_of(wish, &environment).await? => environment,
-                Some(_) => return Ok(Restored::Occupied(work)),
-                None => {
-                    let Some(removed) = self.removed_last(&repository, wish).await? else {
-                        return Ok(Restored::NeverRemoved);
-                    };
-                    if removed.keepsake.is_none() {
-                        notes.0.extend(removed.receipt.details.kept_until.map(commands::trash_expired));
+            let facts = self.restore_facts(&repository, wish, codebase.id, &work).await?;
+            let environment = match restoration(&facts) {
+                Restoration::GoOn(environment) => *environment,
+                Restoration::Occupied => return Ok(Restored::Occupied(work)),
+                Restoration::NeverRemoved => return Ok(Restored::NeverRemoved),
+                Restoration::BringBack(removed) => {
+                    let id = removed.environment.id;
+                    // Nobody lets go of its work meanwhile; once it is journalled, it is awaited.
+                    let _lease = self.inner.leases.take(id).await;
+                    if removed.keepsake.is_some() && repository.tip(&trash_ref(id)).await? != removed.keepsake {
+                        continue;
                     }
-                    let new = self.as_it_was(&codebase, &repository, &removed).await?;
-                    let Some(environment) = self.journal_new(&journal, new, &mut notes).await? else { continue };
+                    let journalled = self.journal_return(&creation, &removed, &mut notes).await?;
+                    let Some(environment) = journalled else { continue };
+                    if removed.keepsake.is_none() {
+                        notes.0.extend(removed.details.kept_until.map(commands::trash_expired));
+                    }
                     environment
                 }
             };
@@ -129,90 +126,40 @@ impl Orchestrator {
         Err(StepError::Refused(answers::kept_moving()))
     }
 
-    /// Whether an environment that is there was brought back by this very wish, before a crash: nobody else works in it.
-    async fn is_of(&self, wish: &Wish<'_>, environment: &Environment) -> Result<bool, StepError> {
-        let Some(restores) = &environment.metadata.restores else { return Ok(false) };
-        let users = self.store().conversations_of(environment.id).await?;
-        let own = |user: &Conversation| wish.thread.is_some_and(|(thread, _)| thread.id == user.id);
-        Ok(wish.only.is_none_or(|only| only == restores.environment) && users.iter().all(own))
-    }
-
-    /// Every environment of that name or branch, the newest first.
-    async fn called_so(&self, codebase: CodebaseId, name: &str) -> Result<Vec<Environment>, StepError> {
-        let filter = EnvironmentFilter { codebase: Some(codebase), live_only: false, search: name.to_owned() };
-        let mut found = self.store().list_environments(&filter, MOST, 0).await?;
-        let alike = |text: &str| text.eq_ignore_ascii_case(name);
-        // Work counts before a branch: a pull request's has the branch of the issue that it closes.
-        let is_work = found.iter().any(|one| alike(&one.work.to_string()));
-        found.retain(|one| alike(&one.work.to_string()) || (!is_work && alike(one.branch.as_str())));
-        let newest = found.first().map(|newest| newest.work.clone());
-        found.retain(|one| Some(&one.work) == newest.as_ref());
-        Ok(found)
-    }
-
-    /// The last of them that was removed with something uncommitted which nobody brought back, else the last that was removed.
-    async fn removed_last(&self, repository: &Repository, wish: &Wish<'_>) -> Result<Option<Removed>, StepError> {
-        let mut last = None;
-        for environment in wish.had.iter().filter(|one| wish.only.is_none_or(|only| only == one.id)) {
-            let back = |other: &Environment| {
-                other.metadata.restores.as_ref().is_some_and(|it| it.environment == environment.id && it.whole)
-            };
-            let Some(receipt) = self.store().receipt_of(environment.id).await? else { continue };
-            if receipt.details.released || wish.had.iter().any(back) {
-                continue;
-            }
-            // A removal that went no further may have left one, too.
-            let keepsake = match &receipt.details.safety_ref {
-                Some(_) => repository.tip(&trash_ref(environment.id)).await?,
-                None => None,
-            };
-            let removed = Removed { environment: environment.clone(), receipt, keepsake };
-            if removed.keepsake.is_some() {
-                return Ok(Some(removed));
-            }
-            last.get_or_insert(removed);
-        }
-        Ok(last)
-    }
-
-    /// The row of what is brought back, with its branch there.
-    async fn as_it_was(
+    async fn restore_facts(
         &self,
-        codebase: &Codebase,
         repository: &Repository,
-        removed: &Removed,
-    ) -> Result<NewEnvironment, StepError> {
-        let Removed { environment, receipt, keepsake } = removed;
-        let branch = &environment.branch;
-        if let Some(other) = repository.branch_in_the_way(branch).await? {
-            let why = answers::branch_beside(branch, &other);
-            return Err(StepError::Refused(blocked::blocked(&Block::BadBranch(why))));
+        wish: &Wish<'_>,
+        codebase: CodebaseId,
+        work: &Work,
+    ) -> Result<RestoreFacts, StepError> {
+        let live = match self.store().find_live_environment(codebase, work).await? {
+            Some(environment) => {
+                let users = self.store().conversations_of(environment.id).await?;
+                Some(Live { users: users.iter().map(|user| user.id).collect(), environment })
+            }
+            None => None,
+        };
+        let mut had = Vec::new();
+        for environment in wish.had.iter().cloned() {
+            had.push(Had {
+                receipt: self.store().receipt_of(environment.id).await?,
+                in_trash: repository.tip(&trash_ref(environment.id)).await?,
+                environment,
+            });
         }
-        if let Some(tip) = &receipt.details.tip
-            && repository.tip(&branch.full_ref()).await?.is_none()
-        {
-            repository.set_ref(&branch.full_ref(), tip, None).await?;
-            tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "branch brought back");
+        Ok(RestoreFacts { only: wish.only, thread: wish.thread.map(|(thread, _)| thread.id), live, had })
+    }
+
+    /// Every environment that a name stands for, the newest first.
+    async fn called_so(&self, codebase: CodebaseId, name: &str) -> Result<Vec<Environment>, StepError> {
+        let mut found = self.store().environments_called(codebase, name).await?;
+        if found.is_empty() {
+            // A conversation's work is called by a hash, which only stands in the name of its branch.
+            let filter = EnvironmentFilter { codebase: Some(codebase), live_only: false, search: name.to_owned() };
+            found = self.store().list_environments(&filter, MOST, 0).await?;
         }
-        let before = &environment.metadata;
-        Ok(NewEnvironment {
-            codebase: codebase.id,
-            work: environment.work.clone(),
-            branch: branch.clone(),
-            path: self.place_on_disk(codebase, branch),
-            base: environment.base.clone(),
-            provider: self.parts().provider.name().to_owned(),
-            metadata: EnvironmentMetadata {
-                links: before.links.clone(),
-                fork_head: before.fork_head.clone(),
-                lost_head: before.lost_head.clone(),
-                agreed: before.agreed.clone(),
-                foreign_branch: before.foreign_branch,
-                created_by: before.created_by,
-                restores: Some(Restores { environment: environment.id, keepsake: keepsake.clone(), whole: false }),
-                ..Default::default()
-            },
-        })
+        Ok(called(found, name))
     }
 
     /// Lets go of what the trash has kept for as long as it was promised. What fails is tried again by the next pass.
@@ -221,34 +168,45 @@ impl Orchestrator {
         if !repository.directory().is_dir() {
             return;
         }
-        let emptied = async {
-            for (name, keepsake, made) in repository.refs_below(TRASH).await? {
-                let id: Option<EnvironmentId> = name.strip_prefix(TRASH).and_then(|id| id.parse().ok());
-                let Some(id) = id else { continue };
-                let until = match self.store().receipt_of(id).await?.and_then(|receipt| receipt.details.kept_until) {
-                    Some(until) => until,
-                    // Of a removal that went no further.
-                    None => Timestamp::new(made.into()).plus(self.settings().trash_for),
-                };
-                if until <= self.now() && !self.is_awaited(codebase, id).await? {
-                    repository.delete_own_ref(&name, &keepsake).await?;
-                    self.audit("schedule", "trash.expired", &id.to_string(), &name).await;
-                }
+        let kept = match repository.refs_below(TRASH).await {
+            Ok(kept) => kept,
+            Err(error) => {
+                tracing::warn!(codebase.name = %codebase.name, %error, "trash not looked at; the next pass tries again");
+                return;
             }
-            Ok::<_, StepError>(())
         };
-        if let Err(error) = emptied.await {
-            tracing::warn!(codebase.name = %codebase.name, %error, "expired trash not emptied; the next pass tries again");
+        for (name, keepsake, made) in kept {
+            let Some(id) = name.strip_prefix(TRASH).and_then(|id| id.parse().ok()) else { continue };
+            if let Err(error) =
+                self.empty_if_expired(codebase, &repository, id, &keepsake, Timestamp::new(made.into())).await
+            {
+                tracing::warn!(environment.id = %id, %error, "expired trash not emptied; the next pass tries again");
+            }
         }
     }
 
-    /// Whether it is being removed, or brought back, at this moment.
-    async fn is_awaited(&self, codebase: &Codebase, id: EnvironmentId) -> Result<bool, StepError> {
-        let live = self.store().live_environments(Some(codebase.id)).await?;
-        Ok(live.iter().any(|one| match one.state {
-            EnvironmentState::Removing => one.id == id,
-            EnvironmentState::Creating => one.metadata.restores.as_ref().is_some_and(|it| it.environment == id),
-            EnvironmentState::Active | EnvironmentState::Destroyed => false,
-        }))
+    async fn empty_if_expired(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        id: EnvironmentId,
+        keepsake: &CommitSha,
+        made: Timestamp,
+    ) -> Result<(), StepError> {
+        // Nobody brings it back, or removes what it belongs to, meanwhile.
+        let _lease = self.inner.leases.take(id).await;
+        let facts = TrashFacts {
+            now: self.now(),
+            environment: id,
+            kept_until: self.store().receipt_of(id).await?.and_then(|receipt| receipt.details.kept_until),
+            made,
+            trash_for: self.settings().trash_for,
+            live: self.store().live_environments(Some(codebase.id)).await?,
+        };
+        let name = trash_ref(id);
+        if has_expired(&facts) && repository.delete_own_ref(&name, keepsake).await? {
+            self.audit("schedule", "trash.expired", &id.to_string(), &name).await;
+        }
+        Ok(())
     }
 }

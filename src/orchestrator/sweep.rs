@@ -371,10 +371,9 @@ impl Orchestrator {
                 // What cannot be kept keeps everything, before the first step.
                 if removal.keep_work
                     && !self.is_outside(&environment)
-                    && let Err(error) = self.keep_work(&repository, &environment).await
+                    && let Err(reason) = self.keep_work(&repository, &environment).await
                 {
-                    let why = repository.worktree(&environment.path).told_outside(&error);
-                    return self.keep(environment, vec![Keep::CannotVerify(why)]).await;
+                    return self.keep(environment, vec![reason]).await;
                 }
                 let tell = match facts.fetched {
                     true => self.to_be_told(&environment, cause).await?,

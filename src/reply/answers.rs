@@ -1,6 +1,6 @@
 //! Short answers to a mention: first lines of a run, refusals, blocks, and how a run ended.
 
-use super::{agent_text, cleanup::called, count, marker};
+use super::{agent_text, cleanup::called, count, days, marker};
 use crate::decide::resolve::Lost;
 use crate::model::*;
 use std::{path::Path, time::Duration};
@@ -384,8 +384,9 @@ pub fn other_base(before: &BranchName, base: &BranchName, exists: bool) -> Strin
 }
 
 /// The limit message; `live` and the census are of live environments.
-pub fn limit_reached(codebase: &RepoName, live: u32, census: &Census, stale_days: u64) -> String {
+pub fn limit_reached(codebase: &RepoName, live: u32, census: &Census, stale_after: Duration) -> String {
     let Census { merged, stale, active } = census;
+    let stale_days = days(stale_after);
     format!(
         "You have {live} active worktrees for **{}** (limit reached).\n\n\
          📊 Worktree status:\n\
@@ -477,7 +478,7 @@ mod tests {
     fn at_the_limit_there_are_ways_out() {
         let name: RepoName = "acme/myproject".parse().unwrap();
         let census = Census { merged: 3, stale: 2, active: 20 };
-        insta::assert_snapshot!(limit_reached(&name, 25, &census, 14), @"
+        insta::assert_snapshot!(limit_reached(&name, 25, &census, Duration::from_secs(14 * 86_400)), @"
         You have 25 active worktrees for **myproject** (limit reached).
 
         📊 Worktree status:

@@ -1,6 +1,6 @@
 //! What people are told when an environment is removed, or why it is kept.
 
-use super::{agent_text, count, marker};
+use super::{agent_text, count, days, marker};
 use crate::decide::cleanup::{Because, Keep, MergeProof, is_kept_in_trash};
 use crate::model::*;
 use std::{path::Path, time::Duration};
@@ -117,6 +117,7 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &st
         | Keep::ForeignPath
         | Keep::Broken
         | Keep::OwnRepository
+        | Keep::TrashCannotHold(_)
         | Keep::CannotVerify(_)
         | Keep::StillActive
         | Keep::InTransition
@@ -145,7 +146,7 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &st
 
 /// The way out where only what is not committed keeps a worktree.
 pub fn by_force(reasons: &[Keep], trash_for: Duration) -> Option<String> {
-    let days = trash_for.as_secs() / 86_400;
+    let days = days(trash_for);
     reasons.iter().all(is_kept_in_trash).then(|| {
         format!("`/worktree remove --force` removes it all the same; what is not committed is kept in the trash for {days} days.")
     })
@@ -209,6 +210,7 @@ pub fn sentence(reason: &Keep) -> String {
                                 it is until that `.git` is moved away"
                 .to_owned()
         }
+        Keep::TrashCannotHold(why) => format!("the trash cannot hold all that is not committed: {why}"),
         Keep::CannotVerify(why) => format!("it could not be checked: {why}"),
         Keep::StillActive => "work goes on: it is neither merged nor stale".to_owned(),
         Keep::InTransition => "it is being created or removed at this moment".to_owned(),

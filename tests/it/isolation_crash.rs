@@ -44,6 +44,31 @@ async fn a_removal_goes_on_where_it_was_killed() {
     }
 }
 
+/// Also when the files are gone already.
+#[tokio::test]
+async fn a_removal_tells_what_it_kept_however_often_it_is_begun() {
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    let name = "refs/treewarden/trash/b".to_owned();
+    let request = RemoveRequest { keep_work_under: Some(name.clone()), ..place.removal("b") };
+    fs::write(path.join("new"), "n").unwrap();
+    let kept = place.remove(&request).await.unwrap().kept;
+    assert!(kept.is_some());
+    assert_eq!(place.repository.tip(&name).await.unwrap(), kept);
+    assert_eq!(place.remove(&request).await.unwrap().kept, kept);
+    // What an earlier removal left under the name is none of this one's.
+    place.create("b").await;
+    assert_eq!(place.remove(&request).await.unwrap().kept, None);
+
+    let path = place.create("c").await;
+    let request = RemoveRequest { keep_work_under: Some("refs/treewarden/trash/c".to_owned()), ..place.removal("c") };
+    fs::File::create(path.join("large")).unwrap().set_len(257 * 1024 * 1024).unwrap();
+    let why = "large has 257 MB, more than the 256 MB that are kept of one file; move it away";
+    assert_eq!(place.remove(&request).await, Err(IsolationError::NotKeepable(why.to_owned())));
+    assert!(path.join("large").exists());
+    place.assert_untouched(&path, "c").await;
+}
+
 #[tokio::test]
 async fn work_found_in_the_trash_goes_back() {
     let place = Place::new().await;

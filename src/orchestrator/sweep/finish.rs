@@ -25,9 +25,15 @@ pub(in crate::orchestrator) const TRASH: &str = "refs/treewarden/trash/";
 
 impl Orchestrator {
     /// Keeps what is not committed in an environment that is to go.
-    pub(super) async fn keep_work(&self, repository: &Repository, environment: &Environment) -> Result<(), GitError> {
+    pub(super) async fn keep_work(&self, repository: &Repository, environment: &Environment) -> Result<(), Keep> {
         let worktree = repository.worktree(&environment.path);
-        worktree.keep(&trash_ref(environment.id), MOST_IGNORED).await?;
+        worktree.keep(&trash_ref(environment.id), MOST_IGNORED).await.map_err(|error| {
+            let why = worktree.told_outside(&error);
+            match error {
+                GitError::Refused { .. } => Keep::TrashCannotHold(why),
+                _ => Keep::CannotVerify(why),
+            }
+        })?;
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "uncommitted work kept");
         Ok(())
     }
@@ -71,6 +77,7 @@ impl Orchestrator {
                         let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);
                         self.keep(environment, vec![Keep::UncommittedChanges { changed, untracked }]).await
                     }
+                    IsolationError::NotKeepable(why) => self.keep(environment, vec![Keep::TrashCannotHold(why)]).await,
                     error => self.keep(environment, vec![Keep::CannotVerify(error.to_string())]).await,
                 };
             }
@@ -78,10 +85,7 @@ impl Orchestrator {
         if let Err(error) = repository.set_upstream(&environment.branch, false).await {
             tracing::warn!(environment.id = %environment.id, %error, "its branch goes on following its namesake");
         }
-        let safety_ref = match pending.keep_work {
-            true => repository.tip(&trash_ref(environment.id)).await?.map(|_| trash_ref(environment.id)),
-            false => None,
-        };
+        let safety_ref = removed.kept.as_ref().map(|_| trash_ref(environment.id));
         let details = ReceiptDetails {
             proof: match removed.released {
                 true => cleanup::released(&pending.proof),

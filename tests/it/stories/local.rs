@@ -605,3 +605,28 @@ async fn an_issues_worktree_stays_while_a_conversation_here_uses_it() {
     assert!(world.local_tip(&format!("issue-{issue}")).await.is_some());
     world.end().await;
 }
+
+/// Its work is called by a hash, which nothing but its branch shows, and that behind a prefix.
+#[tokio::test]
+async fn a_conversations_worktree_comes_back_by_its_name() {
+    let world = World::with(&[ON]).await;
+    let prefix = [(REPO_SETTINGS_FILE, Some("branch_prefix: work/\n"))];
+    world.standin.push_commit(REPO, ANN, "main", "Settings", &prefix).await.unwrap();
+    met(&world).await;
+    let script = Script::new(&world.home());
+    let said = async |text: &str| {
+        script.say("chat", REPO, text).await;
+        world.settle().await;
+    };
+    said("add a greeting").await;
+    let before = world.environment().await;
+    assert_eq!(before.branch.as_str(), format!("work/{}", before.work));
+    std::fs::write(before.path.join("new"), "mine\n").unwrap();
+    said("/worktree remove --force").await;
+    assert!(world.environments().await.is_empty());
+    said(&format!("/worktree restore {}", before.work)).await;
+    let back = script.last("chat").await;
+    assert!(back.contains("is there again, as it was"), "{back}");
+    assert!(world.environment().await.path.join("new").exists());
+    world.end().await;
+}

@@ -120,6 +120,54 @@ async fn the_trash_is_emptied_when_its_time_is_over() {
     world.end().await;
 }
 
+/// Somebody holds one of the refs.
+#[tokio::test]
+async fn what_cannot_be_emptied_stops_nothing_else() {
+    let world = World::new().await;
+    let mut removed = Vec::new();
+    for _ in 0..2 {
+        let issue = world.worked_issue("add a greeting").await;
+        let environment = world.environment().await;
+        fs::write(environment.path.join("new"), "1").unwrap();
+        answered(&world, issue, "/worktree remove --force").await;
+        removed.push(environment.id);
+    }
+    let canonical = world.canonical().await;
+    let first = format!("refs/treewarden/trash/{}", removed[0]);
+    let in_the_way = canonical.join(format!("{first}.lock"));
+    fs::create_dir(&in_the_way).unwrap();
+    world.days_pass(31);
+    world.pass().await;
+    assert_eq!(git(&canonical, LIST), first);
+    fs::remove_dir(&in_the_way).unwrap();
+    world.pass().await;
+    assert_eq!(git(&canonical, LIST), "");
+    world.end().await;
+}
+
+/// A refusal leaves nothing behind: the branch comes back with the worktree.
+#[tokio::test]
+async fn a_branch_does_not_come_back_without_its_worktree() {
+    let world = World::with(&[("MAX_WORKTREES_PER_CODEBASE", "1")]).await;
+    let issue = world.issue();
+    answered(&world, issue, "/worktree create spike").await;
+    let path = world.environment().await.path;
+    git(&path, &["commit", "-q", "--allow-empty", "-m", "Mine"]);
+    let tip = git(&path, &["rev-parse", "HEAD"]);
+    assert!(answered(&world, issue, "/worktree remove").await.starts_with("🧹"));
+    let canonical = world.canonical().await;
+    git(&canonical, &["update-ref", "-d", "refs/heads/spike"]);
+    answered(&world, issue, "/worktree create other").await;
+    let full = answered(&world, issue, "/worktree restore task-spike").await;
+    assert!(full.contains("(limit reached)"), "{full}");
+    assert_eq!(git(&canonical, &["for-each-ref", "refs/heads/spike"]), "");
+    assert!(answered(&world, issue, "/worktree remove other").await.starts_with("🧹"));
+    let back = answered(&world, issue, "/worktree restore task-spike").await;
+    assert!(back.contains("**task-spike** on branch `spike`"), "{back}");
+    assert_eq!(git(&world.environment().await.path, &["rev-parse", "HEAD"]), tip);
+    world.end().await;
+}
+
 #[tokio::test]
 async fn force_takes_nothing_that_the_trash_cannot_hold() {
     let world = World::new().await;
@@ -138,6 +186,11 @@ async fn force_takes_nothing_that_the_trash_cannot_hold() {
     let refused = answered(&world, issue, "/worktree remove --force").await;
     assert!(refused.contains("another repository lies inside, at `inner`"), "{refused}");
     fs::remove_dir_all(&inner).unwrap();
+    fs::File::create(path.join("large")).unwrap().set_len(257 * 1024 * 1024).unwrap();
+    let refused = answered(&world, issue, "/worktree remove --force").await;
+    let why = "the trash cannot hold all that is not committed: large has 257 MB";
+    assert!(refused.contains(why) && path.join("large").exists(), "{refused}");
+    fs::remove_file(path.join("large")).unwrap();
     answered(&world, issue, "/worktree pin").await;
     let refused = answered(&world, issue, "/worktree remove --force").await;
     assert!(refused.contains("it is pinned") && path.join("new").exists(), "{refused}");
