@@ -5,7 +5,7 @@ use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, PageQuery, render};
 use crate::model::*;
 use crate::reply::cleanup::{self, platform_name, restore_command};
-use crate::reply::shell::quoted;
+use crate::reply::{days, shell::quoted};
 use crate::store::RunFilter;
 use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset, straight};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
@@ -108,7 +108,7 @@ pub async fn show(
             .map(|sha| Named { text: sha.short().to_owned(), url: github.as_ref().map(|links| links.commit(sha)) }),
         links,
         can_change: environment.state == EnvironmentState::Active,
-        trash_days: state.inner.orchestrator.trash_for().as_secs() / 86_400,
+        trash_days: days(state.inner.orchestrator.trash_for()),
         quoted_path: quoted(&environment.path.display().to_string()),
         quoted_branch: quoted(environment.branch.as_str()),
         conversations,
@@ -147,69 +147,22 @@ fn view(receipt: Receipt, repository: &std::path::Path, now: Timestamp) -> Recei
     }
 }
 
-pub async fn remove(
+/// What a button of the page asks for is the end of its address.
+pub async fn act(
     State(state): State<WebState>,
     session: Session,
     actor: Actor,
-    Path(id): Path<String>,
+    Path((id, verb)): Path<(String, String)>,
 ) -> Result<Response, WebError> {
     let environment = load(&state, &id).await?;
-    let page = address(&environment);
-    verbs::remove(&state, environment, false, actor).await?.on(&session, &page).await
-}
-
-pub async fn remove_by_force(
-    State(state): State<WebState>,
-    session: Session,
-    actor: Actor,
-    Path(id): Path<String>,
-) -> Result<Response, WebError> {
-    let environment = load(&state, &id).await?;
-    let page = address(&environment);
-    verbs::remove(&state, environment, true, actor).await?.on(&session, &page).await
-}
-
-pub async fn restore(
-    State(state): State<WebState>,
-    session: Session,
-    actor: Actor,
-    Path(id): Path<String>,
-) -> Result<Response, WebError> {
-    let environment = load(&state, &id).await?;
-    let page = address(&environment);
-    verbs::restore(&state, environment, actor).await?.on(&session, &page).await
-}
-
-pub async fn pin(
-    State(state): State<WebState>,
-    session: Session,
-    actor: Actor,
-    Path(id): Path<String>,
-) -> Result<Response, WebError> {
-    set_pinned(state, session, actor, &id, true).await
-}
-
-pub async fn unpin(
-    State(state): State<WebState>,
-    session: Session,
-    actor: Actor,
-    Path(id): Path<String>,
-) -> Result<Response, WebError> {
-    set_pinned(state, session, actor, &id, false).await
-}
-
-async fn set_pinned(
-    state: WebState,
-    session: Session,
-    actor: Actor,
-    id: &str,
-    pinned: bool,
-) -> Result<Response, WebError> {
-    let environment = load(&state, id).await?;
-    let page = address(&environment);
-    verbs::pin(&state, environment, pinned, actor).await?.on(&session, &page).await
-}
-
-fn address(environment: &Environment) -> String {
-    format!("/environments/{}", environment.id)
+    let page = format!("/environments/{}", environment.id);
+    let told = match verb.as_str() {
+        "remove" => verbs::remove(&state, environment, false, actor).await?,
+        "remove-by-force" => verbs::remove(&state, environment, true, actor).await?,
+        "restore" => verbs::restore(&state, environment, actor).await?,
+        "pin" => verbs::pin(&state, environment, true, actor).await?,
+        "unpin" => verbs::pin(&state, environment, false, actor).await?,
+        _ => return Err(WebError::NotFound),
+    };
+    told.on(&session, &page).await
 }
