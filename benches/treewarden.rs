@@ -129,6 +129,22 @@ impl Service {
         }
     }
 
+    /// Waits until every delivery that was accepted is dealt with.
+    async fn settled(&self) {
+        let client = reqwest::Client::new();
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            let answer = client.get(format!("http://{}/metrics", self.address)).send().await.expect("metrics");
+            let text = answer.text().await.expect("metrics");
+            let mut depths = text.lines().filter(|line| line.starts_with("treewarden_queue_depth{"));
+            if depths.all(|line| line.ends_with(" 0")) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "deliveries are left over");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     /// Resident memory in MB.
     fn memory(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
@@ -155,11 +171,13 @@ async fn measure() {
     println!("memory, idle:                       {:>8.1} MB", service.memory());
 
     worktrees(&root, &stamps, &origin, &standin, &service).await;
+    webhooks(&service, repository, standin.installation_id(REPOSITORY).expect("an installation")).await;
+    service.settled().await;
+    println!("memory, after {DELIVERIES} deliveries:   {:>8.1} MB", service.memory());
     many_at_once(&root, &stamps, &standin).await;
     commands(&stamps, &standin).await;
+    println!("memory, after {AT_ONCE} worktrees at once:  {:>8.1} MB", service.memory());
     choices(&root).await;
-    webhooks(&service, repository, standin.installation_id(REPOSITORY).expect("an installation")).await;
-    println!("memory, after {DELIVERIES} deliveries:   {:>8.1} MB", service.memory());
     status(&root, &stamps, &standin).await;
     standin.stop();
     drop(service);

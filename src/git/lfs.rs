@@ -8,12 +8,10 @@
 use super::blocking;
 use super::command::Call;
 use super::error::GitError;
-use super::history::oid;
 use super::remote_url::RemoteUrl;
 use super::repository::Repository;
 use super::worktree::{Worktree, path_of, quiet};
-use crate::model::{BranchName, CommitSha, Credential, Lfs};
-use git2::{ObjectType, TreeWalkMode, TreeWalkResult};
+use crate::model::{BranchName, Credential, Lfs};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -21,9 +19,6 @@ use std::{
 
 /// How a pointer file begins, in every version of its format.
 const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
-
-/// What attributes say of a file that is kept by LFS.
-const MARK: &[u8] = b"filter=lfs";
 
 /// Longest of them.
 const POINTER_BYTES: u64 = 1024;
@@ -125,26 +120,6 @@ impl Worktree {
 }
 
 impl Repository {
-    /// Whether files of a commit may be kept by LFS: some `.gitattributes`, in whichever directory, says so.
-    pub async fn may_have_lfs(&self, commit: &CommitSha) -> Result<bool, GitError> {
-        let id = oid(commit)?;
-        self.read(move |repository| {
-            let mut found = false;
-            let walked = repository.find_commit(id)?.tree()?.walk(TreeWalkMode::PreOrder, |_, entry| {
-                if entry.kind() == Some(ObjectType::Blob) && entry.name_bytes() == b".gitattributes" {
-                    let says = |blob: git2::Blob<'_>| blob.content().windows(MARK.len()).any(|part| part == MARK);
-                    found |= repository.find_blob(entry.id()).is_ok_and(says);
-                }
-                if found { TreeWalkResult::Abort } else { TreeWalkResult::Ok }
-            });
-            if !found {
-                walked?;
-            }
-            Ok(found)
-        })
-        .await
-    }
-
     /// Uploads the objects that the branch's commits need and the remote may lack. Nothing to do where no commit was ever
     /// made with LFS.
     pub async fn push_lfs(&self, branch: &BranchName, credential: Option<&Credential>) -> Result<(), GitError> {

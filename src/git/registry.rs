@@ -141,13 +141,18 @@ fn search(registry: &Path, place: &Path) -> Result<Option<AdminEntry>, GitError>
 
 /// Whether some worktree is on the branch.
 pub(super) fn is_checked_out(repository: &Path, branch: &BranchName) -> Result<bool, GitError> {
-    let line = format!("ref: {}", branch.full_ref());
+    let line = head_on(branch);
     for entry in entries(&repository.join("worktrees"))? {
         if entry.head_line()?.is_some_and(|head| head == line) {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// What HEAD of a worktree on the branch says.
+fn head_on(branch: &BranchName) -> String {
+    format!("ref: {}", branch.full_ref())
 }
 
 pub(super) fn entries(registry: &Path) -> Result<Vec<AdminEntry>, GitError> {
@@ -160,6 +165,27 @@ pub(super) fn entries(registry: &Path) -> Result<Vec<AdminEntry>, GitError> {
 }
 
 impl Repository {
+    /// Whether some worktree may be at `place` or on the branch, so that [`Repository::worktrees`] is worth its process. An
+    /// entry that does not say plainly where it is at is a yes.
+    pub async fn may_have_worktree(&self, place: &Path, branch: Option<&BranchName>) -> Result<bool, GitError> {
+        let (place, head) = (place_of(place), branch.map(head_on));
+        let directory = self.directory().to_owned();
+        blocking(move || {
+            for entry in entries(&directory.join("worktrees"))? {
+                let on_branch = match (entry.head_line()?, &head) {
+                    (Some(line), Some(head)) => line == *head,
+                    (Some(_), None) => false,
+                    (None, _) => true,
+                };
+                if on_branch || entry.is_for(&place) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+        .await
+    }
+
     /// Adds a worktree with a full checkout, locked, without an upstream (see [`Repository::set_upstream`]). An existing path
     /// with content is left alone; what a failed try made is undone.
     pub async fn add_worktree(&self, path: &Path, branch: &BranchName, start: &WorktreeStart) -> Result<(), GitError> {

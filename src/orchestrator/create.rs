@@ -7,7 +7,7 @@ use super::{Orchestrator, StepError};
 use crate::decide::create::{Extras, Start, StartKind, Tips, check, extras, is_foreign, start};
 use crate::decide::resolve::{Block, Origin, Place};
 use crate::decide::restore::{Removed, as_it_was};
-use crate::git::{GitError, Repository, Uncommitted};
+use crate::git::{GitError, Needs, Repository, Uncommitted};
 use crate::isolation::{CreateRequest, Furnishing, LFS_PATIENCE, SUBMODULES_PATIENCE};
 use crate::model::*;
 use crate::reply::{
@@ -226,9 +226,12 @@ impl Orchestrator {
         let Extras { submodules, copies } = extras(creation.settings, environment.metadata.fork_head.is_some(), base);
         let kept = self.settings().home.join("copy").join(creation.codebase.name.to_string());
         let withheld = !copies && kept.is_dir();
-        let lfs = creation.settings.lfs && repository.may_have_lfs(&start.tip).await.unwrap_or(true);
+        let needs = repository.needs(&start.tip).await.unwrap_or(Needs::ALL);
+        let lfs = creation.settings.lfs && needs.lfs;
+        let submodules = if needs.submodules { submodules } else { SubmodulePolicy::Leave };
+        let has_any = lfs || submodules != SubmodulePolicy::Leave;
         let furnishing = Furnishing {
-            credential: self.furnishing_credential(creation, &start.tip, &submodules, lfs).await,
+            credential: if has_any { self.furnishing_credential(creation).await } else { None },
             submodules,
             lfs,
             keepsake: environment.metadata.restores.as_ref().and_then(|restores| restores.keepsake.clone()),
@@ -307,19 +310,8 @@ impl Orchestrator {
         self.with_credential(codebase, false, pull).await.unwrap_or_else(failed)
     }
 
-    /// What submodules and LFS objects are fetched with, when there may be any. Without it those that need it are told as failed.
-    async fn furnishing_credential(
-        &self,
-        creation: &Creation<'_>,
-        tip: &CommitSha,
-        submodules: &SubmodulePolicy,
-        lfs: bool,
-    ) -> Option<Credential> {
-        let has_any = *submodules != SubmodulePolicy::Leave
-            && creation.repository.has_file(tip, ".gitmodules").await.unwrap_or(true);
-        if !has_any && !lfs {
-            return None;
-        }
+    /// What submodules and LFS objects are fetched with. Without it those that need it are told as failed.
+    async fn furnishing_credential(&self, creation: &Creation<'_>) -> Option<Credential> {
         let asked = async {
             match self.on_github(creation.codebase)? {
                 Some(github) => Ok(Some(github.client.git_credential(github.id, false).await?)),

@@ -164,6 +164,9 @@ impl Orchestrator {
         place: &Path,
         branch: Option<&BranchName>,
     ) -> Result<Vec<Stray>, StepError> {
+        if !repository.may_have_worktree(place, branch).await? {
+            return Ok(Vec::new());
+        }
         let live = self.store().live_environments(None).await?;
         let provider = &self.parts().provider;
         let mut strays = Vec::new();

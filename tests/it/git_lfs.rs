@@ -3,7 +3,7 @@
 use crate::git_lab::{Lab, branch, known};
 use crate::isolation::Place;
 use std::{fs, path::PathBuf, time::Duration};
-use treewarden::git::{CommitRequest, Git, GitSettings, Ident, PushOutcome};
+use treewarden::git::{CommitRequest, Git, GitSettings, Ident, Needs, PushOutcome};
 use treewarden::isolation::{CreateRequest, Furnishing, Provider};
 use treewarden::model::*;
 
@@ -156,21 +156,29 @@ async fn nothing_that_an_agent_left_is_written_over() {
     assert!(!outside.join("x.dat").exists());
 }
 
-/// Attributes may lie in any directory.
+/// Attributes and other repositories may lie in any directory.
 #[tokio::test]
-async fn lfs_is_found_wherever_its_attributes_are() {
+async fn what_a_checkout_needs_is_found_wherever_it_is() {
     let lab = Lab::new();
     let repository = lab.repository().await;
     let asked = async || {
         lab.fetch(&repository).await;
-        repository.may_have_lfs(&lab.main_tip(&repository).await).await.unwrap()
+        repository.needs(&lab.main_tip(&repository).await).await.unwrap()
     };
-    assert!(!asked().await);
+    assert_eq!(asked().await, Needs { lfs: false, submodules: false });
     lab.people_commit(".gitattributes", "*.txt text\n");
-    assert!(!asked().await);
+    assert_eq!(asked().await, Needs { lfs: false, submodules: false });
+    let people = lab.path("people");
+    let tip = lab.run(&people, &["rev-parse", "HEAD"]);
+    lab.run(&people, &["update-index", "--add", "--cacheinfo", &format!("160000,{},z/deep/module", tip.trim())]);
+    lab.people_commit("other", "o\n");
+    assert_eq!(asked().await, Needs { lfs: false, submodules: true });
     fs::create_dir_all(lab.path("people/a/b")).unwrap();
     lab.people_commit("a/b/.gitattributes", "*.bin filter=lfs\n");
-    assert!(asked().await);
+    assert_eq!(asked().await, Needs::ALL);
+    lab.run(&people, &["rm", "-q", "--cached", "z/deep/module"]);
+    lab.people_commit("other", "p\n");
+    assert_eq!(asked().await, Needs { lfs: true, submodules: false });
 }
 
 /// BR-085.

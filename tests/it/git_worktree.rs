@@ -139,6 +139,41 @@ async fn only_the_one_entry_is_unregistered_and_only_ours() {
     assert_eq!(lab.run(&away, &["status", "--porcelain"]), "");
 }
 
+/// The quick look at the registry and git's own list: where git knows of one, it says so.
+#[tokio::test]
+async fn a_worktree_at_a_place_or_on_a_branch_is_found_without_git() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    fs::create_dir(lab.path("real")).unwrap();
+    symlink(lab.path("real"), lab.path("link")).unwrap();
+    let (place, free) = (lab.path("link/w"), branch("free"));
+    let asked =
+        async |path: &Path, branch: Option<&BranchName>| repository.may_have_worktree(path, branch).await.unwrap();
+    assert!(!asked(&place, Some(&branch("b"))).await);
+    let start = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
+    repository.add_worktree(&place, &branch("b"), &start).await.unwrap();
+    let elsewhere = lab.path("elsewhere");
+    assert!(!asked(&elsewhere, Some(&free)).await);
+    assert!(!asked(&elsewhere, None).await);
+    assert!(asked(&elsewhere, Some(&branch("b"))).await);
+    for spelling in [place.clone(), lab.path("real/w"), lab.path("link/w/")] {
+        assert!(asked(&spelling, None).await, "{}", spelling.display());
+    }
+    // Out of sight, or on no branch: still at its place.
+    lab.run(&place, &["checkout", "-q", "--detach"]);
+    assert!(!asked(&elsewhere, Some(&branch("b"))).await);
+    fs::rename(lab.path("real/w"), lab.path("real/moved")).unwrap();
+    assert!(asked(&place, None).await);
+    // A HEAD that says nothing may be anything.
+    let entry = repository.directory().join("worktrees/w/HEAD");
+    for spoilt in ["", "garbage\n", "ref: refs/heads/..\n"] {
+        fs::write(&entry, spoilt).unwrap();
+        assert!(asked(&elsewhere, Some(&free)).await, "{spoilt:?}");
+    }
+    fs::remove_file(&entry).unwrap();
+    assert!(asked(&elsewhere, Some(&free)).await);
+}
+
 #[tokio::test]
 async fn odd_paths_are_listed_as_they_are() {
     let lab = Lab::new();

@@ -1,0 +1,50 @@
+//! What a checkout of a commit takes that is not in it, found in the object store before there is a checkout.
+
+use super::error::GitError;
+use super::history::oid;
+use super::repository::Repository;
+use crate::model::CommitSha;
+use git2::{ObjectType, TreeWalkMode, TreeWalkResult};
+
+/// What attributes say of a file that is kept by LFS.
+const MARK: &[u8] = b"filter=lfs";
+
+/// What may have to be fetched for a checkout, besides the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Some `.gitattributes`, in whichever directory, speaks of LFS.
+    pub lfs: bool,
+    /// Some directory is another repository's.
+    pub submodules: bool,
+}
+
+impl Needs {
+    /// What is assumed where it cannot be told.
+    pub const ALL: Self = Self { lfs: true, submodules: true };
+}
+
+impl Repository {
+    /// Looks at each directory of a commit once, until nothing can be added.
+    pub async fn needs(&self, commit: &CommitSha) -> Result<Needs, GitError> {
+        let id = oid(commit)?;
+        self.read(move |repository| {
+            let mut needs = Needs { lfs: false, submodules: false };
+            let walked = repository.find_commit(id)?.tree()?.walk(TreeWalkMode::PreOrder, |_, entry| {
+                match entry.kind() {
+                    Some(ObjectType::Commit) => needs.submodules = true,
+                    Some(ObjectType::Blob) if !needs.lfs && entry.name_bytes() == b".gitattributes" => {
+                        let says = |blob: git2::Blob<'_>| blob.content().windows(MARK.len()).any(|part| part == MARK);
+                        needs.lfs = repository.find_blob(entry.id()).is_ok_and(says);
+                    }
+                    _ => {}
+                }
+                if needs == Needs::ALL { TreeWalkResult::Abort } else { TreeWalkResult::Ok }
+            });
+            if needs != Needs::ALL {
+                walked?;
+            }
+            Ok(needs)
+        })
+        .await
+    }
+}
