@@ -116,6 +116,9 @@ impl fmt::Display for ThreadName {
 #[serde(try_from = "String", into = "String")]
 pub struct BranchName(String);
 
+/// Git makes a file of each part, and for a moment one with `.lock` at its end; file systems allow 255 bytes.
+const MOST_OF_A_PART: usize = 250;
+
 impl BranchName {
     pub fn new(text: &str) -> Result<Self, InvalidName> {
         let refuse = |why| Err(invalid("branch name", text, why));
@@ -133,6 +136,9 @@ impl BranchName {
         }
         if text.split('/').any(|part| part.is_empty() || part.starts_with('.') || part.ends_with(".lock")) {
             return refuse("a part is empty, starts with '.' or ends with '.lock'");
+        }
+        if text.split('/').any(|part| part.len() > MOST_OF_A_PART) {
+            return refuse("a part is longer than 250 bytes");
         }
         Ok(Self(text.to_owned()))
     }
@@ -367,6 +373,10 @@ mod tests {
         for text in bad {
             assert!(BranchName::new(text).is_err(), "{text:?}");
         }
+        let (long, longer) = ("修".repeat(83), "修".repeat(84));
+        assert!(BranchName::new(&format!("{long}/{long}")).is_err(), "more than 400 bytes");
+        assert!(BranchName::new(&format!("x/{long}")).is_ok());
+        assert!(BranchName::new(&format!("x/{longer}")).is_err(), "git has no room for its lock");
     }
 
     #[test]

@@ -140,7 +140,8 @@ impl Orchestrator {
                     }
                     Probe::Known(Validity::Missing) => {
                         drop(lease);
-                        self.forget(repository, id, notes).await?;
+                        self.forget(repository, &environment).await?;
+                        notes.0.push(answers::stale_reference(&environment.branch));
                         return Ok(None);
                     }
                     Probe::Known(Validity::Broken) => Block::Broken { environment: id },

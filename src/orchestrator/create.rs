@@ -163,8 +163,7 @@ impl Orchestrator {
 
     /// Where a new worktree of the branch is made.
     pub(super) fn place_on_disk(&self, codebase: &Codebase, branch: &BranchName) -> PathBuf {
-        let repository = codebase.repository_dir.strip_suffix(".git").unwrap_or(&codebase.repository_dir);
-        self.settings().worktree_base.join(repository).join(branch.slug())
+        self.settings().worktree_base.join(folder(codebase)).join(branch.slug())
     }
 
     /// Makes the worktree of a journalled row. A failure undoes what this try made, so that the next one starts clean.
@@ -224,7 +223,7 @@ impl Orchestrator {
         let start = start(&environment.metadata, &tips)
             .ok_or_else(|| StepError::Refused(blocked::blocked(&Block::BaseMissing(base.clone()))))?;
         let Extras { submodules, copies } = extras(creation.settings, environment.metadata.fork_head.is_some(), base);
-        let kept = self.settings().home.join("copy").join(creation.codebase.name.to_string());
+        let kept = self.settings().home.join("copy").join(folder(creation.codebase));
         let withheld = !copies && kept.is_dir();
         let needs = repository.needs(&start.tip).await.unwrap_or(Needs::ALL);
         let lfs = creation.settings.lfs && needs.lfs;
@@ -326,6 +325,11 @@ impl Orchestrator {
             }
         }
     }
+}
+
+/// What the folders of a repository are called, as long as it is known: its first name, which another one may have by now.
+fn folder(codebase: &Codebase) -> &str {
+    codebase.repository_dir.strip_suffix(".git").unwrap_or(&codebase.repository_dir)
 }
 
 async fn tips(repository: &Repository, branch: &BranchName, base: Option<&BranchName>) -> Result<Tips, GitError> {

@@ -112,7 +112,9 @@ impl Orchestrator {
             let resolution = resolve(&facts);
             let mut still_listed = false;
             for id in &resolution.forget {
-                still_listed |= self.forget(&repository, *id, &mut notes).await?;
+                let Some(stale) = self.store().load_environment(*id).await? else { continue };
+                self.tell(run, answers::stale_reference(&stale.branch)).await?;
+                still_listed |= self.forget(&repository, &stale).await?;
             }
             if still_listed {
                 continue;
@@ -135,7 +137,7 @@ impl Orchestrator {
                         match self.retire(&codebase, &repository, &conversation, &environment).await? {
                             Retired::InUse => {}
                             Retired::Gone { released } => {
-                                notes.0.push(answers::retired(&environment.branch, released));
+                                self.tell(run, answers::retired(&environment.branch, released)).await?;
                                 continue;
                             }
                             Retired::Stays => {
@@ -206,6 +208,8 @@ impl Orchestrator {
             let (environment, moved) =
                 self.with_base(&repository, environment, &settings, pull.as_ref(), &codebase).await?;
             notes.0.extend(moved);
+            let told = notes.0.len().min(1);
+            notes.0.splice(told..told, run.opening.take());
             run.opening = Some(notes.0.join("\n\n"));
             // A command may have given the thread another worktree meanwhile; that one counts from the next message on.
             self.store().tie_conversation(&conversation, environment.id, self.now()).await?;
@@ -214,6 +218,16 @@ impl Orchestrator {
             return Ok(Prepared { codebase, conversation, repository, environment, pull, settings });
         }
         Err(StepError::Refused(answers::kept_moving()))
+    }
+
+    /// Writes down what has become of the thread's worktree: the person is to hear it, whatever ends the run. Twice rather
+    /// than never.
+    async fn tell(&self, run: &mut Run, note: String) -> Result<(), StepError> {
+        if run.opening.as_ref().is_none_or(|told| !told.contains(&note)) {
+            run.opening = Some(run.opening.take().into_iter().chain([note]).collect::<Vec<_>>().join("\n\n"));
+            self.save(run).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn thread_of(&self, run: &Run) -> Result<(Codebase, Conversation), StepError> {
@@ -297,18 +311,11 @@ impl Orchestrator {
         (same && others.into_iter().all(|same| same)).then_some(own)
     }
 
-    /// A live row whose worktree is gone: closed, and the person told. True when git goes on listing the worktree, which
-    /// was not ours to take out: the choice is to be made anew with that.
-    pub(super) async fn forget(
-        &self,
-        repository: &Repository,
-        id: EnvironmentId,
-        notes: &mut Notes,
-    ) -> Result<bool, StepError> {
-        let Some(environment) = self.store().load_environment(id).await? else { return Ok(false) };
-        self.close_without_worktree(repository, &environment).await?;
-        notes.0.push(answers::stale_reference(&environment.branch));
-        Ok(self.is_outside(&environment))
+    /// Closes a live row whose worktree is gone; the person is told. True when git goes on listing the worktree, which was
+    /// not ours to take out: the choice is to be made anew with that.
+    pub(super) async fn forget(&self, repository: &Repository, stale: &Environment) -> Result<bool, StepError> {
+        self.close_without_worktree(repository, stale).await?;
+        Ok(self.is_outside(stale))
     }
 
     /// Ties the run to the environment; the database refuses a second live run in it. `None`: a removal came between

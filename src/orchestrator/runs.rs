@@ -160,7 +160,7 @@ impl Orchestrator {
         Ok(Prepared { codebase, conversation, repository, environment, pull, settings })
     }
 
-    async fn save(&self, run: &Run) -> Result<(), StepError> {
+    pub(super) async fn save(&self, run: &Run) -> Result<(), StepError> {
         match outlasting!(self.store().update_run(run, self.node()))? {
             true => Ok(()),
             false => Err(StepError::LeaseLost),

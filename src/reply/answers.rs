@@ -44,11 +44,11 @@ pub fn opening(opening: &Opening) -> String {
     }
 }
 
-/// Told when a row pointed to a worktree that is gone.
+/// Told when a row pointed to a worktree that is gone. Where the work goes on instead is told apart.
 pub fn stale_reference(branch: &BranchName) -> String {
     format!(
-        "Detected a stale worktree reference (`{branch}` is no longer on disk); a fresh worktree was made. \
-         Commits of that branch are safe; uncommitted files of the missing directory are not recoverable."
+        "Detected a stale worktree reference: the worktree of `{branch}` is no longer on disk. Commits of that branch are \
+         safe; uncommitted files of the missing directory are not recoverable."
     )
 }
 

@@ -140,6 +140,30 @@ async fn a_delivery_from_before_a_rename_takes_no_name_from_the_repository_that_
     world.end().await;
 }
 
+/// BR-185: what the operator keeps for a repository is for that one, whatever has its name now.
+#[tokio::test]
+async fn files_the_operator_keeps_do_not_go_to_whoever_takes_the_name_over() {
+    let world = World::new().await;
+    world.worked_issue("agent:noop").await;
+    let kept = world.home().join("copy").join(REPO);
+    std::fs::create_dir_all(&kept).unwrap();
+    std::fs::write(kept.join(".env"), "KEY=secret\n").unwrap();
+    world.standin.rename_repository(REPO, "hello2").unwrap();
+    world.standin.create_repository(REPO, &[(".worktreeinclude", "*\n")]).await.unwrap();
+    world.standin.set_permission(REPO, ANN, Permission::Write).unwrap();
+    let asks = [(REPO_SETTINGS_FILE, Some("copy: [.env]\n"))];
+    for (repository, gets) in [(REPO, false), ("octo/hello2", true)] {
+        world.standin.push_commit(repository, ANN, "main", "Ask for it", &asks).await.unwrap();
+        let issue = world.standin.open_issue(repository, ANN, "Another", "In another worktree.").unwrap();
+        world.standin.comment(repository, ANN, issue, &world.mention("agent:noop")).unwrap();
+        world.settle().await;
+        let codebase = world.store().find_codebase(&repository.parse().unwrap()).await.unwrap().unwrap();
+        let newest = world.environments().await.into_iter().filter(|one| one.codebase == codebase.id).last().unwrap();
+        assert_eq!(newest.path.join(".env").exists(), gets, "{repository}");
+    }
+    world.end().await;
+}
+
 /// BR-183: nothing to fetch is no reason to stay at the old address.
 #[tokio::test]
 async fn work_goes_to_where_a_repository_was_renamed_to() {
@@ -188,6 +212,31 @@ async fn an_archived_repository_is_refused_and_work_done_before_is_kept() {
     assert!(refused.reason.unwrap().contains("is archived"));
     assert_eq!(world.environments().await.len(), 1);
     assert!(world.pull(pull.number).open);
+}
+
+/// Also when nothing comes of the message that found it gone.
+#[tokio::test]
+async fn a_worktree_that_vanished_is_told_when_the_run_is_refused() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    std::fs::remove_dir_all(world.environment().await.path).unwrap();
+    let settings = async |text| {
+        let file = [(REPO_SETTINGS_FILE, Some(text))];
+        world.standin.push_commit(REPO, ANN, "main", "Settings", &file).await.unwrap();
+    };
+    settings("base: nope\nbranch_prefix: other/\n").await;
+    world.standin.delete_branch(REPO, ANN, "issue-1").await.unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.contains("Detected a stale worktree reference"), "{status}");
+    assert!(status.contains("`nope`") && !status.contains("fresh"), "{status}");
+    settings("base: main\n").await;
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && !status.contains("stale"), "{status}");
+    world.end().await;
 }
 
 #[tokio::test]
