@@ -88,7 +88,10 @@ impl Orchestrator {
             }
             Command::List => {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
-                Ok(commands::environment_list(&environments, conversation.environment))
+                let is_gone = |environment: &Environment| {
+                    environment.state == EnvironmentState::Active && matches!(environment.path.try_exists(), Ok(false))
+                };
+                Ok(commands::environment_list(&environments, conversation.environment, is_gone))
             }
             Command::Create { what, base } => {
                 self.create_on_request(codebase, conversation, what, base.as_deref(), by).await

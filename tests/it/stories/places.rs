@@ -246,6 +246,11 @@ async fn a_worktree_that_vanished_is_told_and_made_again_with_its_commits() {
     let before = world.environment().await;
     let tip = world.local_tip("issue-1").await.unwrap();
     std::fs::remove_dir_all(&before.path).unwrap();
+    for (command, said) in [("/status", "its directory is gone"), ("/worktree list", "(its directory is gone)")] {
+        world.ask(issue, command);
+        world.settle().await;
+        assert!(world.answer(issue).contains(said), "{}", world.answer(issue));
+    }
     world.ask(issue, "add a note");
     world.settle().await;
 
