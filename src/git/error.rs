@@ -129,6 +129,13 @@ pub(super) fn failure(command: &str, status: Option<i32>, stderr: &[u8], secret:
     if says(&["No space left on device", "Disk quota exceeded"]) {
         return GitError::DiskFull;
     }
+    // Of the remote's own git; ours never has a partial clone to fetch from.
+    if says(&["lazy fetching disabled", "from promisor remote"]) {
+        return GitError::refused(
+            "the remote lacks contents of its own history (it is a partial clone itself); `git fetch --refetch --no-filter \
+             origin` in the remote's own repository mends that",
+        );
+    }
     if says(&[
         "Authentication failed",
         "could not read Password",

@@ -54,6 +54,16 @@ impl Repository {
         .await
     }
 
+    /// Whether two commits have one in common that both come from.
+    pub(super) async fn are_related(&self, one: &CommitSha, other: &CommitSha) -> Result<bool, GitError> {
+        self.compare(one, other, |repository, one, other| match repository.merge_base(one, other) {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(false),
+            Err(error) => Err(error.into()),
+        })
+        .await
+    }
+
     /// How many commits only `tip` has, and how many only `base` has.
     pub async fn ahead_behind(&self, tip: &CommitSha, base: &CommitSha) -> Result<(u64, u64), GitError> {
         self.compare(tip, base, |repository, tip, base| {

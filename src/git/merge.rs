@@ -7,12 +7,14 @@ use crate::model::CommitSha;
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::Path};
 
 impl Repository {
-    /// Whether merging `tip` into `base` would leave `base`'s files as they are. A conflict means no. Nothing is written
-    /// to the repository: new objects go to a throw-away store.
+    /// Whether merging `tip` into `base` would leave `base`'s files as they are. A conflict means no, and so does a base
+    /// that shares no commit with it (its history was replaced). Nothing is written to the repository: new objects go to a
+    /// throw-away store.
     pub async fn merge_adds_nothing(&self, base: &CommitSha, tip: &CommitSha) -> Result<bool, GitError> {
-        // Refuses shallow history, and says early which commit is missing.
+        if !self.are_related(base, tip).await? {
+            return Ok(false);
+        }
         let id = oid(base)?;
-        self.ahead_behind(tip, base).await?;
         let tree = self.read(move |repository| Ok(repository.find_commit(id)?.tree_id().to_string())).await?;
         let scratch = self.scratch()?;
         let call = self.call("merge-tree").await?.env("GIT_OBJECT_DIRECTORY", scratch.path());

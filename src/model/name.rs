@@ -16,8 +16,10 @@ pub struct InvalidName {
     pub why: &'static str,
 }
 
-fn invalid(what: &'static str, text: &str, why: &'static str) -> InvalidName {
-    InvalidName { what, text: text.chars().take(80).collect(), why }
+pub(super) fn invalid(what: &'static str, text: &str, why: &'static str) -> InvalidName {
+    const SHOWN: usize = 80;
+    let cut = if text.chars().nth(SHOWN).is_some() { "…" } else { "" };
+    InvalidName { what, text: text.chars().take(SHOWN).chain(cut.chars()).collect(), why }
 }
 
 /// `owner/name` of a repository, each part as GitHub allows it (letters, digits, `-`, `_`, `.`; never `.` or `..`).

@@ -1,7 +1,7 @@
 //! What a repository asks for in its settings file, as plain data. Its text is read in the room `repo_settings`; what the
 //! server allows caps every value.
 
-use super::{BlobId, BranchName, InvalidName};
+use super::{BlobId, BranchName, InvalidName, name::invalid};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::{fmt, time::Duration};
 
@@ -71,7 +71,7 @@ impl RepoSettings {
     /// A branch that Treewarden names itself, with the repository's prefix.
     pub fn branch(&self, name: &str) -> Result<BranchName, InvalidName> {
         let prefix = self.branch_prefix.as_ref().map(BranchPrefix::as_str).unwrap_or_default();
-        BranchName::new(&format!("{prefix}{name}"))
+        BranchName::to_create(&format!("{prefix}{name}"))
     }
 }
 
@@ -122,17 +122,13 @@ pub struct BranchPrefix(String);
 
 impl BranchPrefix {
     pub fn new(text: &str) -> Result<Self, InvalidName> {
-        let refuse = |why| {
-            let text = text.chars().take(80).collect();
-            Err(InvalidName { what: "branch prefix", text, why })
-        };
+        let refuse = |why| Err(invalid("branch prefix", text, why));
         if text.is_empty() || text.len() > 100 {
             return refuse("1 to 100 bytes");
         }
         // Whatever follows begins with a letter.
-        match BranchName::new(&format!("{text}x")) {
-            Ok(branch) if branch.is_showable() => Ok(Self(text.to_owned())),
-            Ok(_) => refuse("a back-tick cannot be shown in comments"),
+        match BranchName::to_create(&format!("{text}x")) {
+            Ok(_) => Ok(Self(text.to_owned())),
             Err(error) => refuse(error.why),
         }
     }
@@ -168,10 +164,7 @@ pub struct CopyPattern(String);
 
 impl CopyPattern {
     pub fn new(text: &str) -> Result<Self, InvalidName> {
-        let refuse = |why| {
-            let text = text.chars().take(80).collect();
-            Err(InvalidName { what: "pattern", text, why })
-        };
+        let refuse = |why| Err(invalid("pattern", text, why));
         match text {
             _ if text.trim().is_empty() || text.len() > 200 => refuse("1 to 200 bytes"),
             _ if text.chars().any(char::is_control) => refuse("one line of visible characters"),
@@ -291,10 +284,28 @@ mod tests {
             let settings = RepoSettings { branch_prefix: BranchPrefix::new(good).ok(), ..Default::default() };
             assert_eq!(settings.branch("issue-42").unwrap().as_str(), format!("{good}issue-42"));
         }
-        for bad in ["", "/", "-x", "a b/", "a//", "a/.", "../", "a..", "x.lock/", "a`b/", "a:b", &"x".repeat(101)] {
+        for bad in [
+            "",
+            "/",
+            "-x",
+            "a b/",
+            "a//",
+            "a/.",
+            "../",
+            "a..",
+            "x.lock/",
+            "a`b/",
+            "a:b",
+            "refs/",
+            "refs/heads/",
+            "\u{202d}/",
+            &"x".repeat(101),
+        ] {
             assert!(BranchPrefix::new(bad).is_err(), "{bad}");
         }
         assert_eq!(RepoSettings::default().branch("issue-42").unwrap().as_str(), "issue-42");
+        let long = RepoSettings { branch_prefix: BranchPrefix::new(&"é".repeat(50)).ok(), ..Default::default() };
+        assert!(long.branch(&"x".repeat(100)).is_ok() && long.branch(&"x".repeat(101)).is_err());
     }
 
     #[test]

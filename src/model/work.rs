@@ -104,12 +104,14 @@ impl fmt::Display for Work {
 /// Letters and digits in lower case, with one `-` for whatever is between them. Where more is lost than blanks and punctuation
 /// (`Fix C++`, `Fix C#`, `🚀`), the beginning of a SHA-256 tells such tasks apart.
 fn slugified(words: &str) -> String {
+    // Characters, and bytes: a prefix has to have room beside it.
     const LONGEST: usize = 50;
+    const MOST: usize = 150;
     let words = words.to_lowercase();
     let parts = words.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
     let slug = parts.collect::<Vec<_>>().join("-");
-    let short: String = slug.chars().take(LONGEST).collect();
-    let short = short.trim_end_matches('-');
+    let end = slug.char_indices().take(LONGEST).map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= MOST).last();
+    let short = slug[..end.unwrap_or_default()].trim_end_matches('-');
     let says_nothing = |c: char| c.is_alphanumeric() || c.is_whitespace() || ".,;:!?'\"()-_".contains(c);
     if !short.is_empty() && short == slug && words.chars().all(says_nothing) {
         return slug;
@@ -159,11 +161,13 @@ mod tests {
             assert_eq!(task(words), name);
         }
         let (long, longer) = ("long ".repeat(30), "long ".repeat(31));
-        let odd = ["Fix C++", "Fix C#", "Fix C", "🚀🚀", "🚀", "...", "@", "", "a\\b", "a/b", &long, &longer];
+        let (wide, wider) = ("𠀀".repeat(50), "𠀀".repeat(51));
+        let odd =
+            ["Fix C++", "Fix C#", "Fix C", "🚀🚀", "🚀", "...", "@", "", "a\\b", "a/b", &long, &longer, &wide, &wider];
         let names: BTreeSet<_> = odd.iter().map(|words| task(words)).collect();
         assert_eq!(names.len(), odd.len(), "{names:?}");
         for name in &names {
-            assert!(BranchName::to_create(name).is_ok() && name.chars().count() <= 64, "{name}");
+            assert!(BranchName::to_create(name).is_ok() && name.chars().count() <= 64 && name.len() <= 170, "{name}");
         }
         assert!(task("Fix C++").starts_with("task-fix-c-"));
         assert_eq!(task(" fix  C++ "), task("Fix c++"), "the same words are the same task");

@@ -37,7 +37,7 @@ pub enum NotTaken {
     )]
     UnknownCodebase(String),
     #[error(
-        "there is no git repository at {path}: {why}. Say it from within one, or name one with `--codebase PATH`",
+        "there is no git repository at {path} that can be worked on: {why}. Say it from within one, or name one with `--codebase PATH`",
         path = .path.display()
     )]
     NoRepository { path: PathBuf, why: String },

@@ -195,6 +195,10 @@ impl Orchestrator {
                 notes.found(&environment, &found);
             }
             notes.0.extend(followed);
+            let head = repository.worktree(&environment.path).head().await?.branch;
+            if head.as_ref() != Some(&environment.branch) {
+                notes.0.push(answers::head_elsewhere(&environment.branch, head.as_ref()));
+            }
             let merged = pull.as_ref().filter(|pull| pull.state == ThreadState::Merged);
             notes.0.extend(merged.map(|pull| answers::pull_merged(pull.number)));
             if made {

@@ -52,6 +52,15 @@ pub fn stale_reference(branch: &BranchName) -> String {
     )
 }
 
+/// Told when the files of a worktree are not of its branch when a run begins: somebody checked something else out.
+pub fn head_elsewhere(branch: &BranchName, head: Option<&BranchName>) -> String {
+    let at = head.map_or("detached".to_owned(), |head| format!("on `{}`", head.as_str().replace('`', "'")));
+    format!(
+        "HEAD of the worktree was {at} before this message, not on `{branch}`: what is done there is pushed only once it is on \
+         `{branch}`."
+    )
+}
+
 /// Told when a worktree that was there already became an environment.
 pub fn adopted(branch: &BranchName) -> String {
     format!("Took over the worktree of `{branch}` that was there already; what it holds is part of this work now.")

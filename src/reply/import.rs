@@ -67,8 +67,7 @@ pub fn sentence(skip: &Skip) -> String {
         Skip::AtHome { path, branch } => {
             let on = match branch {
                 Some(branch) => format!(
-                    "its branch {} is in the repository, and can be worked on once `git -C {path} worktree remove {path}` has \
-                     freed it",
+                    "its branch {} is in the repository, and can be worked on once `git -C {path} switch --detach` has freed it",
                     plain(branch.as_str()),
                     path = quoted(path)
                 ),

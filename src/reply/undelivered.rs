@@ -10,11 +10,11 @@ const SAID: usize = 1_000;
 pub fn branch_drift(recorded: &BranchName, actual: Option<&BranchName>) -> String {
     match actual.map(|actual| actual.as_str().replace('`', "'")) {
         Some(actual) => format!(
-            "not pushed: the agent left `{recorded}` for `{actual}`; its work is kept there; mention me and ask to \
-             bring it back to `{recorded}`"
+            "not pushed: HEAD of the worktree is on `{actual}`, not on `{recorded}`; the work is kept there; mention me and \
+             ask to bring it back to `{recorded}`"
         ),
         None => format!(
-            "not pushed: the agent detached HEAD from `{recorded}`; its work is kept in the worktree; mention me \
+            "not pushed: HEAD of the worktree is detached from `{recorded}`; the work is kept in the worktree; mention me \
              and ask to bring it back to `{recorded}`"
         ),
     }

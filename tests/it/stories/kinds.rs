@@ -149,6 +149,44 @@ async fn a_repository_here_that_became_shallow() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn a_remote_that_is_partial() {
+    let world = world_with_history().await;
+    let (remote, whole) = (remote(&world), world.dir.path().join("whole.git"));
+    fs::rename(&remote, &whole).unwrap();
+    git(&whole, &["config", "uploadpack.allowFilter", "true"]);
+    let (from, to) = (format!("file://{}", whole.display()), remote.to_str().unwrap());
+    git(world.dir.path(), &["clone", "-q", "--bare", "--filter=blob:none", &from, to]);
+    let issue = world.worked_issue("add a greeting").await;
+    let status = world.status(issue);
+    assert!(status.contains("partial clone") && status.contains("git fetch --refetch --no-filter"), "{status}");
+    git(&remote, &["fetch", "-q", "--refetch", "--no-filter", "origin"]);
+    world.ask(issue, "agent:noop");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.end().await;
+}
+
+/// Its history began anew: nothing of a branch is merged, and nothing is in doubt.
+#[tokio::test]
+async fn a_default_branch_that_shares_nothing_with_the_work() {
+    let world = world_with_history().await;
+    let issue = works(&world, "add a greeting").await;
+    let remote = remote(&world);
+    let tree = git(&remote, &["rev-parse", "main^{tree}"]);
+    let name = ["-c", "user.name=ann", "-c", "user.email=ann@example.com"];
+    let fresh = git(&remote, &[&name[..], &["commit-tree", "-m", "Begin anew", tree.trim()]].concat());
+    git(&remote, &["update-ref", "refs/heads/main", fresh.trim()]);
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.ask(issue, &format!("/worktree remove issue-{issue}"));
+    world.settle().await;
+    assert!(world.answer(issue).starts_with("🧹") && world.environments().await.is_empty(), "{}", world.answer(issue));
+    assert!(world.local_tip("issue-1").await.is_some(), "what is not merged stays");
+    world.end().await;
+}
+
 /// As `git clone --filter` makes one, without the settings by which git would ask for what is missing.
 #[tokio::test]
 async fn a_repository_here_that_lacks_files_contents() {
