@@ -339,6 +339,12 @@ async fn status_says_when_head_left_the_branch() {
     git(&path, &["checkout", "-q", "-b", "aside"]);
     let status = answered(&world, issue, "/status").await;
     assert!(status.contains("HEAD is on `aside` instead"), "{status}");
+    // Who works there finds it so, and is not to blame.
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.contains("HEAD of the worktree was on `aside` before this message"), "{status}");
+    assert!(status.contains("is on `aside`, not on `issue-1`") && !status.contains("the agent left"), "{status}");
     git(&path, &["checkout", "-q", "issue-1"]);
     assert!(!answered(&world, issue, "/status").await.contains("HEAD"));
     world.end().await;

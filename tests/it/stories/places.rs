@@ -158,7 +158,8 @@ async fn files_the_operator_keeps_do_not_go_to_whoever_takes_the_name_over() {
         world.standin.comment(repository, ANN, issue, &world.mention("agent:noop")).unwrap();
         world.settle().await;
         let codebase = world.store().find_codebase(&repository.parse().unwrap()).await.unwrap().unwrap();
-        let newest = world.environments().await.into_iter().filter(|one| one.codebase == codebase.id).last().unwrap();
+        let all = world.environments().await;
+        let newest = all.iter().rfind(|one| one.codebase == codebase.id).unwrap();
         assert_eq!(newest.path.join(".env").exists(), gets, "{repository}");
     }
     world.end().await;
