@@ -226,10 +226,15 @@ fn small_file(path: &Path) -> io::Result<Vec<u8>> {
 /// A plain file that agents can replace by anything: links and pipes are refused, and more than `most` bytes.
 fn plain_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let odd = || io::Error::new(io::ErrorKind::InvalidData, "no plain file of the size it should have");
+    let opened = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let file = opened.map_err(|error| match fs::symlink_metadata(path) {
+        Ok(meta) if !meta.is_file() => odd(),
+        Ok(_) | Err(_) => error,
+    })?;
     let meta = file.metadata()?;
     if !meta.is_file() || meta.len() > most {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "no plain file of the size it should have"));
+        return Err(odd());
     }
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;

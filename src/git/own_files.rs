@@ -5,6 +5,7 @@
 
 use super::broken_refs::{self, ASIDE};
 use super::error::GitError;
+use super::worktree::odd_logs;
 use super::{small_file, write_whole};
 use crate::model::BranchName;
 use std::{
@@ -89,6 +90,21 @@ pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError
     Ok(found)
 }
 
+/// Before git writes logs: it would write through a link that an agent left there.
+pub(super) fn put_logs_right(repository: &Path) -> Result<bool, GitError> {
+    let odd = odd_logs(repository)?;
+    for path in &odd {
+        match look(path)? {
+            Some(meta) if meta.is_dir() => {
+                set_aside(repository, path.strip_prefix(repository).unwrap_or(path), &meta)?;
+            }
+            Some(_) => gone(fs::remove_file(path), "removing", path)?,
+            None => {}
+        }
+    }
+    Ok(!odd.is_empty())
+}
+
 /// It is renamed into its place when it is whole, so that what it holds is there, whatever became of its small files.
 pub(super) fn is_made(repository: &Path) -> bool {
     repository.join("objects").is_dir()
@@ -111,7 +127,7 @@ fn has_head(repository: &Path) -> Result<bool, GitError> {
     }
 }
 
-fn look(path: &Path) -> Result<Option<fs::Metadata>, GitError> {
+pub(super) fn look(path: &Path) -> Result<Option<fs::Metadata>, GitError> {
     match fs::symlink_metadata(path) {
         Ok(meta) => Ok(Some(meta)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
@@ -158,7 +174,7 @@ pub(super) fn set_aside(repository: &Path, name: &Path, meta: &fs::Metadata) -> 
     gone(moved, "setting aside", &path)
 }
 
-fn gone(outcome: io::Result<()>, what: &str, path: &Path) -> Result<(), GitError> {
+pub(super) fn gone(outcome: io::Result<()>, what: &str, path: &Path) -> Result<(), GitError> {
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         outcome => outcome.map_err(|error| GitError::file(what, path, &error)),

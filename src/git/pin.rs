@@ -46,9 +46,8 @@ impl Repository {
 fn held_by(entry: &Path) -> Result<BTreeSet<CommitSha>, GitError> {
     let mut held = BTreeSet::new();
     let mut add = |text: &[u8]| held.extend(CommitSha::new(String::from_utf8_lossy(text).trim()).ok());
-    let head = entry.join("HEAD");
-    if let Some(text) = present(small_file(&head), &head)? {
-        add(&text);
+    if let Some(line) = (AdminEntry { directory: entry.to_owned() }).head_line()? {
+        add(line.as_bytes());
     }
     let log = entry.join("logs/HEAD");
     if let Some(meta) = present(fs::symlink_metadata(&log), &log)? {

@@ -20,7 +20,7 @@ const LONGEST_HEARING: Duration = Duration::from_secs(5);
 const BETWEEN_WORDS: Duration = Duration::from_millis(10);
 
 /// Says nothing to git.
-const UNREADABLE: &[u8] = b"A pipe stood here.\n";
+pub(super) const UNREADABLE: &[u8] = b"A pipe stood here.\n";
 
 /// Where something works.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,9 @@
 
 use super::error::GitError;
 use super::furnished::FURNISHED;
+use super::own_files::look;
 use super::repository::Repository;
+use super::worktree::put_right;
 use super::{blocking, canonical, place_of, small_file, write_whole};
 use crate::model::{BranchName, CommitSha, Furnished, Probe, WorktreeStart};
 use git2::Reference;
@@ -51,7 +53,7 @@ impl AdminEntry {
     /// was ever handed out has the mark.
     pub fn is_half_made(&self) -> Result<bool, GitError> {
         let missing = |name: &str| !self.directory.join(name).exists();
-        Ok(self.lock()?.as_deref() == Some(LOCK_REASON) && missing("index") && missing(COMPLETE))
+        Ok(missing("index") && missing(COMPLETE) && self.lock()?.as_deref() == Some(LOCK_REASON))
     }
 
     /// Git itself cannot use it, and stumbles over it: a creation that was killed in its first moments. One that was
@@ -126,6 +128,21 @@ pub(super) fn linked_from(path: &Path) -> Option<PathBuf> {
         bytes.pop();
     }
     Some(canonical(&path.join(OsString::from_vec(bytes))))
+}
+
+/// Whether nothing that leads anywhere stands at the place of a worktree's `.git` file: no file, one that says nothing, a
+/// pipe, a link to none of somebody's directories.
+pub(super) fn is_cut(path: &Path) -> Result<bool, GitError> {
+    let file = path.join(".git");
+    Ok(match look(&file)? {
+        None => true,
+        Some(meta) if meta.is_file() => match small_file(&file) {
+            Ok(text) => !text.starts_with(b"gitdir: "),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => true,
+            Err(error) => return Err(GitError::file("reading", &file, &error)),
+        },
+        Some(_) => !file.is_dir(),
+    })
 }
 
 /// Looks through all entries; two for one place are a doubt.
@@ -330,6 +347,7 @@ impl Repository {
             let directory = entry.directory;
             return fs::remove_dir_all(&directory).map_err(|error| GitError::file("removing", &directory, &error));
         }
+        put_right(&entry)?;
         self.pin_in_turn(&entry).await?;
         match entry.lock()? {
             Some(reason) if reason != LOCK_REASON => {

@@ -8,8 +8,8 @@ use super::packs::Packs;
 use super::pipes::{self, Workplace};
 use super::remote_url::RemoteUrl;
 use super::whole::refuse_other_refs;
-use super::worktree::Worktree;
-use super::{Git, Stamp, blocking, broken_refs, config, copies::Excludes, own_files};
+use super::worktree::{LOGS, Worktree, put_right, put_ties_right};
+use super::{Git, Stamp, blocking, broken_refs, config, copies::Excludes, own_files, registry};
 use crate::model::BranchName;
 use std::{
     collections::BTreeMap,
@@ -21,6 +21,9 @@ use std::{
     },
 };
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
+
+/// Git commands that move refs, and so write to their logs.
+const WRITE_LOGS: [&str; 6] = ["checkout", "fetch", "merge", "push", "update-ref", "worktree add"];
 
 /// A handle on a canonical repository. Cheap; handles on the same place share one queue.
 #[derive(Clone)]
@@ -243,7 +246,7 @@ impl Repository {
         settings: &[&str],
         name: &str,
     ) -> Result<Call<'_>, GitError> {
-        self.restore_config().await?;
+        self.before_process(Some(admin), name).await?;
         let place =
             Place::Worktree { admin: admin.to_owned(), common: self.directory().to_owned(), files: files.to_owned() };
         Ok(self.git.program().call_with(&place, settings, name).mending(self.directory()))
@@ -251,9 +254,31 @@ impl Repository {
 
     /// A call on the bare repository with settings of its own.
     pub(super) async fn bare_call_with(&self, settings: &[&str], name: &str) -> Result<Call<'_>, GitError> {
-        self.restore_config().await?;
+        self.before_process(None, name).await?;
         let place = Place::Bare(self.directory().to_owned());
         Ok(self.git.program().call_with(&place, settings, name).mending(self.directory()))
+    }
+
+    /// Puts right what git would stumble over, or write through: in the repository, in what ties its worktrees to it, and in
+    /// the entry of the one that it is about.
+    async fn before_process(&self, admin: Option<&Path>, name: &str) -> Result<(), GitError> {
+        self.restore_config().await?;
+        let (shared, admin) = (self.shared.clone(), admin.map(Path::to_owned));
+        let writes_logs = WRITE_LOGS.contains(&name);
+        blocking(move || {
+            if writes_logs && own_files::put_logs_right(&shared.directory)? {
+                tracing::warn!(git.directory = %shared.directory.display(), "logs that are no files: taken out");
+                shared.was_restored(LOGS);
+            }
+            for entry in registry::entries(&shared.directory.join("worktrees"))? {
+                match admin.as_deref() == Some(&*entry.directory) {
+                    true => put_right(&entry)?,
+                    false => put_ties_right(&entry)?,
+                };
+            }
+            Ok(())
+        })
+        .await
     }
 
     pub(super) fn lfs_program(&self) -> Option<&Path> {

@@ -3,6 +3,7 @@
 
 mod commit;
 mod contents;
+mod entry;
 mod hazards;
 mod index;
 mod keepsake;
@@ -13,6 +14,7 @@ mod withheld;
 pub(super) use commit::is_there;
 pub use commit::{CommitRequest, Ident};
 pub(super) use contents::{submodule_holds_only, submodule_repository_has_commits, submodules_inside};
+pub(super) use entry::{LOGS, odd_logs, put_right, put_ties_right};
 pub(super) use repair::rewrite;
 pub use status::Status;
 pub(super) use status::{is_cache, path_of, quiet};
@@ -207,7 +209,7 @@ fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
     if entry.is_half_made()? {
         return Ok(Validity::Missing);
     }
-    let unlinked = fs::symlink_metadata(path.join(".git")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let unlinked = registry::is_cut(path)?;
     Ok(match linked.as_deref() == Some(entry.directory.as_path()) && belongs(&entry, repository) {
         true if entry.head_line()?.is_none() => Validity::Broken,
         true => Validity::Valid,
@@ -218,13 +220,12 @@ fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
     })
 }
 
-/// A directory where the link back to the repository belongs: whatever is in it, somebody made it.
+/// A directory where the link back to the repository belongs, or a way to one: whatever is in it, somebody made it.
 fn is_own_repository(path: &Path) -> Result<bool, GitError> {
     let link = path.join(".git");
-    match fs::symlink_metadata(&link) {
-        Ok(meta) => Ok(meta.is_dir()),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
-        Err(error) => Err(GitError::file("looking at", &link, &error)),
+    match own_files::look(&link)? {
+        Some(meta) => Ok(meta.is_dir() || (meta.is_symlink() && link.is_dir())),
+        None => Ok(false),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 use treewarden::git::{CommitRequest, Ident};
-use treewarden::model::WorktreeStart;
+use treewarden::model::{Validity, WorktreeStart};
 
 type Spoil<'a> = Box<dyn Fn() + 'a>;
 
@@ -260,4 +260,172 @@ async fn a_spoilt_index_of_a_pack_takes_nobodys_objects_away() {
     let before = repository.restored();
     repository.is_ancestor(&tip, &tip).await.unwrap();
     assert_eq!(repository.restored().since(&before), [""; 0], "nothing is left to be put right");
+}
+
+/// Nothing that stands in the place of what git keeps about one worktree holds anybody up, is written through, or costs work.
+#[tokio::test]
+async fn what_stands_in_the_place_of_gits_files_about_a_worktree_is_put_right() {
+    let names = [
+        "HEAD",
+        "index",
+        "commondir",
+        "gitdir",
+        "locked",
+        "ORIG_HEAD",
+        "MERGE_HEAD",
+        "rebase-merge",
+        "logs",
+        "logs/HEAD",
+        "logs/ORIG_HEAD",
+        "MERGE_MSG",
+        ".git",
+    ];
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let (entry, people) = (repository.directory().join("worktrees/b"), lab.path("people"));
+    let outside = Outside::new(&lab);
+    for (name, kind) in names.iter().flat_map(|name| INSTEAD.iter().map(move |kind| (*name, *kind))) {
+        let why = format!("{name}: {kind:?}");
+        match (name, kind) {
+            // Somebody's, or what git writes.
+            (".git", Instead::Directory | Instead::LinkToDirectory) => continue,
+            ("rebase-merge" | "logs", Instead::Directory) => continue,
+            _ => {}
+        }
+        fs::write(path.join("f"), &why).unwrap();
+        fs::write(path.join("precious"), &why).unwrap();
+        let at = if name == ".git" { path.join(name) } else { entry.join(name) };
+        let _ = fs::remove_file(&at).or_else(|_| fs::remove_dir_all(&at));
+        outside.put(kind, &at);
+        // Others first: nobody has looked at this one.
+        repository.worktrees().await.unwrap_or_else(|e| panic!("{why}: {e}"));
+        worktree.repair(&branch("b")).await.unwrap_or_else(|e| panic!("{why}: {e}"));
+        assert_eq!(known(worktree.validity().await), Validity::Valid, "{why}");
+        assert_eq!(known(worktree.foreign_lock().await), None, "{why}");
+        assert_eq!(known(worktree.operation_in_progress().await), None, "{why}");
+        assert_eq!(repository.worktrees().await.unwrap().len(), 2, "{why}");
+        let committed = worktree.commit_all(&request("b", &why)).await.unwrap_or_else(|e| panic!("{why}: {e}"));
+        let committed = committed.unwrap_or_else(|| panic!("{why}: nothing was seen"));
+        assert_eq!(lab.run(&people, &["fetch", "-q", repository.directory().to_str().unwrap(), "b"]), "");
+        assert_eq!(lab.run(&people, &["show", "FETCH_HEAD:precious"]), why);
+        lab.run(&people, &["reset", "-q", "--hard", committed.as_str()]);
+        let later = lab.people_commit("later", &why);
+        lab.fetch(&repository).await;
+        worktree.fast_forward(&branch("b"), &later).await.unwrap_or_else(|e| panic!("{why}: {e}"));
+        assert!(!worktree.repair(&branch("b")).await.unwrap(), "{why}: nothing is left to mend");
+        outside.is_untouched(&why);
+    }
+    fs::remove_dir_all(&path).unwrap();
+    fs::remove_file(entry.join("logs/HEAD")).unwrap();
+    outside.put(Instead::Link, &entry.join("logs/HEAD"));
+    repository.unregister(&path).await.unwrap();
+    outside.is_untouched("removed");
+}
+
+/// Everybody's logs are written to by every git.
+#[tokio::test]
+async fn no_log_of_the_repository_is_written_through_a_link() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let outside = Outside::new(&lab);
+    for name in ["logs/refs/heads/b", "logs/refs/remotes/origin/main", "logs/refs/heads", "logs"] {
+        for kind in [Instead::Link, Instead::DeadLink, Instead::LinkToDirectory] {
+            let why = format!("{name}: {kind:?}");
+            let at = repository.directory().join(name);
+            let _ = fs::remove_file(&at).or_else(|_| fs::remove_dir_all(&at));
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            outside.put(kind, &at);
+            lab.people_commit("f", &why);
+            lab.fetch(&repository).await;
+            fs::write(path.join("new"), &why).unwrap();
+            worktree.commit_all(&request("b", &why)).await.unwrap().unwrap();
+            outside.is_untouched(&why);
+        }
+    }
+}
+
+/// With paths in conflict nobody can say that there is no merge.
+#[tokio::test]
+async fn a_merge_that_was_made_unreadable_is_left_to_people() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    lab.commit(&path, "f", "ours\n");
+    lab.people_commit("f", "theirs\n");
+    lab.fetch(&repository).await;
+    assert!(!lab.try_run(&path, &["merge", "-q", "origin/main"]).status.success());
+    let at = repository.directory().join("worktrees/b/MERGE_HEAD");
+    fs::remove_file(&at).unwrap();
+    Outside::new(&lab).put(Instead::Pipe, &at);
+    assert!(!worktree.repair(&branch("b")).await.unwrap());
+    assert_eq!(known(worktree.operation_in_progress().await).as_deref(), Some("merge"));
+    assert!(worktree.commit_all(&request("b", "no")).await.is_err());
+    assert!(fs::read_to_string(path.join("f")).unwrap().contains("<<<<<<<"));
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instead {
+    Pipe,
+    Link,
+    DeadLink,
+    LinkToDirectory,
+    LinkToPipe,
+    Directory,
+}
+
+const INSTEAD: [Instead; 6] = [
+    Instead::Pipe,
+    Instead::Link,
+    Instead::DeadLink,
+    Instead::LinkToDirectory,
+    Instead::LinkToPipe,
+    Instead::Directory,
+];
+
+/// What an agent would like to have written by somebody else.
+struct Outside {
+    file: std::path::PathBuf,
+    absent: std::path::PathBuf,
+    directory: std::path::PathBuf,
+    pipe: std::path::PathBuf,
+}
+
+impl Outside {
+    fn new(lab: &Lab) -> Self {
+        let [file, absent, directory, pipe] = ["victim", "absent", "victims", "pipe"].map(|name| lab.path(name));
+        fs::write(&file, "precious\n").unwrap();
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("HEAD"), "precious\n").unwrap();
+        Self { file, absent, directory, pipe }
+    }
+
+    fn put(&self, kind: Instead, at: &std::path::Path) {
+        let pipe =
+            |at: &std::path::Path| assert!(std::process::Command::new("mkfifo").arg(at).status().unwrap().success());
+        let link = |to: &std::path::Path| std::os::unix::fs::symlink(to, at).unwrap();
+        match kind {
+            Instead::Pipe => pipe(at),
+            Instead::Link => link(&self.file),
+            Instead::DeadLink => link(&self.absent),
+            Instead::LinkToDirectory => link(&self.directory),
+            Instead::LinkToPipe => {
+                let _ = fs::remove_file(&self.pipe);
+                pipe(&self.pipe);
+                link(&self.pipe);
+            }
+            Instead::Directory => {
+                fs::create_dir(at).unwrap();
+                fs::write(at.join("deep"), "x").unwrap();
+            }
+        }
+    }
+
+    fn is_untouched(&self, why: &str) {
+        assert_eq!(fs::read_to_string(&self.file).unwrap(), "precious\n", "{why}");
+        assert_eq!(fs::read_to_string(self.directory.join("HEAD")).unwrap(), "precious\n", "{why}");
+        assert_eq!(fs::read_dir(&self.directory).unwrap().count(), 1, "{why}");
+        assert!(!self.absent.exists(), "{why}");
+    }
 }

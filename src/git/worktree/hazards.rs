@@ -1,20 +1,28 @@
 //! Work of git's own that is under way in a worktree.
 
-use super::Worktree;
-use crate::git::GitError;
+use super::{Worktree, entry::is_spoilt};
+use crate::git::own_files::look;
+use crate::git::{GitError, registry::AdminEntry};
 use crate::model::Probe;
-use std::{fs, io, path::Path};
+use std::path::PathBuf;
 
 /// Files and directories in the admin entry that stand for an unfinished operation (gitrepository-layout(5)).
-const OPERATIONS: &[(&str, &str)] = &[
-    ("rebase-merge", "rebase"),
-    ("rebase-apply", "rebase"),
-    ("MERGE_HEAD", "merge"),
-    ("CHERRY_PICK_HEAD", "cherry-pick"),
-    ("REVERT_HEAD", "revert"),
-    ("BISECT_LOG", "bisect"),
-    ("sequencer", "sequence of commits"),
+const OPERATIONS: &[(&str, Kept, &str)] = &[
+    ("rebase-merge", Kept::Directory, "rebase"),
+    ("rebase-apply", Kept::Directory, "rebase"),
+    ("MERGE_HEAD", Kept::File, "merge"),
+    ("CHERRY_PICK_HEAD", Kept::File, "cherry-pick"),
+    ("REVERT_HEAD", Kept::File, "revert"),
+    ("BISECT_LOG", Kept::File, "bisect"),
+    ("sequencer", Kept::Directory, "sequence of commits"),
 ];
+
+/// As what git keeps an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    File,
+    Directory,
+}
 
 impl Worktree {
     /// The operation in progress, in a word or two. The files may well look clean meanwhile. Starts no process.
@@ -24,8 +32,8 @@ impl Worktree {
 
     pub(super) async fn known_operation(&self) -> Result<Option<String>, GitError> {
         let entry = self.entry().await?;
-        for (name, operation) in OPERATIONS {
-            if exists(&entry.directory.join(name))? {
+        for (name, _, operation) in OPERATIONS {
+            if look(&entry.directory.join(name))?.is_some() {
                 return Ok(Some((*operation).to_owned()));
             }
         }
@@ -33,10 +41,19 @@ impl Worktree {
     }
 }
 
-fn exists(path: &Path) -> Result<bool, GitError> {
-    match fs::symlink_metadata(path) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(GitError::file("looking at", path, &error)),
+/// What stands at the place of an operation and is none: git writes neither links nor pipes there.
+pub(super) fn false_operations(entry: &AdminEntry) -> Result<Vec<PathBuf>, GitError> {
+    let mut found = Vec::new();
+    for (name, kept, _) in OPERATIONS {
+        let path = entry.directory.join(name);
+        let Some(meta) = look(&path)? else { continue };
+        let is_none = match kept {
+            Kept::File => is_spoilt(&path, &meta),
+            Kept::Directory => !meta.is_dir(),
+        };
+        if is_none {
+            found.push(path);
+        }
     }
+    Ok(found)
 }

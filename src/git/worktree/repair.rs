@@ -4,18 +4,21 @@
 
 use super::super::registry::{self, AdminEntry, LOCK_REASON};
 use super::super::{GitError, blocking};
+use super::entry::{COMMON, place_beside, put_right, take_out};
+use super::hazards::false_operations;
 use super::index::is_whole;
 use super::{Worktree, belongs};
+use crate::git::own_files::look;
 use crate::model::{BranchName, CommitSha, Validity};
 use std::{
     fs,
     io::{self, Read, Seek, SeekFrom, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 /// What is kept of something that was written over, in the admin entry.
-const KEPT: &str = "treewarden-broken-";
+pub(super) const KEPT: &str = "treewarden-broken-";
 
 /// An index in the making.
 const NEW_INDEX: &str = "treewarden-new-index";
@@ -30,27 +33,41 @@ impl Worktree {
     pub async fn repair(&self, branch: &BranchName) -> Result<bool, GitError> {
         match self.known_validity().await? {
             Validity::Missing | Validity::OwnRepository | Validity::Foreign => return Ok(false),
-            Validity::Valid if has_whole_index(&self.entry().await?).await? => return Ok(false),
+            Validity::Valid if self.is_well().await? => return Ok(false),
             Validity::Valid | Validity::Broken => {}
         }
         let (worktree, branch) = (self.clone(), branch.clone());
         self.repository.to_the_end(async move { worktree.mend(&branch).await }).await
     }
 
+    async fn is_well(&self) -> Result<bool, GitError> {
+        let entry = self.entry().await?;
+        if !has_whole_index(&entry).await? {
+            return Ok(false);
+        }
+        blocking(move || Ok(!put_right(&entry)? && false_operations(&entry)?.is_empty())).await
+    }
+
     async fn mend(&self, branch: &BranchName) -> Result<bool, GitError> {
         let _turn = self.repository.turn().await;
-        let (mut ties, mut head) = (false, false);
+        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
+        let question = move || {
+            let entry = registry::find(&repository, &path)?.or_else(|| named(&repository, &path));
+            entry.map_or(Ok(false), |entry| put_right(&entry))
+        };
+        let (mut ties, mut head) = (blocking(question).await?, false);
         if let Some(tip) = self.repository.tip(&branch.full_ref()).await? {
-            ties = self.mend_ties(branch).await?;
+            ties |= self.mend_ties(branch).await?;
             head = self.mend_head(branch, &tip).await?;
         }
         let index = self.mend_index().await?;
-        if ties || head || index {
-            let parts = [("ties", ties), ("HEAD", head), ("index", index)];
+        let operation = self.end_false_operations().await?;
+        if ties || head || index || operation {
+            let parts = [("ties", ties), ("HEAD", head), ("index", index), ("operation", operation)];
             let mended: Vec<&str> = parts.into_iter().filter(|(_, done)| *done).map(|(part, _)| part).collect();
             tracing::warn!(git.directory = %self.path.display(), git.mended = ?mended, "a broken worktree was mended");
         }
-        Ok(ties || head || index)
+        Ok(ties || head || index || operation)
     }
 
     async fn mend_ties(&self, branch: &BranchName) -> Result<bool, GitError> {
@@ -96,6 +113,18 @@ impl Worktree {
         Ok(true)
     }
 
+    /// Takes out what only looks like a merge or the like. With paths in conflict there may be one, and people are asked.
+    async fn end_false_operations(&self) -> Result<bool, GitError> {
+        let Some((entry, true)) = self.tied_entry().await? else { return Ok(false) };
+        let asked = entry.clone();
+        let found = blocking(move || false_operations(&asked)).await?;
+        if found.is_empty() || self.known_status().await?.conflicted > 0 {
+            return Ok(false);
+        }
+        blocking(move || found.iter().try_for_each(|path| take_out(&entry, path))).await?;
+        Ok(true)
+    }
+
     /// The entry when it and the worktree name each other, and whether it has a HEAD.
     async fn tied_entry(&self) -> Result<Option<(AdminEntry, bool)>, GitError> {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
@@ -126,22 +155,25 @@ async fn has_whole_index(entry: &AdminEntry) -> Result<bool, GitError> {
     blocking(move || is_whole(&index).map_err(|error| GitError::file("reading", &index, &error))).await
 }
 
+/// The entry that a worktree names, or has to be made for it.
+fn named(repository: &Path, path: &Path) -> Option<AdminEntry> {
+    let directory =
+        registry::linked_from(path).filter(|linked| linked.parent() == Some(&repository.join("worktrees")))?;
+    Some(AdminEntry { directory })
+}
+
 /// What was mended: true when the entry had to be made anew, and has no index yet.
 fn mend(repository: &Path, path: &Path, branch: &BranchName) -> Result<Option<bool>, GitError> {
     let link = path.join(".git");
     if let Some(entry) = registry::find(repository, path)? {
         return mend_registered(&entry, repository, &link);
     }
-    let registry = repository.join("worktrees");
-    let Some(directory) = registry::linked_from(path).filter(|linked| linked.parent() == Some(&registry)) else {
-        return Ok(None);
-    };
-    let entry = AdminEntry { directory };
+    let Some(entry) = named(repository, path) else { return Ok(None) };
     if entry.directory.exists() {
         if entry.lock()?.as_deref() != Some(LOCK_REASON) || serves_another(&entry, path) {
             return Ok(None);
         }
-        replace(&entry.directory.join("commondir"), "../..\n")?;
+        replace(&entry.directory.join("commondir"), COMMON)?;
         replace(&entry.directory.join("gitdir"), &format!("{}\n", link.display()))?;
         return Ok(Some(false));
     }
@@ -152,7 +184,7 @@ fn mend(repository: &Path, path: &Path, branch: &BranchName) -> Result<Option<bo
     fs::create_dir_all(&entry.directory).map_err(|error| GitError::file("making", &entry.directory, &error))?;
     let lines = [
         ("locked", LOCK_REASON.to_owned()),
-        ("commondir", "../..\n".to_owned()),
+        ("commondir", COMMON.to_owned()),
         ("HEAD", format!("ref: {}\n", branch.full_ref())),
         (registry::COMPLETE, String::new()),
         ("gitdir", format!("{}\n", link.display())),
@@ -168,11 +200,15 @@ fn mend_registered(entry: &AdminEntry, repository: &Path, link: &Path) -> Result
     if entry.is_half_made()? {
         return Ok(None);
     }
-    let absent = fs::symlink_metadata(link).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let cut = link.parent().map_or(Ok(false), registry::is_cut)?;
     match belongs(entry, repository) {
-        true if absent => replace(link, &format!("gitdir: {}\n", entry.directory.display()))?,
+        true if cut => {
+            let text = format!("gitdir: {}\n", entry.directory.display());
+            // Nor is what stood there kept among the files.
+            rewrite(link, &text, |link| keep_in(&entry.directory, link))?;
+        }
         false if link.parent().and_then(registry::linked_from).as_ref() == Some(&entry.directory) => {
-            replace(&entry.directory.join("commondir"), "../..\n")?;
+            replace(&entry.directory.join("commondir"), COMMON)?;
         }
         true | false => return Ok(None),
     }
@@ -210,7 +246,7 @@ fn last_logged(entry: &Path) -> Result<Option<CommitSha>, GitError> {
 }
 
 /// What stood there is kept.
-fn replace(path: &Path, text: &str) -> Result<(), GitError> {
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), GitError> {
     rewrite(path, text, keep)
 }
 
@@ -241,16 +277,18 @@ pub(in crate::git) fn rewrite(
     done
 }
 
-/// Gives what stands at `path` a second name; what has no content needs none.
 fn keep(path: &Path) -> Result<(), GitError> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(GitError::file("looking at", path, &error)),
-        Ok(meta) if meta.is_file() && meta.len() == 0 => return Ok(()),
-        Ok(_) => {}
+    keep_in(path.parent().unwrap_or(path), path)
+}
+
+/// Gives what stands at `path` a second name; what has no content needs none.
+fn keep_in(directory: &Path, path: &Path) -> Result<(), GitError> {
+    match look(path)? {
+        None => return Ok(()),
+        Some(meta) if meta.file_type().is_fifo() || (meta.is_file() && meta.len() == 0) => return Ok(()),
+        Some(_) => {}
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let kept = path.with_file_name(format!("{KEPT}{name}-{}", uuid::Uuid::now_v7()));
+    let kept = place_beside(directory, path);
     // A directory can have one name only.
     fs::hard_link(path, &kept)
         .or_else(|_| fs::rename(path, &kept))
