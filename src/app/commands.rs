@@ -173,9 +173,6 @@ async fn show_environments(config: &Config, store: &Store, command: &EnvCommand)
         }
         EnvCommand::Show { name } => {
             let environment = find_environment(store, name).await?;
-            let environment = environment.ok_or_else(|| {
-                anyhow!("No environment is called {name}, or more than one. `env list` shows the live ones by their whole names.")
-            })?;
             say(format_args!("id        {}", environment.id));
             say(format_args!("work      {}", environment.work));
             say(format_args!("branch    {}", environment.branch));
@@ -218,23 +215,30 @@ fn why_kept(environment: &Environment) -> Vec<String> {
 
 /// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42` or `owner/name#<conversation>`; by its work alone where
 /// that is in one repository only. Live ones come before removed ones, of which the newest counts.
-async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<Environment>> {
+async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Environment> {
+    let none = || anyhow!("No environment is called {name}. `env list` shows the live ones by their names.");
     if let Ok(id) = name.parse() {
-        return Ok(store.load_environment(id).await?);
+        return store.load_environment(id).await?.ok_or_else(none);
     }
     let Some((repository, work)) = name.split_once('#') else {
         let filter = EnvironmentFilter { codebase: None, live_only: false, search: name.to_owned() };
         let mut called = store.list_environments(&filter, u32::MAX, 0).await?;
         called.retain(|one| one.work.to_string() == name || one.branch.as_str() == name);
         let codebases: BTreeSet<_> = called.iter().map(|one| one.codebase).collect();
-        return Ok(if codebases.len() == 1 { foremost(called) } else { None });
+        return match codebases.len() {
+            0 | 1 => foremost(called).ok_or_else(none),
+            many => Err(anyhow!(
+                "{many} repositories have an environment {name}: ask for owner/name#{name}, as `env list` shows the live ones."
+            )),
+        };
     };
-    let Some(codebase) = store.find_codebase(&repository.parse()?).await? else { return Ok(None) };
+    let codebase = store.find_codebase(&repository.parse()?).await?;
+    let codebase = codebase.ok_or_else(|| anyhow!("No repository is called {repository}."))?;
     let thread = work.parse().ok().map(ThreadNumber);
     if let Some(number) = thread {
         let uses = store.find_conversation(codebase.id, number).await?.and_then(|thread| thread.environment);
         if let Some(id) = uses {
-            return Ok(store.load_environment(id).await?);
+            return store.load_environment(id).await?.ok_or_else(none);
         }
     }
     if let Ok(name) = ThreadName::new(work)
@@ -242,12 +246,12 @@ async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Option<En
         && thread.codebase == codebase.id
         && let Some(id) = thread.environment
     {
-        return Ok(store.load_environment(id).await?);
+        return store.load_environment(id).await?.ok_or_else(none);
     }
     let filter = EnvironmentFilter { codebase: Some(codebase.id), live_only: false, search: work.to_owned() };
     let mut called = store.list_environments(&filter, u32::MAX, 0).await?;
     called.retain(|one| one.work.to_string() == work || thread.is_some() && one.work.thread() == thread);
-    Ok(foremost(called))
+    foremost(called).ok_or_else(none)
 }
 
 fn foremost(called: Vec<Environment>) -> Option<Environment> {

@@ -63,6 +63,10 @@ pub fn run(
     }
     step("looking at the files")?;
     let report = match behaviour::special(task, cwd)? {
+        Some(report) if behaviour::asked(task, "dirty-nested") => match behaviour::rest_of(task) {
+            rest if rest.trim().is_empty() => report,
+            rest => report + "\n" + &work::perform(&rest, cwd)?,
+        },
         Some(report) => report,
         None => {
             step("editing files")?;

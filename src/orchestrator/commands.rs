@@ -203,7 +203,7 @@ impl Orchestrator {
             let others: Vec<ThreadId> = others.into_iter().map(|other| other.thread).collect();
             if !others.is_empty() {
                 self.leave_worktree(conversation.id).await?;
-                return Ok(commands::left_to_others(&environment.work, &others));
+                return Ok(commands::left_to_others(&environment.work, &others, force));
             }
         }
         let occasion = if force { Occasion::Forced } else { Occasion::Named };

@@ -53,6 +53,21 @@ pub enum NotTaken {
     Unwritable(#[from] local::BadMessage),
 }
 
+/// What a message names. Nothing is written down of a new one before it is the conversation's.
+enum Named {
+    Known(Codebase),
+    New(NewLocalCodebase),
+}
+
+impl Named {
+    fn name(self) -> RepoName {
+        match self {
+            Named::Known(known) => known.name,
+            Named::New(new) => new.name,
+        }
+    }
+}
+
 impl Orchestrator {
     /// A message as a delivery. `codebase` is a name or an absolute path, and may be left out when the conversation is known;
     /// `id` makes it the same message when it comes again.
@@ -68,22 +83,27 @@ impl Orchestrator {
             Some(named) => Some(self.codebase_called(named).await?),
             None => None,
         };
-        let known = match (known, &named) {
-            // From now on the conversation is known, also to what is said before this is handled.
+        let codebase = match (known.map(|known| known.codebase), named) {
+            (None, None) => return Err(NotTaken::NothingToBeginWith(name)),
             (None, Some(named)) => {
-                let thread = LocalThread { codebase: named.id, name: name.clone() };
-                Some(self.begun(&thread, &text).await?)
+                let codebase = match named {
+                    Named::Known(known) => known.id,
+                    Named::New(new) => self.store().upsert_local_codebase(new, self.now()).await?.id,
+                };
+                // From now on the conversation is known, also to what is said before this is handled.
+                let thread = LocalThread { codebase, name: name.clone() };
+                self.begun(&thread, &text).await?.codebase
             }
-            (known, _) => known,
+            (Some(codebase), None) => codebase,
+            (Some(codebase), Some(named)) => {
+                if !matches!(&named, Named::Known(known) if known.id == codebase) {
+                    let own = self.store().load_codebase(codebase).await?;
+                    let codebase = own.map_or_else(|| named.name(), |own| own.name);
+                    return Err(NotTaken::OtherCodebase { name, codebase });
+                }
+                codebase
+            }
         };
-        let Some(codebase) = known.map(|known| known.codebase) else {
-            return Err(NotTaken::NothingToBeginWith(name));
-        };
-        if let Some(named) = named.filter(|named| named.id != codebase) {
-            let own = self.store().load_codebase(codebase).await?;
-            let codebase = own.map_or(named.name, |own| own.name);
-            return Err(NotTaken::OtherCodebase { name, codebase });
-        }
         let guid = match id {
             Some(id) => {
                 let both = Sha256::new().chain_update(name.as_str()).chain_update([0]).chain_update(id).finalize();
@@ -159,7 +179,7 @@ impl Orchestrator {
     }
 
     /// By name, or by the path of a repository on this machine or of any worktree of it.
-    async fn codebase_called(&self, called: &str) -> Result<Codebase, NotTaken> {
+    async fn codebase_called(&self, called: &str) -> Result<Named, NotTaken> {
         if called.starts_with('/') {
             return self.codebase_at(Path::new(called)).await;
         }
@@ -167,21 +187,22 @@ impl Orchestrator {
             Ok(name) => self.store().find_codebase(&name).await?,
             Err(_) => None,
         };
-        known.ok_or_else(|| NotTaken::UnknownCodebase(called.to_owned()))
+        known.map(Named::Known).ok_or_else(|| NotTaken::UnknownCodebase(called.to_owned()))
     }
 
     /// A worktree of ours is its codebase's; everything else is a codebase of its own, met here for the first time or again.
-    async fn codebase_at(&self, path: &Path) -> Result<Codebase, NotTaken> {
+    async fn codebase_at(&self, path: &Path) -> Result<Named, NotTaken> {
         let not_here = |error: GitError| NotTaken::NoRepository { path: path.to_owned(), why: error.to_string() };
         let main = self.parts().git.main_repository(path).await.map_err(not_here)?;
         for codebase in self.store().list_codebases().await? {
             let own = self.repository_path(&codebase);
             if own.canonicalize().is_ok_and(|own| own == main) {
-                return Ok(codebase);
+                return Ok(Named::Known(codebase));
             }
         }
-        let new = NewLocalCodebase { name: RepoName::of_directory(&main), path: main, default_branch: None };
-        Ok(self.store().upsert_local_codebase(new, self.now()).await?)
+        let known = self.store().find_codebase_by_path(&main).await?.filter(|known| known.connected);
+        let new = || NewLocalCodebase { name: RepoName::of_directory(&main), path: main.clone(), default_branch: None };
+        Ok(known.map_or_else(|| Named::New(new()), Named::Known))
     }
 
     pub(super) async fn happened_here(

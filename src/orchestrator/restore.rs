@@ -21,6 +21,8 @@ const MOST: u32 = 200;
 pub enum Restored {
     /// It is there, with what there is to tell.
     Back(Box<Environment>, Vec<String>),
+    /// It was there already, by an earlier wish.
+    Before(Box<Environment>),
     /// This work has another one by now.
     Occupied(Work),
     /// No receipt knows of it.
@@ -49,6 +51,7 @@ impl Orchestrator {
         let had = self.called_so(codebase.id, name).await?;
         let wish = Wish { had, only: None, thread: Some((conversation, by)) };
         match self.restored(codebase, &wish).await {
+            Ok(Restored::Before(environment)) => Ok(commands::works_there(&environment, &[])),
             Ok(Restored::Back(environment, notes)) => Ok(commands::works_there(&environment, &notes)),
             Ok(Restored::Occupied(work)) => Ok(commands::nothing_to_restore(&work)),
             Ok(Restored::NeverRemoved) => Ok(commands::never_removed(name)),
@@ -101,7 +104,13 @@ impl Orchestrator {
         for _ in 0..DECISIONS {
             let facts = self.restore_facts(&repository, wish, codebase.id, &work).await?;
             let environment = match restoration(&facts) {
-                Restoration::GoOn(environment) => *environment,
+                // An earlier try of this very wish came this far.
+                Restoration::GoOn(environment) => {
+                    if wish.thread.is_none() && environment.state == EnvironmentState::Active {
+                        return Ok(Restored::Before(environment));
+                    }
+                    *environment
+                }
                 Restoration::Occupied => return Ok(Restored::Occupied(work)),
                 Restoration::NeverRemoved => return Ok(Restored::NeverRemoved),
                 Restoration::BringBack(removed) => {

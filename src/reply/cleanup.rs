@@ -61,10 +61,14 @@ pub fn called(work: &Work) -> String {
 pub fn removed_line(details: &ReceiptDetails) -> String {
     let tip = details.tip.as_ref().map(|tip| format!(" at `{}`", tip.short())).unwrap_or_default();
     let branch = match details.branch_deleted {
-        true => format!(
-            "The local branch `{}`{tip} was deleted; `{}` in the service's repository brings it back",
-            details.branch, details.restore
-        ),
+        true => {
+            // What was only let go of is somebody else's to make anew.
+            let way = if details.released { "" } else { "`/worktree restore` with this worktree's name, or " };
+            format!(
+                "The local branch `{}`{tip} was deleted; {way}`{}` in the service's repository brings it back",
+                details.branch, details.restore
+            )
+        }
         false => {
             format!("The branch `{}`{tip} is kept; a mention in the thread it belongs to goes on there", details.branch)
         }
@@ -150,6 +154,40 @@ pub fn by_force(reasons: &[Keep], trash_for: Duration) -> Option<String> {
     reasons.iter().all(is_kept_in_trash).then(|| {
         format!("`/worktree remove --force` removes it all the same; what is not committed is kept in the trash for {days} days.")
     })
+}
+
+/// What a person can do about a reason that `--force` does not override and that does not say so itself.
+pub fn next_step(reason: &Keep) -> Option<&'static str> {
+    match reason {
+        Keep::Pinned => Some("`/worktree unpin` in its thread ends the pin."),
+        Keep::OperationInProgress(_) => {
+            Some("What is in progress can be finished or given up in the worktree, also by me: say which.")
+        }
+        Keep::NestedRepository(_) => Some(
+            "What the repository inside holds has to be pushed from there, or moved away; no trash keeps the history of \
+             another repository.",
+        ),
+        Keep::LockedBySomeoneElse(_) => Some("`git worktree unlock` ends the lock, where its owner agrees."),
+        Keep::BranchDrift { .. } => {
+            Some("`git switch` in the worktree puts it back on its branch; I can do that, too.")
+        }
+        Keep::HiddenChanges
+        | Keep::Busy
+        | Keep::StillUsedBy(_)
+        | Keep::UsedOn(_)
+        | Keep::Persistent(_)
+        | Keep::Transferred
+        | Keep::UncommittedChanges { .. }
+        | Keep::SubmoduleWork(_)
+        | Keep::IgnoredFiles(_)
+        | Keep::ForeignPath
+        | Keep::Broken
+        | Keep::OwnRepository
+        | Keep::CannotVerify(_)
+        | Keep::StillActive
+        | Keep::InTransition
+        | Keep::RemovalStuck(_) => None,
+    }
 }
 
 /// What an agent's commit cannot take in.
@@ -289,7 +327,7 @@ mod tests {
         let let_go = ReceiptDetails { branch_deleted: false, released: true, ..details.clone() };
         insta::assert_snapshot!(removed_line(&let_go), @"🧹 The worktree was let go of: everything `issue-1` changes is in `main`. Somebody else made it, outside of my directory, so its files and its registration stay where they are, and I unlocked it. The branch `issue-1` at `aaaaaaa` is kept; a mention in the thread it belongs to goes on there.");
         insta::assert_snapshot!(removed(&details, "cleanup/1"), @"
-        🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` in the service's repository brings it back.
+        🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; `/worktree restore` with this worktree's name, or `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` in the service's repository brings it back.
 
         <!-- treewarden:cleanup/1 -->
         ");

@@ -31,8 +31,15 @@ pub fn cleanup_report(kind: &str, report: &CleanupReport) -> String {
     agent_text::foreign(&report.lines.iter().map(line).collect::<Vec<_>>().join("\n"), FOREIGN)
 }
 
+/// Characters of an unknown command that are repeated.
+const SHOWN: usize = 40;
+
 pub fn unknown_command(given: &str, hint: &Hint, key: &str) -> String {
-    let given: String = given.chars().filter(|c| *c != '`' && !c.is_control() && !reorders(*c)).take(40).collect();
+    let clean: String = given.chars().filter(|c| *c != '`' && !c.is_control() && !reorders(*c)).collect();
+    let mut given: String = clean.chars().take(SHOWN).collect();
+    if given.len() < clean.len() {
+        given.push('…');
+    }
     let said = match hint {
         Hint::None => format!("I do not know `{given}`."),
         Hint::Nearest(name) => format!("I do not know `{given}`. Did you mean `{name}`?"),
@@ -61,11 +68,15 @@ pub fn no_environment() -> String {
 }
 
 /// `/worktree remove` in a thread that shares its worktree: only the thread lets go of it.
-pub fn left_to_others(work: &Work, others: &[ThreadId]) -> String {
+pub fn left_to_others(work: &Work, others: &[ThreadId], force: bool) -> String {
     let others: Vec<String> = others.iter().map(cleanup::thread).collect();
+    let (option, then) = match force {
+        true => (" --force", "and keeps what is not committed in the trash"),
+        false => ("", "when nothing would be lost"),
+    };
     format!(
-        "This thread no longer works in **{work}**. The worktree stays, because {} {} it too; `/worktree remove {work}` \
-         removes it for all of them, when nothing would be lost.",
+        "This thread no longer works in **{work}**. The worktree stays, because {} {} it too; \
+         `/worktree remove {work}{option}` removes it for all of them, {then}.",
         others.join(", "),
         if others.len() == 1 { "uses" } else { "use" }
     )
@@ -214,7 +225,10 @@ pub fn kept_on_request(branch: &BranchName, reasons: &[Keep], trash_for: Duratio
     let end = match (reasons, cleanup::by_force(reasons, trash_for)) {
         ([Keep::RemovalStuck(_)], _) => String::new(),
         (_, Some(way)) => format!("\n\nNothing was removed. {way}"),
-        (_, None) => "\n\nNothing was removed.".to_owned(),
+        (_, None) => {
+            let steps = reasons.iter().filter_map(cleanup::next_step).map(|step| format!(" {step}"));
+            format!("\n\nNothing was removed.{}", steps.collect::<String>())
+        }
     };
     format!("The worktree of `{branch}` is kept:\n\n{list}{end}")
 }
@@ -441,5 +455,8 @@ mod tests {
     fn an_unknown_command_cannot_break_the_comment() {
         let text = unknown_command("/x`@everyone`\n", &Hint::Nearest("/help"), "answer/1");
         assert!(text.starts_with("I do not know `/x@everyone`. Did you mean `/help`?"));
+        let long = unknown_command(&format!("/worktree {}", "x".repeat(40)), &Hint::None, "answer/1");
+        assert!(long.starts_with(&format!("I do not know `/worktree {}…`.", "x".repeat(30))), "{long}");
+        assert!(unknown_command(&"x".repeat(40), &Hint::None, "answer/1").contains("x`."));
     }
 }

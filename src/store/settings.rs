@@ -7,6 +7,7 @@ use super::{Store, StoreError};
 use crate::model::{CodebaseId, KnownSettings, MessageSource, MissedWatch, RepositoryId, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
+use std::time::Duration;
 
 struct Setting(Value);
 
@@ -65,10 +66,10 @@ impl Store {
         source: &MessageSource,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        match deleted_key(repository, source) {
-            Some(key) => self.set_setting(&key, &Value::Null, now).await,
-            None => Ok(()),
-        }
+        let Some(key) = deleted_key(repository, source) else { return Ok(()) };
+        self.set_setting(&key, &Value::Null, now).await?;
+        let sql = sql!("DELETE FROM settings WHERE key LIKE 'deleted/%' AND updated_at < $1");
+        self.db.execute(sql.bind(now.minus(NOTHING_ARRIVES_AFTER))).await.map(drop)
     }
 
     pub async fn was_deleted(&self, repository: RepositoryId, source: &MessageSource) -> Result<bool, StoreError> {
@@ -78,6 +79,9 @@ impl Store {
         }
     }
 }
+
+/// GitHub delivers nothing again that is older than three days.
+const NOTHING_ARRIVES_AFTER: Duration = Duration::from_secs(30 * 86_400);
 
 /// Absent for what cannot be deleted by itself.
 fn deleted_key(repository: RepositoryId, source: &MessageSource) -> Option<String> {

@@ -15,6 +15,9 @@ const KEY: &str = "flash";
 pub enum Flash {
     Removed {
         proof: String,
+        /// A person wanted it, whatever was not committed.
+        #[serde(default)]
+        forced: bool,
     },
     Kept {
         branch: String,
@@ -22,6 +25,10 @@ pub enum Flash {
     },
     Gone {
         branch: String,
+    },
+    /// By an earlier press.
+    ThereAlready {
+        id: EnvironmentId,
     },
     Restored {
         /// The environment that is made anew.
@@ -74,7 +81,11 @@ impl Flash {
         match self {
             Flash::Removed { .. } | Flash::Pinned { .. } | Flash::Unpinned { .. } | Flash::Gone { .. } => "good",
             Flash::Restored { .. } => "good",
-            Flash::Kept { .. } | Flash::OverAlready | Flash::Occupied { .. } | Flash::NothingToRestore => "wait",
+            Flash::Kept { .. }
+            | Flash::OverAlready
+            | Flash::Occupied { .. }
+            | Flash::NothingToRestore
+            | Flash::ThereAlready { .. } => "wait",
             Flash::Stopping | Flash::GoesOn => "busy",
             Flash::Pass { failed, .. } => {
                 if *failed == 0 {

@@ -24,7 +24,7 @@ pub async fn remove(state: &WebState, environment: Environment, force: bool, act
             false => orchestrator.remove(environment.id, Trigger::Panel, &actor.0).await?,
         };
         Ok(match swept {
-            Swept::Removed(details) => Flash::Removed { proof: details.proof },
+            Swept::Removed(details) => Flash::Removed { proof: details.proof, forced: force },
             Swept::Kept(reasons) => Flash::Kept { branch, reasons: reasons.iter().map(cleanup::sentence).collect() },
             Swept::Gone => Flash::Gone { branch },
         })
@@ -38,6 +38,7 @@ pub async fn restore(state: &WebState, environment: Environment, actor: Actor) -
     carry_out(async move {
         Ok(match orchestrator.restore(environment.id, &actor.0).await? {
             Restored::Back(environment, notes) => Flash::Restored { id: environment.id, notes },
+            Restored::Before(environment) => Flash::ThereAlready { id: environment.id },
             Restored::Occupied(work) => Flash::Occupied { work: work.to_string() },
             Restored::NeverRemoved => Flash::NothingToRestore,
         })

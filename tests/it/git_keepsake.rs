@@ -357,3 +357,63 @@ async fn a_repository_inside_is_never_kept_by_halves() {
         assert!(refused.contains("a repository lies in"), "{refused}");
     }
 }
+
+/// Its tree could name the commit, and nobody would have it.
+#[tokio::test]
+async fn a_submodule_at_another_commit_is_refused() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let inside = path.join("sub");
+    lab.run(&path, &["init", "-q", "sub"]);
+    let then = lab.commit(&inside, "s", "1\n");
+    lab.run(&path, &["update-index", "--add", "--cacheinfo", &format!("160000,{then},sub")]);
+    lab.run(&path, &["commit", "-qm", "sub"]);
+    assert_eq!(worktree.keep("refs/treewarden/trash/1", 1000).await.unwrap(), None);
+    lab.commit(&inside, "s", "2\n");
+    fs::write(path.join("new"), "n\n").unwrap();
+    let refused = worktree.keep("refs/treewarden/trash/1", 1000).await.unwrap_err().to_string();
+    assert!(refused.contains("the submodule sub stands at another commit"), "{refused}");
+    assert_eq!(repository.tip("refs/treewarden/trash/1").await.unwrap(), None);
+    assert_eq!(fs::read_to_string(path.join("new")).unwrap(), "n\n");
+}
+
+/// It is read as a whole when it comes back.
+#[tokio::test]
+async fn a_file_that_is_too_large_is_refused_before_it_is_read() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let file = path.join("large");
+    fs::File::create(&file).unwrap().set_len(257 * 1024 * 1024).unwrap();
+    let refused = worktree.keep("refs/treewarden/trash/1", 1000).await.unwrap_err().to_string();
+    assert!(refused.contains("large has 257 MB") && refused.contains("move it away"), "{refused}");
+    assert!(file.exists());
+    assert_eq!(repository.tip("refs/treewarden/trash/1").await.unwrap(), None);
+}
+
+/// A removal keeps a second time, once the files have been moved: what was written in between is in it.
+#[tokio::test]
+async fn what_changed_until_the_files_were_moved_is_kept_too() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let name = "refs/treewarden/trash/1";
+    fs::write(path.join("new"), "1\n").unwrap();
+    fs::write(path.join("gone"), "1\n").unwrap();
+    let first = worktree.keep(name, 1000).await.unwrap().unwrap();
+    fs::write(path.join("new"), "2\n").unwrap();
+    fs::write(path.join(".env"), "SECRET").unwrap();
+    fs::remove_file(path.join("gone")).unwrap();
+    let trash = lab.path("trash");
+    fs::rename(&path, &trash).unwrap();
+    let moved = worktree.moved_to(&trash);
+    let second = moved.keep(name, 1000).await.unwrap().unwrap();
+    assert_ne!(first, second);
+    assert_eq!(moved.keep(name, 1000).await.unwrap(), Some(second.clone()), "the same again is the same");
+    let directory = repository.directory();
+    assert_eq!(lab.run(directory, &["show", &format!("{second}:new")]), "2");
+    assert_eq!(lab.run(directory, &["show", &format!("{second}^2:ignored/.env")]), "SECRET");
+    assert!(!lab.try_run(directory, &["cat-file", "-e", &format!("{second}:gone")]).status.success());
+    fs::rename(&trash, &path).unwrap();
+}

@@ -22,6 +22,13 @@ fn words(task: &str) -> impl Iterator<Item = &str> {
     task.split_whitespace().filter_map(|word| word.trim_matches(['`', ',', ';']).strip_prefix("agent:"))
 }
 
+/// The task without such words.
+pub(super) fn rest_of(task: &str) -> String {
+    let is_plain = |word: &&str| !word.trim_matches(['`', ',', ';']).starts_with("agent:");
+    let lines = task.lines().map(|line| line.split_whitespace().filter(is_plain).collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// Works in a directory and says what it did.
 type Doing = fn(&Path) -> io::Result<String>;
 

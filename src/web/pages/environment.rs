@@ -33,7 +33,8 @@ struct ReceiptView {
     kept: Option<(String, String)>,
     /// A command, when the branch is gone.
     restore: Option<String>,
-    can_restore: bool,
+    /// What `/worktree restore` is asked for, where it brings this back.
+    name: Option<String>,
 }
 
 #[derive(Template)]
@@ -88,7 +89,10 @@ pub async fn show(
     }
     let repository = store.load_codebase(environment.codebase).await?;
     let repository = repository.map(|codebase| state.inner.orchestrator.repository_path(&codebase)).unwrap_or_default();
-    let receipt = store.receipt_of(environment.id).await?.map(|receipt| view(receipt, &repository, catalog.now));
+    let receipt = store
+        .receipt_of(environment.id)
+        .await?
+        .map(|receipt| view(receipt, &environment.work, &repository, catalog.now));
     let mut frame = Frame::load(&state, &session, "/environments").await?;
     let going_on = runs.iter().any(|run| run.live) || in_transition(environment.state);
     frame.follow(going_on && pager.is_first(), live);
@@ -131,7 +135,7 @@ fn in_transition(state: EnvironmentState) -> bool {
     }
 }
 
-fn view(receipt: Receipt, repository: &std::path::Path, now: Timestamp) -> ReceiptView {
+fn view(receipt: Receipt, work: &Work, repository: &std::path::Path, now: Timestamp) -> ReceiptView {
     let details = receipt.details;
     let restore = restore_command(&details, repository);
     ReceiptView {
@@ -143,7 +147,7 @@ fn view(receipt: Receipt, repository: &std::path::Path, now: Timestamp) -> Recei
         freed: details.bytes_freed.map(bytes),
         kept: details.safety_ref.zip(details.kept_until.map(Timestamp::date)),
         restore,
-        can_restore: !details.released,
+        name: (!details.released).then(|| straight(&work.to_string())),
     }
 }
 

@@ -72,6 +72,24 @@ async fn settings_are_replaced() {
     .await;
 }
 
+/// What was deleted is remembered for as long as it could still arrive.
+#[tokio::test]
+async fn deleted_messages_are_forgotten_in_time() {
+    on_each_engine(async |store| {
+        let comment = |id| MessageSource::IssueComment { id: CommentId(id) };
+        let (repository, days) = (RepositoryId(1), |days: i64| at(days * 86_400));
+        store.set_setting("mode", &serde_json::json!(1), days(0)).await.unwrap();
+        store.note_deleted(repository, &comment(1), days(0)).await.unwrap();
+        store.note_deleted(repository, &comment(2), days(29)).await.unwrap();
+        assert!(store.was_deleted(repository, &comment(1)).await.unwrap());
+        store.note_deleted(repository, &comment(3), days(31)).await.unwrap();
+        assert!(!store.was_deleted(repository, &comment(1)).await.unwrap());
+        assert!(store.was_deleted(repository, &comment(2)).await.unwrap());
+        assert!(store.setting("mode").await.unwrap().is_some());
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn web_sessions_live_until_they_expire_or_are_deleted() {
     on_each_engine(async |store| {

@@ -545,7 +545,11 @@ async fn a_shared_worktree_is_not_let_go_of_under_anothers_run() {
     assert_eq!(world.store().conversations_of(world.environment().await.id).await.unwrap().len(), 2);
     world.ask(other, "/stop");
     world.settle().await;
-    assert!(answered(&world, issue, "/worktree remove").await.contains("no longer works in"));
+    let left = answered(&world, issue, "/worktree remove --force").await;
+    assert!(
+        left.contains("no longer works in") && left.contains("`/worktree remove issue-1 --force` removes it"),
+        "{left}"
+    );
     assert!(answered(&world, other, "/worktree remove").await.starts_with("🧹"), "it was the last one");
     world.end().await;
 }

@@ -512,6 +512,13 @@ async fn a_path_leads_to_the_repository_itself() {
     let (status, told) = script.post(json!({"conversation": "a", "codebase": REPO, "text": "x"})).await;
     assert_eq!(status, 409);
     assert!(told["error"].as_str().unwrap().contains("is about _local/My-Tools"), "{told}");
+    // And what is refused leaves nothing: no repository is known by it.
+    let new = people.join("never-taken");
+    let made = std::process::Command::new("git").args(["init", "-q"]).arg(&new).status().unwrap();
+    assert!(made.success());
+    let (status, told) = script.post(json!({"conversation": "a", "codebase": text(&new), "text": "x"})).await;
+    assert!(status == 409 && told["error"].as_str().unwrap().contains("is about _local/My-Tools"), "{told}");
+    assert_eq!(world.store().list_codebases().await.unwrap().len(), codebases.len());
     // One that was moved away says so, and is found again.
     let away = people.join("away");
     std::fs::rename(&tools, &away).unwrap();

@@ -185,6 +185,7 @@ async fn force_takes_nothing_that_the_trash_cannot_hold() {
     git(&inner, &["init", "-q"]);
     let refused = answered(&world, issue, "/worktree remove --force").await;
     assert!(refused.contains("another repository lies inside, at `inner`"), "{refused}");
+    assert!(refused.contains("Nothing was removed. What the repository inside holds has to be pushed"), "{refused}");
     fs::remove_dir_all(&inner).unwrap();
     fs::File::create(path.join("large")).unwrap().set_len(257 * 1024 * 1024).unwrap();
     let refused = answered(&world, issue, "/worktree remove --force").await;
@@ -194,6 +195,7 @@ async fn force_takes_nothing_that_the_trash_cannot_hold() {
     answered(&world, issue, "/worktree pin").await;
     let refused = answered(&world, issue, "/worktree remove --force").await;
     assert!(refused.contains("it is pinned") && path.join("new").exists(), "{refused}");
+    assert!(refused.contains("`/worktree unpin` in its thread ends the pin."), "{refused}");
     world.end().await;
 }
 

@@ -100,13 +100,17 @@ async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
     browser.press(&format!("{page}/remove-by-force"), &[]).await;
     let told = browser.page(&page).await;
     assert!(told.contains("<dt>What was not committed</dt><dd>kept until "), "{told}");
+    assert!(told.contains("That was asked for") && !told.contains("It was safe"), "{told}");
+    assert!(told.contains("the button below, or <code>/worktree restore "), "{told}");
     assert!(!environment.path.exists());
     browser.press(&format!("{page}/restore"), &[]).await;
     let told = browser.page(&page).await;
     assert!(told.contains("It is back.") && told.contains("What was not committed is there again"), "{told}");
     assert_eq!(std::fs::read_to_string(environment.path.join("precious")).unwrap(), "work\n");
     browser.press(&format!("{page}/restore"), &[]).await;
-    assert!(browser.page(&page).await.contains("It is back."), "a second press changes nothing");
+    assert!(browser.page(&page).await.contains("there already"), "a second press changes nothing");
+    let restored = stage.store.list_audit(50).await.unwrap();
+    assert_eq!(restored.iter().filter(|entry| entry.action == "environment.restored").count(), 1);
     let environment = stage.store.live_environments(None).await.unwrap().remove(0);
     let page = format!("/environments/{}", environment.id);
 

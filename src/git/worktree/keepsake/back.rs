@@ -125,7 +125,11 @@ fn plan(repository: &git2::Repository, keepsake: Oid, head: Oid) -> Result<Plan,
     plan.left.dedup();
     let mut paths = plan.gone.iter().chain(plan.files.iter().map(|file| &file.path));
     match paths.find(|path| !stays_inside(path)) {
-        Some(path) => Err(GitError::refused(format!("a keepsake names {}, which no checkout has", path.display()))),
+        Some(path) => Err(GitError::refused(format!(
+            "a keepsake names {}, which no checkout has, so somebody made or changed it; nothing was brought back, the \
+                 keepsake stays, and `git show` with its commit in the service's repository shows what is in it",
+            path.display()
+        ))),
         None => Ok(plan),
     }
 }
