@@ -189,6 +189,8 @@ pub enum Keep {
     OwnRepository,
     /// Somebody wants it gone by force, and the trash cannot take in all that is not committed.
     TrashCannotHold(String),
+    /// Something on this machine is in the way: a process at work in it, a file of another user.
+    Obstructed(String),
     CannotVerify(String),
     /// Only in passes over everything: neither merged nor stale, and its thread is open.
     StillActive,

@@ -122,6 +122,7 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &st
         | Keep::Broken
         | Keep::OwnRepository
         | Keep::TrashCannotHold(_)
+        | Keep::Obstructed(_)
         | Keep::CannotVerify(_)
         | Keep::StillActive
         | Keep::InTransition
@@ -183,6 +184,8 @@ pub fn next_step(reason: &Keep) -> Option<&'static str> {
         | Keep::ForeignPath
         | Keep::Broken
         | Keep::OwnRepository
+        | Keep::TrashCannotHold(_)
+        | Keep::Obstructed(_)
         | Keep::CannotVerify(_)
         | Keep::StillActive
         | Keep::InTransition
@@ -249,6 +252,7 @@ pub fn sentence(reason: &Keep) -> String {
                 .to_owned()
         }
         Keep::TrashCannotHold(why) => format!("the trash cannot hold all that is not committed: {why}"),
+        Keep::Obstructed(why) => why.clone(),
         Keep::CannotVerify(why) => format!("it could not be checked: {why}"),
         Keep::StillActive => "work goes on: it is neither merged nor stale".to_owned(),
         Keep::InTransition => "it is being created or removed at this moment".to_owned(),

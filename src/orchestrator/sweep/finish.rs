@@ -72,14 +72,19 @@ impl Orchestrator {
                 environment.state = EnvironmentState::Active;
                 environment.metadata.removal = None;
                 let environment = self.store().update_environment(&environment).await?;
-                return match error {
+                let reason = match error {
                     IsolationError::ChangedMeanwhile(status) => {
                         let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);
-                        self.keep(environment, vec![Keep::UncommittedChanges { changed, untracked }]).await
+                        Keep::UncommittedChanges { changed, untracked }
                     }
-                    IsolationError::NotKeepable(why) => self.keep(environment, vec![Keep::TrashCannotHold(why)]).await,
-                    error => self.keep(environment, vec![Keep::CannotVerify(error.to_string())]).await,
+                    IsolationError::NotKeepable(why) => Keep::TrashCannotHold(why),
+                    IsolationError::Locked(reason) => Keep::LockedBySomeoneElse(reason),
+                    IsolationError::Foreign(_) => Keep::ForeignPath,
+                    IsolationError::OwnRepository(_) => Keep::OwnRepository,
+                    IsolationError::InUse(_) | IsolationError::NotDeletable { .. } => Keep::Obstructed(error.to_string()),
+                    error => Keep::CannotVerify(error.to_string()),
                 };
+                return self.keep(environment, vec![reason]).await;
             }
         };
         if let Err(error) = repository.set_upstream(&environment.branch, false).await {
