@@ -9,12 +9,10 @@ use crate::model::{CommitSha, Permission};
 pub enum Request {
     /// Work for the agent, in the person's words.
     Agent(String),
-    Command(Command),
+    /// With the row it was read by: what is in no row cannot be said.
+    Command(&'static Entry, Command),
     /// Starts with `/` but is no command, or not one that is used like this.
-    Unknown {
-        given: String,
-        hint: Hint,
-    },
+    Unknown { given: String, hint: Hint },
 }
 
 /// What somebody may have meant.
@@ -93,90 +91,137 @@ pub struct Entry {
     pub usage: &'static str,
     pub does: &'static str,
     pub needs: Permission,
+    /// Reads the words after the name, as they were written. `None`: it is not used like this.
+    reads: fn(&[&str]) -> Option<Command>,
 }
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Entry {}
+
+impl Entry {
+    /// The words after its name, if these begin with it, in any case.
+    fn after_name<'a>(&self, words: &'a [&'a str]) -> Option<&'a [&'a str]> {
+        let name: Vec<&str> = self.name.split(' ').collect();
+        let (begin, rest) = words.split_at_checked(name.len())?;
+        begin.iter().zip(name).all(|(word, name)| word.to_lowercase() == name).then_some(rest)
+    }
+}
+
+/// What an unknown command is answered with.
+pub const HELP: Entry = Entry {
+    name: "/help",
+    usage: "/help",
+    does: "lists the commands",
+    needs: Permission::Write,
+    reads: |rest| rest.is_empty().then_some(Command::Help),
+};
 
 /// Every command, in the order of the help.
 pub const COMMANDS: &[Entry] = &[
-    Entry { name: "/help", usage: "/help", does: "lists the commands", needs: Permission::Write },
+    HELP,
     Entry {
         name: "/status",
         usage: "/status",
         does: "shows this thread's worktree, branch, changes and run, and how many worktrees the repository has",
         needs: Permission::Write,
+        reads: |rest| rest.is_empty().then_some(Command::Status),
     },
     Entry {
         name: "/stop",
         usage: "/stop",
         does: "stops this thread's runs, queued ones too; work done so far is kept",
         needs: Permission::Write,
+        reads: |rest| rest.is_empty().then_some(Command::Stop),
     },
     Entry {
         name: "/reset",
         usage: "/reset",
         does: "lets the agent forget this thread; its worktree stays as it is",
         needs: Permission::Write,
+        reads: |rest| rest.is_empty().then_some(Command::Reset),
     },
     Entry {
         name: "/approve",
         usage: "/approve <full sha>",
         does: "lets me work on a fork's pull request at this commit, its head, whose files may then run on the server; ends with the next push",
         needs: Permission::Write,
+        reads: approve,
     },
     Entry {
         name: "/worktree create",
         usage: "/worktree create <branch or words> [--base <branch>]",
         does: "makes a worktree on that branch, called `task-<branch>`, in which this thread goes on; an existing branch is continued. Several words are a task: `Add dark mode!` is worked on in `task-add-dark-mode`",
         needs: Permission::Write,
+        reads: create,
     },
     Entry {
         name: "/worktree link",
         usage: "/worktree link <name>",
         does: "lets this thread go on in the worktree of that name (`issue-42`, `pr-99`, `task-x`, `thread-1a2b3c4d`)",
         needs: Permission::Write,
+        reads: |rest| one_name(rest).map(|name| Command::Link { name }),
     },
     Entry {
         name: "/worktree list",
         usage: "/worktree list",
         does: "lists the worktrees of this repository",
         needs: Permission::Write,
+        reads: |rest| rest.is_empty().then_some(Command::List),
     },
     Entry {
         name: "/worktree orphans",
         usage: "/worktree orphans",
         does: "lists every worktree that git knows here, and marks those that Treewarden does not",
         needs: Permission::Write,
+        reads: |rest| rest.is_empty().then_some(Command::Orphans),
     },
     Entry {
         name: "/worktree remove",
         usage: "/worktree remove [<name>] [--force]",
         does: "removes a worktree when nothing in it would be lost, and says why not otherwise; without a name, a worktree that other open threads use is left to them; with `--force`, what is not committed goes to the trash, from where it can be restored",
         needs: Permission::Write,
+        reads: remove,
     },
     Entry {
         name: "/worktree restore",
         usage: "/worktree restore <name>",
         does: "brings a removed worktree back: its branch, and what was not committed when it was removed by force; this thread goes on in it",
         needs: Permission::Write,
+        reads: |rest| one_name(rest).map(|name| Command::Restore { name }),
     },
     Entry {
         name: "/worktree cleanup merged",
         usage: "/worktree cleanup merged [--dry-run]",
         does: "removes the worktrees of this repository whose work is proven to be merged",
         needs: Permission::Write,
+        reads: |rest| cleanup(rest, true),
     },
     Entry {
         name: "/worktree cleanup stale",
         usage: "/worktree cleanup stale [--dry-run]",
         does: "removes those whose threads are closed or in which nothing happened for long; their branches are kept",
         needs: Permission::Write,
+        reads: |rest| cleanup(rest, false),
     },
     Entry {
         name: "/worktree pin",
         usage: "/worktree pin",
         does: "protects this thread's worktree from cleanup",
         needs: Permission::Write,
+        reads: |rest| rest.is_empty().then_some(Command::Pin),
     },
-    Entry { name: "/worktree unpin", usage: "/worktree unpin", does: "ends that protection", needs: Permission::Write },
+    Entry {
+        name: "/worktree unpin",
+        usage: "/worktree unpin",
+        does: "ends that protection",
+        needs: Permission::Write,
+        reads: |rest| rest.is_empty().then_some(Command::Unpin),
+    },
 ];
 
 /// Understands a message (without its mention).
@@ -184,18 +229,18 @@ pub fn parse(text: &str) -> Request {
     let text = text.trim();
     match (starts_with_command(text), alone(text)) {
         (true, _) => in_line(text.lines().next().unwrap_or_default()),
-        (false, Some(command)) => Request::Command(command),
+        (false, Some(command)) => command,
         (false, None) => Request::Agent(text.to_owned()),
     }
 }
 
 /// The first command that has a line of its own further down, after words of explanation: as ordinary text, and whole.
-fn alone(text: &str) -> Option<Command> {
+fn alone(text: &str) -> Option<Request> {
     let visible = visible(text).text;
     let lines =
         text.lines().zip(visible.lines()).map(|(line, seen)| (line.trim(), seen.trim_matches(['\0', ' ', '\r', '\t'])));
     lines.filter(|(line, seen)| line == seen && starts_with_command(line)).find_map(|(line, _)| match in_line(line) {
-        Request::Command(command) => Some(command),
+        command @ Request::Command(..) => Some(command),
         Request::Agent(_) | Request::Unknown { .. } => None,
     })
 }
@@ -203,47 +248,54 @@ fn alone(text: &str) -> Option<Command> {
 /// A line that starts like a command.
 fn in_line(line: &str) -> Request {
     let given: Vec<&str> = line.split_whitespace().collect();
-    let words: Vec<String> = given.iter().map(|word| word.to_lowercase()).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let unknown = || Request::Unknown { given: line.to_owned(), hint: hint(&words) };
-    // Names are taken as they were written.
-    let name = |place: usize| given[place].to_owned();
-    let command = match words.as_slice() {
-        ["/help"] => Command::Help,
-        ["/status"] => Command::Status,
-        ["/stop"] => Command::Stop,
-        ["/worktree", "list"] => Command::List,
-        ["/worktree", "remove"] => Command::Remove { name: None, force: false },
-        ["/worktree", "remove", "--force"] => Command::Remove { name: None, force: true },
-        ["/reset"] => Command::Reset,
-        ["/approve", sha] => match CommitSha::new(sha) {
-            Ok(head) => Command::Approve { head },
-            Err(_) => return unknown(),
-        },
-        ["/worktree", "create", what @ .., "--base", base] if are_names(what) && is_name(base) => Command::Create {
-            what: New::called(&given[2..given.len() - 2]),
-            base: given.last().map(|base| (*base).to_owned()),
-        },
-        ["/worktree", "create", what @ ..] if are_names(what) => {
-            Command::Create { what: New::called(&given[2..]), base: None }
-        }
-        ["/worktree", "link", other] if is_name(other) => Command::Link { name: name(2) },
-        ["/worktree", "orphans"] => Command::Orphans,
-        ["/worktree", "remove", other, force @ ..] if is_name(other) && matches!(force, [] | ["--force"]) => {
-            Command::Remove { name: Some(name(2)), force: !force.is_empty() }
-        }
-        ["/worktree", "remove", "--force", other] if is_name(other) => {
-            Command::Remove { name: Some(name(3)), force: true }
-        }
-        ["/worktree", "restore", other] if is_name(other) => Command::Restore { name: name(2) },
-        ["/worktree", "cleanup", kind @ ("merged" | "stale"), rest @ ..] if matches!(rest, [] | ["--dry-run"]) => {
-            Command::Cleanup { merged: *kind == "merged", dry_run: !rest.is_empty() }
-        }
-        ["/worktree", "pin"] => Command::Pin,
-        ["/worktree", "unpin"] => Command::Unpin,
-        _ => return unknown(),
+    let read = COMMANDS.iter().find_map(|entry| {
+        let command = (entry.reads)(entry.after_name(&given)?)?;
+        Some(Request::Command(entry, command))
+    });
+    read.unwrap_or_else(|| {
+        let words: Vec<String> = given.iter().map(|word| word.to_lowercase()).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        Request::Unknown { given: line.to_owned(), hint: hint(&words) }
+    })
+}
+
+fn approve(rest: &[&str]) -> Option<Command> {
+    let [sha] = rest else { return None };
+    CommitSha::new(&sha.to_lowercase()).ok().map(|head| Command::Approve { head })
+}
+
+fn create(rest: &[&str]) -> Option<Command> {
+    let (what, base) = match rest {
+        [what @ .., flag, base] if is_flag(flag, "--base") && is_name(base) => (what, Some((*base).to_owned())),
+        what => (what, None),
     };
-    Request::Command(command)
+    let are_names = !what.is_empty() && what.iter().all(|word| is_name(word));
+    are_names.then(|| Command::Create { what: New::called(what), base })
+}
+
+fn remove(rest: &[&str]) -> Option<Command> {
+    let (name, force) = match rest {
+        [name @ .., flag] | [flag, name @ ..] if is_flag(flag, "--force") => (name, true),
+        name => (name, false),
+    };
+    let name = if name.is_empty() { None } else { Some(one_name(name)?) };
+    Some(Command::Remove { name, force })
+}
+
+fn cleanup(rest: &[&str], merged: bool) -> Option<Command> {
+    let dry_run = match rest {
+        [] => false,
+        [flag] if is_flag(flag, "--dry-run") => true,
+        _ => return None,
+    };
+    Some(Command::Cleanup { merged, dry_run })
+}
+
+fn one_name(rest: &[&str]) -> Option<String> {
+    match rest {
+        [name] if is_name(name) => Some((*name).to_owned()),
+        _ => None,
+    }
 }
 
 /// The first word starts with `/` and is no path (`/etc/hosts is wrong` is a remark for the agent).
@@ -256,30 +308,8 @@ fn is_name(word: &str) -> bool {
     !word.starts_with('-')
 }
 
-fn are_names(words: &[&str]) -> bool {
-    !words.is_empty() && words.iter().all(|word| is_name(word))
-}
-
-/// The table's row for a command.
-pub fn entry(command: &Command) -> &'static Entry {
-    let name = match command {
-        Command::Help => "/help",
-        Command::Status => "/status",
-        Command::Stop => "/stop",
-        Command::Reset => "/reset",
-        Command::Approve { .. } => "/approve",
-        Command::Create { .. } => "/worktree create",
-        Command::Link { .. } => "/worktree link",
-        Command::Orphans => "/worktree orphans",
-        Command::List => "/worktree list",
-        Command::Remove { .. } => "/worktree remove",
-        Command::Restore { .. } => "/worktree restore",
-        Command::Cleanup { merged: true, .. } => "/worktree cleanup merged",
-        Command::Cleanup { merged: false, .. } => "/worktree cleanup stale",
-        Command::Pin => "/worktree pin",
-        Command::Unpin => "/worktree unpin",
-    };
-    COMMANDS.iter().find(|entry| entry.name == name).unwrap_or(&COMMANDS[0])
+fn is_flag(word: &str, flag: &str) -> bool {
+    word.eq_ignore_ascii_case(flag)
 }
 
 fn hint(words: &[&str]) -> Hint {
@@ -310,6 +340,35 @@ fn nearest(words: &[&str]) -> Option<&'static str> {
 mod tests {
     use super::*;
 
+    /// What a text says, whatever row it is in.
+    fn said(text: &str) -> Command {
+        match parse(text) {
+            Request::Command(_, command) => command,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    /// The row that this must be read by, whose permission it then needs. A new command is to be thought of here.
+    fn row_of(command: &Command) -> &'static str {
+        match command {
+            Command::Help => "/help",
+            Command::Status => "/status",
+            Command::Stop => "/stop",
+            Command::Reset => "/reset",
+            Command::Approve { .. } => "/approve",
+            Command::Create { .. } => "/worktree create",
+            Command::Link { .. } => "/worktree link",
+            Command::Orphans => "/worktree orphans",
+            Command::List => "/worktree list",
+            Command::Remove { .. } => "/worktree remove",
+            Command::Restore { .. } => "/worktree restore",
+            Command::Cleanup { merged: true, .. } => "/worktree cleanup merged",
+            Command::Cleanup { merged: false, .. } => "/worktree cleanup stale",
+            Command::Pin => "/worktree pin",
+            Command::Unpin => "/worktree unpin",
+        }
+    }
+
     #[test]
     fn every_command_of_the_table_is_understood() {
         for entry in COMMANDS {
@@ -318,9 +377,14 @@ mod tests {
             let whole = entry.usage.replace(['[', ']'], "");
             for usage in [&entry.usage[..without], &whole] {
                 let usage = usage.replace("<full sha>", &sha).replace("<branch or words>", "<branch>");
-                let Request::Command(command) = parse(&usage) else { panic!("{usage}") };
-                assert_eq!(super::entry(&command).name, entry.name, "{usage}");
+                let Request::Command(row, command) = parse(&usage) else { panic!("{usage}") };
+                assert_eq!((row.name, row_of(&command)), (entry.name, entry.name), "{usage}");
             }
+        }
+        // None hides another one.
+        for (place, entry) in COMMANDS.iter().enumerate() {
+            let begins = |other: &Entry| other.after_name(&entry.name.split(' ').collect::<Vec<_>>()).is_some();
+            assert_eq!(COMMANDS.iter().position(begins), Some(place), "{}", entry.name);
         }
     }
 
@@ -342,7 +406,7 @@ mod tests {
         for text in
             ["Thanks!\n\n/stop", "Sorry.\r\n  /STOP  \r\nWill do it by hand.", "a\n/stop\n/help", "See `x`.\n\n/stop"]
         {
-            assert_eq!(parse(text), Request::Command(Command::Stop), "{text}");
+            assert_eq!(said(text), Command::Stop, "{text}");
         }
     }
 
@@ -364,17 +428,14 @@ mod tests {
 
     #[test]
     fn case_and_spacing_do_not_matter() {
+        assert_eq!(said("/Worktree   REMOVE  Issue-5"), Command::Remove { name: Some("Issue-5".into()), force: false });
         assert_eq!(
-            parse("/Worktree   REMOVE  Issue-5"),
-            Request::Command(Command::Remove { name: Some("Issue-5".into()), force: false })
+            said("/worktree CREATE Fix/A --BASE Release-2"),
+            Command::Create { what: New::Branch("Fix/A".into()), base: Some("Release-2".into()) }
         );
         assert_eq!(
-            parse("/worktree CREATE Fix/A --BASE Release-2"),
-            Request::Command(Command::Create { what: New::Branch("Fix/A".into()), base: Some("Release-2".into()) })
-        );
-        assert_eq!(
-            parse("/worktree create Add dark mode! --base next"),
-            Request::Command(Command::Create { what: New::Task("Add dark mode!".into()), base: Some("next".into()) })
+            said("/worktree create Add dark mode! --base next"),
+            Command::Create { what: New::Task("Add dark mode!".into()), base: Some("next".into()) }
         );
         for unfinished in
             ["/worktree create", "/worktree create --base main", "/worktree create x --base", "/worktree create -x"]
@@ -391,7 +452,15 @@ mod tests {
             assert_eq!(usages(short), ["/approve <full sha>"], "{short}");
         }
         let head = CommitSha::new(&"ab".repeat(20)).unwrap();
-        assert_eq!(parse(&format!("/approve {}", "AB".repeat(20))), Request::Command(Command::Approve { head }));
+        assert_eq!(said(&format!("/approve {}", "AB".repeat(20))), Command::Approve { head });
+        let forced = Command::Remove { name: Some("X".into()), force: true };
+        for text in ["/worktree remove X --force", "/worktree remove --FORCE X"] {
+            assert_eq!(said(text), forced);
+        }
+        assert_eq!(said("/worktree remove --force"), Command::Remove { name: None, force: true });
+        for twice in ["/worktree remove --force --force", "/worktree remove a b", "/worktree remove a --force b"] {
+            assert_eq!(usages(twice), ["/worktree remove [<name>] [--force]"], "{twice}");
+        }
         assert_eq!(usages("/worktree remove --all"), ["/worktree remove [<name>] [--force]"]);
         assert_eq!(usages("/worktree cleanup").len(), 2);
         assert_eq!(usages("/worktree").len(), COMMANDS.iter().filter(|e| e.name.starts_with("/worktree ")).count());

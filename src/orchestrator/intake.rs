@@ -292,7 +292,7 @@ impl Orchestrator {
                 grammar::Request::Agent(_) => {
                     self.store().recent_runs(conversation.id, self.now().minus(RECENT)).await?
                 }
-                grammar::Request::Command(_) | grammar::Request::Unknown { .. } => 0,
+                grammar::Request::Command(..) | grammar::Request::Unknown { .. } => 0,
             },
         }))
     }
@@ -300,12 +300,8 @@ impl Orchestrator {
     fn needs(&self, request: &grammar::Request) -> Needs {
         let (name, usual) = match request {
             grammar::Request::Agent(_) => (REQUESTS, Permission::Write),
-            grammar::Request::Command(command) => (grammar::entry(command).name, grammar::entry(command).needs),
-            // It is answered with help.
-            grammar::Request::Unknown { .. } => {
-                let help = grammar::entry(&grammar::Command::Help);
-                (help.name, help.needs)
-            }
+            grammar::Request::Command(entry, _) => (entry.name, entry.needs),
+            grammar::Request::Unknown { .. } => (grammar::HELP.name, grammar::HELP.needs),
         };
         self.settings().authority.needs(name, usual)
     }
@@ -342,7 +338,7 @@ impl Orchestrator {
                 self.comment(key, codebase, conversation, body).await?;
                 done("answered an unknown command")
             }
-            grammar::Request::Command(command) => {
+            grammar::Request::Command(entry, command) => {
                 if commands::takes_long(&command) {
                     place.step_aside().await?;
                 }
@@ -352,11 +348,11 @@ impl Orchestrator {
                     return ignored(HANDLED_BEFORE);
                 }
                 if commands::changes(&command) && self.store().is_stopped(delivery.id).await? {
-                    return done(format!("{} was stopped before it began", grammar::entry(&command).name));
+                    return done(format!("{} was stopped before it began", entry.name));
                 }
                 let text = self.command(delivery, &command, codebase, conversation, &asked.requester).await?;
                 self.comment(key.clone(), codebase, conversation, reply::commands::answer(&text, &key)).await?;
-                done(format!("answered {}", grammar::entry(&command).name))
+                done(format!("answered {}", entry.name))
             }
             grammar::Request::Agent(text) => {
                 if let Some(review) = asked.review
@@ -490,5 +486,5 @@ fn answer_key(delivery: &Delivery, conversation: &Conversation, source: &Message
 }
 
 pub(super) fn is_stop(text: &str) -> bool {
-    grammar::parse(text) == grammar::Request::Command(grammar::Command::Stop)
+    matches!(grammar::parse(text), grammar::Request::Command(_, grammar::Command::Stop))
 }

@@ -242,7 +242,7 @@ impl Orchestrator {
         let request = grammar::parse(&text);
         let goes_on = match &request {
             grammar::Request::Agent(_) => true,
-            grammar::Request::Command(command) => commands::ties(command),
+            grammar::Request::Command(_, command) => commands::ties(command),
             grammar::Request::Unknown { .. } => false,
         };
         if goes_on && conversation.state != ThreadState::Open {
