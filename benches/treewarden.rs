@@ -444,7 +444,7 @@ async fn choices(root: &Path) {
         });
         assert!(match choice.choice {
             Choice::Use { found, .. } => number < ENVIRONMENTS && found == Found::SameWork,
-            Choice::Create(place) => number >= ENVIRONMENTS && place.not_shared_with.is_some(),
+            Choice::Create(place) => number >= ENVIRONMENTS && place.not_shared.is_some(),
             _ => false,
         });
         times.push(begun.elapsed().as_secs_f64() * 1e3);

@@ -16,7 +16,7 @@ fn place(kind: WorkKind, origin: Origin) -> Place {
         base,
         origin,
         links: Vec::new(),
-        not_shared_with: None,
+        not_shared: None,
         instead_of: None,
     }
 }

@@ -58,10 +58,23 @@ pub struct Place {
     pub base: BranchName,
     pub origin: Origin,
     pub links: Vec<Work>,
-    /// Linked work that has an environment which could not be shared.
-    pub not_shared_with: Option<Work>,
+    /// Linked work that has an environment which could not be shared, and why.
+    pub not_shared: Option<(Work, Apart)>,
     /// The branch that this work had before, which is merged.
     pub instead_of: Option<BranchName>,
+}
+
+/// Why linked work's environment is not shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apart {
+    /// One of the two is a fork's pull request.
+    Fork,
+    /// It lacks the pull request's head.
+    LacksHead,
+    /// It could not be examined.
+    Doubt,
+    /// The settings keep threads apart.
+    Settings,
 }
 
 /// What a new worktree starts from.
@@ -160,29 +173,27 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
         return Resolution { forget, choice };
     }
 
-    let (mut not_shared_with, mut way) = (None, None);
+    let (mut not_shared, mut way) = (None, None);
     for linked in &facts.linked {
-        match examine(&linked.candidate, &mut forget) {
-            Seen::Usable => {
+        let why = match (examine(&linked.candidate, &mut forget), sharing(linked, facts)) {
+            (Seen::Stale, _) => continue,
+            (Seen::Doubtful(_), shared) => shared.err().unwrap_or(Apart::Doubt),
+            (Seen::Usable, shared) => {
                 let makes_way = makes_way(linked, facts);
-                match sharing(linked, facts) {
-                    // In its place there will be one that has the pull request's head.
-                    Some(Found::LinkedApart(_)) if makes_way => {}
-                    Some(found) => return Resolution { forget, choice: use_it(&linked.candidate, found) },
-                    None => {}
-                }
                 if makes_way {
                     way.get_or_insert(linked.candidate.environment.id);
                 }
-                not_shared_with.get_or_insert_with(|| linked.candidate.environment.work.clone());
+                match shared {
+                    // In its place there will be one that has the pull request's head.
+                    Ok(Found::LinkedApart(_)) if makes_way => Apart::LacksHead,
+                    Ok(found) => return Resolution { forget, choice: use_it(&linked.candidate, found) },
+                    Err(why) => why,
+                }
             }
-            Seen::Doubtful(_) => {
-                not_shared_with.get_or_insert_with(|| linked.candidate.environment.work.clone());
-            }
-            Seen::Stale => {}
-        }
+        };
+        not_shared.get_or_insert_with(|| (linked.candidate.environment.work.clone(), why));
     }
-    let choice = match (create(facts, not_shared_with), way) {
+    let choice = match (create(facts, not_shared), way) {
         (Choice::Create(place), Some(environment)) => Choice::MakeWay { environment, place },
         (choice, _) => choice,
     };
@@ -229,7 +240,7 @@ pub fn on_named_branch(facts: NamedFacts) -> Result<(Place, Option<(PathBuf, Ado
     }
     let there = there(&strays, &branch)?;
     let (origin, links) = (Origin::Base, Vec::new());
-    Ok((Place { work, branch, base, origin, links, not_shared_with: None, instead_of: None }, there))
+    Ok((Place { work, branch, base, origin, links, not_shared: None, instead_of: None }, there))
 }
 
 enum Seen {
@@ -265,28 +276,31 @@ fn use_it(candidate: &Candidate, found: Found) -> Choice {
     Choice::Use { environment: candidate.environment.id, found }
 }
 
-/// How linked work's environment may be used, if at all. By default sharing must not mix two lines of work: the pull
+/// How linked work's environment may be used, or why not. By default sharing must not mix two lines of work: the pull
 /// request's head has to be the environment's branch, or be contained in it. A fork's head is never shared, whatever its
 /// branch is called and whatever the settings say: it is neither trusted nor pushed to.
-fn sharing(linked: &LinkedCandidate, facts: &ResolveFacts) -> Option<Found> {
+fn sharing(linked: &LinkedCandidate, facts: &ResolveFacts) -> Result<Found, Apart> {
     let environment = &linked.candidate.environment;
     let pull = facts.pull.as_ref();
     if environment.metadata.fork_head.is_some() || pull.is_some_and(|pull| pull.fork) {
-        return None;
+        return Err(Apart::Fork);
     }
     // An issue joins its pull request's environment.
     let one_line =
         pull.is_none_or(|pull| environment.branch == pull.head || linked.contains_head == Probe::Known(true));
     let work = environment.work.clone();
     match facts.settings.share_linked {
-        ShareLinked::Auto | ShareLinked::Always if one_line => Some(Found::Linked(work)),
-        ShareLinked::Always if linked.contains_head == Probe::Known(false) => Some(Found::LinkedApart(work)),
-        ShareLinked::Auto | ShareLinked::Always => None,
+        ShareLinked::Auto | ShareLinked::Always if one_line => Ok(Found::Linked(work)),
+        ShareLinked::Always if linked.contains_head == Probe::Known(false) => Ok(Found::LinkedApart(work)),
+        ShareLinked::Auto | ShareLinked::Always => Err(match linked.contains_head {
+            Probe::Known(_) => Apart::LacksHead,
+            Probe::Unknown(_) => Apart::Doubt,
+        }),
         // Another worktree on the same branch cannot be, and refusing would leave the pull request to nobody.
-        ShareLinked::Never => {
-            let wanted = beginning(facts).ok().map(|(branch, _)| branch);
-            (wanted.as_ref() == Some(&environment.branch)).then_some(Found::Linked(work))
-        }
+        ShareLinked::Never => match beginning(facts) {
+            Ok((wanted, _)) if wanted == environment.branch => Ok(Found::Linked(work)),
+            Ok(_) | Err(_) => Err(Apart::Settings),
+        },
     }
 }
 
@@ -338,8 +352,8 @@ pub fn may_be_a_forks(branch: &BranchName) -> bool {
 }
 
 /// A new one, unless a worktree that nobody manages has the branch.
-fn create(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Choice {
-    let chosen = place(facts, not_shared_with).and_then(|place| {
+fn create(facts: &ResolveFacts, not_shared: Option<(Work, Apart)>) -> Choice {
+    let chosen = place(facts, not_shared).and_then(|place| {
         let there = there(&facts.strays, &place.branch)?;
         Ok(match there {
             None => Choice::Create(place),
@@ -365,12 +379,12 @@ fn there(strays: &[Stray], branch: &BranchName) -> Result<Option<(PathBuf, Adopt
     }
 }
 
-fn place(facts: &ResolveFacts, not_shared_with: Option<Work>) -> Result<Place, Block> {
+fn place(facts: &ResolveFacts, not_shared: Option<(Work, Apart)>) -> Result<Place, Block> {
     let (branch, origin) = beginning(facts)?;
     let (work, links) = (facts.work.clone(), facts.links.clone());
     let is_new = origin == Origin::Base && facts.branches.last.is_none();
     let instead_of = facts.branches.merged.clone().filter(|merged| is_new && *merged != branch);
-    Ok(Place { work, branch, base: base(facts)?, origin, links, not_shared_with, instead_of })
+    Ok(Place { work, branch, base: base(facts)?, origin, links, not_shared, instead_of })
 }
 
 /// The branch of a new environment, if one can be made: of the worktrees that nobody manages, the one that has it matters.

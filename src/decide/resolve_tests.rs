@@ -272,14 +272,41 @@ fn sharing_needs_the_same_branch_or_the_head_commit() {
     let shared = |choice: &Choice| matches!(choice, Choice::Use { found: Found::Linked(_), .. });
     assert!(shared(&share("issue-1", false, Probe::Known(false))));
     assert!(shared(&share("other", false, Probe::Known(true))));
-    for (head, fork, contains) in [
-        ("other", false, Probe::Known(false)),
-        ("other", false, Probe::Unknown("unreadable".into())),
-        ("issue-1", true, Probe::Known(true)),
+    for (head, fork, contains, why) in [
+        ("other", false, Probe::Known(false), Apart::LacksHead),
+        ("other", false, Probe::Unknown("unreadable".into()), Apart::Doubt),
+        ("issue-1", true, Probe::Known(true), Apart::Fork),
     ] {
         let Choice::Create(place) = share(head, fork, contains) else { panic!("{head} must not share") };
-        assert_eq!(place.not_shared_with, Some(work(WorkKind::Issue, "1")));
+        assert_eq!(place.not_shared, Some((work(WorkKind::Issue, "1"), why)));
     }
+}
+
+#[test]
+fn the_reason_why_linked_work_is_not_shared_is_the_one_that_holds() {
+    let why = |facts: ResolveFacts, linked: LinkedCandidate| {
+        let choice = resolve(&ResolveFacts { linked: vec![linked], ..facts }).choice;
+        let Choice::Create(Place { not_shared, .. }) = choice else { panic!("{choice:?}") };
+        not_shared.map(|(_, why)| why)
+    };
+    // An issue that a fork's pull request closes.
+    let mut of_a_fork = linked(Probe::Known(false));
+    of_a_fork.candidate.environment.metadata.fork_head = Some(sha('d'));
+    assert_eq!(why(issue_facts(), of_a_fork), Some(Apart::Fork));
+    let doubtful = |validity| LinkedCandidate { candidate: candidate(3, validity), ..linked(Probe::Known(true)) };
+    for validity in [
+        Probe::Known(Validity::Broken),
+        Probe::Known(Validity::OwnRepository),
+        Probe::Known(Validity::Foreign),
+        Probe::Unknown("no".to_owned()),
+    ] {
+        assert_eq!(why(issue_facts(), doubtful(validity.clone())), Some(Apart::Doubt));
+        assert_eq!(why(pull_facts("other", true), doubtful(validity)), Some(Apart::Fork), "looked at or not");
+    }
+    assert_eq!(why(issue_facts(), doubtful(Probe::Known(Validity::Missing))), None, "there is nothing to share");
+    let apart = RepoSettings { share_linked: ShareLinked::Never, ..RepoSettings::default() };
+    let apart = ResolveFacts { settings: apart, ..pull_facts("other", false) };
+    assert_eq!(why(apart, linked(Probe::Known(true))), Some(Apart::Settings));
 }
 
 fn sharing_as(share_linked: ShareLinked, head: &str, fork: bool, contains: Probe<bool>) -> Choice {
@@ -351,7 +378,8 @@ fn never_shares_only_the_very_branch_that_is_wanted() {
         assert!(matches!(choice, Choice::Use { found: Found::Linked(_), .. }), "git has a branch in one worktree only");
     }
     let Choice::Create(place) = sharing_as(ShareLinked::Never, "other", false, Probe::Known(true)) else { panic!() };
-    assert_eq!((place.branch.as_str(), place.not_shared_with), ("other", Some(work(WorkKind::Issue, "1"))));
+    let apart = Some((work(WorkKind::Issue, "1"), Apart::Settings));
+    assert_eq!((place.branch.as_str(), place.not_shared), ("other", apart));
     // An issue stays out of its pull request's worktree.
     let mut candidate = candidate(3, Probe::Known(Validity::Valid));
     candidate.environment.branch = BranchName::new("feature/x").unwrap();
@@ -419,7 +447,12 @@ fn any_facts() -> impl Strategy<Value = ResolveFacts> {
             may_make_way,
         }),
         0..3,
-    );
+    )
+    .prop_map(|mut linked: Vec<LinkedCandidate>| {
+        let ids = (3..).map(|number| EnvironmentId(Uuid::from_u128(number)));
+        linked.iter_mut().zip(ids).for_each(|(linked, id)| linked.candidate.environment.id = id);
+        linked
+    });
     let there = || (prop_oneof![Just("issue-1"), Just("trunk"), Just("by-hand")], any::<bool>(), any::<bool>());
     let there = || there().prop_map(|(branch, adoptable, at_place)| Stray { at_place, ..stray(branch, adoptable) });
     let unmanaged = (proptest::option::of(there()), proptest::collection::vec(there(), 0..3));
@@ -492,6 +525,142 @@ fn a_named_branch_takes_over_a_worktree_only_without_any_doubt() {
     let in_place = Stray { at_place: true, ..stray("other", true) };
     let taken = Block::PlaceTaken { branch, on: in_place.branch.clone() };
     assert_eq!(there(in_place).map(|(_, there)| there), Err(taken));
+}
+
+/// What one of the rows that come into question is found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Row {
+    Absent,
+    Stale,
+    Doubtful,
+    BeingMade,
+    BeingRemoved,
+    Serves,
+}
+
+impl Row {
+    const ALL: [Row; 6] = [Row::Absent, Row::Stale, Row::Doubtful, Row::BeingMade, Row::BeingRemoved, Row::Serves];
+
+    fn candidate(self, number: u128) -> Option<Candidate> {
+        let (state, validity) = match self {
+            Row::Absent => return None,
+            Row::Stale => (EnvironmentState::Active, Probe::Known(Validity::Missing)),
+            Row::Doubtful => (EnvironmentState::Active, Probe::Unknown("no".to_owned())),
+            Row::BeingMade => (EnvironmentState::Creating, Probe::Known(Validity::Missing)),
+            Row::BeingRemoved => (EnvironmentState::Removing, Probe::Known(Validity::Valid)),
+            Row::Serves => (EnvironmentState::Active, Probe::Known(Validity::Valid)),
+        };
+        let mut candidate = candidate(number, validity);
+        candidate.environment.state = state;
+        Some(candidate)
+    }
+
+    fn is_usable(self) -> bool {
+        matches!(self, Row::BeingMade | Row::Serves)
+    }
+}
+
+/// Everything that could hit, hits: then one after the other does not, and the next one must.
+#[test]
+fn the_first_step_that_hits_wins() {
+    let of = |number| EnvironmentId(Uuid::from_u128(number));
+    let by_path = |branch| Stray { at_place: true, path: "/w/path".into(), ..stray(branch, true) };
+    let by_branch = |branch| Stray { path: "/w/branch".into(), ..stray(branch, true) };
+    for (facts, wanted, old) in
+        [(issue_facts(), "issue-1", "by-hand"), (pull_facts("feature/x", false), "feature/x", "feature/x")]
+    {
+        for number in 0..6 * 6 * 6 * 2 * 3 * 2 {
+            let mut number: usize = number;
+            let mut one_of = |many: usize| {
+                let chosen = number % many;
+                number /= many;
+                chosen
+            };
+            let [current, same, linked] = [Row::ALL[one_of(6)], Row::ALL[one_of(6)], Row::ALL[one_of(6)]];
+            let (legacy, there, may) = (one_of(2) == 0, ["path", "branch", ""][one_of(3)], one_of(2) == 0);
+            let strays = match there {
+                "path" => vec![by_path(wanted)],
+                "branch" => vec![by_branch(wanted)],
+                _ => vec![],
+            };
+            let mut facts = ResolveFacts {
+                current: current.candidate(1),
+                same_work: same.candidate(2),
+                legacy: legacy.then(|| Stray { path: "/w/old".into(), ..stray(old, true) }),
+                linked: linked
+                    .candidate(3)
+                    .into_iter()
+                    .map(|candidate| LinkedCandidate { candidate, ..self::linked(Probe::Known(true)) })
+                    .collect(),
+                strays,
+                ..facts.clone()
+            };
+            if !may {
+                facts.default_branch = BranchName::new("a`b").ok();
+                facts.pull.iter_mut().for_each(|pull| pull.base = BranchName::new("a`b").unwrap());
+            }
+            let own = [(current, 1, Found::Conversation), (same, 2, Found::SameWork)];
+            let Resolution { forget, choice } = resolve(&facts);
+            let hit = own.iter().find(|(row, ..)| row.is_usable() || *row == Row::Doubtful);
+            let looked_at = own.iter().take_while(|(row, ..)| !row.is_usable() && *row != Row::Doubtful);
+            let mut stale: Vec<_> = looked_at.filter(|(row, ..)| *row == Row::Stale).map(|(_, n, _)| of(*n)).collect();
+            let adopted = |way: AdoptedFrom, at: &str| matches!(&choice, Choice::Adopt { path, from, .. } if *from == way && path.to_str() == Some(at));
+            let right = match hit {
+                Some((Row::Doubtful, number, _)) => {
+                    choice == Choice::Block(Block::CannotVerify { environment: of(*number), why: "no".to_owned() })
+                }
+                Some((_, number, found)) => choice == Choice::Use { environment: of(*number), found: found.clone() },
+                None if legacy && may => adopted(AdoptedFrom::Legacy, "/w/old"),
+                None => {
+                    stale.extend((linked == Row::Stale).then(|| of(3)));
+                    match there {
+                        _ if linked.is_usable() => {
+                            matches!(&choice, Choice::Use { environment, found: Found::Linked(_) } if *environment == of(3))
+                        }
+                        _ if !may => choice == Choice::Block(Block::UnshowableBase),
+                        "path" => adopted(AdoptedFrom::Path, "/w/path"),
+                        "branch" => adopted(AdoptedFrom::Branch, "/w/branch"),
+                        _ => matches!(&choice, Choice::Create(place) if place.branch.as_str() == wanted),
+                    }
+                }
+            };
+            assert!(right, "{current:?} {same:?} {linked:?} {legacy} {there:?} {may}: {choice:?}");
+            assert_eq!(forget, stale, "{current:?} {same:?} {linked:?} {legacy} {there:?} {may}");
+        }
+    }
+}
+
+const MADE: EnvironmentId = EnvironmentId(Uuid::from_u128(7));
+
+/// What the facts are when a decision was applied, and what it made is `finished` or not yet.
+fn applied(facts: ResolveFacts, resolution: &Resolution, finished: bool) -> ResolveFacts {
+    let forgotten = |c: &Candidate| resolution.forget.contains(&c.environment.id);
+    let mut after = facts;
+    after.current = after.current.filter(|c| !forgotten(c));
+    after.same_work = after.same_work.filter(|c| !forgotten(c));
+    after.linked.retain(|linked| !forgotten(&linked.candidate));
+    match &resolution.choice {
+        Choice::Use { environment, .. } => {
+            let linked = after.linked.iter().map(|linked| &linked.candidate);
+            let mut known = after.current.iter().chain(&after.same_work).chain(linked);
+            after.current = known.find(|c| c.environment.id == *environment && c.is_valid()).cloned();
+            after.legacy = None;
+        }
+        Choice::Create(place) | Choice::Adopt { place, .. } => {
+            let mut made = candidate(0, Probe::Known(if finished { Validity::Valid } else { Validity::Missing }));
+            made.environment = environment(7, place.work.clone(), place.branch.as_str());
+            made.environment.state = if finished { EnvironmentState::Active } else { EnvironmentState::Creating };
+            (after.current, after.same_work) = (Some(made.clone()), Some(made));
+            after.strays.retain(|stray| !stray.is_on(&place.branch));
+            after.legacy = None;
+        }
+        Choice::MakeWay { environment, .. } => {
+            after.made_way = after.linked.first().map(|linked| linked.candidate.environment.work.clone());
+            after.linked.retain(|linked| linked.candidate.environment.id != *environment);
+        }
+        Choice::Block(_) => {}
+    }
+    after
 }
 
 proptest! {
@@ -573,14 +742,42 @@ proptest! {
         }
     }
 
-    /// A doubtful own environment never leads to a second one.
+    /// Where the thread or the work has an environment that serves or is in doubt, none is made beside it, and nothing
+    /// makes way.
     #[test]
-    fn doubt_about_the_own_environment_never_creates(facts in any_facts()) {
-        let doubtful = |c: &Option<Candidate>| {
-            c.as_ref().is_some_and(|c| !matches!(c.validity, Probe::Known(Validity::Valid | Validity::Missing)))
-        };
-        if doubtful(&facts.current) {
-            prop_assert!(matches!(resolve(&facts).choice, Choice::Block(_)));
+    fn nothing_is_made_beside_the_works_own(facts in any_facts()) {
+        let serves = |c: &Candidate| c.is_valid();
+        let in_doubt = |c: &Candidate| !matches!(c.validity, Probe::Known(Validity::Valid | Validity::Missing));
+        let own = || facts.current.iter().chain(&facts.same_work);
+        let choice = resolve(&facts).choice;
+        match own().find(|c| serves(c) || in_doubt(c)) {
+            Some(first) if serves(first) => {
+                let used = |choice| matches!(choice, Choice::Use { environment, .. } if environment == first.environment.id);
+                prop_assert!(used(choice), "{:?}", facts);
+            }
+            Some(_) => prop_assert!(matches!(choice, Choice::Block(_))),
+            None => {}
+        }
+    }
+
+    /// Once a decision is applied, deciding again changes nothing: what was used, made or taken over is used.
+    #[test]
+    fn applying_and_deciding_again_gives_an_empty_plan(facts in any_facts(), finished in any::<bool>()) {
+        let first = resolve(&facts);
+        let again = resolve(&applied(facts, &first, finished));
+        prop_assert_eq!(&again.forget, &vec![]);
+        match first.choice {
+            Choice::Use { environment, .. } => {
+                prop_assert_eq!(again.choice, Choice::Use { environment, found: Found::Conversation });
+            }
+            Choice::Create(_) | Choice::Adopt { .. } => {
+                prop_assert_eq!(again.choice, Choice::Use { environment: MADE, found: Found::Conversation });
+            }
+            Choice::MakeWay { .. } => {
+                let makes_way = matches!(again.choice, Choice::MakeWay { .. });
+                prop_assert!(!makes_way);
+            }
+            Choice::Block(why) => prop_assert_eq!(again.choice, Choice::Block(why)),
         }
     }
 }

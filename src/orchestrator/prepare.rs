@@ -9,7 +9,7 @@ use super::{
     sweep::Retired,
 };
 use crate::decide::create::{BaseFacts, other_base};
-use crate::decide::resolve::{Choice, Found, Origin, resolve};
+use crate::decide::resolve::{Choice, Found, Origin, Place, resolve};
 use crate::git::Repository;
 use crate::github::PullRequest;
 use crate::model::*;
@@ -38,6 +38,14 @@ pub(super) struct Prepared {
 pub(super) struct Notes(pub Vec<String>);
 
 impl Notes {
+    /// Why a worktree of its own does not go on in that of linked work.
+    fn apart(&mut self, place: &Place, links_unknown: bool) {
+        match &place.not_shared {
+            Some((work, why)) => self.0.push(answers::not_shared(work, *why)),
+            None => self.0.extend(links_unknown.then(answers::links_unknown)),
+        }
+    }
+
     /// An environment that was there already.
     fn found(&mut self, environment: &Environment, found: &Found) {
         let opening = match (found, &environment.metadata.fork_head) {
@@ -162,14 +170,13 @@ impl Orchestrator {
                         true => answers::adopted_unclean(&environment.branch),
                         false => answers::adopted(&environment.branch),
                     });
+                    notes.apart(&place, facts.links_unknown && adopted.from != AdoptedFrom::Legacy);
                     (environment, None)
                 }
                 Choice::Create(place) => {
                     let journalled = self.journal_creation(&creation, &place, None, &mut notes).await?;
                     let Some(environment) = journalled else { continue };
-                    let apart = place.not_shared_with.as_ref();
-                    notes.0.extend(apart.map(|work| answers::not_shared(work, settings.share_linked)));
-                    notes.0.extend((facts.links_unknown && apart.is_none()).then(answers::links_unknown));
+                    notes.apart(&place, facts.links_unknown);
                     notes.0.extend(place.instead_of.as_ref().map(|old| answers::merged_before(old, &place.branch)));
                     if let Origin::LostHead { head, lost, .. } = &place.origin {
                         notes.0.push(answers::lost_head(*lost, head, &place.branch));

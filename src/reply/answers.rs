@@ -1,7 +1,7 @@
 //! Short answers to a mention: first lines of a run, refusals, blocks, and how a run ended.
 
 use super::{agent_text, cleanup::called, count, days, marker};
-use crate::decide::resolve::Lost;
+use crate::decide::resolve::{Apart, Lost};
 use crate::model::*;
 use std::{path::Path, time::Duration};
 
@@ -100,10 +100,12 @@ pub fn place_of_old_left() -> String {
 }
 
 /// Told when linked work has an environment of its own that could not be shared.
-pub fn not_shared(work: &Work, share: ShareLinked) -> String {
-    let why = match share {
-        ShareLinked::Auto | ShareLinked::Always => "it does not contain this pull request's head, so both stay apart",
-        ShareLinked::Never => "the repository's settings keep threads apart (`share_linked: never`)",
+pub fn not_shared(work: &Work, why: Apart) -> String {
+    let why = match why {
+        Apart::Fork => "a fork's pull request is worked on in a worktree of its own, and nothing else is",
+        Apart::LacksHead => "it does not contain this pull request's head, so both stay apart",
+        Apart::Doubt => "it is not whole, or could not be looked at just now, so both stay apart",
+        Apart::Settings => "the repository's settings keep threads apart (`share_linked: never`)",
     };
     format!("Not sharing the worktree of {work}: {why}.")
 }
@@ -470,6 +472,24 @@ pub fn cut_short(tries: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// BR-078
+    #[test]
+    fn a_branch_that_is_another_only_in_its_case_is_told_to_be_one_on_this_disk() {
+        let beside = |branch: &str, other: &str| branch_beside(&BranchName::new(branch).unwrap(), other);
+        assert_eq!(
+            beside("fix/a", "Fix/A"),
+            "git cannot have `fix/a` beside `Fix/A`, which exists (on this server's disk, names that differ in capital \
+             letters only are one); rename or delete that one, then mention me again"
+        );
+        for (branch, other) in [("fix", "fix/a"), ("fix/a", "fix")] {
+            let told = beside(branch, other);
+            assert!(
+                told.starts_with(&format!("git cannot have `{branch}` beside `{other}`, which exists; rename")),
+                "{told}"
+            );
+        }
+    }
 
     #[test]
     fn what_work_without_the_server_starts_from_has_an_age() {
