@@ -177,7 +177,9 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
     for linked in &facts.linked {
         let why = match (examine(&linked.candidate, &mut forget), sharing(linked, facts)) {
             (Seen::Stale, _) => continue,
-            (Seen::Doubtful(_), shared) => shared.err().unwrap_or(Apart::Doubt),
+            (Seen::Doubtful(_), Err(why @ (Apart::Fork | Apart::Settings))) => why,
+            // Whole, it might have made way.
+            (Seen::Doubtful(_), Ok(_) | Err(Apart::LacksHead | Apart::Doubt)) => Apart::Doubt,
             (Seen::Usable, shared) => {
                 let makes_way = makes_way(linked, facts);
                 if makes_way {

@@ -293,7 +293,7 @@ fn the_reason_why_linked_work_is_not_shared_is_the_one_that_holds() {
     let mut of_a_fork = linked(Probe::Known(false));
     of_a_fork.candidate.environment.metadata.fork_head = Some(sha('d'));
     assert_eq!(why(issue_facts(), of_a_fork), Some(Apart::Fork));
-    let doubtful = |validity| LinkedCandidate { candidate: candidate(3, validity), ..linked(Probe::Known(true)) };
+    let doubtful = |validity| LinkedCandidate { candidate: candidate(3, validity), ..linked(Probe::Known(false)) };
     for validity in [
         Probe::Known(Validity::Broken),
         Probe::Known(Validity::OwnRepository),
@@ -301,6 +301,7 @@ fn the_reason_why_linked_work_is_not_shared_is_the_one_that_holds() {
         Probe::Unknown("no".to_owned()),
     ] {
         assert_eq!(why(issue_facts(), doubtful(validity.clone())), Some(Apart::Doubt));
+        assert_eq!(why(pull_facts("other", false), doubtful(validity.clone())), Some(Apart::Doubt));
         assert_eq!(why(pull_facts("other", true), doubtful(validity)), Some(Apart::Fork), "looked at or not");
     }
     assert_eq!(why(issue_facts(), doubtful(Probe::Known(Validity::Missing))), None, "there is nothing to share");

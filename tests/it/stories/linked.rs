@@ -176,11 +176,42 @@ async fn nothing_makes_way_for_a_fork_or_where_threads_stay_apart() {
     world.settle().await;
     let branches = async || world.environments().await.iter().map(|live| live.branch.to_string()).collect::<Vec<_>>();
     assert_eq!(branches().await, ["issue-1".to_owned(), format!("pr-{pull}-review")]);
+    let why = |thread: i64, other: String, why: &str| {
+        let status = world.status(thread);
+        assert!(status.contains(&format!("Not sharing the worktree of {other}: {why}.")), "{status}");
+    };
+    let alone = "a fork's pull request is worked on in a worktree of its own, and nothing else is";
+    why(pull, format!("issue-{issue}"), alone);
+    // Nor does an issue that it closes join it.
+    let closed_by_it = world.issue();
+    world.standin.link(REPO, pull, closed_by_it).unwrap();
+    world.ask(closed_by_it, "agent:noop");
+    world.settle().await;
+    why(closed_by_it, format!("pr-{pull}"), alone);
 
     let file = [(REPO_SETTINGS_FILE, Some("share_linked: never\n"))];
     world.standin.push_commit(REPO, ANN, "main", "Settings", &file).await.unwrap();
-    asked_pull(&world, issue, "agent:noop").await;
-    assert_eq!(branches().await, ["issue-1".to_owned(), format!("pr-{pull}-review"), "feature/x".to_owned()]);
+    let apart = asked_pull(&world, issue, "agent:noop").await;
+    why(apart, format!("issue-{issue}"), "the repository's settings keep threads apart (`share_linked: never`)");
+    let all = ["issue-1", &format!("pr-{pull}-review"), &format!("issue-{closed_by_it}"), "feature/x"];
+    assert_eq!(branches().await, all);
+    world.end().await;
+}
+
+/// What could not be looked at is not called another line of work.
+#[tokio::test]
+async fn a_worktree_in_doubt_is_not_shared_and_said_to_be() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let link = world.environment().await.path.join(".git");
+    std::fs::remove_file(&link).unwrap();
+    std::fs::create_dir(&link).unwrap();
+    std::fs::write(link.join("HEAD"), "ref: refs/heads/theirs\n").unwrap();
+    let pull = asked_pull(&world, issue, "add a greeting").await;
+    stayed_apart(&world, issue, pull).await;
+    let status = world.status(pull);
+    assert!(status.contains("it is not whole, or could not be looked at just now, so both stay apart"), "{status}");
+    assert!(link.join("HEAD").is_file());
     world.end().await;
 }
 
@@ -234,6 +265,14 @@ async fn a_pull_request_into_another_base_shares_with_its_issue_whoever_is_asked
         let environment = world.environment().await;
         assert_eq!(environment.branch.as_str(), "feature/x", "{}", world.status(issue));
         assert_eq!(world.pull(pull).commits.len(), 3);
+        // BR-163: GitHub will not close it.
+        for said in world.answers(issue).into_iter().chain(world.answers(pull)) {
+            let said = said.body.to_lowercase();
+            assert!(
+                !["will be closed", "will close", "closes #", "fixes #"].iter().any(|claim| said.contains(claim)),
+                "{said}"
+            );
+        }
         world.end().await;
     }
 }
@@ -250,6 +289,16 @@ async fn a_link_that_github_does_not_know_does_not_share() {
     world.ask(pull, "add a note");
     world.settle().await;
     assert_eq!(world.environments().await.len(), 2, "{}", world.status(pull));
+
+    // BR-161: how it would have been, told to whoever links by hand an issue and a pull request, and to nobody else.
+    let other = world.issue();
+    for (thread, hinted) in [(pull, true), (other, false)] {
+        world.ask(thread, "/worktree link issue-1");
+        world.settle().await;
+        let told = world.answer(thread);
+        assert!(told.contains("**issue-1** on branch `issue-1`"), "{told}");
+        assert_eq!(told.contains("with a word between (`Fixes issue #12`) GitHub links nothing"), hinted, "{told}");
+    }
     world.end().await;
 }
 
