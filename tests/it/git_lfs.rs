@@ -9,10 +9,11 @@ use treewarden::model::*;
 
 const POINTER: &str = "version https://git-lfs.github.com/spec/v1\n";
 
-/// Whether the program is there; says so when a test cannot be what it should be.
-fn installed() -> bool {
+/// Whether the program is there: the gate demands it, and elsewhere a test that cannot be what it should be says so.
+pub fn installed() -> bool {
     let there =
         std::process::Command::new("git-lfs").arg("version").output().is_ok_and(|output| output.status.success());
+    assert!(there || std::env::var_os("TEST_GIT_LFS").is_none(), "git-lfs is not installed");
     if !there {
         eprintln!("git-lfs is not installed; only the fallback is tested");
     }

@@ -11,6 +11,7 @@ mod checks;
 mod git;
 mod graphql;
 mod issues;
+mod lfs;
 mod oauth;
 mod pulls;
 mod reactions;
@@ -67,6 +68,7 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
         .route("/api/graphql", post(graphql::query))
         .merge(oauth::web_routes())
         .merge(git::routes())
+        .merge(lfs::routes())
         .merge(pages::routes())
         .with_state(hub.clone());
     Router::new().fallback(enter).with_state(Front { hub, inner })

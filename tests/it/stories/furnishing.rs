@@ -15,16 +15,27 @@ async fn files_the_operator_keeps_are_copied_and_told_and_no_reason_to_keep_a_wo
     fs::create_dir_all(&kept).unwrap();
     fs::write(kept.join(".env"), "KEY=secret\n").unwrap();
     fs::write(kept.join("unasked"), "x\n").unwrap();
+    fs::create_dir(kept.join("config")).unwrap();
+    for name in ["config/one.key", "config/two.key", "config/one.txt"] {
+        fs::write(kept.join(name), format!("{name}\n")).unwrap();
+    }
+    put(&world, ".worktreeinclude", "# what the work needs\n/config/*.key\n!two.key\n").await;
     put(&world, REPO_SETTINGS_FILE, "pull_request: open\ncopy: [.env, other.json]\n").await;
     let issue = world.worked_issue("add a greeting").await;
     let status = world.status(issue);
     assert!(status.starts_with('✅'), "{status}");
-    let said = "Copied into the worktree: `.env`. Asked for, but not kept on this server: `other.json`.";
+    let said =
+        "Copied into the worktree: `.env`, `config/one.key`. Asked for, but not kept on this server: `other.json`.";
     assert!(status.contains(said), "{status}");
     let environment = world.environment().await;
     assert_eq!(fs::read_to_string(environment.path.join(".env")).unwrap(), "KEY=secret\n");
-    assert!(!environment.path.join("unasked").exists());
-    assert_eq!(world.remote_file("issue-1", ".env").await, None);
+    assert_eq!(fs::read_to_string(environment.path.join("config/one.key")).unwrap(), "config/one.key\n");
+    for name in ["unasked", "config/two.key", "config/one.txt"] {
+        assert!(!environment.path.join(name).exists(), "{name}");
+    }
+    for name in [".env", "config/one.key"] {
+        assert_eq!(world.remote_file("issue-1", name).await, None, "{name}");
+    }
     // Told once.
     world.ask(issue, "add a note");
     world.settle().await;
@@ -87,6 +98,37 @@ async fn submodules_are_there_and_one_that_cannot_be_fetched_is_told() {
     world.standin.close(REPO, ANN, issue).unwrap();
     world.settle().await;
     assert!(environment.path.exists(), "the commit is in the submodule's reflog only");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_lfs_keeps_is_downloaded_and_what_is_new_is_pushed() {
+    if !crate::git_lfs::installed() {
+        return;
+    }
+    const HELLO: &str = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
+    let pointer =
+        |oid: &str, size| format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n");
+    let world = World::new().await;
+    let objects = world.standin.git_dir(REPO).unwrap().join("lfs/objects");
+    fs::create_dir_all(&objects).unwrap();
+    fs::write(objects.join(HELLO), "hello\n").unwrap();
+    put(&world, ".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n").await;
+    put(&world, "a.bin", &pointer(HELLO, 6)).await;
+    let issue = world.worked_issue("agent:noop").await;
+    assert!(!world.status(issue).contains("Git LFS"), "{}", world.status(issue));
+    let place = world.environment().await.path;
+    assert_eq!(fs::read_to_string(place.join("a.bin")).unwrap(), "hello\n");
+
+    fs::write(place.join("new.bin"), "new\n").unwrap();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && !status.contains("Git LFS"), "{status}");
+    let pushed = world.remote_file("issue-1", "new.bin").await.unwrap();
+    let oid = pushed.lines().find_map(|line| line.strip_prefix("oid sha256:")).unwrap_or_else(|| panic!("{pushed}"));
+    assert_eq!((pushed.as_str(), fs::read(objects.join(oid)).unwrap().as_slice()), (&*pointer(oid, 4), &b"new\n"[..]));
+    assert_eq!(world.remote_file("issue-1", "a.bin").await, Some(pointer(HELLO, 6)));
     world.end().await;
 }
 

@@ -353,6 +353,20 @@ async fn a_review_comment_on_a_line_is_a_message_too() {
     let environment = world.environment().await;
     let named = (environment.work.to_string(), environment.branch.to_string());
     assert_eq!(named, (format!("pr-{pull}"), "feature/x".to_owned()));
+
+    // One that mentions nobody starts nothing, until an edit puts a mention into it.
+    let later = world.standin.line_comment(REPO, ANN, pull, ("start.txt", 1), "Too short.").unwrap();
+    world.settle().await;
+    let edit = async |text: &str| {
+        world.standin.edit_line_comment(REPO, ANN, later, text).unwrap();
+        world.settle().await;
+        world.runs().await.len()
+    };
+    assert_eq!(edit("Too short!").await, 1);
+    assert_eq!(edit(&world.mention("note this line, too")).await, 2);
+    assert_eq!(world.standin.line_comment_reactions(REPO, later).unwrap().len(), 1);
+    assert!(matches!(&world.runs().await[1].request.source, MessageSource::ReviewComment { id, .. } if id.0 == later));
+    assert_eq!(edit(&world.mention("note this line once more")).await, 2, "it was there before");
     world.end().await;
 }
 

@@ -5,7 +5,7 @@ use crate::demo::github::{
     refusal::Refusal,
     world::World,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A comment on a line of the diff.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -83,14 +83,18 @@ impl World {
         if is_last && place.reviews.get(&gone.review).is_some_and(|review| review.body.trim().is_empty()) {
             place.reviews.remove(&gone.review);
         }
-        let place = self.repository(repository)?;
-        let (thread, pull) = self.pull(repository, gone.thread)?;
-        let details = json!({
-            "comment": self.review_comment_json(place, &gone),
-            "pull_request": self.pull_json(place, thread, pull),
-        });
-        self.emit(repository, actor, "pull_request_review_comment", Some("deleted"), details);
-        Ok(())
+        self.emit_line_comment(repository, &gone, actor, "deleted", json!({}))
+    }
+
+    pub fn edit_line_comment(&mut self, repository: i64, id: i64, actor: Actor, body: &str) -> Result<(), Refusal> {
+        let now = self.now();
+        let comment = self.repository_mut(repository)?.review_comments.get_mut(&id);
+        let comment = comment.ok_or_else(|| Refusal::missing(format!("review comment {id}")))?;
+        let before = std::mem::replace(&mut comment.body, body.to_owned());
+        comment.updated_at = now;
+        let comment = comment.clone();
+        let changes = json!({ "changes": { "body": { "from": before } } });
+        self.emit_line_comment(repository, &comment, actor, "edited", changes)
     }
 
     fn add_line_comment(&mut self, repository: i64, review: &Review, comment: LineComment) -> Result<(), Refusal> {
@@ -111,13 +115,22 @@ impl World {
             updated_at: now,
         };
         self.repository_mut(repository)?.review_comments.insert(id, made.clone());
+        self.emit_line_comment(repository, &made, review.author, "created", json!({}))
+    }
+
+    fn emit_line_comment(
+        &mut self,
+        repository: i64,
+        comment: &ReviewComment,
+        actor: Actor,
+        action: &str,
+        mut details: Value,
+    ) -> Result<(), Refusal> {
         let place = self.repository(repository)?;
-        let (thread, pull) = self.pull(repository, review.thread)?;
-        let details = json!({
-            "comment": self.review_comment_json(place, &made),
-            "pull_request": self.pull_json(place, thread, pull),
-        });
-        self.emit(repository, review.author, "pull_request_review_comment", Some("created"), details);
+        let (thread, pull) = self.pull(repository, comment.thread)?;
+        details["comment"] = self.review_comment_json(place, comment);
+        details["pull_request"] = self.pull_json(place, thread, pull);
+        self.emit(repository, actor, "pull_request_review_comment", Some(action), details);
         Ok(())
     }
 }

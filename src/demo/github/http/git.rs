@@ -96,8 +96,8 @@ async fn serve(
     }
 }
 
-struct Admitted {
-    repository: i64,
+pub(super) struct Admitted {
+    pub(super) repository: i64,
     actor: Actor,
     login: String,
     /// Apps without the permission `workflows` may not touch workflow files.
@@ -105,7 +105,7 @@ struct Admitted {
 }
 
 impl Hub {
-    fn admit(&self, full_name: &str, headers: &HeaderMap, writes: bool) -> Result<Admitted, Refusal> {
+    pub(super) fn admit(&self, full_name: &str, headers: &HeaderMap, writes: bool) -> Result<Admitted, Refusal> {
         let caller = self.caller(headers)?;
         let world = self.world();
         let repository = world.repository_named(full_name)?.id;
@@ -232,7 +232,7 @@ async fn read_head(stdout: &mut BufReader<ChildStdout>) -> io::Result<Head> {
 }
 
 /// Refusals in plain text, which git shows to its user as `remote: …`.
-fn plain(refusal: &Refusal) -> Response {
+pub(super) fn plain(refusal: &Refusal) -> Response {
     let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
     match refusal {
         Refusal::Unauthorized(_) => {

@@ -148,6 +148,11 @@ impl Standin {
         self.hub.world().delete_line_comment(id, comment, actor)
     }
 
+    pub fn edit_line_comment(&self, repository: &str, login: &str, comment: i64, body: &str) -> Result<(), Refusal> {
+        let (id, actor) = (self.repository_id(repository)?, self.person(login));
+        self.hub.world().edit_line_comment(id, comment, actor, body)
+    }
+
     /// Comments on a line of a pull request's diff; returns the review comment's id.
     pub fn line_comment(
         &self,
