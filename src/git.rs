@@ -102,6 +102,8 @@ pub struct GitSettings {
     pub read_limit: Duration,
     /// How long something may take before it is looked for pipes at which it waits.
     pub pipe_pause: Duration,
+    /// Whether names that differ in case only are one on the disk; `None`: the disk is asked.
+    pub folds_case: Option<bool>,
 }
 
 impl GitSettings {
@@ -114,6 +116,7 @@ impl GitSettings {
             proxy: Vec::new(),
             read_limit: READ_LIMIT,
             pipe_pause: PIPE_PAUSE,
+            folds_case: None,
         }
     }
 }
@@ -139,7 +142,10 @@ impl Git {
     pub fn new(settings: GitSettings) -> Result<Self, GitError> {
         let files = askpass::prepare(&settings.state)?;
         scratch::clear_leftovers(&files.scratch, std::time::SystemTime::now());
-        let folds_case = case::is_folded(&files.scratch)?;
+        let folds_case = match settings.folds_case {
+            Some(known) => known,
+            None => case::is_folded(&files.scratch)?,
+        };
         let program = Program {
             program: command::resolve(&settings.program),
             lfs: Some(command::resolve(&settings.lfs)).filter(|program| program.is_file()),

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
-use treewarden::git::{FetchRequest, Repository};
+use treewarden::git::{FetchRequest, Git, GitSettings, Repository};
 use treewarden::model::*;
 
 type Spoil = fn(&Path);
@@ -44,6 +44,34 @@ async fn all_goes_on(lab: &Lab, repository: &Repository, why: &str) {
     for question in [&["rev-list", "--all", "--quiet"][..], &["for-each-ref"]] {
         let output = lab.try_run(repository.directory(), question);
         assert!(output.status.success() && output.stderr.is_empty(), "{why}: {question:?} {output:?}");
+    }
+}
+
+/// BR-078: two names of one file would be one branch, and neither what it says it is.
+#[tokio::test]
+async fn on_a_disk_that_folds_case_a_branch_is_in_the_way_of_the_same_in_other_letters() {
+    for folds_case in [true, false] {
+        let lab = Lab::new();
+        let settings = GitSettings { local_remotes: true, ..GitSettings::new("git", lab.path("other-state")) };
+        let git = Git::new(GitSettings { folds_case: Some(folds_case), ..settings }).unwrap();
+        let repository = git.repository(lab.path("repos/c.git"));
+        repository.ensure(lab.path("r.git").to_str().unwrap()).await.unwrap();
+        lab.run(&lab.path("people"), &["push", "-q", "origin", "main:Fix/A", "main:other"]);
+        lab.fetch(&repository).await;
+        lab.run(repository.directory(), &["branch", "Here", "refs/remotes/origin/main"]);
+        for (asked, there, always) in [
+            ("fix/a", Some("Fix/A"), false),
+            ("Fix/b", None, false),
+            ("fix/b", Some("Fix/A"), false),
+            ("here", Some("Here"), false),
+            ("HERE/too", Some("Here"), false),
+            ("Here/too", Some("Here"), true),
+            ("Fix", Some("Fix/A"), true),
+            ("Fix/A", None, false),
+        ] {
+            let found = repository.branch_in_the_way(&branch(asked)).await.unwrap();
+            assert_eq!(found.as_deref(), there.filter(|_| folds_case || always), "{asked}, {folds_case}");
+        }
     }
 }
 
