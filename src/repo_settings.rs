@@ -173,6 +173,7 @@ mod tests {
             ("base: a\nbase: b\n", "line 2, column 1: `base` stands there twice"),
             ("share_linked: sometimes", "line 1, column 15: `sometimes` is none of `auto`, `always`, `never`"),
             ("max_worktrees: 0", "line 1, column 16: expected a whole number from 1 to 10000"),
+            ("max_worktrees: 1000000", "line 1, column 16: expected a whole number from 1 to 10000"),
             ("max_worktrees: many", "line 1, column 16: expected a whole number from 1 to 10000"),
             ("run_time_limit: 30", "line 1, column 17: expected a time from 1s to 7d, for example 90m"),
             ("base: -x", "line 1, column 7: \"-x\" is not a valid branch name: reserved by git"),

@@ -399,3 +399,22 @@ fn an_agent_is_given_no_token_of_github() {
         assert!(from_env(&env).is_err(), "{name}");
     }
 }
+
+#[test]
+fn a_limit_is_one_to_ten_thousand_in_the_environment_and_in_the_file() {
+    for (value, right) in
+        [("1", true), ("10000", true), ("0", false), ("10001", false), ("1000000", false), ("-1", false)]
+    {
+        let files = [("/home/ann/.treewarden/treewarden.toml", format!("max_worktrees_per_codebase = {value}"))];
+        let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
+        for loaded in [from_env(&[("MAX_WORKTREES_PER_CODEBASE", value)]), load(&Flags::default(), &[], &files)] {
+            match loaded {
+                Ok(config) => assert!(right && config.max_worktrees.to_string() == value, "{value}"),
+                Err(problems) => {
+                    let problems = problems.to_string();
+                    assert!(!right && problems.contains("a whole number from 1 to 10000"), "{value}: {problems}");
+                }
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@ use super::{at, codebase, conversation, environment, issue, new_environment, on_
 use futures::future::join_all;
 use treewarden::{
     model::*,
-    store::{EnvironmentFilter, Inserted, NewSession},
+    store::{EnvironmentFilter, Inserted, NewSession, Store},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -45,6 +45,87 @@ async fn the_limit_is_never_passed() {
         }
     })
     .await;
+}
+
+/// What may happen to the worktrees of a codebase, by the number of the work.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Make(i64),
+    /// Its creation, or whatever was under way, is over.
+    Settle(i64),
+    /// Its removal begins, which still counts.
+    Leave(i64),
+    Remove(i64),
+}
+
+/// Whatever happens in whatever order, one after the other as a model says, or all at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_order_of_creations_and_removals_passes_the_limit() {
+    use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+    let step = prop_oneof![
+        4 => (0..6_i64).prop_map(Step::Make),
+        1 => (0..6_i64).prop_map(Step::Settle),
+        1 => (0..6_i64).prop_map(Step::Leave),
+        3 => (0..6_i64).prop_map(Step::Remove),
+    ];
+    let orders = (1..5_u32, proptest::collection::vec(step, 1..40));
+    let mut runner = TestRunner::deterministic();
+    let orders: Vec<_> = (0..24).map(|_| orders.new_tree(&mut runner).unwrap().current()).collect();
+    on_each_engine(async |store| {
+        for (round, (limit, steps)) in orders.iter().enumerate() {
+            let app = codebase(&store, round as i64, &format!("acme/app{round}")).await;
+            let mut live = std::collections::BTreeSet::new();
+            for step in steps {
+                let made = taken(&store, &app, *limit, *step).await;
+                match (*step, made) {
+                    (Step::Make(number), Some(Inserted::Created(_))) => {
+                        assert!(live.len() < *limit as usize && live.insert(number), "{steps:?}");
+                    }
+                    (Step::Make(number), Some(Inserted::Exists(_))) => assert!(live.contains(&number), "{steps:?}"),
+                    (Step::Make(number), Some(Inserted::LimitReached { live: many })) => {
+                        assert!(!live.contains(&number) && many == *limit && live.len() == many as usize, "{steps:?}");
+                    }
+                    (Step::Remove(number), _) => drop(live.remove(&number)),
+                    (Step::Settle(_) | Step::Leave(_), _) => {}
+                    (Step::Make(_), other) => panic!("{other:?}"),
+                }
+                assert_eq!(store.live_environments(Some(app.id)).await.unwrap().len(), live.len(), "{steps:?}");
+            }
+            let at_once = steps.iter().map(|step| {
+                let (store, app, limit, step) = (store.clone(), app.clone(), *limit, *step);
+                tokio::spawn(async move {
+                    taken(&store, &app, limit, step).await;
+                    store.live_environments(Some(app.id)).await.unwrap().len()
+                })
+            });
+            for seen in join_all(at_once).await {
+                assert!(seen.unwrap() <= *limit as usize, "{steps:?}");
+            }
+        }
+    })
+    .await;
+}
+
+/// Takes one step, as it may be taken while others are; the answer to a creation.
+async fn taken(store: &Store, codebase: &Codebase, limit: u32, step: Step) -> Option<Inserted> {
+    let number = match step {
+        Step::Make(number) => {
+            return Some(store.insert_environment(new_environment(codebase, number), limit, at(0)).await.unwrap());
+        }
+        Step::Settle(number) | Step::Leave(number) | Step::Remove(number) => number,
+    };
+    let mut row = store.find_live_environment(codebase.id, &issue(number)).await.unwrap()?;
+    let written = match step {
+        Step::Make(_) | Step::Remove(_) => store.destroy_environment(&row, None, at(1)).await,
+        Step::Settle(_) | Step::Leave(_) => {
+            let leaves = matches!(step, Step::Leave(_));
+            row.state = if leaves { EnvironmentState::Removing } else { EnvironmentState::Active };
+            store.update_environment(&row).await
+        }
+    };
+    // Somebody else may have been first.
+    assert!(written.map_or_else(|error| error.is_conflict(), |_| true));
+    None
 }
 
 #[tokio::test]

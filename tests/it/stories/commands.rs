@@ -36,6 +36,20 @@ async fn commands_are_answered_while_a_run_is_live() {
     let refused = ask("/worktree remove").await;
     assert!(refused.contains("a run is live or queued in it") && refused.contains("Nothing was removed"), "{refused}");
     assert!(ask("/worktree lst").await.contains("Did you mean `/worktree list`?"));
+    let orphans = ask("/worktree orphans").await;
+    assert!(orphans.contains("- `issue-1` at `octo/hello/issue-1`, `issue-1`"), "{orphans}");
+    for kind in ["merged", "stale"] {
+        let report = ask(&format!("/worktree cleanup {kind}")).await;
+        assert!(report.contains(&format!("No worktree of this repository is {kind}")), "{report}");
+    }
+    let made = ask("/worktree create aside").await;
+    assert!(made.contains("**task-aside** on branch `aside`"), "{made}");
+    let back_there = "**issue-1** on branch `issue-1`";
+    assert!(ask("/worktree link issue-1").await.contains(back_there), "{}", world.answer(issue));
+    assert!(ask("/worktree remove task-aside").await.starts_with("🧹"), "{}", world.answer(issue));
+    let back = ask("/worktree restore task-aside").await;
+    assert!(back.contains("goes on in the worktree **task-aside**"), "{back}");
+    assert!(ask("/worktree link issue-1").await.contains(back_there), "{}", world.answer(issue));
     assert_eq!(world.until_agent_works().await.state, RunState::Running, "nothing disturbed the run");
 
     assert!(ask("/stop").await.contains("Stopping"));
@@ -325,6 +339,13 @@ async fn worktrees_that_only_git_knows_are_listed() {
     assert!(list.contains("- `issue-2` at `octo/hello/issue-2`, `issue-2`"), "{list}");
     assert!(list.contains("- `by-hand` at outside of my directory ← untracked"), "{list}");
     assert!(!list.contains(world.dir.path().to_str().unwrap()), "no path of the machine: {list}");
+    // BR-042: nobody's worktree is removed by a command.
+    std::fs::write(place.join("precious.txt"), "precious\n").unwrap();
+    for words in ["by-hand", "by-hand --force", place.to_str().unwrap()] {
+        let answer = answered(&world, issue, &format!("/worktree remove {words}")).await;
+        assert!(answer.starts_with("No worktree of this repository is called"), "{answer}");
+        assert!(place.join("precious.txt").exists() && place.join(".git").exists(), "{words}");
+    }
     world.end().await;
 }
 

@@ -196,6 +196,12 @@ async fn an_answer_that_is_too_long_is_cut_and_posted_once() {
     assert_eq!(world.answers(issue).len(), 1);
     assert!(status.encode_utf16().count() < 65_536 && status.contains("**Verified by Treewarden:**"));
     assert_eq!(status.matches("```").count() % 2, 0, "the fence is closed");
+    // BR-189
+    let run = world.runs().await.remove(0);
+    assert!(status.contains("the whole text is in the run's log"), "{status}");
+    assert!(status.contains(&format!("[Run and log](http://{}/runs/{})", world.service.address, run.id)));
+    let log = world.page(&format!("/runs/{}", run.id)).await;
+    assert!(log.contains("Größe 🌳 line of the log"), "{}", log.len());
     world.end().await;
 }
 

@@ -234,6 +234,33 @@ async fn cleaning_up_what_is_stale_by_command() {
     world.end().await;
 }
 
+/// `/status` and the panel's bar show the same numbers.
+#[tokio::test]
+async fn everybody_counts_alike() {
+    let world = World::with(&[("MAX_WORKTREES_PER_CODEBASE", "4")]).await;
+    let idle = world.worked_issue("add a greeting").await;
+    world.days_pass(20);
+    let merged = world.worked_issue("write this down").await;
+    let (active, other) = (world.worked_issue("add a greeting").await, world.worked_issue("add a greeting").await);
+    let places = world.environments().await;
+    merged_by_hand(&world, &format!("issue-{merged}")).await;
+    world.ask(active, "agent:noop");
+    world.settle().await;
+    world.ask(active, "/status");
+    world.settle().await;
+    let counts = "1 merged, 1 stale (closed, or without activity for long), 2 active";
+    let status = world.answer(active);
+    assert!(status.contains(&format!("4 worktrees of 4 in this repository: {counts} or kept")), "{status}");
+    let bar = world.until("the panel's count", || async {
+        let page = world.page("/").await;
+        (!page.contains("being counted")).then_some(page)
+    });
+    let bar = bar.await;
+    assert!(bar.contains(&format!("4 of 4 worktrees: {counts}; counted")), "{bar}");
+    assert_eq!(live_works(&places), [idle, merged, active, other].map(|issue| format!("issue-{issue}")));
+    world.end().await;
+}
+
 #[tokio::test]
 async fn at_the_limit_stale_worktrees_are_counted_and_go_when_asked() {
     let world = World::with(TWO).await;

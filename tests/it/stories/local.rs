@@ -185,6 +185,65 @@ async fn commands_are_answered_and_threads_share_worktrees_by_name() {
 }
 
 #[tokio::test]
+async fn a_conversation_without_github_has_every_command() {
+    let world = World::with(&[ON]).await;
+    let prefix = [(REPO_SETTINGS_FILE, Some("branch_prefix: work/\n"))];
+    world.standin.push_commit(REPO, ANN, "main", "Settings", &prefix).await.unwrap();
+    met(&world).await;
+    let script = Script::new(&world.home());
+    let ask = async |words: &str| {
+        script.say("chat", REPO, words).await;
+        world.settle().await;
+        script.last("chat").await
+    };
+    // What Treewarden names begins as the settings say, and what a person names does not.
+    assert!(ask("note one").await.contains("Working in isolated branch `work/thread-31e06f7d`"));
+    let place = world.environment().await.path;
+    let task = ask("/worktree create Add dark mode!").await;
+    assert!(task.contains("**task-add-dark-mode** on branch `work/task-add-dark-mode`"), "{task}");
+    assert!(ask("/worktree remove").await.starts_with("🧹"));
+    assert!(ask("/worktree create dark").await.contains("**task-dark** on branch `dark`"));
+    assert!(ask("/worktree remove task-dark").await.starts_with("🧹"));
+    assert!(ask("/worktree link thread-31e06f7d").await.contains("on branch `work/thread-31e06f7d`"));
+
+    assert!(ask("/worktree pin").await.contains("is pinned: cleanup leaves it alone"));
+    assert!(world.environment().await.pinned);
+    assert!(ask("/worktree unpin").await.contains("is no longer pinned"));
+    let orphans = ask("/worktree orphans").await;
+    assert!(orphans.contains("`work/thread-31e06f7d`") && orphans.contains("All of them are mine."), "{orphans}");
+    assert!(ask("/reset").await.starts_with("The agent has forgotten this thread"));
+    assert!(ask("/stauts").await.contains("Did you mean `/status`?"));
+    assert!(ask("/stop").await.contains("No run is live or queued"));
+
+    std::fs::write(place.join("precious.txt"), "precious\n").unwrap();
+    let kept = ask("/worktree remove").await;
+    assert!(kept.contains("uncommitted work: 1 untracked file") && place.exists(), "{kept}");
+    let gone = ask("/worktree remove --force").await;
+    assert!(gone.starts_with("🧹") && !place.exists(), "{gone}");
+    let back = ask("/worktree restore thread-31e06f7d").await;
+    assert!(back.contains("is there again, as it was"), "{back}");
+    assert_eq!(std::fs::read_to_string(world.environment().await.path.join("precious.txt")).unwrap(), "precious\n");
+
+    for kind in ["merged", "stale"] {
+        assert!(
+            ask(&format!("/worktree cleanup {kind}"))
+                .await
+                .contains(&format!("No worktree of this repository is {kind}"))
+        );
+    }
+    assert!(ask("note two").await.starts_with("✅"));
+    let notes = world.remote_file("work/thread-31e06f7d", "NOTES.md").await.unwrap();
+    let files = [("NOTES.md", Some(&*notes)), ("precious.txt", Some("precious\n"))];
+    world.standin.push_commit(REPO, ANN, "main", "By hand", &files).await.unwrap();
+    let would = ask("/worktree cleanup merged --dry-run").await;
+    assert!(would.starts_with("- `work/thread-31e06f7d` would be removed"), "{would}");
+    let removed = ask("/worktree cleanup merged").await;
+    assert!(removed.starts_with("- `work/thread-31e06f7d` was removed"), "{removed}");
+    assert!(world.environments().await.is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
 async fn closing_a_conversation_forgets_what_was_said_and_never_work() {
     let world = World::with(&[ON]).await;
     met(&world).await;

@@ -292,6 +292,28 @@ async fn something_foreign_at_the_place_is_never_touched() {
     world.end().await;
 }
 
+/// BR-042
+#[tokio::test]
+async fn something_foreign_in_a_worktrees_place_is_removed_by_nobodys_word() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let place = world.environment().await.path;
+    std::fs::rename(&place, world.dir.path().join("aside")).unwrap();
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(place.join("theirs.txt"), "theirs\n").unwrap();
+    let other = world.issue();
+    for force in ["", " --force"] {
+        world.ask(other, &format!("/worktree remove issue-{issue}{force}"));
+        world.settle().await;
+        let answer = world.answer(other);
+        assert!(answer.contains("something that Treewarden did not make stands at its path"), "{answer}");
+        assert!(answer.contains("Nothing was removed.") && !answer.contains("all the same"), "{answer}");
+        assert_eq!(std::fs::read_to_string(place.join("theirs.txt")).unwrap(), "theirs\n");
+        assert_eq!(world.environments().await.len(), 1);
+    }
+    world.end().await;
+}
+
 #[tokio::test]
 async fn thirty_issues_at_once_get_what_the_limit_allows_and_no_failure() {
     // An agent that is as quick as can be: the story is about the limit.

@@ -388,8 +388,18 @@ async fn a_repository_somebody_made_in_a_worktree_is_named_and_kept() {
     let status = world.status(issue);
     assert!(status.contains("Somebody made a repository of its own in this worktree"), "{status}");
     world.pass().await;
+    // BR-042: nor does anybody's word remove it.
+    let other = world.issue();
+    for force in ["", " --force"] {
+        world.ask(other, &format!("/worktree remove issue-{issue}{force}"));
+        world.settle().await;
+        let answer = world.answer(other);
+        assert!(answer.starts_with(&format!("The worktree of `issue-{issue}` is kept")), "{answer}");
+        assert!(answer.contains("somebody made a repository of its own in it"), "{answer}");
+        assert!(answer.contains("Nothing was removed.") && !answer.contains("all the same"), "{answer}");
+    }
     assert_eq!(world.environment().await.id, environment.id);
-    assert!(link.join("HEAD").is_file());
+    assert!(link.join("HEAD").is_file() && environment.path.join("hello.sh").exists());
 
     std::fs::rename(&link, environment.path.with_extension("aside")).unwrap();
     world.ask(issue, "add a note");

@@ -214,6 +214,36 @@ async fn when_the_database_does_not_take_it_github_is_told_and_can_send_it_again
     assert_eq!(json(answer).await, json!({"status": "accepted"}));
 }
 
+/// BR-178: fifty deliveries and the panel, while another process writes for three seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_long_transaction_elsewhere_is_no_error_to_anybody_and_loses_nothing() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let database = stage.dir.path().canonicalize().unwrap().join("home/treewarden.db");
+    let away = sqlx::SqlitePool::connect(&format!("sqlite://{}", database.display())).await.unwrap();
+    let long = away.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let began = std::time::Instant::now();
+    let sends: Vec<_> = (0..50)
+        .map(|n| {
+            let body = String::from_utf8_lossy(COMMENT).replace("\"id\":9", &format!("\"id\":{n}"));
+            tokio::spawn(stage.delivery(&format!("g-{n}"), "issue_comment", body.as_bytes()).send())
+        })
+        .collect();
+    while began.elapsed() < Duration::from_secs(3) {
+        for path in ["/", "/deliveries", "/healthz"] {
+            let status = browser.get(path).await.status().as_u16();
+            assert!(status < 500, "{path}: {status}");
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(sends.iter().all(|send| !send.is_finished()), "nothing is acknowledged before it is stored");
+    long.rollback().await.unwrap();
+    for send in sends {
+        assert_eq!(send.await.unwrap().unwrap().status(), 202);
+    }
+    assert_eq!(stage.store.unfinished().await.unwrap().deliveries, 50);
+}
+
 #[tokio::test]
 async fn the_webhook_needs_no_cookie_no_origin_and_no_known_host() {
     let stage = Stage::new().await;
