@@ -45,6 +45,21 @@ async fn a_registration_that_was_deleted_is_made_again() {
 }
 
 #[tokio::test]
+async fn a_lock_that_was_taken_off_is_put_on_again() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, tip) = at_work(&lab, &repository).await;
+    lab.run(repository.directory(), &["worktree", "unlock", path.to_str().unwrap()]);
+    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
+    as_before(&lab, &repository, &path, &tip).await;
+    // Somebody else's stays.
+    lab.run(repository.directory(), &["worktree", "unlock", path.to_str().unwrap()]);
+    lab.run(repository.directory(), &["worktree", "lock", "--reason", "mine", path.to_str().unwrap()]);
+    assert!(!repository.worktree(&path).repair(&branch("b")).await.unwrap());
+    assert_eq!(known(repository.worktree(&path).foreign_lock().await).as_deref(), Some("mine"));
+}
+
+#[tokio::test]
 async fn a_registration_that_was_turned_elsewhere_is_turned_back() {
     let lab = Lab::new();
     let repository = lab.repository().await;

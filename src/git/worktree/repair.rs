@@ -45,7 +45,7 @@ impl Worktree {
         if !has_whole_index(&entry).await? {
             return Ok(false);
         }
-        blocking(move || Ok(!put_right(&entry)? && false_operations(&entry)?.is_empty())).await
+        blocking(move || Ok(!put_right(&entry)? && !is_unlocked(&entry)? && false_operations(&entry)?.is_empty())).await
     }
 
     async fn mend(&self, branch: &BranchName) -> Result<bool, GitError> {
@@ -53,7 +53,7 @@ impl Worktree {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         let question = move || {
             let entry = registry::find(&repository, &path)?.or_else(|| named(&repository, &path));
-            entry.map_or(Ok(false), |entry| put_right(&entry))
+            entry.map_or(Ok(false), |entry| Ok(put_right(&entry)? | lock_again(&entry)?))
         };
         let (mut ties, mut head) = (blocking(question).await?, false);
         if let Some(tip) = self.repository.tip(&branch.full_ref()).await? {
@@ -160,6 +160,20 @@ fn named(repository: &Path, path: &Path) -> Option<AdminEntry> {
     let directory =
         registry::linked_from(path).filter(|linked| linked.parent() == Some(&repository.join("worktrees")))?;
     Some(AdminEntry { directory })
+}
+
+/// Whether somebody took our lock off one that was handed out, and so left it to the next prune.
+fn is_unlocked(entry: &AdminEntry) -> Result<bool, GitError> {
+    let there = |name| Ok::<_, GitError>(look(&entry.directory.join(name))?.is_some());
+    Ok(!there("locked")? && there(registry::COMPLETE)?)
+}
+
+fn lock_again(entry: &AdminEntry) -> Result<bool, GitError> {
+    let unlocked = is_unlocked(entry)?;
+    if unlocked {
+        replace(&entry.directory.join("locked"), LOCK_REASON)?;
+    }
+    Ok(unlocked)
 }
 
 /// What was mended: true when the entry had to be made anew, and has no index yet.
