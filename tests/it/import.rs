@@ -550,7 +550,7 @@ async fn a_repository_on_this_machine_comes_with_its_chats() {
     assert_eq!((row(&report, 2).0.as_str(), row(&report, 40).0.as_str()), ("taken", "taken"), "{report}");
     assert!(row(&report, 3).1.contains("no repository at /nowhere/at/all"), "{report}");
     let stays = row(&report, 50).1;
-    assert!(stays.contains("its branch issue-2 is in the repository") && stays.contains("worktree remove"), "{stays}");
+    assert!(stays.contains("its branch issue-2 is in the repository") && stays.contains("switch --detach"), "{stays}");
     let store = scene.store().await;
     let local = store.find_codebase_by_path(&clone).await.unwrap().unwrap();
     assert_eq!((local.name.to_string().as_str(), local.repository_dir.as_str()), ("_local/clone", "_local/clone.git"));
