@@ -2,7 +2,7 @@
 //! over, and for how long the trash keeps what was not committed.
 
 use crate::model::*;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// The environments that a name stands for, out of all whose work or branch may be called so, the newest first. They are of
 /// one piece of work.
@@ -83,10 +83,14 @@ fn is_of(facts: &RestoreFacts, live: &Live) -> bool {
 
 /// The last of them that was removed with something uncommitted which nobody brought back, else the last that was removed.
 fn removed_last(facts: &RestoreFacts) -> Option<Removed> {
-    let is_back = |id: EnvironmentId| {
-        let restores = facts.had.iter().filter_map(|had| had.environment.metadata.restores.as_ref());
-        restores.into_iter().any(|restores| restores.environment == id && restores.whole)
-    };
+    // One that got lost with its directory has given nothing back that could be removed with a receipt.
+    let took_it_over =
+        facts.had.iter().filter(|had| had.environment.state != EnvironmentState::Destroyed || had.receipt.is_some());
+    let back: BTreeSet<EnvironmentId> = took_it_over
+        .filter_map(|had| had.environment.metadata.restores.as_ref())
+        .filter(|restores| restores.whole)
+        .map(|restores| restores.environment)
+        .collect();
     let asked_for = facts.had.iter().filter(|had| facts.only.is_none_or(|only| only == had.environment.id));
     let mut candidates = asked_for.filter_map(|Had { environment, receipt, in_trash }| {
         // What was only let go of is where it was.
@@ -94,7 +98,7 @@ fn removed_last(facts: &RestoreFacts) -> Option<Removed> {
         // A removal that went no further may have left something in the trash, too.
         let keepsake = in_trash.clone().filter(|_| details.safety_ref.is_some());
         let removed = Removed { environment: environment.clone(), details: details.clone(), keepsake };
-        (!is_back(environment.id)).then_some(removed)
+        (!back.contains(&environment.id)).then_some(removed)
     });
     let last = candidates.next()?;
     if last.keepsake.is_some() {

@@ -83,6 +83,9 @@ fn uncommitted_work_comes_back_before_anything_newer() {
     let back = |whole| [vec![removed(restoring(4, 2, whole), false)], had.clone()].concat();
     assert_eq!(brought_back(&facts(back(true))), Some((1, true)), "it was brought back whole");
     assert_eq!(brought_back(&facts(back(false))), Some((2, true)), "it was not");
+    let gone = Environment { state: EnvironmentState::Destroyed, ..restoring(4, 2, true) };
+    let lost = Had { environment: gone, receipt: None, in_trash: None };
+    assert_eq!(brought_back(&facts([vec![lost], had].concat())), Some((2, true)), "it was lost with its directory");
 }
 
 #[test]
@@ -175,7 +178,9 @@ proptest! {
     fn nothing_comes_back_twice_and_no_work_is_passed_over(had in any_had(), only in prop::option::of(1..8_u128)) {
         let facts = RestoreFacts { only: only.map(id), ..facts(had) };
         let is_back = |wanted: EnvironmentId| facts.had.iter().any(|had| {
-            had.environment.metadata.restores.as_ref().is_some_and(|it| it.environment == wanted && it.whole)
+            let lost = had.environment.state == EnvironmentState::Destroyed && had.receipt.is_none();
+            let restores = had.environment.metadata.restores.as_ref();
+            !lost && restores.is_some_and(|it| it.environment == wanted && it.whole)
         });
         let may = |had: &&Had| had.receipt.as_ref().is_some_and(|receipt| !receipt.details.released)
             && !is_back(had.environment.id)

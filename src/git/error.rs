@@ -12,6 +12,9 @@ pub enum GitError {
     NotFound(String),
     #[error("{reason}")]
     Refused { reason: String },
+    /// What no commit can hold, so that nothing keeps it.
+    #[error("{0}")]
+    NotKeepable(String),
     #[error("{} exists already and is not empty; it was left as it is, and has to be moved away first", .0.display())]
     PathExists(PathBuf),
     #[error("the git server could not be reached: {0}")]
@@ -46,6 +49,7 @@ impl GitError {
             GitError::AuthFailed
             | GitError::NotFound(_)
             | GitError::Refused { .. }
+            | GitError::NotKeepable(_)
             | GitError::PathExists(_)
             | GitError::DiskFull
             | GitError::NotWritten { .. }
@@ -67,6 +71,7 @@ impl GitError {
             | GitError::AuthFailed
             | GitError::NotFound(_)
             | GitError::Refused { .. }
+            | GitError::NotKeepable(_)
             | GitError::PathExists(_)
             | GitError::DiskFull
             | GitError::NotWritten { .. }
@@ -129,8 +134,7 @@ pub(super) fn failure(command: &str, status: Option<i32>, stderr: &[u8], secret:
     if says(&["No space left on device", "Disk quota exceeded"]) {
         return GitError::DiskFull;
     }
-    // Of the remote's own git; ours never has a partial clone to fetch from.
-    if says(&["lazy fetching disabled", "from promisor remote"]) {
+    if command == "fetch" && says(&["lazy fetching disabled", "from promisor remote"]) {
         return GitError::refused(
             "the remote lacks contents of its own history (it is a partial clone itself); `git fetch --refetch --no-filter \
              origin` in the remote's own repository mends that",

@@ -183,7 +183,7 @@ pub(super) fn entries(registry: &Path) -> Result<Vec<AdminEntry>, GitError> {
 
 impl Repository {
     /// Whether some worktree may be at `place` or on the branch, so that [`Repository::worktrees`] is worth its process. An
-    /// entry that does not say plainly where it is at is a yes.
+    /// entry whose HEAD says nothing is a yes.
     pub async fn may_have_worktree(&self, place: &Path, branch: Option<&BranchName>) -> Result<bool, GitError> {
         let (place, head) = (place_of(place), branch.map(head_on));
         let directory = self.directory().to_owned();

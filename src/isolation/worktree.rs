@@ -141,7 +141,7 @@ impl WorktreeProvider {
             return match begun {
                 true => Err(IsolationError::Unknown("an operation has begun since it was decided".to_owned())),
                 false => worktree.keep(name, MOST_IGNORED).await.map_err(|error| match error {
-                    GitError::Refused { .. } => IsolationError::NotKeepable(worktree.told_outside(&error)),
+                    GitError::NotKeepable(_) => IsolationError::NotKeepable(worktree.told_outside(&error)),
                     error => error.into(),
                 }),
             };

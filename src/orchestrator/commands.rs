@@ -9,6 +9,7 @@ use crate::decide::cleanup::{Class, Keep, Occasion};
 use crate::git::GitError;
 use crate::model::*;
 use crate::reply::{answers, cleanup, commands};
+use std::collections::BTreeSet;
 
 /// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
 pub(super) fn takes_long(command: &Command) -> bool {
@@ -88,10 +89,13 @@ impl Orchestrator {
             }
             Command::List => {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
-                let is_gone = |environment: &Environment| {
-                    environment.state == EnvironmentState::Active && matches!(environment.path.try_exists(), Ok(false))
-                };
-                Ok(commands::environment_list(&environments, conversation.environment, is_gone))
+                let mut gone = BTreeSet::new();
+                for environment in environments.iter().filter(|one| one.state == EnvironmentState::Active) {
+                    if let Ok(false) = tokio::fs::try_exists(&environment.path).await {
+                        gone.insert(environment.id);
+                    }
+                }
+                Ok(commands::environment_list(&environments, conversation.environment, &gone))
             }
             Command::Create { what, base } => {
                 self.create_on_request(codebase, conversation, what, base.as_deref(), by).await

@@ -8,7 +8,7 @@ use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::isolation::Maker;
 use crate::model::*;
-use crate::reply::commands::{Seen, SeenFiles};
+use crate::reply::commands::Seen;
 use crate::store::StoreError;
 use std::path::Path;
 
@@ -288,16 +288,12 @@ impl Orchestrator {
                 _ => Ok::<_, GitError>(None),
             }
         };
-        let files = match self.health(&repository, environment).await {
-            Probe::Known(Validity::Missing) => None,
-            Probe::Known(_) | Probe::Unknown(_) => {
-                let worktree = repository.worktree(&environment.path);
-                let dirty = worktree.status().await.map(|status| status.tracked + status.untracked + status.conflicted);
-                let on_branch = Probe::from(worktree.head().await).map(|head| head.branch);
-                Some(SeenFiles { dirty, submodules: worktree.submodule_work().await, on_branch })
-            }
-        };
-        Seen { ahead_behind: ahead_behind.await.into(), files }
+        let validity = self.health(&repository, environment).await;
+        let worktree = repository.worktree(&environment.path);
+        let dirty = worktree.status().await.map(|status| status.tracked + status.untracked + status.conflicted);
+        let on_branch = Probe::from(worktree.head().await).map(|head| head.branch);
+        let submodules = worktree.submodule_work().await;
+        Seen { ahead_behind: ahead_behind.await.into(), validity, dirty, submodules, on_branch }
     }
 }
 

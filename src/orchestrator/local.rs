@@ -200,7 +200,7 @@ impl Orchestrator {
                 return Ok(Named::Known(codebase));
             }
         }
-        let known = self.store().find_codebase_by_path(&main).await?.filter(|known| known.connected);
+        let known = self.store().find_codebase_by_path(&main).await?;
         let new = || NewLocalCodebase { name: RepoName::of_directory(&main), path: main.clone(), default_branch: None };
         Ok(known.map_or_else(|| Named::New(new()), Named::Known))
     }

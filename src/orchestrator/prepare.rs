@@ -219,13 +219,13 @@ impl Orchestrator {
             let (environment, moved) =
                 self.with_base(&repository, environment, &settings, pull.as_ref(), &codebase).await?;
             notes.0.extend(moved);
-            let told = notes.0.len().min(1);
-            notes.0.splice(told..told, run.opening.take());
-            run.opening = Some(notes.0.join("\n\n"));
             // A command may have given the thread another worktree meanwhile; that one counts from the next message on.
             self.store().tie_conversation(&conversation, environment.id, self.now()).await?;
             tracing::debug!(target: EFFECT, { run.id = %run.id, environment.id = %environment.id }, "thread tied");
             self.store().touch_environment(environment.id, self.now()).await?;
+            let told = notes.0.len().min(1);
+            notes.0.splice(told..told, run.opening.take());
+            run.opening = Some(notes.0.join("\n\n"));
             return Ok(Prepared { codebase, conversation, repository, environment, pull, settings });
         }
         Err(StepError::Refused(answers::kept_moving()))

@@ -106,7 +106,10 @@ impl Orchestrator {
             let environment = match restoration(&facts) {
                 // An earlier try of this very wish came this far.
                 Restoration::GoOn(environment) => {
-                    if wish.thread.is_none() && environment.state == EnvironmentState::Active {
+                    if wish.thread.is_none()
+                        && environment.state == EnvironmentState::Active
+                        && self.validity(&repository, &environment).await == Probe::Known(Validity::Valid)
+                    {
                         return Ok(Restored::Before(environment));
                     }
                     *environment

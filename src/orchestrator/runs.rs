@@ -81,7 +81,7 @@ impl Orchestrator {
         self.save(run).await?;
         self.show(run, None).await;
         let mut prepared = outlasting!(self.prepare(run)).map_err(|error| error.worded(answers::not_begun))?;
-        self.tell_untold(run, &mut prepared.environment).await;
+        tell_untold(run, &prepared.environment);
         if cancel.is_cancelled() {
             return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
         }
@@ -89,6 +89,7 @@ impl Orchestrator {
         run.outcome.head_before = prepared.repository.tip(&branch.full_ref()).await?;
         run.outcome.remote_before = prepared.repository.tip(&branch.remote_ref()).await?;
         self.enter(run, RunState::Running).await?;
+        self.forget_untold(&mut prepared.environment).await;
         let before = prepared.repository.restored();
         let end = self.work(run, &prepared, cancel).await?;
         set_right(run, &prepared.repository, &before).await;
@@ -108,15 +109,9 @@ impl Orchestrator {
         }
     }
 
-    /// What a creation that a restart finished had to tell, and nobody has heard yet. Told twice rather than never.
-    async fn tell_untold(&self, run: &mut Run, environment: &mut Environment) {
-        if environment.metadata.untold.is_empty() {
-            return;
-        }
-        let told = std::mem::take(&mut environment.metadata.untold);
-        run.opening = Some(run.opening.iter().chain(&told).cloned().collect::<Vec<_>>().join("\n\n"));
-        if let Err(error) = self.save(run).await {
-            tracing::warn!(run.id = %run.id, %error, "what is told is not written down yet");
+    /// Once it is written down with the run. Told twice rather than never.
+    async fn forget_untold(&self, environment: &mut Environment) {
+        if std::mem::take(&mut environment.metadata.untold).is_empty() {
             return;
         }
         match self.store().update_environment(environment).await {
@@ -340,4 +335,10 @@ async fn set_right(run: &mut Run, repository: &Repository, before: &Restored) {
         tracing::warn!(run.id = %run.id, %error, "the repository could not be set right yet; whatever needs it next says why");
     }
     run.outcome.restored = repository.restored().since(before).into_iter().map(str::to_owned).collect();
+}
+
+/// What a creation that a restart finished had to tell, and nobody has heard yet.
+fn tell_untold(run: &mut Run, environment: &Environment) {
+    let told = run.opening.iter().chain(&environment.metadata.untold).cloned().collect::<Vec<_>>();
+    run.opening = (!told.is_empty()).then(|| told.join("\n\n"));
 }

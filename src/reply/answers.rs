@@ -102,7 +102,9 @@ pub fn place_of_old_left() -> String {
 /// Told when linked work has an environment of its own that could not be shared.
 pub fn not_shared(work: &Work, why: Apart) -> String {
     let why = match why {
-        Apart::Fork => "a fork's pull request is worked on in a worktree of its own, and nothing else is",
+        Apart::Fork => {
+            "a fork's pull request is worked on in a worktree of its own, in which nothing else is worked on"
+        }
         Apart::LacksHead => "it does not contain this pull request's head, so both stay apart",
         Apart::Doubt => "it is not whole, or could not be looked at just now, so both stay apart",
         Apart::Settings => "the repository's settings keep threads apart (`share_linked: never`)",

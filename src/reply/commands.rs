@@ -4,7 +4,7 @@ use super::{agent_text, answers::FOREIGN, cleanup, count, marker};
 use crate::command::grammar::Hint;
 use crate::decide::cleanup::Keep;
 use crate::model::*;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 pub fn removed_before(branch: &BranchName) -> String {
     format!("The worktree of `{branch}` was gone already.")
@@ -238,13 +238,8 @@ pub fn kept_on_request(branch: &BranchName, reasons: &[Keep], trash_for: Duratio
 pub struct Seen {
     /// Commits that the base lacks, and that it has beyond the branch; absent when one of them does not exist.
     pub ahead_behind: Probe<Option<(u64, u64)>>,
-    /// Absent: its directory is gone.
-    pub files: Option<SeenFiles>,
-}
-
-/// What is in the directory of a worktree.
-#[derive(Clone, Debug)]
-pub struct SeenFiles {
+    /// Where it is not valid, what follows means nothing.
+    pub validity: Probe<Validity>,
     /// Files that are not committed.
     pub dirty: Probe<u64>,
     /// Submodules that hold work of their own.
@@ -276,11 +271,16 @@ pub fn thread_status(status: &ThreadStatus) -> String {
                 Probe::Known(None) => {}
                 Probe::Unknown(why) => lines.push(format!("ahead/behind unknown: {why}")),
             }
-            match &seen.files {
-                Some(files) => lines.extend(files_seen(files, &environment.branch)),
-                None => lines.push(
-                    "its directory is gone: the next mention makes it anew, with all commits of the branch".to_owned(),
+            match seen.validity {
+                Probe::Known(Validity::Valid) | Probe::Unknown(_) => lines.extend(files_seen(seen, &environment.branch)),
+                Probe::Known(Validity::Missing) => lines.push(
+                    "its directory is gone, or was never finished: the next mention makes it anew, with all commits of the \
+                     branch"
+                        .to_owned(),
                 ),
+                Probe::Known(Validity::Broken) => lines.push(cleanup::sentence(&Keep::Broken)),
+                Probe::Known(Validity::OwnRepository) => lines.push(cleanup::sentence(&Keep::OwnRepository)),
+                Probe::Known(Validity::Foreign) => lines.push(cleanup::sentence(&Keep::ForeignPath)),
             }
             if environment.pinned {
                 lines.push("pinned".to_owned());
@@ -303,23 +303,23 @@ pub fn thread_status(status: &ThreadStatus) -> String {
     agent_text::foreign(&list, FOREIGN)
 }
 
-fn files_seen(files: &SeenFiles, branch: &BranchName) -> Vec<String> {
+fn files_seen(seen: &Seen, branch: &BranchName) -> Vec<String> {
     let mut lines = Vec::new();
-    match &files.dirty {
-        Probe::Known(0) => match &files.submodules {
+    match &seen.dirty {
+        Probe::Known(0) => match &seen.submodules {
             Probe::Known(work) if work.is_empty() => lines.push("clean".to_owned()),
             Probe::Known(_) | Probe::Unknown(_) => {}
         },
         Probe::Known(files) => lines.push(count(*files, "uncommitted file")),
         Probe::Unknown(why) => lines.push(format!("working tree unknown: {why}")),
     }
-    match &files.submodules {
+    match &seen.submodules {
         Probe::Known(work) => {
             lines.extend(work.iter().map(|path| cleanup::sentence(&Keep::SubmoduleWork(path.clone()))))
         }
         Probe::Unknown(why) => lines.push(format!("submodules unknown: {why}")),
     }
-    match &files.on_branch {
+    match &seen.on_branch {
         Probe::Known(Some(on)) if on == branch => {}
         Probe::Known(Some(other)) => lines.push(format!("HEAD is on {} instead", shown(other.as_str()))),
         Probe::Known(None) => lines.push("HEAD is detached, on no branch".to_owned()),
@@ -332,7 +332,7 @@ fn files_seen(files: &SeenFiles, branch: &BranchName) -> Vec<String> {
 pub fn environment_list(
     environments: &[Environment],
     current: Option<EnvironmentId>,
-    is_gone: impl Fn(&Environment) -> bool,
+    gone: &BTreeSet<EnvironmentId>,
 ) -> String {
     if environments.is_empty() {
         return "This repository has no worktrees.".to_owned();
@@ -340,7 +340,8 @@ pub fn environment_list(
     let row = |environment: &Environment| {
         let mark = if Some(environment.id) == current { " ← active" } else { "" };
         let pin = if environment.pinned { " 📌" } else { "" };
-        let state = if is_gone(environment) { "its directory is gone" } else { environment.state.as_str() };
+        let is_gone = gone.contains(&environment.id);
+        let state = if is_gone { "its directory is gone" } else { environment.state.as_str() };
         format!("- **{}** `{}` ({state}){pin}{mark}", environment.work, environment.branch)
     };
     agent_text::foreign(&environments.iter().map(row).collect::<Vec<_>>().join("\n"), agent_text::MAX_ANSWER_CHARS)
@@ -379,11 +380,10 @@ mod tests {
         };
         let seen = Seen {
             ahead_behind: Probe::Known(Some((1, 12))),
-            files: Some(SeenFiles {
-                dirty: Probe::Known(2),
-                submodules: Probe::Known(vec!["lib".to_owned()]),
-                on_branch: Probe::Known(Some(branch("other"))),
-            }),
+            validity: Probe::Known(Validity::Valid),
+            dirty: Probe::Known(2),
+            submodules: Probe::Known(vec!["lib".to_owned()]),
+            on_branch: Probe::Known(Some(branch("other"))),
         };
         let census = Census { merged: 1, stale: 2, active: 3 };
         let status = |seen, run| {
@@ -401,11 +401,10 @@ mod tests {
         ");
         let clean = Seen {
             ahead_behind: Probe::Known(None),
-            files: Some(SeenFiles {
-                dirty: Probe::Known(0),
-                submodules: Probe::Known(Vec::new()),
-                on_branch: Probe::Known(None),
-            }),
+            validity: Probe::Known(Validity::Valid),
+            dirty: Probe::Known(0),
+            submodules: Probe::Known(Vec::new()),
+            on_branch: Probe::Known(None),
         };
         insta::assert_snapshot!(status(&clean, Some((RunState::Running, None))), @"
         - Worktree **issue-1** on branch `issue-1`, based on `main`
@@ -415,23 +414,26 @@ mod tests {
         - run running
         - 6 worktrees of 25 in this repository: 1 merged, 2 stale (closed, or without activity for long), 3 active or kept
         ");
-        let gone = Seen { ahead_behind: Probe::Known(Some((1, 0))), files: None };
-        insta::assert_snapshot!(status(&gone, None), @"
+        let unfit = [Validity::Missing, Validity::Broken, Validity::OwnRepository, Validity::Foreign]
+            .map(|validity| Seen { validity: Probe::Known(validity), ..clean.clone() });
+        insta::assert_snapshot!(status(&unfit[0], None), @"
         - Worktree **issue-1** on branch `issue-1`, based on `main`
-        - 1 commit ahead, 0 behind
-        - its directory is gone: the next mention makes it anew, with all commits of the branch
+        - its directory is gone, or was never finished: the next mention makes it anew, with all commits of the branch
         - pinned
         - no run is live
         - 6 worktrees of 25 in this repository: 1 merged, 2 stale (closed, or without activity for long), 3 active or kept
         ");
+        for seen in &unfit[1..] {
+            let told = status(seen, None);
+            assert!(!told.contains("clean") && told.lines().count() == 5, "{told}");
+        }
         let doubt = || "git did not answer".to_owned();
         let unknown = Seen {
             ahead_behind: Probe::Unknown(doubt()),
-            files: Some(SeenFiles {
-                dirty: Probe::Unknown(doubt()),
-                submodules: Probe::Unknown(doubt()),
-                on_branch: Probe::Unknown(doubt()),
-            }),
+            validity: Probe::Unknown(doubt()),
+            dirty: Probe::Unknown(doubt()),
+            submodules: Probe::Unknown(doubt()),
+            on_branch: Probe::Unknown(doubt()),
         };
         insta::assert_snapshot!(status(&unknown, Some((RunState::Queued, Some(0)))), @"
         - Worktree **issue-1** on branch `issue-1`, based on `main`

@@ -83,6 +83,33 @@ async fn a_link_that_was_deleted_is_written_again() {
 }
 
 /// A hand deleted the worktree, and a program that still ran made its own files at the path again.
+/// The worktrees may lie on another file system than the repository, where no second name can be given.
+#[tokio::test]
+async fn a_link_that_says_nothing_is_kept_on_whichever_file_system() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = elsewhere.path().join("b");
+    let start = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
+    repository.add_worktree(&path, &branch("b"), &start).await.unwrap();
+    let entry = repository.directory().join("worktrees/b");
+    let spoil: [fn(&Path); 2] = [
+        |link| fs::write(link, "garbage\n").unwrap(),
+        |link| std::os::unix::fs::symlink("/nowhere/at/all", link).unwrap(),
+    ];
+    for spoil in spoil {
+        fs::remove_file(path.join(".git")).unwrap();
+        spoil(&path.join(".git"));
+        assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
+        assert_eq!(validity(&repository, &path).await, Validity::Valid);
+    }
+    let kept = fs::read_dir(entry).unwrap().flatten().map(|file| file.path());
+    let kept: Vec<_> = kept.filter(|path| path.to_string_lossy().contains("treewarden-broken-.git")).collect();
+    assert_eq!(kept.len(), 2);
+    assert!(kept.iter().any(|path| fs::read_to_string(path).is_ok_and(|text| text == "garbage\n")));
+    assert!(kept.iter().any(|path| fs::read_link(path).is_ok_and(|target| target == Path::new("/nowhere/at/all"))));
+}
+
 #[tokio::test]
 async fn a_directory_that_was_made_anew_is_not_taken_for_the_worktree() {
     let lab = Lab::new();

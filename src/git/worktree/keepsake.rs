@@ -53,7 +53,7 @@ impl Worktree {
     /// Keeps everything that no commit of the branch holds, known caches apart, under `full_ref`. `None`: there is nothing.
     /// When all is as the ref has it already, that commit is the answer. Refuses where a repository lies inside or a submodule
     /// stands elsewhere, what git takes for its own (`.GIT`), and more than `most_ignored` bytes of ignored files: then it is
-    /// [`GitError::Refused`]; whatever else fails may not fail the next time.
+    /// [`GitError::NotKeepable`]; whatever else fails may not fail the next time.
     pub async fn keep(&self, full_ref: &str, most_ignored: u64) -> Result<Option<CommitSha>, GitError> {
         if !full_ref.starts_with("refs/treewarden/") {
             return Err(GitError::refused(format!("{full_ref} is no place for a keepsake")));
@@ -81,7 +81,7 @@ impl Worktree {
         let commit = self.commit(&entry, &tree, &[&head, &beside], (&keeper, &keeper), MESSAGE).await?;
         match self.repository.set_ref(full_ref, &commit, before.as_ref()).await? {
             true => Ok(Some(commit)),
-            false => Err(GitError::Unreadable(format!(
+            false => Err(GitError::refused(format!(
                 "{full_ref} moved meanwhile, so another removal is under way; nothing was removed, and asking again is safe"
             ))),
         }
@@ -115,7 +115,7 @@ impl Worktree {
         let bytes: u64 = ignored.iter().map(|file| file.size).sum();
         if bytes > most_ignored {
             let example = ignored.iter().max_by_key(|file| file.size).map(|file| file.path.display().to_string());
-            return Err(GitError::refused(format!(
+            return Err(GitError::NotKeepable(format!(
                 "git ignores {} MB of files here, more than the {} MB that are kept; the largest is {}, and what is not \
                  needed can be deleted or moved away",
                 bytes / MEGABYTE,
@@ -129,7 +129,7 @@ impl Worktree {
             let mut found = Found { ignored, ..Found::default() };
             for path in changes.into_iter().map(|change| change.path) {
                 if is_repository(&path) {
-                    return Err(GitError::refused(format!("a repository lies in {}", path.display())));
+                    return Err(GitError::NotKeepable(format!("a repository lies in {}", path.display())));
                 }
                 if !is_there(&files, &path) {
                     found.gone.push(path);
@@ -137,7 +137,7 @@ impl Worktree {
                     match look(&files, path)? {
                         // It is read as a whole when it comes back.
                         Look::File(Kept { path, size, .. }) if size > MOST_BYTES => {
-                            return Err(GitError::refused(format!(
+                            return Err(GitError::NotKeepable(format!(
                                 "{} has {} MB, more than the {} MB that are kept of one file; move it away",
                                 path.display(),
                                 size / MEGABYTE,
@@ -148,7 +148,7 @@ impl Worktree {
                         // From the trash it could not be asked any more.
                         Look::Directory(path) if files.join(&path).join(".git").exists() => {
                             let path = path.display();
-                            return Err(GitError::refused(format!(
+                            return Err(GitError::NotKeepable(format!(
                                 "the submodule {path} stands at another commit than the branch says, which the trash cannot \
                                  keep; commit that, or put it back"
                             )));
@@ -175,7 +175,7 @@ impl Worktree {
             let mut pending: Vec<PathBuf> = listed;
             while let Some(path) = pending.pop() {
                 if path.file_name() == Some(".git".as_ref()) {
-                    return Err(GitError::refused(format!("a repository lies in {}", path.display())));
+                    return Err(GitError::NotKeepable(format!("a repository lies in {}", path.display())));
                 }
                 match look(&files, path)? {
                     Look::File(file) if !copies.accounts_for(&files, &file.path) => found.push(file),
@@ -264,7 +264,7 @@ impl Worktree {
             Ok(_) => Ok(()),
             // A path that git takes for its own is only remarked on.
             Err(GitError::Unreadable(remarks)) => {
-                Err(GitError::refused(format!("git takes a name for its own: {remarks}")))
+                Err(GitError::NotKeepable(format!("git takes a name for its own: {remarks}")))
             }
             Err(error) => Err(error),
         }

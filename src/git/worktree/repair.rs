@@ -303,8 +303,25 @@ fn keep_in(directory: &Path, path: &Path) -> Result<(), GitError> {
         Some(_) => {}
     }
     let kept = place_beside(directory, path);
-    // A directory can have one name only.
-    fs::hard_link(path, &kept)
-        .or_else(|_| fs::rename(path, &kept))
-        .map_err(|error| GitError::file("keeping", path, &error))
+    // A directory can have one name only, and the entry may be on another file system than the worktree.
+    let named = fs::hard_link(path, &kept).or_else(|_| fs::rename(path, &kept));
+    let kept = match named {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => carry(path, &kept),
+        named => named,
+    };
+    kept.map_err(|error| GitError::file("keeping", path, &error))
+}
+
+/// The same for a link or a file of another file system, which stays for whoever writes over it.
+fn carry(path: &Path, kept: &Path) -> io::Result<()> {
+    match fs::read_link(path) {
+        Ok(target) => std::os::unix::fs::symlink(target, kept),
+        Err(_) => {
+            let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+            let mut file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+            let mut copy = fs::File::create_new(kept)?;
+            io::copy(&mut file, &mut copy)?;
+            copy.sync_all()
+        }
+    }
 }

@@ -30,7 +30,7 @@ impl Orchestrator {
         worktree.keep(&trash_ref(environment.id), MOST_IGNORED).await.map_err(|error| {
             let why = worktree.told_outside(&error);
             match error {
-                GitError::Refused { .. } => Keep::TrashCannotHold(why),
+                GitError::NotKeepable(_) => Keep::TrashCannotHold(why),
                 _ => Keep::CannotVerify(why),
             }
         })?;

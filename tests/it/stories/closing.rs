@@ -145,7 +145,7 @@ async fn a_removal_that_fails_is_told_and_done_once_the_cause_is_gone() {
     for (environment, why) in environments.iter().zip([in_named, in_closed]) {
         let kept = world.store().load_environment(environment.id).await.unwrap().unwrap();
         assert_eq!((kept.state, &kept.metadata.removal), (EnvironmentState::Active, &None));
-        assert_eq!(kept.metadata.kept_because, [why.clone()]);
+        assert_eq!(kept.metadata.kept_because, [why]);
         assert_eq!(git(&kept.path, &["status", "--porcelain"]), "");
         assert!(world.store().receipt_of(environment.id).await.unwrap().is_none());
     }

@@ -180,7 +180,7 @@ async fn nothing_makes_way_for_a_fork_or_where_threads_stay_apart() {
         let status = world.status(thread);
         assert!(status.contains(&format!("Not sharing the worktree of {other}: {why}.")), "{status}");
     };
-    let alone = "a fork's pull request is worked on in a worktree of its own, and nothing else is";
+    let alone = "a fork's pull request is worked on in a worktree of its own, in which nothing else is worked on";
     why(pull, format!("issue-{issue}"), alone);
     // Nor does an issue that it closes join it.
     let closed_by_it = world.issue();

@@ -46,6 +46,11 @@ async fn what_was_removed_by_force_comes_back_as_it_was() {
 
     let again = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
     assert!(again.contains("This thread goes on in the worktree"), "{again}");
+    // Somebody deletes the directory by hand: what the trash holds is promised for its time.
+    fs::remove_dir_all(&after.path).unwrap();
+    let once_more = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
+    assert!(once_more.contains("What was not committed is there again, as it was."), "{once_more}");
+    assert_eq!(git(&before.path, &["status", "--porcelain"]), status);
     world.ask(issue, "go on");
     world.settle().await;
     assert_eq!(world.run_states().await, [RunState::Succeeded, RunState::Succeeded]);

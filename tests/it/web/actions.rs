@@ -100,7 +100,7 @@ async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
     browser.press(&format!("{page}/remove-by-force"), &[]).await;
     let told = browser.page(&page).await;
     assert!(told.contains("<dt>What was not committed</dt><dd>kept until "), "{told}");
-    assert!(told.contains("That was asked for") && !told.contains("It was safe"), "{told}");
+    assert!(told.contains("this was asked for") && !told.contains("It was safe"), "{told}");
     assert!(told.contains("the button below, or <code>/worktree restore "), "{told}");
     assert!(!environment.path.exists());
     browser.press(&format!("{page}/restore"), &[]).await;
