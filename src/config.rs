@@ -143,7 +143,7 @@ impl Config {
 
     /// [`load`](Self::load) with this process's environment and the real file system.
     pub fn from_process(flags: &Flags) -> Result<Self, ConfigProblems> {
-        let config = Self::load_raw(flags, |name| std::env::var_os(name), |path| std::fs::read_to_string(path))?;
+        let config = Self::load_raw(flags, |name| std::env::var_os(name), text_of)?;
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         Ok(Self { ignored: ignored(names), ..config })
     }
@@ -225,6 +225,16 @@ impl Config {
             .extend(named.filter(|(name, value)| may_be_secret(name, value.expose_secret())).map(|(_, value)| value));
         secrets
     }
+}
+
+/// Of a plain file. A pipe in its place would be waited for for ever; one that a shell hands over is meant.
+fn text_of(path: &Path) -> io::Result<String> {
+    let there = std::fs::metadata(path)?;
+    if !there.is_file() && !path.starts_with("/dev") {
+        let kind = if there.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidData };
+        return Err(io::Error::new(kind, "it is no file"));
+    }
+    std::fs::read_to_string(path)
 }
 
 fn ignored(names: impl Iterator<Item = String>) -> Vec<String> {

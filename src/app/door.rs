@@ -59,7 +59,12 @@ impl Door {
     }
 
     pub fn read(home: &Path) -> io::Result<Self> {
-        Ok(serde_json::from_slice(&fs::read(home.join(FILE))?)?)
+        let path = home.join(FILE);
+        // A pipe would be waited for.
+        if !fs::metadata(&path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"));
+        }
+        Ok(serde_json::from_slice(&fs::read(path)?)?)
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {

@@ -43,6 +43,9 @@ pub enum Standing {
     Running,
 }
 
+/// In the home: who works here, and the file that is locked.
+const NODE: &str = "node";
+
 /// Held until dropped.
 pub struct HomeLock {
     node: String,
@@ -51,8 +54,9 @@ pub struct HomeLock {
 
 impl HomeLock {
     pub fn take(home: &Path, worktree_base: &Path) -> Result<Self, LockError> {
-        let path = home.join("node");
+        let path = home.join(NODE);
         let unusable = |error| LockError::Unusable { path: path.clone(), error };
+        file_or_nothing(&path).map_err(unusable)?;
         let mut options = File::options();
         let mut file = options.create(true).read(true).write(true).truncate(false).open(&path).map_err(unusable)?;
         lock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
@@ -73,7 +77,8 @@ impl HomeLock {
 
     /// What [`HomeLock::take`] would come upon. Makes nothing; what it asks for is given back at once.
     pub fn look(home: &Path, worktree_base: &Path) -> Result<Standing, LockError> {
-        let path = home.join("node");
+        let path = home.join(NODE);
+        file_or_nothing(&path).map_err(|error| LockError::Unusable { path: path.clone(), error })?;
         match access(&path, Access::READ_OK | Access::WRITE_OK) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(LockError::Unusable { path, error: error.into() }),
@@ -101,7 +106,8 @@ impl HomeLock {
     /// Whether a service runs on this home. Makes nothing; closing the file gives back what was asked for.
     pub fn is_held(home: &Path) -> bool {
         let held = |file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
-        File::open(home.join("node")).is_ok_and(held)
+        let path = home.join(NODE);
+        file_or_nothing(&path).is_ok() && File::open(path).is_ok_and(held)
     }
 
     /// Stays the same over restarts on this home.
@@ -116,6 +122,16 @@ impl Drop for HomeLock {
         for file in &self.held {
             let _ = flock(file, FlockOperation::Unlock);
         }
+    }
+}
+
+/// Opening a pipe would wait for whoever writes.
+fn file_or_nothing(path: &Path) -> io::Result<()> {
+    match path.metadata() {
+        Ok(there) if !there.is_file() => Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file")),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -56,6 +56,16 @@ impl AdminEntry {
         Ok(missing("index") && missing(COMPLETE) && self.lock()?.as_deref() == Some(LOCK_REASON))
     }
 
+    /// Says that it was handed out, for whoever knows it from elsewhere. True: it did not say so itself.
+    pub fn hand_out(&self) -> Result<bool, GitError> {
+        let mark = self.directory.join(COMPLETE);
+        match fs::OpenOptions::new().write(true).create_new(true).open(&mark) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(GitError::file("writing", &mark, &error)),
+        }
+    }
+
     /// Git itself cannot use it, and stumbles over it: a creation that was killed in its first moments. One that was
     /// handed out may have lost as much, with the power; that is no leftover.
     pub fn is_half_written(&self) -> bool {
@@ -172,13 +182,16 @@ fn head_on(branch: &BranchName) -> String {
     format!("ref: {}", branch.full_ref())
 }
 
+/// What is no directory there is none: git passes over it, too.
 pub(super) fn entries(registry: &Path) -> Result<Vec<AdminEntry>, GitError> {
     let entries = match fs::read_dir(registry) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| AdminEntry { directory: entry.path() })).collect(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
     };
-    entries.map_err(|error| GitError::file("reading", registry, &error))
+    let mut entries: Vec<_> = entries.map_err(|error| GitError::file("reading", registry, &error))?;
+    entries.retain(|entry| entry.directory.is_dir());
+    Ok(entries)
 }
 
 impl Repository {

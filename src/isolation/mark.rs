@@ -60,14 +60,13 @@ impl Mark {
     }
 
     fn found(base: &Path, memory: &Path) -> Result<(Self, News), IsolationError> {
-        let failed = |error: io::Error| IsolationError::files("marking", base, &error);
-        let remembered = read(memory).map_err(failed)?;
+        let remembered = read(memory).map_err(|error| IsolationError::files("reading", memory, &error))?;
         let mut lines = remembered.as_deref().unwrap_or_default().lines();
         let (before, known, home) = (lines.next().map(PathBuf::from), lines.next().map(str::trim), lines.next());
         let former: Vec<PathBuf> = lines.map(PathBuf::from).collect();
         let present = read(&base.join(MARK)).map_err(|error| match error.kind() {
             io::ErrorKind::IsADirectory => IsolationError::MarkTaken(base.to_owned()),
-            _ => failed(error),
+            _ => IsolationError::files("reading", &base.join(MARK), &error),
         })?;
         let present = present.map(|id| id.trim().to_owned());
         let mut mark = Self { id: String::new(), memory: memory.to_owned(), moved_from: Vec::new() };
@@ -126,7 +125,14 @@ fn whole(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(new, path)
 }
 
+/// Waits for nobody: what is no file is an error.
 fn read(path: &Path) -> io::Result<Option<String>> {
+    if let Ok(there) = fs::metadata(path)
+        && !there.is_file()
+    {
+        let kind = if there.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidData };
+        return Err(io::Error::new(kind, "it is no file"));
+    }
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -28,7 +28,12 @@ impl Orchestrator {
 
     /// Whether the worktree is there, as it is.
     pub(super) async fn health(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
-        self.parts().provider.health(repository, &environment.path, maker(environment)).await
+        let seen = self.parts().provider.health(repository, &environment.path, maker(environment)).await;
+        // The row says that it was finished: files that are there are somebody's work, whatever else was taken away.
+        match seen == Probe::Known(Validity::Missing) && environment.state == EnvironmentState::Active {
+            true if has_files(&environment.path).await => Probe::Known(Validity::Broken),
+            true | false => seen,
+        }
     }
 
     /// Whether its worktree was made by somebody else, outside of our directory: then it is not ours to take away.
@@ -82,5 +87,12 @@ impl Orchestrator {
             tracing::warn!(environment.id = %environment.id, %error, "a broken worktree could not be mended");
             false
         })
+    }
+}
+
+async fn has_files(directory: &Path) -> bool {
+    match tokio::fs::read_dir(directory).await {
+        Ok(mut files) => files.next_entry().await.is_ok_and(|first| first.is_some()),
+        Err(_) => false,
     }
 }

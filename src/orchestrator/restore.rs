@@ -153,7 +153,9 @@ impl Orchestrator {
             None => None,
         };
         let mut had = Vec::new();
-        for environment in wish.had.iter().cloned() {
+        for known in &wish.had {
+            // As it is by now: an earlier decision may have closed it.
+            let Some(environment) = self.store().load_environment(known.id).await? else { continue };
             had.push(Had {
                 receipt: self.store().receipt_of(environment.id).await?,
                 in_trash: repository.tip(&trash_ref(environment.id)).await?,

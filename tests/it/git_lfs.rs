@@ -180,6 +180,21 @@ async fn what_a_checkout_needs_is_found_wherever_it_is() {
     lab.run(&people, &["rm", "-q", "--cached", "z/deep/module"]);
     lab.people_commit("other", "p\n");
     assert_eq!(asked().await, Needs { lfs: true, submodules: false });
+    // A dozen objects that name each other ten times each stand for more files than anybody could count.
+    let mut tree = lab.run(&people, &["rev-parse", "HEAD^{tree}"]).trim().to_owned();
+    for _ in 0..12 {
+        let entries: String = (0..10).map(|number| format!("040000 tree {tree}\t{number}\n")).collect();
+        fs::write(lab.path("entries"), entries).unwrap();
+        let mut made = std::process::Command::new("git");
+        made.arg("-C").arg(&people).arg("mktree").stdin(fs::File::open(lab.path("entries")).unwrap());
+        tree = String::from_utf8(made.output().unwrap().stdout).unwrap().trim().to_owned();
+    }
+    let bomb = lab.run(&people, &["commit-tree", "-p", "HEAD", "-m", "bomb", &tree]);
+    lab.run(&people, &["push", "-q", "origin", &format!("{}:refs/heads/bomb", bomb.trim())]);
+    lab.fetch(&repository).await;
+    let tip = repository.tip("refs/remotes/origin/bomb").await.unwrap().unwrap();
+    let needs = tokio::time::timeout(Duration::from_secs(20), repository.needs(&tip)).await;
+    assert_eq!(needs.expect("it comes to an end").unwrap(), Needs { lfs: true, submodules: false });
 }
 
 /// BR-085.

@@ -44,6 +44,47 @@ async fn a_registration_that_was_deleted_is_made_again() {
     as_before(&lab, &repository, &path, &tip).await;
 }
 
+/// What is left of it looks like a checkout that was killed; who has it in a row knows better.
+#[tokio::test]
+async fn a_worktree_whose_marks_were_taken_away_is_not_taken_for_half_made() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, tip) = at_work(&lab, &repository).await;
+    let entry = repository.directory().join("worktrees/b");
+    for name in ["treewarden-complete", "index"] {
+        fs::remove_file(entry.join(name)).unwrap();
+    }
+    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
+    as_before(&lab, &repository, &path, &tip).await;
+}
+
+/// What is no entry stops nobody, and what git would read to its end is none of its business.
+#[tokio::test]
+async fn odd_things_among_the_registrations_stop_nobody() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, tip) = at_work(&lab, &repository).await;
+    let registry = repository.directory().join("worktrees");
+    fs::write(registry.join("stray"), "x").unwrap();
+    std::os::unix::fs::symlink("loop", registry.join("loop")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(registry.join("pipe")).status().unwrap();
+    assert!(made.success());
+    assert!(!repository.may_have_worktree(&lab.path("none"), Some(&branch("none"))).await.unwrap());
+    for name in ["commondir", "gitdir", "HEAD", "locked"] {
+        fs::File::options().write(true).open(registry.join("b").join(name)).unwrap().set_len(200 << 30).unwrap();
+        lab.worktree(&repository, &format!("beside-{name}")).await;
+    }
+    fs::remove_file(registry.join("b/treewarden-complete")).unwrap();
+    fs::remove_file(registry.join("b/commondir")).unwrap();
+    fs::create_dir(registry.join("b/commondir")).unwrap();
+    lab.worktree(&repository, "beside").await;
+    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
+    for name in ["stray", "loop", "pipe"] {
+        fs::remove_file(registry.join(name)).unwrap();
+    }
+    as_before(&lab, &repository, &path, &tip).await;
+}
+
 #[tokio::test]
 async fn a_lock_that_was_taken_off_is_put_on_again() {
     let lab = Lab::new();

@@ -142,6 +142,7 @@ pub(super) fn worktrees(error: &IsolationError, base: &Path, asked: &Asked) -> M
     match error {
         IsolationError::LeftBehind { before, .. } => asked.set(&[(BASE, &*before.display().to_string())]),
         IsolationError::MarkTaken(base) => asked.set(&[(BASE, &*base.join("worktrees").display().to_string())]),
+        IsolationError::Files { path, .. } if path.exists() && path != base && !path.is_file() => aside(path, asked),
         IsolationError::Files { path, .. } => writable(path, asked),
         _ if is_marked(base) => asked.set(&[(BASE, "<the directory of the worktrees>")]),
         _ => match not_mounted(base) {
@@ -237,7 +238,7 @@ fn directory(error: &HomeError, wanted: &Path, asked: &Asked, variable: &str) ->
 }
 
 /// Something that stands where something else belongs, and stays beside it.
-fn aside(path: &Path, asked: &Asked) -> Mend {
+pub(super) fn aside(path: &Path, asked: &Asked) -> Mend {
     let beside = format!("{}.aside", path.display());
     asked.on(path, format!("mv {} {}", quoted(path), shell::quoted(&beside)))
 }

@@ -33,6 +33,7 @@ pub(super) async fn look(config: &Config, asked: &Asked) -> Vec<Finding> {
 fn locked(error: &LockError, config: &Config, home: &Path, asked: &Asked) -> Finding {
     let mend = match error {
         LockError::Shared(shared) => mend::apart(shared, config, home, asked),
+        LockError::Unusable { path, error } if error.kind() == io::ErrorKind::InvalidData => mend::aside(path, asked),
         LockError::Unusable { path, .. } => mend::writable(path, asked),
         LockError::Taken(_) => mend::run(asked.again()),
     };

@@ -28,13 +28,29 @@ pub(in crate::git) fn put_ties_right(entry: &AdminEntry) -> Result<bool, GitErro
         let Some(meta) = look(&path)? else { continue };
         // A lock without a reason is somebody's.
         let says_nothing = is_spoilt(&path, &meta) || (meta.len() == 0 && name != "locked");
-        if says_nothing && look(&entry.directory.join(COMPLETE))?.is_some() {
+        if says_nothing && was_handed_out(entry)? {
             replace(&path, text)?;
             tell(&path);
             found = true;
         }
     }
+    // Git reads all of it, however much it is; it is written anew where the worktree's row is known.
+    for name in ["gitdir", "HEAD"] {
+        let path = entry.directory.join(name);
+        let Some(meta) = look(&path)? else { continue };
+        if meta.is_file() && is_spoilt(&path, &meta) && was_handed_out(entry)? {
+            take_out(entry, &path)?;
+            tell(&path);
+            found = true;
+        }
+    }
     Ok(found)
+}
+
+/// One with an index has had all of its ties, also where our mark is gone.
+fn was_handed_out(entry: &AdminEntry) -> Result<bool, GitError> {
+    let there = |name| Ok::<_, GitError>(look(&entry.directory.join(name))?.is_some());
+    Ok(there(COMPLETE)? || there("index")?)
 }
 
 /// The same for all that git needs to be asked about this worktree, and to write in it.
@@ -88,9 +104,13 @@ pub(in crate::git) fn odd_logs(directory: &Path) -> Result<Vec<PathBuf>, GitErro
     Ok(odd)
 }
 
-/// Nothing that git writes, or what stands where a pipe was taken away.
+/// Nothing that git writes, also for its size, or what stands where a pipe was taken away.
 pub(super) fn is_spoilt(path: &Path, meta: &fs::Metadata) -> bool {
-    !meta.is_file() || (meta.len() == UNREADABLE.len() as u64 && small_file(path).is_ok_and(|text| text == UNREADABLE))
+    let is_no_text = || match small_file(path) {
+        Ok(text) => text == UNREADABLE,
+        Err(error) => error.kind() == io::ErrorKind::InvalidData,
+    };
+    !meta.is_file() || is_no_text()
 }
 
 /// Out of git's way. Links and pipes hold nothing themselves; everything else is kept beside.

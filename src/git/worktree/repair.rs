@@ -27,17 +27,24 @@ const NEW_INDEX: &str = "treewarden-new-index";
 const LINE: u64 = 4096;
 
 impl Worktree {
-    /// Mends the `.git` file, the admin entry or its HEAD, for a worktree of ours on `branch`, and an index that is not as
-    /// git wrote it. False: there is nothing to mend, or not enough left to mend it with; then nothing was changed. Starts
+    /// Mends the `.git` file, the admin entry or its HEAD, for a worktree of ours on `branch` that was handed out, and an index
+    /// that is not as git wrote it. False: there is nothing to mend, or not enough left to mend it with; then nothing was changed. Starts
     /// no process and waits for nobody when all is well.
     pub async fn repair(&self, branch: &BranchName) -> Result<bool, GitError> {
+        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
+        // Whoever asks for this knows that it was handed out, and files are there: what says so was taken away.
+        let hand_out = move || match registry::find(&repository, &path)? {
+            Some(entry) if entry.is_half_made()? && !is_empty(&path) => entry.hand_out(),
+            Some(_) | None => Ok(false),
+        };
+        let lost = blocking(hand_out).await?;
         match self.known_validity().await? {
             Validity::Missing | Validity::OwnRepository | Validity::Foreign => return Ok(false),
-            Validity::Valid if self.is_well().await? => return Ok(false),
+            Validity::Valid if !lost && self.is_well().await? => return Ok(false),
             Validity::Valid | Validity::Broken => {}
         }
         let (worktree, branch) = (self.clone(), branch.clone());
-        self.repository.to_the_end(async move { worktree.mend(&branch).await }).await
+        self.repository.to_the_end(async move { worktree.mend(&branch, lost).await }).await
     }
 
     async fn is_well(&self) -> Result<bool, GitError> {
@@ -48,7 +55,8 @@ impl Worktree {
         blocking(move || Ok(!put_right(&entry)? && !is_unlocked(&entry)? && false_operations(&entry)?.is_empty())).await
     }
 
-    async fn mend(&self, branch: &BranchName) -> Result<bool, GitError> {
+    /// `lost`: its index is gone, together with what says that it was handed out.
+    async fn mend(&self, branch: &BranchName, lost: bool) -> Result<bool, GitError> {
         let _turn = self.repository.turn().await;
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         let question = move || {
@@ -60,7 +68,10 @@ impl Worktree {
             ties |= self.mend_ties(branch).await?;
             head = self.mend_head(branch, &tip).await?;
         }
-        let index = self.mend_index().await?;
+        let index = match lost && self.tied_entry().await?.is_some_and(|(_, has_head)| has_head) {
+            true => self.make_index(&self.entry().await?).await.map(|()| true)?,
+            false => self.mend_index().await?,
+        };
         let operation = self.end_false_operations().await?;
         if ties || head || index || operation {
             let parts = [("ties", ties), ("HEAD", head), ("index", index), ("operation", operation)];
@@ -148,6 +159,10 @@ impl Worktree {
         keep(&index)?;
         fs::rename(&new, &index).map_err(|error| GitError::file("writing", &index, &error))
     }
+}
+
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).is_ok_and(|mut files| files.next().is_none())
 }
 
 async fn has_whole_index(entry: &AdminEntry) -> Result<bool, GitError> {

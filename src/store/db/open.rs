@@ -15,7 +15,7 @@ static POSTGRES: Migrator = sqlx::migrate!("migrations/postgres");
 
 /// Where it is remembered which migrations were carried out; other programs have one of this name, too.
 const MIGRATIONS: &str = "_sqlx_migrations";
-const APPLIED: &str = "SELECT version, checksum FROM _sqlx_migrations WHERE success ORDER BY version";
+const APPLIED: &str = "SELECT version, checksum, success FROM _sqlx_migrations ORDER BY version";
 const SQLITE_TABLES: &str =
     "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name";
 /// Of the schema that new tables go to, without those that an extension brought.
@@ -75,23 +75,37 @@ impl Db {
 /// What a look into a database finds.
 struct Found {
     tables: Vec<String>,
-    /// Version and checksum.
-    migrations: Vec<(i64, Vec<u8>)>,
+    /// Version, checksum, and whether it came to its end.
+    migrations: Vec<(i64, Vec<u8>, bool)>,
 }
 
 impl Found {
     /// The versions that were carried out. What has tables, and not the first of our migrations, is another program's; the
-    /// tables of the older schema are known.
+    /// tables of the older schema are known. One that was broken off, or is not the one of this program, is an error, as it is
+    /// when the rest are to be carried out.
     fn ours(self, migrator: &Migrator) -> Result<Vec<i64>, StoreError> {
-        let is_first = |(version, checksum): &(i64, Vec<u8>)| {
-            migrator.iter().next().is_some_and(|first| first.version == *version && *first.checksum == **checksum)
+        let is_first = |(version, checksum, success): &(i64, Vec<u8>, bool)| {
+            *success
+                && migrator
+                    .iter()
+                    .next()
+                    .is_some_and(|first| first.version == *version && *first.checksum == **checksum)
         };
         let is_other = |name: &String| name != MIGRATIONS && !name.starts_with(legacy::PREFIX);
         let others: Vec<String> = self.tables.into_iter().filter(is_other).collect();
-        match self.migrations.iter().any(is_first) || self.migrations.is_empty() && others.is_empty() {
-            true => Ok(self.migrations.into_iter().map(|(version, _)| version).collect()),
-            false => Err(StoreError::OtherProgram(others)),
+        let is_new = self.migrations.is_empty() && others.is_empty();
+        if !(is_new || self.migrations.iter().any(is_first)) {
+            return Err(StoreError::OtherProgram(others));
         }
+        for (version, checksum, success) in &self.migrations {
+            if !success {
+                return Err(explain_migration(MigrateError::Dirty(*version)));
+            }
+            if migrator.iter().any(|known| known.version == *version && *known.checksum != **checksum) {
+                return Err(explain_migration(MigrateError::VersionMismatch(*version)));
+            }
+        }
+        Ok(self.migrations.into_iter().map(|(version, ..)| version).collect())
     }
 }
 

@@ -386,6 +386,56 @@ async fn a_place_that_is_none_is_told_in_one_line_with_what_mends_it() {
     assert!(wrong.len() == 1 && wrong[0].1.contains(&format!("{folder} is a directory")), "{wrong:?}");
 }
 
+/// Nobody waits at a pipe for whoever writes, and no directory is taken for the file that belongs there.
+#[tokio::test]
+async fn what_is_no_file_where_one_belongs_is_told_by_both() {
+    let installation = Installation::new().await;
+    let home = installation.dir.path().join("home");
+    installation.serve().await.stop().await;
+    let make_pipe = |path: &Path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    let make_directory = |path: &Path| fs::create_dir(path).unwrap();
+    let makers: [&dyn Fn(&Path); 2] = [&make_pipe, &make_directory];
+    for (name, what) in [("node", "service"), ("worktrees.mark", "worktrees"), ("worktrees/.treewarden", "worktrees")] {
+        let (path, kept) = (home.join(name), installation.dir.path().join("kept"));
+        for (number, make) in makers.iter().enumerate() {
+            fs::rename(&path, &kept).unwrap();
+            make(&path);
+            let mend = both_refuse(&installation, what, &[]).await;
+            // A base with a directory of that name is taken for somebody else's.
+            if name != "worktrees/.treewarden" || number == 0 {
+                assert_eq!(mend, format!("mv {0} {0}.aside", path.display()));
+            }
+            fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
+            fs::rename(&kept, &path).unwrap();
+            assert_eq!(complaints(installation.command(&["doctor"])).await, []);
+        }
+    }
+    let settings = home.join("treewarden.toml");
+    make_pipe(&settings);
+    for command in ["doctor", "serve"] {
+        let output = output_of(installation.command(&[command])).await;
+        let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(!output.status.success() && said.contains("it is no file"), "{command}: {said}");
+    }
+}
+
+/// A start would refuse both.
+#[tokio::test]
+async fn migrations_that_were_changed_or_broken_off_are_told_by_both() {
+    let installation = Installation::new().await;
+    assert!(installation.run(&["migrate"]).await.status.success());
+    let options = SqliteConnectOptions::new().filename(installation.dir.path().join("home/treewarden.db"));
+    for change in [
+        "UPDATE _sqlx_migrations SET checksum = x'00' WHERE version = (SELECT max(version) FROM _sqlx_migrations)",
+        "UPDATE _sqlx_migrations SET success = false WHERE version = (SELECT max(version) FROM _sqlx_migrations)",
+    ] {
+        let mut database = SqliteConnection::connect_with(&options).await.unwrap();
+        database.execute(change).await.unwrap();
+        database.close().await.unwrap();
+        both_refuse(&installation, "database", &[]).await;
+    }
+}
+
 #[tokio::test]
 async fn a_database_of_another_program_is_nobodys_to_change() {
     let installation = Installation::new().await;
