@@ -47,6 +47,7 @@ struct Said {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Asked {
     conversation: String,
     /// Only what was written after this.

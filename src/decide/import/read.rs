@@ -71,13 +71,22 @@ pub(super) fn thread(text: &str) -> Option<(RepoName, ThreadNumber)> {
 /// Kind and id, of which the id may repeat the kind: `pr`, `pr-99`.
 pub(super) fn work(kind: WorkKind, id: &str) -> Option<Work> {
     let id = id.strip_prefix(kind.as_str()).and_then(|rest| rest.strip_prefix('-')).unwrap_or(id);
-    let plain = !id.is_empty() && id.len() <= 200 && !id.chars().any(char::is_control);
-    plain.then(|| Work { kind, id: id.to_owned() })
+    match kind {
+        WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review => Some(Work { kind, id: number(id)? }),
+        WorkKind::Thread | WorkKind::Task => {
+            let plain = !id.is_empty() && id.len() <= 200 && !id.chars().any(char::is_control);
+            plain.then(|| Work { kind, id: id.to_owned() })
+        }
+    }
+}
+
+/// As GitHub counts, and written in one way only: two spellings would be two pieces of work.
+fn number(text: &str) -> Option<String> {
+    text.parse::<i64>().ok().filter(|number| *number > 0).map(|number| number.to_string())
 }
 
 /// The thread that a branch's name was made for: `issue-42`, `pr-99`, `pr-99-review`.
 pub(super) fn work_named(branch: &BranchName) -> Option<Work> {
-    let number = |text: &str| text.parse::<i64>().ok().filter(|number| *number > 0).map(|number| number.to_string());
     let name = branch.as_str();
     if let Some(id) = name.strip_prefix("issue-").and_then(number) {
         return Some(Work { kind: WorkKind::Issue, id });
@@ -91,6 +100,7 @@ pub(super) fn links(metadata: Option<&str>) -> Vec<Work> {
     let metadata: serde_json::Value = metadata.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let listed = |field: &str, kind| {
         let numbers = metadata[field].as_array().into_iter().flatten().filter_map(|number| number.as_i64());
+        let numbers = numbers.filter(|number| *number > 0);
         numbers.map(move |number| Work { kind, id: number.to_string() }).collect::<Vec<_>>()
     };
     [listed("related_issues", WorkKind::Issue), listed("related_prs", WorkKind::PullRequest)].concat()

@@ -215,6 +215,27 @@ async fn an_archived_repository_is_refused_and_work_done_before_is_kept() {
     assert!(world.pull(pull.number).open);
 }
 
+/// Whatever an agent takes away of what says so: what its row calls finished is somebody's work.
+#[tokio::test]
+async fn a_worktree_that_looks_half_made_keeps_what_is_not_committed() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    std::fs::write(environment.path.join("keepme.txt"), "precious\n").unwrap();
+    let entry = world.canonical().await.join("worktrees/issue-1");
+    for name in ["treewarden-complete", "index"] {
+        std::fs::remove_file(entry.join(name)).unwrap();
+    }
+    world.ask(issue, "/status");
+    world.settle().await;
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert_eq!(world.environment().await.id, environment.id);
+    assert_eq!(world.remote_file("issue-1", "keepme.txt").await.as_deref(), Some("precious\n"));
+    world.end().await;
+}
+
 /// Also when nothing comes of the message that found it gone.
 #[tokio::test]
 async fn a_worktree_that_vanished_is_told_when_the_run_is_refused() {
