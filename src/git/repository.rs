@@ -9,7 +9,7 @@ use super::pipes::{self, Workplace};
 use super::remote_url::RemoteUrl;
 use super::whole::refuse_other_refs;
 use super::worktree::{LOGS, Worktree, put_right, put_ties_right};
-use super::{Git, Stamp, blocking, broken_refs, config, copies::Excludes, own_files, registry};
+use super::{Git, Stamp, blocking, broken_refs, config, copies::Excludes, own_files, registry, registry::AdminEntry};
 use crate::model::BranchName;
 use std::{
     collections::BTreeMap,
@@ -259,22 +259,25 @@ impl Repository {
         Ok(self.git.program().call_with(&place, settings, name).mending(self.directory()))
     }
 
-    /// Puts right what git would stumble over, or write through: in the repository, in what ties its worktrees to it, and in
-    /// the entry of the one that it is about.
+    /// Puts right what git would stumble over, or write through: in the entry of the worktree that it is about, and, where it
+    /// looks at all of them, in the repository and in what ties each worktree to it.
     async fn before_process(&self, admin: Option<&Path>, name: &str) -> Result<(), GitError> {
         self.restore_config().await?;
         let (shared, admin) = (self.shared.clone(), admin.map(Path::to_owned));
         let writes_logs = WRITE_LOGS.contains(&name);
+        let looks_at_all = writes_logs || name.starts_with("worktree ");
         blocking(move || {
             if writes_logs && own_files::put_logs_right(&shared.directory)? {
                 tracing::warn!(git.directory = %shared.directory.display(), "logs that are no files: taken out");
                 shared.was_restored(LOGS);
             }
-            for entry in registry::entries(&shared.directory.join("worktrees"))? {
-                match admin.as_deref() == Some(&*entry.directory) {
-                    true => put_right(&entry)?,
-                    false => put_ties_right(&entry)?,
-                };
+            if let Some(directory) = admin {
+                put_right(&AdminEntry { directory })?;
+            }
+            if looks_at_all {
+                for entry in registry::entries(&shared.directory.join("worktrees"))? {
+                    put_ties_right(&entry)?;
+                }
             }
             Ok(())
         })

@@ -6,7 +6,7 @@ use super::repair::{KEPT, replace};
 use crate::git::own_files::{gone, look};
 use crate::git::pipes::UNREADABLE;
 use crate::git::registry::{AdminEntry, COMPLETE, LOCK_REASON};
-use crate::git::{GitError, small_file};
+use crate::git::{GitError, SMALL, small_file};
 use crate::model::CommitSha;
 use std::{
     fs, io,
@@ -106,11 +106,8 @@ pub(in crate::git) fn odd_logs(directory: &Path) -> Result<Vec<PathBuf>, GitErro
 
 /// Nothing that git writes, also for its size, or what stands where a pipe was taken away.
 pub(super) fn is_spoilt(path: &Path, meta: &fs::Metadata) -> bool {
-    let is_no_text = || match small_file(path) {
-        Ok(text) => text == UNREADABLE,
-        Err(error) => error.kind() == io::ErrorKind::InvalidData,
-    };
-    !meta.is_file() || is_no_text()
+    let is_stand_in = || meta.len() == UNREADABLE.len() as u64 && small_file(path).is_ok_and(|text| text == UNREADABLE);
+    !meta.is_file() || meta.len() > SMALL || is_stand_in()
 }
 
 /// Out of git's way. Links and pipes hold nothing themselves; everything else is kept beside.
