@@ -31,6 +31,15 @@ pub enum Maker {
     Others,
 }
 
+/// How far a place has come, as its record says. What says so on the disk can be taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// What a killed creation left of it is nobody's work.
+    InTheMaking,
+    /// Whatever files are there are somebody's work.
+    HandedOut,
+}
+
 /// A place that is wanted.
 #[derive(Clone, Debug)]
 pub struct CreateRequest {
@@ -168,7 +177,7 @@ pub trait Provider: Send + Sync {
     fn removal_begun(&self, environment: EnvironmentId) -> bool;
 
     /// Whether the place is there and whole.
-    async fn health(&self, repository: &Repository, path: &Path, maker: Maker) -> Probe<Validity>;
+    async fn health(&self, repository: &Repository, path: &Path, maker: Maker, stage: Stage) -> Probe<Validity>;
 
     /// Mends a broken place without touching its files; false when nothing is broken, or cannot be mended.
     async fn repair(&self, repository: &Repository, path: &Path, branch: &BranchName) -> Result<bool, IsolationError>;

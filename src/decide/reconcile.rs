@@ -24,12 +24,14 @@ pub fn repair(state: EnvironmentState, validity: &Probe<Validity>, busy: bool, b
         (EnvironmentState::Creating, _) if busy => Repair::Nothing,
         (EnvironmentState::Creating, Probe::Known(Validity::Valid)) => Repair::Activate,
         (EnvironmentState::Creating, Probe::Known(Validity::Missing)) => Repair::Discard,
-        (EnvironmentState::Removing, Probe::Known(Validity::Valid)) => Repair::Reactivate,
+        // The files are there, and what the registration lost is mended for an active one.
+        (EnvironmentState::Removing, Probe::Known(Validity::Valid | Validity::Broken)) => Repair::Reactivate,
         (EnvironmentState::Removing, Probe::Known(Validity::Missing)) => Repair::FinishRemoval,
         // Not ours, or unreadable: leave it for a person, the panel shows it.
-        (
+        (EnvironmentState::Creating, Probe::Known(Validity::Broken))
+        | (
             EnvironmentState::Creating | EnvironmentState::Removing,
-            Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign) | Probe::Unknown(_),
+            Probe::Known(Validity::OwnRepository | Validity::Foreign) | Probe::Unknown(_),
         ) => Repair::Nothing,
     }
 }
@@ -44,7 +46,8 @@ mod tests {
             for busy in [true, false] {
                 let doubts = [Validity::Broken, Validity::OwnRepository, Validity::Foreign].map(Probe::Known);
                 for doubt in doubts.into_iter().chain([Probe::Unknown("no".into())]) {
-                    assert_eq!(repair(*state, &doubt, busy, false), Repair::Nothing);
+                    let done = repair(*state, &doubt, busy, false);
+                    assert!(matches!(done, Repair::Nothing | Repair::Reactivate), "{state}, {doubt:?}: {done:?}");
                 }
             }
         }
@@ -58,6 +61,8 @@ mod tests {
         assert_eq!(repair(Creating, &known(Validity::Missing), false, false), Repair::Discard);
         assert_eq!(repair(Creating, &known(Validity::Missing), true, false), Repair::Nothing);
         assert_eq!(repair(Removing, &known(Validity::Valid), false, false), Repair::Reactivate);
+        assert_eq!(repair(Removing, &known(Validity::Broken), false, false), Repair::Reactivate);
+        assert_eq!(repair(Creating, &known(Validity::Broken), false, false), Repair::Nothing);
         assert_eq!(repair(Removing, &known(Validity::Missing), false, false), Repair::FinishRemoval);
         assert_eq!(repair(Removing, &known(Validity::Valid), false, true), Repair::FinishRemoval);
         assert_eq!(repair(Active, &known(Validity::Missing), false, false), Repair::Nothing);

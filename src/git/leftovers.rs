@@ -1,6 +1,7 @@
 //! What a killed git leaves behind: lock files, and half-written entries in the registry of worktrees. Git never removes
 //! them by itself. A lock makes every later change of the same ref or index fail; a half-written entry makes every
-//! `git worktree` command in the repository fail.
+//! `git worktree` command in the repository fail. So does the entry of a worktree that lost its way to the repository: it is
+//! given that again, and never removed.
 //!
 //! Git holds such things for moments. One that is in our way while it is our turn, has been there for long, and that no
 //! living process may hold, belongs to nobody any more.
@@ -10,6 +11,7 @@ mod holder;
 use super::error::GitError;
 use super::registry::AdminEntry;
 use super::repository::Repository;
+use super::worktree::tie_to_repository;
 use super::{blocking, place_of};
 use std::{
     fs, io,
@@ -77,7 +79,7 @@ pub(super) fn clear_lock(repository: &Path, lock: &Path) -> Result<bool, GitErro
     if !fs::symlink_metadata(lock).is_ok_and(is_same) {
         return Ok(false);
     }
-    remove(lock)?;
+    clear(lock)?;
     Ok(true)
 }
 
@@ -114,7 +116,7 @@ impl Scene {
             if age < STALE {
                 return Ok(false);
             }
-            remove(&path)?;
+            clear(&path)?;
         }
         Ok(true)
     }
@@ -128,7 +130,7 @@ impl Scene {
         }
         for (path, meta) in entries(&self.repository.join("worktrees"))? {
             let entry = AdminEntry { directory: path };
-            if meta.is_dir() && entry.is_half_written() {
+            if meta.is_dir() && (entry.is_half_written()? || entry.is_cut_off()?) {
                 found.push(leftover(entry.directory, &meta)?);
             }
         }
@@ -144,7 +146,12 @@ fn grounds(repository: &Path) -> Result<Vec<PathBuf>, GitError> {
     Ok(worktrees.chain([repository.to_owned()]).collect())
 }
 
-fn remove(path: &Path) -> Result<(), GitError> {
+fn clear(path: &Path) -> Result<(), GitError> {
+    let entry = AdminEntry { directory: path.to_owned() };
+    if path.is_dir() && !entry.is_new()? {
+        tracing::warn!(path = %path.display(), "registration of a worktree tied to its repository again");
+        return tie_to_repository(&entry);
+    }
     tracing::warn!(path = %path.display(), "leftover of a killed git removed");
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {

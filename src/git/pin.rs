@@ -19,8 +19,8 @@ const REFLOG: u64 = 4 * 1024 * 1024;
 impl Repository {
     /// Gives every such commit that no ref reaches a ref `refs/treewarden/archive/commits/<sha>`. The caller has the turn.
     pub(super) async fn pin_in_turn(&self, entry: &AdminEntry) -> Result<(), GitError> {
-        let directory = entry.directory.clone();
-        let held = blocking(move || held_by(&directory)).await?;
+        let entry = entry.clone();
+        let held = blocking(move || commits_of(&entry)).await?;
         if held.is_empty() {
             return Ok(());
         }
@@ -42,14 +42,14 @@ impl Repository {
     }
 }
 
-/// What is not there holds nothing; what is there and cannot be read is a doubt.
-fn held_by(entry: &Path) -> Result<BTreeSet<CommitSha>, GitError> {
+/// The commits that it names itself. What is not there names nothing; what is there and cannot be read is a doubt.
+pub(super) fn commits_of(entry: &AdminEntry) -> Result<BTreeSet<CommitSha>, GitError> {
     let mut held = BTreeSet::new();
     let mut add = |text: &[u8]| held.extend(CommitSha::new(String::from_utf8_lossy(text).trim()).ok());
-    if let Some(line) = (AdminEntry { directory: entry.to_owned() }).head_line()? {
+    if let Some(line) = entry.head_line()? {
         add(line.as_bytes());
     }
-    let log = entry.join("logs/HEAD");
+    let log = entry.directory.join("logs/HEAD");
     if let Some(meta) = present(fs::symlink_metadata(&log), &log)? {
         if !meta.is_file() {
             return Err(GitError::Unreadable(format!("{} is no plain file", log.display())));
@@ -60,7 +60,7 @@ fn held_by(entry: &Path) -> Result<BTreeSet<CommitSha>, GitError> {
             add(line.split(|byte| *byte == b' ').nth(1).unwrap_or_default());
         }
     }
-    let mut directories = vec![entry.join("refs/worktree")];
+    let mut directories = vec![entry.directory.join("refs/worktree")];
     while let Some(directory) = directories.pop() {
         for file in present(fs::read_dir(&directory), &directory)?.into_iter().flatten() {
             let file = file.map_err(|error| GitError::file("reading", &directory, &error))?;

@@ -3,7 +3,8 @@
 
 use super::error::GitError;
 use super::furnished::FURNISHED;
-use super::own_files::look;
+use super::own_files::{look, set_aside};
+use super::pin::commits_of;
 use super::repository::Repository;
 use super::worktree::put_right;
 use super::{blocking, canonical, place_of, small_file, write_whole};
@@ -32,6 +33,9 @@ pub enum Uncommitted {
 /// Written into the admin entry when a checkout of ours is complete (gitrepository-layout(5) reserves no such name).
 pub(super) const COMPLETE: &str = "treewarden-complete";
 
+/// What git writes into a new entry before anything else (builtin/worktree.c).
+const FIRST: [&str; 6] = ["locked", "gitdir", "commondir", "HEAD", "HEAD.lock", "refs"];
+
 /// One `worktrees/<id>` directory of the canonical repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AdminEntry {
@@ -50,10 +54,19 @@ impl AdminEntry {
     }
 
     /// A checkout that was begun by us and killed before its end: without an index and without our mark. A worktree that
-    /// was ever handed out has the mark.
+    /// was handed out has the mark, unless somebody took it away.
     pub fn is_half_made(&self) -> Result<bool, GitError> {
-        let missing = |name: &str| !self.directory.join(name).exists();
-        Ok(missing("index") && missing(COMPLETE) && self.lock()?.as_deref() == Some(LOCK_REASON))
+        let missing = |name| Ok::<_, GitError>(look(&self.directory.join(name))?.is_none());
+        Ok(missing("index")? && missing(COMPLETE)? && self.lock()?.as_deref() == Some(LOCK_REASON))
+    }
+
+    /// Whether it has nothing but what git writes first, and holds no commit. All others have had all of their ties once,
+    /// whatever has become of them.
+    pub fn is_new(&self) -> Result<bool, GitError> {
+        let files = fs::read_dir(&self.directory).and_then(|files| files.collect::<io::Result<Vec<_>>>());
+        let files = files.map_err(|error| GitError::file("reading", &self.directory, &error))?;
+        let is_first = |file: fs::DirEntry| FIRST.iter().any(|name| file.file_name() == *name);
+        Ok(files.into_iter().all(is_first) && commits_of(self)?.is_empty())
     }
 
     /// Says that it was handed out, for whoever knows it from elsewhere. True: it did not say so itself.
@@ -66,12 +79,18 @@ impl AdminEntry {
         }
     }
 
-    /// Git itself cannot use it, and stumbles over it: a creation that was killed in its first moments. One that was
-    /// handed out may have lost as much, with the power; that is no leftover.
-    pub fn is_half_written(&self) -> bool {
-        let filled = |name: &str| fs::metadata(self.directory.join(name)).is_ok_and(|meta| meta.len() > 0);
-        let there = |name: &str| self.directory.join(name).exists();
-        !there("index") && !there(COMPLETE) && !["commondir", "gitdir", "HEAD"].into_iter().all(filled)
+    /// Git itself cannot use it, and stumbles over it: a creation that was killed in its first moments.
+    pub fn is_half_written(&self) -> Result<bool, GitError> {
+        Ok(!["commondir", "gitdir", "HEAD"].into_iter().all(|name| self.has(name)) && self.is_new()?)
+    }
+
+    /// The same of one in which somebody worked: with the power, or by a hand, it lost its way to the repository.
+    pub fn is_cut_off(&self) -> Result<bool, GitError> {
+        Ok(!self.has("commondir") && !self.is_new()?)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        fs::metadata(self.directory.join(name)).is_ok_and(|meta| meta.len() > 0)
     }
 
     /// What its HEAD says, on one line; git may write the name of a ref as a link. Absent: nothing that git takes for a
@@ -356,9 +375,8 @@ impl Repository {
             return Err(GitError::PathExists(path.to_owned()));
         }
         if entry.is_half_made()? {
-            // Nothing but our own killed checkout; git may not even be able to read it.
-            let directory = entry.directory;
-            return fs::remove_dir_all(&directory).map_err(|error| GitError::file("removing", &directory, &error));
+            // Git may not even be able to read it.
+            return self.set_entry_aside(&entry).await;
         }
         put_right(&entry)?;
         self.pin_in_turn(&entry).await?;
@@ -378,6 +396,17 @@ impl Repository {
             false => Ok(()),
             true => Err(GitError::refused(format!("git still lists {} after its removal", path.display()))),
         }
+    }
+
+    /// Takes what looks like a killed creation out of git's way, with all that it may hold after all.
+    async fn set_entry_aside(&self, entry: &AdminEntry) -> Result<(), GitError> {
+        self.pin_in_turn(entry).await?;
+        let (repository, directory) = (self.directory().to_owned(), entry.directory.clone());
+        blocking(move || match look(&directory)? {
+            Some(meta) => set_aside(&repository, directory.strip_prefix(&repository).unwrap_or(&directory), &meta),
+            None => Ok(()),
+        })
+        .await
     }
 
     async fn change_registry(&self, command: &str, path: &Path) -> Result<(), GitError> {

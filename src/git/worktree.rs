@@ -14,7 +14,7 @@ mod withheld;
 pub(super) use commit::is_there;
 pub use commit::{CommitRequest, Ident};
 pub(super) use contents::{submodule_holds_only, submodule_repository_has_commits, submodules_inside};
-pub(super) use entry::{LOGS, odd_logs, put_right, put_ties_right};
+pub(super) use entry::{LOGS, odd_logs, put_right, put_ties_right, tie_to_repository};
 pub(super) use repair::rewrite;
 pub use status::Status;
 pub(super) use status::{is_cache, path_of, quiet};
@@ -92,7 +92,8 @@ impl Worktree {
         Probe::from(entry).map(|lock| lock.filter(|reason| reason != registry::LOCK_REASON))
     }
 
-    /// Whether this is what a killed creation of ours left: nobody has worked in it. Starts no process.
+    /// Whether this looks like what a killed creation of ours left. Nobody has worked in that, unless it was handed out, which
+    /// whoever keeps the records knows: what says so here can be taken away. Starts no process.
     pub async fn is_half_made(&self) -> Result<bool, GitError> {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         blocking(move || match registry::find(&repository, &path)? {
@@ -207,7 +208,7 @@ fn validity(repository: &Path, path: &Path) -> Result<Validity, GitError> {
         return Ok(Validity::OwnRepository);
     }
     if entry.is_half_made()? {
-        return Ok(Validity::Missing);
+        return Ok(if holds_files(path)? { Validity::Broken } else { Validity::Missing });
     }
     let unlinked = registry::is_cut(path)?;
     Ok(match linked.as_deref() == Some(entry.directory.as_path()) && belongs(&entry, repository) {

@@ -11,7 +11,7 @@ use super::mark::{self, Mark};
 use super::trash::{Survey, Trash, survey};
 use super::turns::Turns;
 use super::{
-    CreateRequest, IsolationError, MOST_IGNORED, Maker, Provider, RemoveRequest, Removed, in_use, outside, place,
+    CreateRequest, IsolationError, MOST_IGNORED, Maker, Provider, RemoveRequest, Removed, Stage, in_use, outside, place,
 };
 use crate::git::{GitError, Repository, Ties, Worktree, WorktreeEntry};
 use crate::model::*;
@@ -214,7 +214,9 @@ impl WorktreeProvider {
     ) -> Result<Furnished, IsolationError> {
         let worktree = repository.worktree(path);
         if worktree.is_registered().await? {
-            self.clear_half_made(repository, &worktree, path).await?;
+            if request.maker == Maker::Us {
+                self.clear_half_made(repository, &worktree, path).await?;
+            }
             if !exists(path)? {
                 repository.unregister(path).await?;
             } else if worktree.validity().await == Probe::Known(Validity::Valid)
@@ -369,10 +371,20 @@ impl Provider for WorktreeProvider {
         exists(&self.trash.place(environment)).unwrap_or(true)
     }
 
-    async fn health(&self, repository: &Repository, path: &Path, maker: Maker) -> Probe<Validity> {
-        match self.site(repository, path, maker) {
-            Ok(Site::Inside(path) | Site::Outside(path)) => repository.worktree(path).validity().await,
-            Err(error) => Probe::Unknown(error.to_string()),
+    async fn health(&self, repository: &Repository, path: &Path, maker: Maker, stage: Stage) -> Probe<Validity> {
+        let path = match self.site(repository, path, maker) {
+            Ok(Site::Inside(path) | Site::Outside(path)) => path,
+            Err(error) => return Probe::Unknown(error.to_string()),
+        };
+        let worktree = repository.worktree(path);
+        let seen = worktree.validity().await;
+        match (&seen, stage) {
+            (Probe::Known(Validity::Broken), Stage::InTheMaking) => match worktree.is_half_made().await {
+                Ok(true) => Probe::Known(Validity::Missing),
+                Ok(false) => seen,
+                Err(error) => Probe::Unknown(error.to_string()),
+            },
+            (Probe::Known(_) | Probe::Unknown(_), Stage::InTheMaking | Stage::HandedOut) => seen,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::decide::cleanup::{Occasion, RemovalFacts, WorkInProgress};
 use crate::decide::resolve::{Candidate, Holds, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
-use crate::isolation::Maker;
+use crate::isolation::{Maker, Stage};
 use crate::model::*;
 use crate::reply::commands::Seen;
 use crate::store::StoreError;
@@ -186,7 +186,7 @@ impl Orchestrator {
             };
             let validity = match live.iter().any(entangled) {
                 true => Probe::Unknown("it lies inside another one, or around it".to_owned()),
-                false => provider.health(repository, &entry.path, Maker::Others).await,
+                false => provider.health(repository, &entry.path, Maker::Others, Stage::InTheMaking).await,
             };
             let (foreign_lock, holds) = match validity == Probe::Known(Validity::Valid) {
                 true => (worktree.foreign_lock().await, holds(&worktree).await),

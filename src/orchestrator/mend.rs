@@ -5,7 +5,7 @@ use super::{Orchestrator, StepError};
 use crate::decide::resolve::ResolveFacts;
 use crate::git::Repository;
 use crate::github::PullRequest;
-use crate::isolation::Maker;
+use crate::isolation::{Maker, Stage};
 use crate::model::*;
 use std::path::Path;
 
@@ -13,6 +13,14 @@ pub(super) fn maker(environment: &Environment) -> Maker {
     match environment.metadata.adopted_from {
         Some(_) => Maker::Others,
         None => Maker::Us,
+    }
+}
+
+fn stage(environment: &Environment) -> Stage {
+    match (environment.state, maker(environment)) {
+        (EnvironmentState::Creating, Maker::Us) => Stage::InTheMaking,
+        (EnvironmentState::Creating, Maker::Others) => Stage::HandedOut,
+        (EnvironmentState::Active | EnvironmentState::Removing | EnvironmentState::Destroyed, _) => Stage::HandedOut,
     }
 }
 
@@ -28,12 +36,8 @@ impl Orchestrator {
 
     /// Whether the worktree is there, as it is.
     pub(super) async fn health(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
-        let seen = self.parts().provider.health(repository, &environment.path, maker(environment)).await;
-        // The row says that it was finished: files that are there are somebody's work, whatever else was taken away.
-        match seen == Probe::Known(Validity::Missing) && environment.state == EnvironmentState::Active {
-            true if has_files(&environment.path).await => Probe::Known(Validity::Broken),
-            true | false => seen,
-        }
+        let (maker, stage) = (maker(environment), stage(environment));
+        self.parts().provider.health(repository, &environment.path, maker, stage).await
     }
 
     /// Whether its worktree was made by somebody else, outside of our directory: then it is not ours to take away.
@@ -87,12 +91,5 @@ impl Orchestrator {
             tracing::warn!(environment.id = %environment.id, %error, "a broken worktree could not be mended");
             false
         })
-    }
-}
-
-async fn has_files(directory: &Path) -> bool {
-    match tokio::fs::read_dir(directory).await {
-        Ok(mut files) => files.next_entry().await.is_ok_and(|first| first.is_some()),
-        Err(_) => false,
     }
 }

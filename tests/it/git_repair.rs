@@ -293,17 +293,48 @@ async fn a_registration_that_lost_everything_is_no_leftover() {
     let repository = lab.repository().await;
     let (path, _) = at_work(&lab, &repository).await;
     let entry = repository.directory().join("worktrees/b");
-    fs::remove_file(entry.join("index")).unwrap();
+    for mark in ["index", "treewarden-complete"] {
+        fs::remove_file(entry.join(mark)).unwrap();
+    }
     let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
     for file in ["HEAD", "commondir"] {
         fs::write(entry.join(file), "").unwrap();
     }
     fs::File::open(&entry).unwrap().set_modified(past).unwrap();
-    let _ = repository.worktrees().await;
+    assert_eq!(repository.worktrees().await.unwrap().len(), 2, "nobody else is stopped");
     assert!(entry.join("logs/HEAD").exists());
     assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
     assert_eq!(validity(&repository, &path).await, Validity::Valid);
     assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "precious\n");
+}
+
+/// Without anything that says so: commits on no branch, and a rebase under way, are not what a killed creation leaves.
+#[tokio::test]
+async fn an_entry_that_lost_its_marks_and_its_ties_keeps_what_it_holds() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = at_work(&lab, &repository).await;
+    lab.run(&path, &["checkout", "-q", "--detach"]);
+    let loose = lab.commit(&path, "loose", "1\n");
+    let entry = repository.directory().join("worktrees/b");
+    fs::create_dir(entry.join("rebase-merge")).unwrap();
+    fs::write(entry.join("rebase-merge/git-rebase-todo"), "pick\n").unwrap();
+    for name in ["treewarden-complete", "index", "commondir"] {
+        fs::remove_file(entry.join(name)).unwrap();
+    }
+    fs::remove_dir_all(entry.join("logs")).unwrap();
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    fs::File::open(&entry).unwrap().set_modified(past).unwrap();
+    lab.worktree(&repository, "beside").await;
+    assert_eq!(repository.worktrees().await.unwrap().len(), 3, "nobody else is stopped");
+    assert!(entry.join("rebase-merge/git-rebase-todo").exists());
+    assert_eq!(fs::read_to_string(entry.join("HEAD")).unwrap().trim(), loose.as_str());
+    assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "precious\n");
+    // Nor when its files are gone, too, and it is taken out.
+    fs::remove_dir_all(&path).unwrap();
+    repository.unregister(&path).await.unwrap();
+    let kept = format!("refs/treewarden/archive/commits/{loose}");
+    assert_eq!(lab.run(repository.directory(), &["rev-parse", &kept]), loose.as_str());
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::{
 };
 use treewarden::git::{GitError, Repository, Status, Ties, Uncommitted};
 use treewarden::isolation::{
-    CreateRequest, Furnishing, IsolationError, Maker, Provider, RemoveRequest, WorktreeProvider,
+    CreateRequest, Furnishing, IsolationError, Maker, Provider, RemoveRequest, Stage, WorktreeProvider,
 };
 use treewarden::model::*;
 
@@ -73,7 +73,10 @@ impl Place {
 
     /// Nothing was changed: files, registration, branch.
     pub async fn assert_untouched(&self, path: &Path, name: &str) {
-        assert_eq!(known(self.provider.health(&self.repository, path, Maker::Us).await), Validity::Valid);
+        assert_eq!(
+            known(self.provider.health(&self.repository, path, Maker::Us, Stage::HandedOut).await),
+            Validity::Valid
+        );
         assert!(self.registered().await.contains(&path.to_owned()));
         assert!(self.repository.tip(&branch(name).full_ref()).await.unwrap().is_some());
     }
@@ -84,7 +87,10 @@ async fn a_place_comes_and_goes() {
     let place = Place::new().await;
     for round in 0..3 {
         let path = place.create("issue-5").await;
-        assert_eq!(known(place.provider.health(&place.repository, &path, Maker::Us).await), Validity::Valid);
+        assert_eq!(
+            known(place.provider.health(&place.repository, &path, Maker::Us, Stage::HandedOut).await),
+            Validity::Valid
+        );
         place.create("issue-5").await;
         let tip = place.lab.commit(&path, "x", "1\n");
         let keep = round == 0;
@@ -152,7 +158,10 @@ async fn what_is_not_as_it_was_stays() {
     let link = fs::read(own.join(".git")).unwrap();
     fs::remove_file(own.join(".git")).unwrap();
     run(&own, &["init", "-q"]);
-    assert_eq!(known(place.provider.health(&place.repository, &own, Maker::Us).await), Validity::OwnRepository);
+    assert_eq!(
+        known(place.provider.health(&place.repository, &own, Maker::Us, Stage::HandedOut).await),
+        Validity::OwnRepository
+    );
     assert_eq!(place.remove(&place.removal("own")).await, Err(IsolationError::OwnRepository(own.clone())));
     assert!(!place.provider.repair(&place.repository, &own, &branch("own")).await.unwrap());
     assert!(place.provider.create(&place.repository, &place.request("own").await).await.is_err());
@@ -306,7 +315,7 @@ async fn a_base_behind_a_link_works_all_the_way() {
         )
         .await
         .unwrap();
-    assert_eq!(known(provider.health(&repository, &path, Maker::Us).await), Validity::Valid);
+    assert_eq!(known(provider.health(&repository, &path, Maker::Us, Stage::HandedOut).await), Validity::Valid);
     let environment = EnvironmentId(uuid::Uuid::now_v7());
     let request = RemoveRequest {
         environment,
@@ -340,10 +349,10 @@ async fn a_base_that_was_moved_brings_its_worktrees_along() {
     let now = provider.moved(&kept).unwrap();
     assert_eq!(now, provider.base().join("octo/hello/kept"));
     assert_eq!((provider.moved(&stayed), provider.moved(&place.lab.path("other"))), (None, None));
-    assert_ne!(known(provider.health(&place.repository, &now, Maker::Us).await), Validity::Valid);
+    assert_ne!(known(provider.health(&place.repository, &now, Maker::Us, Stage::HandedOut).await), Validity::Valid);
     assert_eq!(provider.tie_again(&place.repository).await.unwrap(), Ties { made: 1, failed: 0 });
     assert_eq!(provider.tie_again(&place.repository).await.unwrap(), Ties::default(), "once is enough");
-    assert_eq!(known(provider.health(&place.repository, &now, Maker::Us).await), Validity::Valid);
+    assert_eq!(known(provider.health(&place.repository, &now, Maker::Us, Stage::HandedOut).await), Validity::Valid);
     assert_eq!(fs::read_to_string(now.join("draft")).unwrap(), "mine");
     assert_eq!(place.lab.run(&now, &["status", "--porcelain"]), "?? draft");
     place.lab.run(&stayed, &["status"]);
@@ -382,7 +391,7 @@ async fn a_copy_of_a_home_is_tied_to_itself_and_takes_nothing_from_the_first() {
     assert_eq!(provider.tie_again(&repository).await.unwrap(), Ties { made: 1, failed: 0 });
     // The first is still where it was: both are there, and each has its own.
     let copy = provider.moved(&first).unwrap();
-    assert_eq!(known(provider.health(&repository, &copy, Maker::Us).await), Validity::Valid);
+    assert_eq!(known(provider.health(&repository, &copy, Maker::Us, Stage::HandedOut).await), Validity::Valid);
     let told = place.lab.run(&copy, &["rev-parse", "--path-format=absolute", "--git-common-dir"]);
     assert_eq!(Path::new(&told), repository.directory());
     place.assert_untouched(&first, "w").await;
@@ -423,7 +432,10 @@ async fn a_worktree_outside_the_base_is_borrowed() {
         keep_work_under: None,
     };
     assert!(provider.is_outside(&outside) && !provider.is_outside(&provider.base().join("o/w")));
-    assert!(matches!(provider.health(&repository, &outside, Maker::Us).await, Probe::Unknown(_)), "not as one of ours");
+    assert!(
+        matches!(provider.health(&repository, &outside, Maker::Us, Stage::HandedOut).await, Probe::Unknown(_)),
+        "not as one of ours"
+    );
 
     // On another branch, with something uncommitted, or through a link, it stays whose it is.
     let other = CreateRequest { branch: branch("other"), ..request.clone() };
@@ -442,7 +454,10 @@ async fn a_worktree_outside_the_base_is_borrowed() {
 
     for _ in 0..2 {
         provider.create(&repository, &request).await.unwrap();
-        assert_eq!(known(provider.health(&repository, &outside, Maker::Others).await), Validity::Valid);
+        assert_eq!(
+            known(provider.health(&repository, &outside, Maker::Others, Stage::HandedOut).await),
+            Validity::Valid
+        );
         assert_eq!(known(repository.worktree(&outside).foreign_lock().await), None);
     }
     assert_ne!(entry(), before);
@@ -459,6 +474,6 @@ async fn a_worktree_outside_the_base_is_borrowed() {
     assert_eq!(known(repository.worktree(&outside).foreign_lock().await).as_deref(), Some("mine"));
 
     fs::remove_dir_all(lab.path("elsewhere")).unwrap();
-    let health = provider.health(&repository, &outside, Maker::Others).await;
+    let health = provider.health(&repository, &outside, Maker::Others, Stage::HandedOut).await;
     assert!(matches!(&health, Probe::Unknown(why) if why.contains("mounted")), "{health:?}");
 }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 use treewarden::git::Status;
-use treewarden::isolation::{IsolationError, Maker, Provider, RemoveRequest, WorktreeProvider};
+use treewarden::isolation::{IsolationError, Maker, Provider, RemoveRequest, Stage, WorktreeProvider};
 use treewarden::model::*;
 
 /// Each state that a kill can leave, made by hand, is gone on with by the same request.
@@ -121,7 +121,9 @@ async fn a_killed_creation_is_begun_again() {
     fs::remove_file(admin.join("treewarden-complete")).unwrap();
     fs::write(admin.join("index.lock"), "").unwrap();
     fs::remove_file(path.join("f")).unwrap();
-    assert_eq!(known(place.provider.health(&place.repository, &path, Maker::Us).await), Validity::Missing);
+    let health = async |stage| known(place.provider.health(&place.repository, &path, Maker::Us, stage).await);
+    assert_eq!(health(Stage::InTheMaking).await, Validity::Missing);
+    assert_eq!(health(Stage::HandedOut).await, Validity::Broken, "the record knows that somebody worked there");
     let path = place.create("b").await;
     place.assert_untouched(&path, "b").await;
     assert_eq!(fs::read_to_string(path.join("f")).unwrap(), "1\n");
@@ -133,7 +135,10 @@ async fn a_killed_creation_is_begun_again() {
         .join("worktrees")
         .join(fs::read_to_string(path.join(".git")).unwrap().trim().rsplit('/').next().unwrap());
     fs::remove_file(index.join("index")).unwrap();
-    assert_eq!(known(place.provider.health(&place.repository, &path, Maker::Us).await), Validity::Valid);
+    assert_eq!(
+        known(place.provider.health(&place.repository, &path, Maker::Us, Stage::HandedOut).await),
+        Validity::Valid
+    );
     place.provider.empty_trash().await.unwrap();
 }
 

@@ -5,7 +5,7 @@
 use super::repair::{KEPT, replace};
 use crate::git::own_files::{gone, look};
 use crate::git::pipes::UNREADABLE;
-use crate::git::registry::{AdminEntry, COMPLETE, LOCK_REASON};
+use crate::git::registry::{AdminEntry, LOCK_REASON};
 use crate::git::{GitError, SMALL, small_file};
 use crate::model::CommitSha;
 use std::{
@@ -19,8 +19,8 @@ pub(in crate::git) const LOGS: &str = "logs";
 /// The way from an entry to its repository.
 pub(super) const COMMON: &str = "../..\n";
 
-/// What every git process in the repository reads, of all worktrees. Answers whether anything was put right. Only in entries that
-/// were handed out: others may be in the making.
+/// What every git process in the repository reads, of all worktrees. Answers whether anything was put right. A new entry may
+/// be in the making, and stays as it is.
 pub(in crate::git) fn put_ties_right(entry: &AdminEntry) -> Result<bool, GitError> {
     let mut found = false;
     for (name, text) in [("commondir", COMMON), ("locked", LOCK_REASON)] {
@@ -28,7 +28,7 @@ pub(in crate::git) fn put_ties_right(entry: &AdminEntry) -> Result<bool, GitErro
         let Some(meta) = look(&path)? else { continue };
         // A lock without a reason is somebody's.
         let says_nothing = is_spoilt(&path, &meta) || (meta.len() == 0 && name != "locked");
-        if says_nothing && was_handed_out(entry)? {
+        if says_nothing && !entry.is_new()? {
             replace(&path, text)?;
             tell(&path);
             found = true;
@@ -38,7 +38,7 @@ pub(in crate::git) fn put_ties_right(entry: &AdminEntry) -> Result<bool, GitErro
     for name in ["gitdir", "HEAD"] {
         let path = entry.directory.join(name);
         let Some(meta) = look(&path)? else { continue };
-        if meta.is_file() && is_spoilt(&path, &meta) && was_handed_out(entry)? {
+        if meta.is_file() && is_spoilt(&path, &meta) && !entry.is_new()? {
             take_out(entry, &path)?;
             tell(&path);
             found = true;
@@ -47,10 +47,9 @@ pub(in crate::git) fn put_ties_right(entry: &AdminEntry) -> Result<bool, GitErro
     Ok(found)
 }
 
-/// One with an index has had all of its ties, also where our mark is gone.
-fn was_handed_out(entry: &AdminEntry) -> Result<bool, GitError> {
-    let there = |name| Ok::<_, GitError>(look(&entry.directory.join(name))?.is_some());
-    Ok(there(COMPLETE)? || there("index")?)
+/// Gives one that lost it its way to the repository again.
+pub(in crate::git) fn tie_to_repository(entry: &AdminEntry) -> Result<(), GitError> {
+    replace(&entry.directory.join("commondir"), COMMON)
 }
 
 /// The same for all that git needs to be asked about this worktree, and to write in it.

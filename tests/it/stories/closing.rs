@@ -102,6 +102,10 @@ async fn a_removal_that_is_stuck_is_told_and_goes_on() {
     assert!(status.starts_with("❌ **Failed**") && status.contains("does not come to its end"), "{status}");
 
     std::fs::remove_dir(&in_the_way).unwrap();
+    // Whatever says in the registration that somebody worked there: the row says so as well.
+    for mark in ["index", "treewarden-complete"] {
+        std::fs::remove_file(world.canonical().await.join("worktrees/issue-1").join(mark)).unwrap();
+    }
     let world = world.restart(|_| ()).await;
     world.settle().await;
     let back = world.environment().await;
