@@ -1,7 +1,7 @@
 //! Files that git ignores but the work needs: copied from a directory of the operator's into a new worktree.
 //!
 //! Git itself says which files match, so patterns mean exactly what they mean in a `.gitignore`. Nothing that is there is
-//! written over, no link is followed, on neither side. What was copied is written down in the admin entry, with the
+//! written over, no link is followed, on neither side. What was copied is written down beside the repository, with the
 //! content's id: an unchanged copy is nobody's work, and no copy is ever committed by the service. The paths also stand in
 //! the repository's `info/exclude`, for everybody else's git; there is one such file for all worktrees of a repository,
 //! git reads none in an admin entry.
@@ -21,7 +21,7 @@ use super::worktree::{Worktree, is_there, path_of, quiet};
 use crate::model::{COPY_FILE, Copies, CopyPattern, NotCopied};
 pub(super) use excludes::Excludes;
 use excludes::{exclude_file, excluded};
-use manifest::{id_of, nameable, other_manifests};
+use manifest::{id_of, nameable};
 use std::{
     collections::HashSet,
     fs, io,
@@ -78,7 +78,14 @@ impl Worktree {
             self.repository().write_excludes_in_turn().await?;
         }
         let (from, to) = (source.to_owned(), self.files().to_owned());
-        blocking(move || carry_out(&entry, &from, &to, plan, missing)).await
+        blocking(move || {
+            let (copies, copied) = carry_out(&from, &to, plan, missing)?;
+            if !copied.is_empty() {
+                copied.save(&entry)?;
+            }
+            Ok(copies)
+        })
+        .await
     }
 
     /// Files that git does not see here only since another worktree has a copy of that name: there is one `info/exclude`
@@ -96,15 +103,8 @@ impl Worktree {
                 read => read.map_err(|error| GitError::file("reading", &repository.join("info/exclude"), &error))?,
             };
             let mine = Manifest::load(&own)?;
-            let others = other_manifests(&repository, &own)?;
             let hidden = excluded(&text).into_iter().map(PathBuf::from);
-            let hidden = hidden.filter(|path| !mine.has(path) && is_there(&files, path));
-            // What is a copy stays one, whatever became of the list of this worktree: an agent can write there.
-            let is_work = |path: &PathBuf| {
-                let listed = others.iter().filter(|other| other.has(path)).collect::<Vec<_>>();
-                !listed.is_empty() && !listed.iter().any(|other| other.is_unchanged(&files, path))
-            };
-            Ok(hidden.filter(is_work).collect::<Vec<_>>())
+            Ok(hidden.filter(|path| !mine.has(path) && is_there(&files, path)).collect::<Vec<_>>())
         });
         let mut hidden = Vec::new();
         for some in there.await?.chunks(NAMES_AT_ONCE) {
@@ -173,12 +173,17 @@ fn patterns_of(lines: Vec<String>) -> Vec<String> {
     kept
 }
 
-/// Takes away what a try that did not come to its end has copied: the worktree was never handed out.
+/// Takes away what a try that did not come to its end has copied: the worktree was never handed out. What the checkout has is
+/// no copy, should the list be an earlier worktree's.
 fn undo(entry: &AdminEntry, files: &Path) -> Result<(), GitError> {
     let manifest = Manifest::load(entry)?;
+    if manifest.is_empty() {
+        return Ok(());
+    }
+    let index = git2::Index::open(&entry.directory.join("index"))?;
     let root = place::open_root(files).map_err(|error| GitError::file("opening", files, &error))?;
-    for path in manifest.0.keys() {
-        place::remove(&root, Path::new(path)).map_err(|error| GitError::file("removing", Path::new(path), &error))?;
+    for path in manifest.0.keys().map(Path::new).filter(|path| index.get_path(path, 0).is_none()) {
+        place::remove(&root, path).map_err(|error| GitError::file("removing", path, &error))?;
     }
     Manifest::forget(entry)
 }
@@ -219,16 +224,10 @@ fn plan(source: &Path, files: &Path, selected: Vec<PathBuf>, submodules: &[PathB
     Ok(plan)
 }
 
-fn carry_out(
-    entry: &AdminEntry,
-    source: &Path,
-    files: &Path,
-    plan: Plan,
-    missing: Vec<String>,
-) -> Result<Copies, GitError> {
+fn carry_out(source: &Path, files: &Path, plan: Plan, missing: Vec<String>) -> Result<(Copies, Manifest), GitError> {
     let mut copies = Copies { missing, refused: plan.refused, ..Copies::default() };
     if plan.paths.is_empty() {
-        return Ok(copies);
+        return Ok((copies, Manifest::default()));
     }
     let open = |path: &Path| place::open_root(path).map_err(|error| GitError::file("opening", path, &error));
     let (from, to) = (open(source)?, open(files)?);
@@ -250,8 +249,7 @@ fn carry_out(
             }
         }
     }
-    manifest.save(entry)?;
-    Ok(copies)
+    Ok((copies, manifest))
 }
 
 /// Whether a link at `path` leads to a place below the same root, whatever else lies on the way: it climbs first, no higher

@@ -161,12 +161,13 @@ async fn a_try_that_was_killed_is_repeated_and_a_finished_one_is_only_told_again
     let entry = place.repository.directory().join("worktrees/b");
     // As a kill in the middle of a file leaves it.
     fs::remove_file(entry.join("treewarden-furnished")).unwrap();
-    fs::write(entry.join("treewarden-copies"), r#"{".env":null,"key":null}"#).unwrap();
+    fs::write(list(&place, "b"), r#"{".env":null,"key":null,"f":null}"#).unwrap();
     fs::write(path.join(".env"), "K").unwrap();
     fs::remove_file(path.join("key")).unwrap();
     let (_, again) = made(&place, "b", &kept, &[".env", "key"]).await;
     assert_eq!(again, first);
     assert_eq!(fs::read_to_string(path.join(".env")).unwrap(), "K=1\n");
+    assert!(path.join("f").exists(), "what the checkout has is no copy, whatever an earlier list says");
     // Handed out: nothing is written over any more.
     fs::write(path.join(".env"), "mine\n").unwrap();
     let (_, told) = made(&place, "b", &kept, &["key"]).await;
@@ -177,40 +178,68 @@ async fn a_try_that_was_killed_is_repeated_and_a_finished_one_is_only_told_again
 
 /// Agents can write where their worktree is registered.
 #[tokio::test]
-async fn what_an_agent_made_of_our_notes_harms_nobody_else() {
+async fn what_an_agent_makes_of_its_registration_changes_nothing_about_copies() {
     let (place, kept) = place(&[("key", "k\n")]).await;
-    for name in ["pipe", "link", "odd", "long"] {
-        made(&place, name, &kept, &["key"]).await;
-    }
-    let entry = |name: &str| place.repository.directory().join("worktrees").join(name);
     let secret = place.lab.path("secret");
-    fs::write(&secret, r#"{"behind-a-link":null}"#).unwrap();
-    for name in ["treewarden-copies", "treewarden-furnished"] {
-        fs::remove_file(entry("pipe").join(name)).unwrap();
-        let made = std::process::Command::new("mkfifo").arg(entry("pipe").join(name)).status().unwrap();
-        assert!(made.success());
-        fs::remove_file(entry("link").join(name)).unwrap();
-        symlink(&secret, entry("link").join(name)).unwrap();
-        fs::File::create(entry("long").join(name)).unwrap().set_len(1 << 40).unwrap();
+    fs::write(&secret, "s\n").unwrap();
+    for name in ["pipe", "link", "odd", "long", "none"] {
+        let (path, _) = made(&place, name, &kept, &["key"]).await;
+        let entry = entry(&place, name);
+        let ours = || fs::read_dir(&entry).unwrap().flatten().map(|file| file.path());
+        for note in ours().filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("treewarden-")) {
+            fs::remove_file(&note).unwrap();
+            match name {
+                "pipe" => assert!(std::process::Command::new("mkfifo").arg(&note).status().unwrap().success()),
+                "link" => symlink(&secret, &note).unwrap(),
+                "odd" => fs::write(&note, r#"{"../../../secret":null,"f":null,"mine":null}"#).unwrap(),
+                "long" => fs::File::create(&note).unwrap().set_len(1 << 40).unwrap(),
+                _ => {}
+            }
+        }
+        fs::write(entry.join("treewarden-copies"), r#"{"mine":null,"f":null}"#).unwrap();
+        fs::write(path.join("mine"), "m\n").unwrap();
+        let worktree = place.repository.worktree(&path);
+        assert_eq!(known(worktree.status().await).untracked, 1, "{name}");
+        assert!(known(worktree.ignored_work().await).is_empty(), "{name}");
+        worktree.commit_all(&commit(name)).await.unwrap().unwrap();
+        assert_eq!(place.lab.run(&path, &["show", "--format=", "--name-only", "HEAD"]), "mine", "{name}");
     }
-    let odd = r#"{"../../../secret":null,"a\nb":null,"/etc/x":null,"fine":null}"#;
-    fs::write(entry("odd").join("treewarden-copies"), odd).unwrap();
-
-    let (path, copies) = made(&place, "b", &kept, &["key"]).await;
-    assert_eq!((&copies.copied[..], copies.failed), (&["key".to_owned()][..], None));
-    assert!(known(place.repository.worktree(&path).status().await).is_clean());
     let excluded = fs::read_to_string(place.repository.directory().join("info/exclude")).unwrap();
-    let ours: Vec<&str> = excluded.lines().filter(|line| line.starts_with('/')).collect();
-    assert_eq!(ours, ["/fine", "/key"]);
+    assert_eq!(excluded.lines().filter(|line| line.starts_with('/')).collect::<Vec<_>>(), ["/key"]);
     for name in ["pipe", "link", "long"] {
         let worktree = place.repository.worktree(place.request(name).await.path);
         assert_eq!(worktree.furnished().await.unwrap(), Some(Furnished::default()), "{name}");
-        assert!(matches!(worktree.ignored_work().await, Probe::Unknown(_)), "{name}");
     }
-    // A creation that goes on takes back only what it may have copied.
-    fs::remove_file(entry("odd").join("treewarden-furnished")).unwrap();
-    made(&place, "odd", &kept, &["key"]).await;
+    // Nor when the registration is gone and made again.
+    fs::remove_dir_all(entry(&place, "none")).unwrap();
+    let worktree = place.repository.worktree(place.path("none"));
+    assert!(worktree.repair(&branch("none")).await.unwrap());
+    assert_eq!(worktree.commit_all(&commit("none")).await.unwrap(), None);
     assert!(secret.exists());
+}
+
+/// Neither what was committed before, nor a list of an earlier worktree of the same name.
+#[tokio::test]
+async fn only_copies_go_without_a_trace() {
+    let (place, kept) = place(&[("key", "k\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &["key"]).await;
+    let name = "refs/treewarden/trash/x";
+    let worktree = place.repository.worktree(&path);
+    assert_eq!(worktree.keep(name, 1 << 20).await.unwrap(), None, "an unchanged copy is nobody's work");
+    // Somebody keeps it on the branch, and puts another one's content there.
+    place.lab.run(&path, &["add", "-f", "key"]);
+    place.lab.run(&path, &["commit", "-qm", "key"]);
+    place.lab.commit(&path, "key", "mine\n");
+    fs::write(path.join("key"), "k\n").unwrap();
+    assert!(worktree.keep(name, 1 << 20).await.unwrap().is_some(), "a change of what is committed is");
+    place.lab.run(&path, &["checkout", "-q", "key"]);
+    place.remove(&place.removal("b")).await.unwrap();
+    assert!(!list(&place, "b").exists());
+    place.lab.run(place.repository.directory(), &["branch", "-D", "b"]);
+    fs::write(list(&place, "b"), r#"{"own":null}"#).unwrap();
+    let (path, _) = made(&place, "b", &kept, &[]).await;
+    fs::write(path.join("own"), "o\n").unwrap();
+    assert_eq!(known(place.repository.worktree(&path).status().await).untracked, 1);
 }
 
 #[tokio::test]
@@ -302,25 +331,14 @@ async fn a_copy_hides_nothing_in_another_worktree() {
     assert!(known(worktree.status().await).is_clean());
 }
 
-/// Agents can write where the list of copies lies.
-#[tokio::test]
-async fn without_their_list_copies_are_not_committed_either() {
-    let (place, kept) = place(&[("local.yml", "secret: 1\n")]).await;
-    for others in ["b", "c"] {
-        let (path, _) = made(&place, others, &kept, &["*"]).await;
-        fs::remove_file(entry(&place, others).join("treewarden-copies")).unwrap();
-        let worktree = place.repository.worktree(&path);
-        assert_eq!(worktree.commit_all(&commit(others)).await.unwrap(), None, "{others}");
-        assert!(path.join("local.yml").exists());
-        if others == "b" {
-            // With one that has it still on its list.
-            made(&place, "d", &kept, &["*"]).await;
-            assert_eq!(worktree.commit_all(&commit(others)).await.unwrap(), None, "beside another copy");
-        }
-    }
-}
-
 fn entry(place: &Place, name: &str) -> PathBuf {
     let link = fs::read_to_string(place.path(name).join(".git")).unwrap();
     place.repository.directory().join("worktrees").join(link.trim().rsplit('/').next().unwrap())
+}
+
+/// Where it is written down what was copied into a worktree.
+fn list(place: &Place, name: &str) -> PathBuf {
+    let mut lists = place.repository.directory().as_os_str().to_owned();
+    lists.push(".copies");
+    Path::new(&lists).join(name)
 }

@@ -1,10 +1,10 @@
 //! `info/exclude`: the copies of all worktrees of a repository, between two marks. Nothing else stays there: git goes by it
 //! in every worktree, so that one agent's pattern would hide everybody's work.
 
-use super::manifest::{MOST_LISTED, Manifest, nameable};
+use super::manifest::{MOST_LISTED, all_listed, nameable};
 use crate::git::error::GitError;
 use crate::git::own_files::make_room;
-use crate::git::{Stamp, plain_file, registry, write_whole};
+use crate::git::{Stamp, plain_file, write_whole};
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -73,17 +73,7 @@ impl Excludes {
 
 /// What stands in the lists of all worktrees.
 fn wanted(repository: &Path) -> Result<String, GitError> {
-    let mut paths = BTreeSet::new();
-    for entry in registry::entries(&repository.join("worktrees"))? {
-        match Manifest::load(&entry) {
-            Ok(manifest) => paths.extend(manifest.0.into_keys()),
-            // One worktree's trouble is none of the others'.
-            Err(error) => {
-                tracing::warn!(error = %error, "what was copied into a worktree cannot be read; it is left out")
-            }
-        }
-    }
-    Ok(excludes(&paths))
+    Ok(excludes(&all_listed(repository)?))
 }
 
 fn put(repository: &Path, text: &str) -> Result<(), GitError> {

@@ -1,56 +1,63 @@
-//! The list of what was copied into one worktree. It lies in the admin entry, where an agent can write: what stands in it
-//! is believed only as far as it could be true.
+//! The lists of what was copied into the worktrees of a repository. They lie beside the repository, where only the service
+//! writes: by them, files are taken for nobody's work, and are kept out of commits.
 
 use crate::git::error::GitError;
-use crate::git::registry::{self, AdminEntry};
+use crate::git::own_files::gone;
+use crate::git::registry::AdminEntry;
 use crate::git::worktree::is_cache;
 use crate::git::{plain_file, write_whole};
 use git2::{ObjectType, Oid};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
+    ffi::OsString,
     fs, io,
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
 };
 
-/// In the admin entry: what was copied, as JSON. Paths to blob ids; no id yet while the copying is under way.
-const MANIFEST: &str = "treewarden-copies";
-
-/// More than a manifest, or the exclude file of a repository, ever has.
+/// More than a list, or the exclude file of a repository, ever has.
 pub(super) const MOST_LISTED: u64 = 64 * 1024 * 1024;
 
-/// What was copied into one worktree.
+/// Where the lists of a repository are: in a directory of its name and `.copies`, one file for each worktree.
+fn lists_of(repository: &Path) -> PathBuf {
+    let mut name = repository.file_name().map(OsString::from).unwrap_or_default();
+    name.push(".copies");
+    repository.with_file_name(name)
+}
+
+/// Named as its entry, which is at `<repository>/worktrees/<name>`.
+fn list_of(entry: &AdminEntry) -> PathBuf {
+    let repository = entry.directory.ancestors().nth(2).unwrap_or(&entry.directory);
+    lists_of(repository).join(entry.directory.file_name().unwrap_or_default())
+}
+
+/// What was copied into one worktree: paths to blob ids; no id yet while the copying is under way.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Manifest(pub(super) BTreeMap<String, Option<String>>);
 
 impl Manifest {
-    /// What is written down in an admin entry; nothing there is an empty one. An agent may have written to it: what we
-    /// would never have copied counts for nothing.
+    /// What is written down for a worktree; without a list, nothing was copied.
     pub fn load(entry: &AdminEntry) -> Result<Self, GitError> {
-        let path = entry.directory.join(MANIFEST);
-        let bytes = match plain_file(&path, MOST_LISTED) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(GitError::file("reading", &path, &error)),
-        };
-        let mut manifest: Self = serde_json::from_slice(&bytes)
-            .map_err(|error| GitError::Unreadable(format!("{}: {error}", path.display())))?;
-        manifest.0.retain(|path, _| nameable(Path::new(path)).is_some());
-        Ok(manifest)
+        read(&list_of(entry))
     }
 
+    /// It is on the disk before the worktree is handed out: a copy that is on no list would be committed.
     pub(super) fn save(&self, entry: &AdminEntry) -> Result<(), GitError> {
         let bytes = serde_json::to_vec(self).map_err(|error| GitError::Unreadable(error.to_string()))?;
-        write_whole(&entry.directory.join(MANIFEST), &bytes)
+        let list = list_of(entry);
+        let directory = list.parent().unwrap_or(&list);
+        let failed = |error: io::Error| GitError::file("writing", &list, &error);
+        fs::create_dir_all(directory).map_err(failed)?;
+        write_whole(&list, &bytes)?;
+        for written in [&list, directory] {
+            fs::File::open(written).and_then(|file| file.sync_all()).map_err(failed)?;
+        }
+        Ok(())
     }
 
-    /// Nothing is written down any more.
-    pub(super) fn forget(entry: &AdminEntry) -> Result<(), GitError> {
-        let path = entry.directory.join(MANIFEST);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(GitError::file("removing", &path, &error)),
-            _ => Ok(()),
-        }
+    /// Nothing is written down any more: for an entry that is new, or gone.
+    pub fn forget(entry: &AdminEntry) -> Result<(), GitError> {
+        gone(fs::remove_file(list_of(entry)), "removing", &list_of(entry))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -94,11 +101,39 @@ impl Manifest {
     }
 }
 
-/// What was copied into the other worktrees of a repository, as far as that can be read.
-pub(super) fn other_manifests(repository: &Path, own: &AdminEntry) -> Result<Vec<Manifest>, GitError> {
-    let entries = registry::entries(&repository.join("worktrees"))?;
-    let others = entries.into_iter().filter(|entry| entry.directory != own.directory);
-    Ok(others.filter_map(|entry| Manifest::load(&entry).ok()).collect())
+/// The paths on all lists of a repository, as far as those can be read.
+pub(super) fn all_listed(repository: &Path) -> Result<BTreeSet<String>, GitError> {
+    let lists = lists_of(repository);
+    let files = match fs::read_dir(&lists) {
+        Ok(files) => files.collect::<io::Result<Vec<_>>>(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    let mut listed = BTreeSet::new();
+    for file in files.map_err(|error| GitError::file("reading", &lists, &error))? {
+        // What a kill left of one in the making.
+        if file.path().extension() == Some("lock".as_ref()) {
+            continue;
+        }
+        match read(&file.path()) {
+            Ok(list) => listed.extend(list.0.into_keys()),
+            // One worktree's trouble is none of the others'.
+            Err(error) => {
+                tracing::warn!(error = %error, "what was copied into a worktree cannot be read; it is left out")
+            }
+        }
+    }
+    Ok(listed)
+}
+
+fn read(list: &Path) -> Result<Manifest, GitError> {
+    match plain_file(list, MOST_LISTED) {
+        Ok(bytes) => {
+            serde_json::from_slice(&bytes).map_err(|error| GitError::Unreadable(format!("{}: {error}", list.display())))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Manifest::default()),
+        Err(error) => Err(GitError::file("reading", list, &error)),
+    }
 }
 
 /// The name of a path that may be copied: text on one line, outside of anything of git's.

@@ -10,7 +10,7 @@ mod back;
 
 use super::Worktree;
 use super::commit::{Ident, is_repository, is_there, list_of};
-use super::status::{is_cache, path_of, quiet};
+use super::status::{Change, Kind, is_cache, path_of, quiet};
 use crate::git::copies::Manifest;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
@@ -127,13 +127,13 @@ impl Worktree {
         blocking(move || {
             let copies = Manifest::load(&entry)?;
             let mut found = Found { ignored, ..Found::default() };
-            for path in changes.into_iter().map(|change| change.path) {
+            for Change { kind, path, .. } in changes {
                 if is_repository(&path) {
                     return Err(GitError::NotKeepable(format!("a repository lies in {}", path.display())));
                 }
                 if !is_there(&files, &path) {
                     found.gone.push(path);
-                } else if !copies.accounts_for(&files, &path) {
+                } else if kind != Kind::Untracked || !copies.accounts_for(&files, &path) {
                     match look(&files, path)? {
                         // It is read as a whole when it comes back.
                         Look::File(Kept { path, size, .. }) if size > MOST_BYTES => {
