@@ -21,7 +21,7 @@ use super::worktree::{Worktree, is_there, path_of, quiet};
 use crate::model::{COPY_FILE, Copies, CopyPattern, NotCopied};
 pub(super) use excludes::Excludes;
 use excludes::{exclude_file, excluded};
-use manifest::{id_of, nameable};
+use manifest::{content_of, nameable};
 use std::{
     collections::HashSet,
     fs, io,
@@ -236,8 +236,8 @@ fn carry_out(source: &Path, files: &Path, plan: Plan, missing: Vec<String>) -> R
         let path = Path::new(&name);
         match place::copy(&from, &to, path) {
             Ok(()) => {
-                let id = id_of(&files.join(path)).map_err(|error| GitError::file("reading", path, &error))?;
-                manifest.0.insert(name.clone(), Some(id));
+                let content = content_of(&files.join(path)).map_err(|error| GitError::file("reading", path, &error))?;
+                manifest.0.insert(name.clone(), Some(content));
                 copies.copied.push(name);
             }
             Err(place::Failed::InTheWay) => copies.refused.push((name, NotCopied::InTheWay)),

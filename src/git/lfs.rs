@@ -49,9 +49,7 @@ impl Worktree {
         }
         let remote = self.repository().remote()?;
         remote.admits(credential)?;
-        if self.furnished().await?.is_some() {
-            self.refuse_to_write_over(&paths).await?;
-        }
+        self.refuse_to_write_over(&paths).await?;
         let entry = self.entry().await?;
         let settings = lfs_settings(&remote);
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
@@ -69,8 +67,7 @@ impl Worktree {
         Ok(told)
     }
 
-    /// In a worktree where somebody may have worked, the program must not write over what git does not see, nor behind a
-    /// link.
+    /// Somebody may have worked here: the program must not write over what git does not see, nor behind a link.
     async fn refuse_to_write_over(&self, paths: &[PathBuf]) -> Result<(), GitError> {
         if !self.hidden_paths().await?.is_empty() {
             return Err(GitError::refused("edits in the worktree are hidden from `git status`, and stay as they are"));

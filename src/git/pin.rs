@@ -1,4 +1,4 @@
-//! Commits that only a worktree's own entry holds: a detached HEAD, what its reflog remembers, refs under `refs/worktree/`.
+//! Commits that only a worktree's own entry holds: a detached HEAD, what its reflog remembers, refs of its own.
 //! They would be in nobody's reach once the entry is taken out, so they get a ref of their own before.
 
 use super::error::GitError;
@@ -9,7 +9,7 @@ use crate::model::CommitSha;
 use std::{
     collections::BTreeSet,
     fs,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
     path::Path,
 };
 
@@ -54,13 +54,16 @@ pub(super) fn commits_of(entry: &AdminEntry) -> Result<BTreeSet<CommitSha>, GitE
         if !meta.is_file() {
             return Err(GitError::Unreadable(format!("{} is no plain file", log.display())));
         }
-        let file = fs::File::open(&log).map_err(|error| GitError::file("reading", &log, &error))?;
+        let failed = |error: io::Error| GitError::file("reading", &log, &error);
+        let mut file = fs::File::open(&log).map_err(failed)?;
+        // The newest are at its end.
+        file.seek(SeekFrom::Start(meta.len().saturating_sub(REFLOG))).map_err(failed)?;
         for line in BufReader::new(file.take(REFLOG)).split(b'\n') {
             let line = line.map_err(|error| GitError::file("reading", &log, &error))?;
             add(line.split(|byte| *byte == b' ').nth(1).unwrap_or_default());
         }
     }
-    let mut directories = vec![entry.directory.join("refs/worktree")];
+    let mut directories = vec![entry.directory.join("refs")];
     while let Some(directory) = directories.pop() {
         for file in present(fs::read_dir(&directory), &directory)?.into_iter().flatten() {
             let file = file.map_err(|error| GitError::file("reading", &directory, &error))?;

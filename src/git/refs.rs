@@ -4,9 +4,8 @@ use super::case;
 use super::error::GitError;
 use super::history::sha;
 use super::repository::Repository;
-use crate::model::{BranchName, CommitSha};
+use crate::model::{BranchName, CommitSha, Timestamp};
 use git2::ErrorCode;
-use std::time::{Duration, SystemTime};
 
 /// What stands for "this ref must not exist".
 const NOTHING: &str = "0000000000000000000000000000000000000000";
@@ -103,15 +102,14 @@ impl Repository {
     }
 
     /// Full names and commits of the refs below a prefix (`refs/…/`), with the moment their commit was made.
-    pub async fn refs_below(&self, prefix: &str) -> Result<Vec<(String, CommitSha, SystemTime)>, GitError> {
+    pub async fn refs_below(&self, prefix: &str) -> Result<Vec<(String, CommitSha, Timestamp)>, GitError> {
         let prefix = prefix.to_owned();
         self.read(move |repository| {
             let mut found = Vec::new();
             for reference in repository.references_glob(&format!("{prefix}*"))? {
                 let reference = reference?;
                 if let (Ok(name), Ok(commit)) = (reference.name(), reference.peel_to_commit()) {
-                    let seconds = u64::try_from(commit.time().seconds()).unwrap_or_default();
-                    let made = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+                    let made = Timestamp::from_unix(commit.time().seconds());
                     found.push((name.to_owned(), sha(commit.id())?, made));
                 }
             }

@@ -223,8 +223,13 @@ impl WorktreeProvider {
                 && worktree.foreign_lock().await == Probe::Known(None)
                 && worktree.head().await?.branch.as_ref() == Some(&request.branch)
             {
-                repository.claim_worktree(path, &request.branch, request.uncommitted).await?;
-                return furnish(&worktree, &request.furnishing).await;
+                return match request.maker {
+                    Maker::Us => {
+                        repository.claim_worktree(path, &request.branch, request.uncommitted).await?;
+                        furnish(&worktree, &request.furnishing).await
+                    }
+                    Maker::Others => self.adopt(repository, path, request).await,
+                };
             }
         }
         repository.add_worktree(path, &request.branch, &request.start).await?;
@@ -243,7 +248,8 @@ impl WorktreeProvider {
             return Err(IsolationError::NotAdmitted("it is no worktree of this repository any more"));
         }
         repository.claim_worktree(path, &request.branch, request.uncommitted).await?;
-        furnish(&worktree, &request.furnishing).await
+        // It gets nothing: what is in it is its maker's choice.
+        Ok(worktree.furnished().await?.unwrap_or_default())
     }
 
     /// Takes away a killed checkout of ours: nobody has worked in it, and git cannot finish it.

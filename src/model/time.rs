@@ -39,11 +39,25 @@ impl Timestamp {
     }
 
     pub fn plus(self, duration: Duration) -> Self {
-        Self(self.0 + chrono::TimeDelta::from_std(duration).unwrap_or(chrono::TimeDelta::MAX / 4))
+        let duration = chrono::TimeDelta::from_std(duration).unwrap_or(chrono::TimeDelta::MAX);
+        Self(self.0.checked_add_signed(duration).unwrap_or(DateTime::<Utc>::MAX_UTC))
     }
 
     pub fn minus(self, duration: Duration) -> Self {
-        Self(self.0 - chrono::TimeDelta::from_std(duration).unwrap_or(chrono::TimeDelta::MAX / 4))
+        let duration = chrono::TimeDelta::from_std(duration).unwrap_or(chrono::TimeDelta::MAX);
+        Self(self.0.checked_sub_signed(duration).unwrap_or(DateTime::<Utc>::MIN_UTC))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_moment_is_beyond_reckoning() {
+        for moment in [i64::MIN, -1, 0, 8_200_000_000_000, i64::MAX].map(Timestamp::from_unix) {
+            assert!(moment.plus(Duration::MAX) >= moment && moment.minus(Duration::MAX) <= moment);
+        }
     }
 }
 

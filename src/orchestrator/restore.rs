@@ -191,9 +191,7 @@ impl Orchestrator {
         };
         for (name, keepsake, made) in kept {
             let Some(id) = name.strip_prefix(TRASH).and_then(|id| id.parse().ok()) else { continue };
-            if let Err(error) =
-                self.empty_if_expired(codebase, &repository, id, &keepsake, Timestamp::new(made.into())).await
-            {
+            if let Err(error) = self.empty_if_expired(codebase, &repository, id, &keepsake, made).await {
                 tracing::warn!(environment.id = %id, %error, "expired trash not emptied; the next pass tries again");
             }
         }

@@ -76,6 +76,10 @@ async fn a_changed_copy_is_work() {
     assert_eq!(copies.copied, [".env", "local/a", "local/sub/b"]);
     let worktree = place.repository.worktree(&path);
     assert!(known(worktree.ignored_work().await).is_empty());
+    fs::File::options().write(true).open(path.join(".env")).unwrap().set_len(1 << 40).unwrap();
+    let ignored = tokio::time::timeout(std::time::Duration::from_secs(20), worktree.ignored_work()).await;
+    assert_eq!(known(ignored.unwrap()), [Path::new(".env")], "it is not read");
+    fs::write(path.join(".env"), "K=1\n").unwrap();
     for (file, content) in [(".env", "K=2\n"), ("local/sub/b", "changed\n"), ("local/new", "n\n")] {
         let before = fs::read(path.join(file)).ok();
         fs::write(path.join(file), content).unwrap();

@@ -337,6 +337,38 @@ async fn an_entry_that_lost_its_marks_and_its_ties_keeps_what_it_holds() {
     assert_eq!(lab.run(repository.directory(), &["rev-parse", &kept]), loose.as_str());
 }
 
+/// However long the reflog is.
+#[tokio::test]
+async fn what_was_given_up_last_is_pinned() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let log = repository.directory().join("worktrees/b/logs/HEAD");
+    let line = format!("{0} {0} a <a@b> 0 +0000\t{1}\n", worktree.head().await.unwrap().sha.unwrap(), "x".repeat(1000));
+    let before = fs::read_to_string(&log).unwrap();
+    fs::write(&log, before + &line.repeat(6000)).unwrap();
+    let given_up = lab.commit(&path, "own", "1\n");
+    lab.run(&path, &["reset", "-q", "--hard", "HEAD~"]);
+    fs::remove_dir_all(&path).unwrap();
+    repository.unregister(&path).await.unwrap();
+    let kept = format!("refs/treewarden/archive/commits/{given_up}");
+    assert_eq!(lab.sha(repository.directory(), &kept), given_up);
+}
+
+/// An agent can make a file of any length, which takes no disk and hours to read.
+#[tokio::test]
+async fn a_file_of_another_length_is_not_read() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::File::options().write(true).open(path.join("f")).unwrap().set_len(1 << 40).unwrap();
+    let status = tokio::time::timeout(std::time::Duration::from_secs(20), worktree.status()).await;
+    assert_eq!(known(status.unwrap()).tracked, 1);
+    lab.run(&path, &["update-index", "--skip-worktree", "f"]);
+    let hidden = tokio::time::timeout(std::time::Duration::from_secs(20), worktree.hidden_changes()).await;
+    assert!(known(hidden.unwrap()));
+}
+
 #[tokio::test]
 async fn what_is_not_certain_is_not_mended() {
     let lab = Lab::new();

@@ -31,9 +31,18 @@ fn list_of(entry: &AdminEntry) -> PathBuf {
     lists_of(repository).join(entry.directory.file_name().unwrap_or_default())
 }
 
-/// What was copied into one worktree: paths to blob ids; no id yet while the copying is under way.
+/// What was copied into one worktree, by path; nothing yet while the copying is under way.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Manifest(pub(super) BTreeMap<String, Option<String>>);
+pub struct Manifest(pub(super) BTreeMap<String, Option<Content>>);
+
+/// What a file holds, or where a link leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Content {
+    /// The id of the blob that it would become.
+    id: String,
+    /// In bytes.
+    length: u64,
+}
 
 impl Manifest {
     /// What is written down for a worktree; without a list, nothing was copied.
@@ -66,7 +75,7 @@ impl Manifest {
 
     /// The blobs that the copies would become, as they were when they were made.
     pub fn contents(&self) -> HashSet<Oid> {
-        self.0.values().flatten().filter_map(|id| Oid::from_str(id).ok()).collect()
+        self.0.values().flatten().filter_map(|content| Oid::from_str(&content.id).ok()).collect()
     }
 
     pub fn has(&self, path: &Path) -> bool {
@@ -95,9 +104,12 @@ impl Manifest {
         })
     }
 
-    pub(super) fn is_unchanged(&self, files: &Path, path: &Path) -> bool {
+    fn is_unchanged(&self, files: &Path, path: &Path) -> bool {
         let noted = path.to_str().and_then(|path| self.0.get(path)).and_then(Option::as_ref);
-        noted.is_some_and(|noted| id_of(&files.join(path)).is_ok_and(|id| id == *noted))
+        let path = files.join(path);
+        // One of another length is not read: an agent can make it as long as it likes.
+        let has_length = |length| fs::symlink_metadata(&path).is_ok_and(|meta| meta.len() == length);
+        noted.is_some_and(|noted| has_length(noted.length) && content_of(&path).is_ok_and(|now| now == *noted))
     }
 }
 
@@ -147,15 +159,15 @@ pub(super) fn nameable(path: &Path) -> Option<String> {
     fine.then(|| text.to_owned())
 }
 
-/// The id git gives to the content of a file, or to where a link leads.
-pub(super) fn id_of(path: &Path) -> io::Result<String> {
+pub(super) fn content_of(path: &Path) -> io::Result<Content> {
     let meta = fs::symlink_metadata(path)?;
     let id = match meta.is_symlink() {
         true => Oid::hash_object(ObjectType::Blob, fs::read_link(path)?.as_os_str().as_encoded_bytes()),
         false if meta.is_file() => Oid::hash_file(ObjectType::Blob, path),
         false => return Err(io::ErrorKind::InvalidInput.into()),
     };
-    id.map(|id| id.to_string()).map_err(io::Error::other)
+    let id = id.map_err(io::Error::other)?;
+    Ok(Content { id: id.to_string(), length: meta.len() })
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use super::Worktree;
 use super::status::quiet;
-use crate::git::{GitError, blocking, mode};
+use crate::git::{GitError, mode};
 use crate::model::Probe;
 use aws_lc_rs::digest;
-use git2::{ObjectType, Oid};
+use git2::{ObjectType, Odb, Oid};
 use std::{
     ffi::{OsStr, OsString},
     fs, io,
@@ -64,19 +64,23 @@ impl Worktree {
 
     /// The files with such edits, relative.
     pub(in crate::git) async fn hidden_paths(&self) -> Result<Vec<PathBuf>, GitError> {
-        let entries = self.index().await?;
+        let mut flagged = self.index().await?;
+        flagged.retain(|entry| (entry.assumed || entry.skipped) && !entry.is_submodule());
+        if flagged.is_empty() {
+            return Ok(Vec::new());
+        }
         let files = self.files.clone();
-        blocking(move || {
-            let flagged = entries.into_iter().filter(|entry| (entry.assumed || entry.skipped) && !entry.is_submodule());
+        let hidden = move |objects: &git2::Repository| {
+            let odb = objects.odb()?;
             let mut hidden = Vec::new();
-            for entry in flagged {
-                if differs(&entry, &files)? {
-                    hidden.push(entry.path);
+            for entry in &flagged {
+                if differs(&odb, entry, &files)? {
+                    hidden.push(entry.path.clone());
                 }
             }
             Ok(hidden)
-        })
-        .await
+        };
+        self.repository.read(hidden).await
     }
 
     /// Every entry of the index.
@@ -109,7 +113,7 @@ fn parse(line: &[u8]) -> Option<IndexEntry> {
 }
 
 /// Whether the file is not what the index says. Line-ending conversions count as a difference: doubt is dirty.
-fn differs(entry: &IndexEntry, root: &Path) -> Result<bool, GitError> {
+fn differs(odb: &Odb<'_>, entry: &IndexEntry, root: &Path) -> Result<bool, GitError> {
     let path = root.join(&entry.path);
     let meta = match fs::symlink_metadata(&path) {
         Ok(meta) => meta,
@@ -128,7 +132,15 @@ fn differs(entry: &IndexEntry, root: &Path) -> Result<bool, GitError> {
         return Ok(true);
     }
     let executable = meta.permissions().mode() & 0o100 != 0;
-    Ok(executable != (entry.mode == mode::EXECUTABLE) || Oid::hash_file(ObjectType::Blob, &path)? != entry.id)
+    Ok(executable != (entry.mode == mode::EXECUTABLE) || !is_blob(odb, &path, entry.id)?)
+}
+
+/// Whether a file holds exactly what the blob does. A file of another length does not, and is not read: an agent can make one
+/// of any length without any disk.
+pub(super) fn is_blob(odb: &Odb<'_>, file: &Path, blob: Oid) -> Result<bool, GitError> {
+    let meta = fs::symlink_metadata(file).map_err(|error| GitError::file("looking at", file, &error))?;
+    let (length, _) = odb.read_header(blob)?;
+    Ok(meta.is_file() && meta.len() == length as u64 && Oid::hash_file(ObjectType::Blob, file)? == blob)
 }
 
 fn blob(content: &OsStr) -> Result<Oid, GitError> {

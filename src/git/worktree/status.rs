@@ -2,6 +2,7 @@
 //! how a repository's own attributes and patterns are written are none.
 
 use super::Worktree;
+use super::index::is_blob;
 use crate::git::copies::Manifest;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
@@ -57,8 +58,16 @@ impl Worktree {
         let mut changes = parse(&quiet(call.arg("--no-renames").run().await?)?)?;
         let hidden = self.hidden_by_others(entry, index).await?;
         changes.extend(hidden.into_iter().map(|path| Change { kind: Kind::Untracked, path, committed: None }));
+        if changes.iter().all(|change| change.committed.is_none()) {
+            return Ok(changes);
+        }
         let files = self.files.clone();
-        blocking(move || Ok(changes.into_iter().filter(|change| !is_as_committed(&files, change)).collect())).await
+        let differs = move |objects: &git2::Repository| {
+            let odb = objects.odb()?;
+            let changes = changes.iter().filter(|change| !is_as_committed(&odb, &files, change));
+            Ok(changes.cloned().collect())
+        };
+        self.repository.read(differs).await
     }
 
     /// Ignored files and directories that no tool rebuilds by itself, and that are no unchanged copies. Relative paths.
@@ -155,10 +164,9 @@ const LINKED: &str = "': Too many levels of symbolic links";
 
 /// Byte for byte what is committed: only git's conversion of line ends would write it differently. Nobody changed it, and
 /// nothing is lost with it.
-fn is_as_committed(files: &Path, change: &Change) -> bool {
-    let Some(committed) = &change.committed else { return false };
-    let present = git2::Oid::hash_file(git2::ObjectType::Blob, files.join(&change.path));
-    present.is_ok_and(|present| present.to_string() == *committed)
+fn is_as_committed(odb: &git2::Odb<'_>, files: &Path, change: &Change) -> bool {
+    let committed = change.committed.as_ref().and_then(|id| git2::Oid::from_str(id).ok());
+    committed.is_some_and(|blob| is_blob(odb, &files.join(&change.path), blob).unwrap_or(false))
 }
 
 /// One path that differs from HEAD.

@@ -113,6 +113,14 @@ async fn the_trash_is_emptied_when_its_time_is_over() {
     fs::write(environment.path.join("new"), "1").unwrap();
     answered(&world, issue, "/worktree remove --force").await;
     let canonical = world.canonical().await;
+    // Whoever can write objects and refs there leaves one of a time that nobody can reckon with.
+    let tree = git(&canonical, &["write-tree"]);
+    let odd = format!("tree {tree}\nauthor a <a@b> 0 +0000\ncommitter a <a@b> 900000000000000000 +0000\n\nodd\n");
+    fs::write(world.home().join("odd"), odd).unwrap();
+    let file = world.home().join("odd");
+    let odd = git(&canonical, &["hash-object", "-t", "commit", "-w", "--literally", file.to_str().unwrap()]);
+    let name = format!("refs/treewarden/trash/{}", uuid::Uuid::nil());
+    git(&canonical, &["update-ref", &name, &odd]);
     world.days_pass(29);
     world.pass().await;
     assert_eq!(git(&canonical, LIST), format!("refs/treewarden/trash/{}", environment.id));
