@@ -52,7 +52,6 @@ pub use file::{Content, FileAt};
 pub use history::{CommitInfo, DiffStat};
 pub use list::WorktreeEntry;
 pub use moved::Ties;
-pub use needs::Needs;
 pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};
 pub use registry::{LOCK_REASON, Uncommitted};
