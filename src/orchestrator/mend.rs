@@ -2,12 +2,13 @@
 //! gathers facts, and every dry run, leaves them as they are.
 
 use super::{Orchestrator, StepError};
+use crate::decide::presence::missing;
 use crate::decide::resolve::ResolveFacts;
 use crate::git::Repository;
 use crate::github::PullRequest;
 use crate::isolation::Maker;
 use crate::model::*;
-use std::path::Path;
+use std::{io, path::Path};
 
 pub(super) fn maker(environment: &Environment) -> Maker {
     match environment.metadata.adopted_from {
@@ -29,10 +30,10 @@ impl Orchestrator {
     /// Whether the worktree is there, as it is.
     pub(super) async fn health(&self, repository: &Repository, environment: &Environment) -> Probe<Validity> {
         let seen = self.parts().provider.health(repository, &environment.path, maker(environment)).await;
-        // The row says that it was finished: files that are there are somebody's work, whatever else was taken away.
-        match seen == Probe::Known(Validity::Missing) && environment.state == EnvironmentState::Active {
-            true if has_files(&environment.path).await => Probe::Known(Validity::Broken),
-            true | false => seen,
+        match seen {
+            Probe::Known(Validity::Missing) => missing(environment.state, has_files(&environment.path).await),
+            Probe::Known(Validity::Valid | Validity::Broken | Validity::OwnRepository | Validity::Foreign)
+            | Probe::Unknown(_) => seen,
         }
     }
 
@@ -90,9 +91,32 @@ impl Orchestrator {
     }
 }
 
-async fn has_files(directory: &Path) -> bool {
-    match tokio::fs::read_dir(directory).await {
-        Ok(mut files) => files.next_entry().await.is_ok_and(|first| first.is_some()),
-        Err(_) => false,
+/// Whether there is anything in a directory. One that cannot be read may hold any amount.
+async fn has_files(directory: &Path) -> Probe<bool> {
+    let first = async { tokio::fs::read_dir(directory).await?.next_entry().await };
+    match first.await {
+        Ok(first) => Probe::Known(first.is_some()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Probe::Known(false),
+        Err(error) => Probe::Unknown(format!("its directory cannot be looked into: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_directory_that_cannot_be_read_is_not_an_empty_one() {
+        let temp = tempfile::tempdir().unwrap();
+        let place = temp.path().join("place");
+        assert_eq!(has_files(&place).await, Probe::Known(false));
+        std::fs::create_dir(&place).unwrap();
+        assert_eq!(has_files(&place).await, Probe::Known(false));
+        std::fs::write(place.join("work"), "w").unwrap();
+        assert_eq!(has_files(&place).await, Probe::Known(true));
+        let round = temp.path().join("round");
+        std::os::unix::fs::symlink(&round, &round).unwrap();
+        let Probe::Unknown(why) = has_files(&round).await else { panic!("a doubt") };
+        assert!(why.starts_with("its directory cannot be looked into: "), "{why}");
     }
 }
