@@ -10,10 +10,8 @@ use crate::decide::restore::{Removed, as_it_was};
 use crate::git::{GitError, Repository, Uncommitted};
 use crate::isolation::{CreateRequest, Furnishing, LFS_PATIENCE, SUBMODULES_PATIENCE};
 use crate::model::*;
-use crate::reply::{
-    answers::{self, Opening},
-    blocked, furnished,
-};
+use crate::reply::opening::{self, Opening};
+use crate::reply::{blocked, furnished, not_begun};
 use crate::store::{Inserted, NewEnvironment};
 use crate::telemetry::field::EFFECT;
 use std::path::PathBuf;
@@ -116,7 +114,7 @@ impl Orchestrator {
     ) -> Result<Option<Environment>, StepError> {
         let Creation { codebase, repository, settings, thread, .. } = *creation;
         if let Some(other) = repository.branch_in_the_way(&new.branch).await? {
-            let why = answers::branch_beside(&new.branch, &other);
+            let why = not_begun::branch_beside(&new.branch, &other);
             return Err(StepError::Refused(blocked::blocked(&Block::BadBranch(why))));
         }
         check(&new.branch, &new.metadata, tips).map_err(|block| StepError::Refused(blocked::blocked(&block)))?;
@@ -128,7 +126,7 @@ impl Orchestrator {
             }
             Inserted::Exists(other) => {
                 if let Some(why) = other.metadata.removal.as_ref().and_then(|removal| removal.stuck.as_deref()) {
-                    return Err(StepError::Refused(answers::removal_stuck(why)));
+                    return Err(StepError::Refused(not_begun::removal_stuck(why)));
                 }
                 // One that is being removed is waited for; then it is decided anew.
                 drop(self.inner.leases.take(other.id).await);
@@ -143,18 +141,18 @@ impl Orchestrator {
                 };
                 match now.is_some_and(|now| now.environment == Some(taken.id)) {
                     true => Ok(None),
-                    false => Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work))),
+                    false => Err(StepError::Refused(not_begun::branch_taken(&taken.branch, &taken.work))),
                 }
             }
             Inserted::LimitReached { live } => {
                 let room = self.make_room(codebase).await?;
                 if room.merged + room.ghosts == 0 {
                     let stale_after = self.settings().stale_after;
-                    let why = answers::limit_reached(&codebase.name, live, &room.left, stale_after);
+                    let why = not_begun::limit_reached(&codebase.name, live, &room.left, stale_after);
                     return Err(StepError::Refused(why));
                 }
                 if room.merged > 0 {
-                    notes.0.push(answers::made_room(room.merged));
+                    notes.0.push(opening::made_room(room.merged));
                 }
                 Ok(None)
             }
@@ -254,9 +252,9 @@ impl Orchestrator {
             Some(_) | None => 0,
         };
         let line = match kind {
-            StartKind::Pinned => answers::opening(&Opening::ReviewingFork { sha: &tip, branch }),
-            StartKind::Fresh => answers::opening(&Opening::Created { branch }),
-            StartKind::Continued => answers::opening(&Opening::Continuing { branch, ahead }),
+            StartKind::Pinned => opening::opening(&Opening::ReviewingFork { sha: &tip, branch }),
+            StartKind::Fresh => opening::opening(&Opening::Created { branch }),
+            StartKind::Continued => opening::opening(&Opening::Continuing { branch, ahead }),
         };
         notes.0.insert(0, line);
         Ok(Made { start: tip, began_ahead: ahead > 0, whole: furnished.work.is_whole() })
