@@ -111,6 +111,11 @@ impl Orchestrator {
             if decision > 0 {
                 (_, conversation) = self.thread_of(run).await?;
             }
+            if pull.is_none() {
+                for went in self.retired_for(run.delivery).await? {
+                    self.tell(run, opening::retired(&went)).await?;
+                }
+            }
             let mut facts = self
                 .resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings, run.delivery)
                 .await?;
@@ -142,12 +147,11 @@ impl Orchestrator {
                 Choice::Use { environment, found } => {
                     let Some(environment) = self.store().load_environment(environment).await? else { continue };
                     if fetched && pull.is_none() && !stays.contains(&environment.id) {
-                        match self.retire(&codebase, &repository, &conversation, &environment).await? {
+                        let retired = self.retire(&codebase, &repository, &conversation, &environment, run.delivery);
+                        match retired.await? {
                             Retired::InUse => {}
-                            Retired::Gone { released } => {
-                                self.tell(run, opening::retired(&environment.branch, released)).await?;
-                                continue;
-                            }
+                            // It is told with the next decision.
+                            Retired::Gone => continue,
                             Retired::Stays => {
                                 stays.insert(environment.id);
                                 notes.0.push(opening::merged_but_kept(&environment.branch));

@@ -119,8 +119,8 @@ pub fn merged_before(merged: &BranchName, branch: &BranchName) -> String {
     format!("`{merged}` was merged already, so this begins at the newest base, on a branch of its own: `{branch}`.")
 }
 
-/// Told when a merged branch's worktree went before a run. `released`: somebody else had made it.
-pub fn retired(branch: &BranchName, released: bool) -> String {
+/// Told when a merged branch's worktree went before a run.
+pub fn retired(ReceiptDetails { branch, released, .. }: &ReceiptDetails) -> String {
     match released {
         true => format!(
             "All that was on `{branch}` is merged, so I let go of its worktree, which stays where somebody else made it."

@@ -65,6 +65,8 @@ struct Page {
     runs: Vec<RunRow>,
     pager: Pager,
     receipt: Option<ReceiptView>,
+    /// There is one, and why it cannot be shown.
+    receipt_unreadable: Option<String>,
 }
 
 pub async fn show(
@@ -90,10 +92,11 @@ pub async fn show(
     }
     let repository = store.load_codebase(environment.codebase).await?;
     let repository = repository.map(|codebase| state.inner.orchestrator.repository_path(&codebase)).unwrap_or_default();
-    let receipt = store
-        .receipt_of(environment.id)
-        .await?
-        .map(|receipt| view(receipt, &environment.work, &repository, catalog.now));
+    let (receipt, receipt_unreadable) = match store.receipt_of(environment.id).await {
+        Ok(receipt) => (receipt.map(|receipt| view(receipt, &environment.work, &repository, catalog.now)), None),
+        Err(error) if error.is_corrupt() => (None, Some(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
     let mut frame = Frame::load(&state, &session, "/environments").await?;
     let going_on = runs.iter().any(|run| run.live) || in_transition(environment.state);
     frame.follow(going_on && pager.is_first(), live);
@@ -121,6 +124,7 @@ pub async fn show(
         runs,
         pager,
         receipt,
+        receipt_unreadable,
     }))
 }
 
