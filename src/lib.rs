@@ -42,6 +42,7 @@ pub mod decide;
 pub mod reply;
 pub mod repo_settings;
 
+pub mod plain_file;
 pub mod telemetry;
 
 pub mod agent;

@@ -6,6 +6,7 @@ use super::registry::AdminEntry;
 use super::repository::Repository;
 use super::{blocking, small_file};
 use crate::model::CommitSha;
+use crate::plain_file::{self, Links};
 use std::{
     collections::BTreeSet,
     fs,
@@ -54,7 +55,7 @@ fn held_by(entry: &Path) -> Result<BTreeSet<CommitSha>, GitError> {
         if !meta.is_file() {
             return Err(GitError::Unreadable(format!("{} is no plain file", log.display())));
         }
-        let file = fs::File::open(&log).map_err(|error| GitError::file("reading", &log, &error))?;
+        let file = plain_file::open(&log, Links::Refuse).map_err(|error| GitError::file("reading", &log, &error))?;
         for line in BufReader::new(file.take(REFLOG)).split(b'\n') {
             let line = line.map_err(|error| GitError::file("reading", &log, &error))?;
             add(line.split(|byte| *byte == b' ').nth(1).unwrap_or_default());

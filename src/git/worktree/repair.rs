@@ -10,10 +10,11 @@ use super::index::is_whole;
 use super::{Worktree, belongs};
 use crate::git::own_files::look;
 use crate::model::{BranchName, CommitSha, Validity};
+use crate::plain_file::{self, Links};
 use std::{
     fs,
-    io::{self, Read, Seek, SeekFrom, Write},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    io::{self, Write},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
@@ -255,16 +256,7 @@ fn serves_another(entry: &AdminEntry, path: &Path) -> bool {
 /// The commit on which HEAD stood last, as git's reflog says. Absent when nothing is noted, or nothing readable.
 fn last_logged(entry: &Path) -> Result<Option<CommitSha>, GitError> {
     let path = entry.join("logs/HEAD");
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let read = || {
-        let mut file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&path)?;
-        let end = file.metadata()?.len();
-        file.seek(SeekFrom::Start(end.saturating_sub(LINE)))?;
-        let mut bytes = Vec::new();
-        file.take(LINE).read_to_end(&mut bytes)?;
-        Ok::<_, io::Error>(bytes)
-    };
-    let bytes = match read() {
+    let bytes = match plain_file::read_end(&path, Links::Refuse, LINE) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(GitError::file("reading", &path, &error)),
@@ -332,8 +324,7 @@ fn carry(path: &Path, kept: &Path) -> io::Result<()> {
     match fs::read_link(path) {
         Ok(target) => std::os::unix::fs::symlink(target, kept),
         Err(_) => {
-            let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-            let mut file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+            let mut file = plain_file::open(path, Links::Refuse)?;
             let mut copy = fs::File::create_new(kept)?;
             io::copy(&mut file, &mut copy)?;
             copy.sync_all()
