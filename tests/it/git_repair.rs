@@ -123,6 +123,19 @@ async fn a_link_that_was_deleted_is_written_again() {
     as_before(&lab, &repository, &path, &tip).await;
 }
 
+/// Where nothing else is wrong, too, whoever asked is told that something was.
+#[tokio::test]
+async fn what_git_could_not_write_to_is_taken_out_and_told() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, tip) = at_work(&lab, &repository).await;
+    let odd = repository.directory().join("worktrees/b/ORIG_HEAD");
+    fs::create_dir(&odd).unwrap();
+    assert_eq!(validity(&repository, &path).await, Validity::Valid);
+    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap() && !odd.exists());
+    as_before(&lab, &repository, &path, &tip).await;
+}
+
 /// A hand deleted the worktree, and a program that still ran made its own files at the path again.
 /// The worktrees may lie on another file system than the repository, where no second name can be given.
 #[tokio::test]

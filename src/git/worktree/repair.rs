@@ -32,32 +32,50 @@ impl Worktree {
     /// that is not as git wrote it. False: there is nothing to mend, or not enough left to mend it with; then nothing was changed. Starts
     /// no process and waits for nobody when all is well.
     pub async fn repair(&self, branch: &BranchName) -> Result<bool, GitError> {
-        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
-        // Whoever asks for this knows that it was handed out, and files are there: what says so was taken away.
-        let hand_out = move || match registry::find(&repository, &path)? {
-            Some(entry) if entry.is_half_made()? && !is_empty(&path) => entry.hand_out(),
-            Some(_) | None => Ok(false),
-        };
-        let lost = blocking(hand_out).await?;
-        match self.known_validity().await? {
+        let marked_anew = self.mark_anew().await?;
+        let put_right = match self.known_validity().await? {
             Validity::Missing | Validity::OwnRepository | Validity::Foreign => return Ok(false),
-            Validity::Valid if !lost && self.is_well().await? => return Ok(false),
-            Validity::Valid | Validity::Broken => {}
-        }
+            Validity::Valid => {
+                let put_right = self.put_small_files_right().await?;
+                if !marked_anew && self.is_well().await? {
+                    return Ok(put_right);
+                }
+                put_right
+            }
+            Validity::Broken => false,
+        };
         let (worktree, branch) = (self.clone(), branch.clone());
-        self.repository.to_the_end(async move { worktree.mend(&branch, lost).await }).await
+        let mended = self.repository.to_the_end(async move { worktree.mend(&branch, marked_anew).await }).await?;
+        Ok(put_right || mended)
     }
 
+    /// Whoever asks for a repair knows that it was handed out, and files are there: when neither a mark nor an index says so,
+    /// both were taken away. True: the mark is there again, the index is not.
+    async fn mark_anew(&self) -> Result<bool, GitError> {
+        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
+        blocking(move || match registry::find(&repository, &path)? {
+            Some(entry) if entry.is_half_made()? && !is_empty(&path) => entry.hand_out(),
+            Some(_) | None => Ok(false),
+        })
+        .await
+    }
+
+    async fn put_small_files_right(&self) -> Result<bool, GitError> {
+        let entry = self.entry().await?;
+        blocking(move || put_right(&entry)).await
+    }
+
+    /// Whether nothing is left to mend. Only looks.
     async fn is_well(&self) -> Result<bool, GitError> {
         let entry = self.entry().await?;
         if !has_whole_index(&entry).await? {
             return Ok(false);
         }
-        blocking(move || Ok(!put_right(&entry)? && !is_unlocked(&entry)? && false_operations(&entry)?.is_empty())).await
+        blocking(move || Ok(!is_unlocked(&entry)? && false_operations(&entry)?.is_empty())).await
     }
 
-    /// `lost`: its index is gone, together with what says that it was handed out.
-    async fn mend(&self, branch: &BranchName, lost: bool) -> Result<bool, GitError> {
+    /// `without_index`: its index is known to be gone, which alone would look like an empty one.
+    async fn mend(&self, branch: &BranchName, without_index: bool) -> Result<bool, GitError> {
         let _turn = self.repository.turn().await;
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         let question = move || {
@@ -69,7 +87,7 @@ impl Worktree {
             ties |= self.mend_ties(branch).await?;
             head = self.mend_head(branch, &tip).await?;
         }
-        let index = match lost && self.tied_entry().await?.is_some_and(|(_, has_head)| has_head) {
+        let index = match without_index && self.tied_entry().await?.is_some_and(|(_, has_head)| has_head) {
             true => self.make_index(&self.entry().await?).await.map(|()| true)?,
             false => self.mend_index().await?,
         };
