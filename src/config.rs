@@ -18,9 +18,13 @@ pub use source::{Flags, Origin};
 pub use table::{SETTINGS, Setting, markdown_table, plain_table};
 
 use crate::decide::authority::Authority;
+use crate::plain_file::{self, Links};
 use crate::telemetry::LogFormat;
 use secrecy::{ExposeSecret, SecretString};
 use std::{cell::RefCell, collections::BTreeSet, ffi::OsString, io, path::Path, path::PathBuf, time::Duration};
+
+/// Longest of the files that settings and keys are read from.
+const MOST_TEXT: u64 = 1024 * 1024;
 
 /// All settings, checked.
 #[derive(Clone, Debug)]
@@ -229,12 +233,10 @@ impl Config {
 
 /// Of a plain file. A pipe in its place would be waited for for ever; one that a shell hands over is meant.
 fn text_of(path: &Path) -> io::Result<String> {
-    let there = std::fs::metadata(path)?;
-    if !there.is_file() && !path.starts_with("/dev") {
-        let kind = if there.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidData };
-        return Err(io::Error::new(kind, "it is no file"));
+    match path.starts_with("/dev") {
+        true => std::fs::read_to_string(path),
+        false => plain_file::read_text(path, Links::Follow, MOST_TEXT),
     }
-    std::fs::read_to_string(path)
 }
 
 fn ignored(names: impl Iterator<Item = String>) -> Vec<String> {

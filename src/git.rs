@@ -52,22 +52,21 @@ pub use file::{Content, FileAt};
 pub use history::{CommitInfo, DiffStat};
 pub use list::WorktreeEntry;
 pub use moved::Ties;
-pub use needs::Needs;
 pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};
 pub use registry::{LOCK_REASON, Uncommitted};
 pub use repository::{Repository, Restored};
 pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
+use crate::plain_file::{self, Links};
 use command::{Place, Program};
 use remote_url::RemoteUrl;
 use repository::Shared;
 use secrecy::SecretString;
 use std::{
     collections::HashMap,
-    fs,
-    io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
@@ -231,20 +230,7 @@ fn small_file(path: &Path) -> io::Result<Vec<u8>> {
 
 /// A plain file that agents can replace by anything: links and pipes are refused, and more than `most` bytes.
 fn plain_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let odd = || io::Error::new(io::ErrorKind::InvalidData, "no plain file of the size it should have");
-    let opened = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-    let file = opened.map_err(|error| match fs::symlink_metadata(path) {
-        Ok(meta) if !meta.is_file() => odd(),
-        Ok(_) | Err(_) => error,
-    })?;
-    let meta = file.metadata()?;
-    if !meta.is_file() || meta.len() > most {
-        return Err(odd());
-    }
-    let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    plain_file::read(path, Links::Refuse, most)
 }
 
 /// Writes beside and renames: there is never half a file. Among refs, git takes what is called a lock for no ref.

@@ -4,7 +4,6 @@
 //! [`agent_text`] before it is shown.
 
 pub mod agent_text;
-pub mod answers;
 pub mod approval;
 pub mod blocked;
 pub mod cleanup;
@@ -12,7 +11,13 @@ pub mod commands;
 pub mod delivery;
 pub mod furnished;
 pub mod import;
+pub mod not_begun;
+pub mod not_taken_up;
+pub mod opening;
 pub mod places;
+pub mod remote;
+pub mod repo_settings;
+pub mod run_end;
 pub mod shell;
 pub mod status;
 pub mod undelivered;
@@ -30,6 +35,9 @@ pub fn carries_marker(text: &str) -> bool {
 }
 
 const MARKER_PREFIX: &str = "treewarden:";
+
+/// How much is shown of a text from git, GitHub or an agent.
+const FOREIGN: usize = 4_000;
 
 /// Whole days, as settings count them.
 pub fn days(duration: Duration) -> u64 {

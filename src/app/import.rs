@@ -100,7 +100,7 @@ async fn carry_out(
         let facts = sources.facts(old, wall_clock()()).await?;
         let Choice { mut plan, notes, skipped, unclean } = choice::choose(old, &facts);
         for environment in plan.environments.iter_mut().filter(|environment| unclean.contains(&environment.path)) {
-            environment.metadata.untold.push(reply::answers::adopted_unclean(&environment.branch));
+            environment.metadata.untold.push(reply::opening::adopted_unclean(&environment.branch));
         }
         let imported = store.import(&plan, !asked.dry_run, facts.now).await?;
         let not_locked = match asked.dry_run {
@@ -166,7 +166,7 @@ async fn look_again(sources: &Sources<'_>, waits: &LegacyPath, dry_run: bool) ->
         Waiting::Doubtful(why) => kept(reply::import::plain(&why)),
         Waiting::Ready(mut environment, unclean) => {
             if unclean {
-                environment.metadata.untold.push(reply::answers::adopted_unclean(&environment.branch));
+                environment.metadata.untold.push(reply::opening::adopted_unclean(&environment.branch));
             }
             let settle = async |keep| store.settle_legacy(*id, &environment, keep, now).await;
             let mut became = settle(false).await?;

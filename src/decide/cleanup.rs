@@ -1,5 +1,9 @@
 //! Whether an environment may be removed, what becomes of its branch, and otherwise every reason to keep it.
 
+mod keep;
+
+pub use keep::{ByHand, Keep, Kind};
+
 use crate::model::*;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -156,50 +160,6 @@ pub enum Because {
     WorkKept,
 }
 
-/// One reason to keep an environment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Keep {
-    Busy,
-    StillUsedBy(ThreadId),
-    /// A thread of another kind than the environment was made for.
-    UsedOn(PlatformKind),
-    /// Work that began there is never over.
-    Persistent(PlatformKind),
-    Pinned,
-    /// Its issue is another one now, in another repository. Which one is not told where everybody reads.
-    Transferred,
-    LockedBySomeoneElse(String),
-    UncommittedChanges {
-        changed: u64,
-        untracked: u64,
-    },
-    OperationInProgress(String),
-    HiddenChanges,
-    SubmoduleWork(String),
-    NestedRepository(String),
-    IgnoredFiles(String),
-    BranchDrift {
-        recorded: BranchName,
-        actual: Option<BranchName>,
-    },
-    ForeignPath,
-    /// Files without a registration.
-    Broken,
-    /// Its `.git` is a directory, as after `git init`.
-    OwnRepository,
-    /// Somebody wants it gone by force, and the trash cannot take in all that is not committed.
-    TrashCannotHold(String),
-    /// Something on this machine is in the way: a process at work in it, a file of another user.
-    Obstructed(String),
-    CannotVerify(String),
-    /// Only in passes over everything: neither merged nor stale, and its thread is open.
-    StillActive,
-    /// Being created or removed by somebody else at this moment.
-    InTransition,
-    /// Its removal has begun and is held up, with the files in the trash.
-    RemovalStuck(String),
-}
-
 /// What a pass would do with an environment, in the words of limits and reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -312,7 +272,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         Probe::Known(work) => {
             let reasons = work_reasons(work, &facts.environment.branch);
             let forced = facts.occasion == Occasion::Forced;
-            keep.extend(reasons.into_iter().filter(|reason| !(forced && is_kept_in_trash(reason))));
+            keep.extend(reasons.into_iter().filter(|reason| !(forced && reason.fits_the_trash())));
         }
         Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
     }
@@ -382,15 +342,10 @@ fn work_reasons(work: &WorkInProgress, recorded: &BranchName) -> Vec<Keep> {
     keep
 }
 
-/// Whether the trash can hold what a reason is about. A repository inside, or what git is in the middle of, it cannot.
-pub fn is_kept_in_trash(reason: &Keep) -> bool {
-    matches!(reason, Keep::UncommittedChanges { .. } | Keep::HiddenChanges | Keep::IgnoredFiles(_))
-}
-
 /// The branch goes only when its own work is proven merged and it was ours; in every other case it stays.
 fn removal(branch: &BranchFacts, facts: &RemovalFacts) -> Removal {
     let keep_work = match &facts.work {
-        Probe::Known(work) => work_reasons(work, &facts.environment.branch).iter().any(is_kept_in_trash),
+        Probe::Known(work) => work_reasons(work, &facts.environment.branch).iter().any(Keep::fits_the_trash),
         Probe::Unknown(_) => true,
     };
     let (because, proven) = match &branch.merged {

@@ -105,23 +105,32 @@ pub fn other_base<'a>(facts: &BaseFacts<'a>) -> Option<&'a BranchName> {
     wanted.filter(|wanted| Some(*wanted) != facts.recorded)
 }
 
-/// What a new worktree gets beside its checkout.
+/// What a worktree gets beside its checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extras {
     pub submodules: SubmodulePolicy,
+    /// Whether files that Git LFS keeps are downloaded.
+    pub lfs: bool,
     /// The files that the operator keeps for the repository.
     pub copies: bool,
 }
 
-/// Whoever opened a fork's pull request wrote code that could read the operator's files, and the list of what is wanted;
-/// and must not choose addresses that are asked from this machine.
-pub fn extras(settings: &RepoSettings, from_fork: bool, base: &BranchName) -> Extras {
-    let submodules = match (settings.submodules, from_fork) {
-        (false, _) => SubmodulePolicy::Leave,
-        (true, false) => SubmodulePolicy::All,
-        (true, true) => SubmodulePolicy::AsIn(base.remote_ref()),
+impl Extras {
+    /// Whether anything of it comes from elsewhere.
+    pub fn has_to_fetch(&self) -> bool {
+        self.lfs || self.submodules != SubmodulePolicy::Leave
+    }
+}
+
+/// Nothing is fetched that no checkout needs. Whoever opened a fork's pull request wrote code that could read the operator's
+/// files, and the list of what is wanted; and must not choose addresses that are asked from this machine.
+pub fn extras(settings: &RepoSettings, from_fork: bool, base: Option<&BranchName>, needs: CheckoutNeeds) -> Extras {
+    let submodules = match (settings.submodules && needs.submodules, from_fork, base) {
+        (false, ..) | (true, true, None) => SubmodulePolicy::Leave,
+        (true, false, _) => SubmodulePolicy::All,
+        (true, true, Some(base)) => SubmodulePolicy::AsIn(base.remote_ref()),
     };
-    Extras { submodules, copies: !from_fork }
+    Extras { submodules, lfs: settings.lfs && needs.lfs, copies: !from_fork }
 }
 
 #[cfg(test)]

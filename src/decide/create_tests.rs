@@ -98,13 +98,34 @@ fn a_branch_that_comes_back_is_where_it_was() {
 
 #[test]
 fn a_fork_gets_no_files_of_the_operator_and_no_addresses_of_its_own() {
-    let (settings, main) =
-        (RepoSettings { submodules: true, ..RepoSettings::default() }, BranchName::new("main").unwrap());
-    assert_eq!(extras(&settings, false, &main), Extras { submodules: SubmodulePolicy::All, copies: true });
+    let settings = RepoSettings { submodules: true, lfs: true, ..RepoSettings::default() };
+    let main = BranchName::new("main").unwrap();
+    let all = CheckoutNeeds::ALL;
+    let own = Extras { submodules: SubmodulePolicy::All, lfs: true, copies: true };
+    assert_eq!(extras(&settings, false, Some(&main), all), own);
     let of_base = SubmodulePolicy::AsIn("refs/remotes/origin/main".into());
-    assert_eq!(extras(&settings, true, &main), Extras { submodules: of_base, copies: false });
-    let without = RepoSettings { submodules: false, ..settings };
-    assert_eq!(extras(&without, true, &main).submodules, SubmodulePolicy::Leave);
+    let forks = Extras { submodules: of_base, lfs: true, copies: false };
+    assert_eq!(extras(&settings, true, Some(&main), all), forks);
+    assert_eq!(extras(&settings, true, None, all).submodules, SubmodulePolicy::Leave, "nobody vouches for an address");
+}
+
+#[test]
+fn nothing_is_fetched_that_is_not_needed_or_not_wanted() {
+    let wanted = RepoSettings { submodules: true, lfs: true, ..RepoSettings::default() };
+    let unwanted = RepoSettings { submodules: false, lfs: false, ..RepoSettings::default() };
+    let main = BranchName::new("main").unwrap();
+    for from_fork in [false, true] {
+        let of = |settings, needs| extras(settings, from_fork, Some(&main), needs);
+        for nothing in [of(&wanted, CheckoutNeeds::NONE), of(&unwanted, CheckoutNeeds::ALL)] {
+            assert_eq!((&nothing.submodules, nothing.lfs), (&SubmodulePolicy::Leave, false));
+            assert!(!nothing.has_to_fetch());
+        }
+        let only_lfs = of(&wanted, CheckoutNeeds { lfs: true, ..CheckoutNeeds::NONE });
+        assert_eq!((&only_lfs.submodules, only_lfs.lfs), (&SubmodulePolicy::Leave, true));
+        let only_submodules = of(&wanted, CheckoutNeeds { submodules: true, ..CheckoutNeeds::NONE });
+        assert!(only_submodules.submodules != SubmodulePolicy::Leave && !only_submodules.lfs);
+        assert!(only_lfs.has_to_fetch() && only_submodules.has_to_fetch());
+    }
 }
 
 proptest! {

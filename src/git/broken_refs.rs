@@ -11,13 +11,12 @@ use super::lock::Lock;
 use super::whole::refuse_other_refs;
 use super::{own_files, plain_file, small_file};
 use crate::model::CommitSha;
+use crate::plain_file::Links;
 use git2::{ObjectType, Odb, Oid, Reference};
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
-    fs,
-    io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::OpenOptionsExt,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -217,7 +216,8 @@ impl Refs<'_> {
         if !is_name(name) || !log.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
             return Ok(Vec::new());
         }
-        let end = read_end(&log).map_err(|error| GitError::file("reading", &log, &error))?;
+        let end = plain_file::read_end(&log, Links::Refuse, LOG_END)
+            .map_err(|error| GitError::file("reading", &log, &error))?;
         let text = String::from_utf8_lossy(&end);
         // The first line may be a part of one.
         let moves = text.lines().rev().filter_map(|line| {
@@ -407,16 +407,6 @@ fn files_below(directory: &Path) -> Result<BTreeSet<PathBuf>, GitError> {
         }
     }
     Ok(found)
-}
-
-fn read_end(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let mut file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LOG_END)))?;
-    let mut bytes = Vec::new();
-    file.take(LOG_END).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -89,6 +89,13 @@ impl GitError {
         GitError::Refused { reason: reason.into() }
     }
 
+    /// Somebody else was faster.
+    pub(crate) fn moved_meanwhile(what: impl std::fmt::Display) -> Self {
+        GitError::refused(format!(
+            "{what} moved meanwhile; nothing was changed, and asking again goes by where it is now"
+        ))
+    }
+
     pub(super) fn file(what: &str, path: &std::path::Path, error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::StorageFull => GitError::DiskFull,

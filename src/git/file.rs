@@ -1,10 +1,9 @@
 //! One file of a commit, read from the object store: no worktree is looked at, nothing is checked out.
 
 use super::error::GitError;
-use super::history::oid;
 use super::mode;
 use super::repository::Repository;
-use crate::model::{BlobId, CommitSha};
+use crate::model::BlobId;
 use git2::{ErrorCode, ObjectType};
 use std::path::Path;
 
@@ -51,12 +50,6 @@ impl Repository {
             Ok(Some(FileAt { id, content }))
         })
         .await
-    }
-
-    /// Whether a commit has anything called `name` at its root.
-    pub async fn has_file(&self, commit: &CommitSha, name: &'static str) -> Result<bool, GitError> {
-        let id = oid(commit)?;
-        self.read(move |repository| Ok(repository.find_commit(id)?.tree()?.get_name(name).is_some())).await
     }
 }
 

@@ -3,34 +3,20 @@
 use super::error::GitError;
 use super::history::oid;
 use super::repository::Repository;
-use crate::model::CommitSha;
+use crate::model::{CheckoutNeeds, CommitSha};
 use git2::{ObjectType, TreeWalkMode, TreeWalkResult};
 use std::collections::HashSet;
 
 /// What attributes say of a file that is kept by LFS.
 const MARK: &[u8] = b"filter=lfs";
 
-/// What may have to be fetched for a checkout, besides the commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Needs {
-    /// Some `.gitattributes`, in whichever directory, speaks of LFS.
-    pub lfs: bool,
-    /// Some directory is another repository's.
-    pub submodules: bool,
-}
-
-impl Needs {
-    /// What is assumed where it cannot be told.
-    pub const ALL: Self = Self { lfs: true, submodules: true };
-}
-
 impl Repository {
     /// Looks at each directory of a commit once, wherever it stands, until nothing can be added: few objects can name a
     /// directory any number of times.
-    pub async fn needs(&self, commit: &CommitSha) -> Result<Needs, GitError> {
+    pub async fn needs(&self, commit: &CommitSha) -> Result<CheckoutNeeds, GitError> {
         let id = oid(commit)?;
         self.read(move |repository| {
-            let mut needs = Needs { lfs: false, submodules: false };
+            let mut needs = CheckoutNeeds::NONE;
             let mut seen = HashSet::new();
             let walked = repository.find_commit(id)?.tree()?.walk(TreeWalkMode::PreOrder, |_, entry| {
                 match entry.kind() {
@@ -42,9 +28,9 @@ impl Repository {
                     }
                     _ => {}
                 }
-                if needs == Needs::ALL { TreeWalkResult::Abort } else { TreeWalkResult::Ok }
+                if needs == CheckoutNeeds::ALL { TreeWalkResult::Abort } else { TreeWalkResult::Ok }
             });
-            if needs != Needs::ALL {
+            if needs != CheckoutNeeds::ALL {
                 walked?;
             }
             Ok(needs)

@@ -4,11 +4,12 @@
 use super::Stamp;
 use super::error::GitError;
 use super::own_files::{PACKS, set_aside};
+use crate::plain_file::{self, Links};
 use std::{
     collections::HashMap,
     ffi::{OsStr, OsString},
     fs, io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::FileExt,
     path::Path,
     sync::{Mutex, PoisonError},
 };
@@ -106,13 +107,13 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
 }
 
-/// Nothing through a link, nothing that is waited for. Absent: what stands there is no file.
+/// Absent: what stands there is no file.
 fn plain(path: &Path) -> io::Result<Option<fs::File>> {
-    if !fs::symlink_metadata(path)?.is_file() {
-        return Ok(None);
+    match plain_file::open(path, Links::Refuse) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+        Err(error) => Err(error),
     }
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).map(Some)
 }
 
 fn mend(repository: &Path, index: &Path, pack: &Path) -> Result<(), GitError> {

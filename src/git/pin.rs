@@ -6,6 +6,7 @@ use super::registry::AdminEntry;
 use super::repository::Repository;
 use super::{blocking, small_file};
 use crate::model::CommitSha;
+use crate::plain_file::{self, Links};
 use std::{
     collections::BTreeSet,
     fs,
@@ -55,7 +56,7 @@ pub(super) fn commits_of(entry: &AdminEntry) -> Result<BTreeSet<CommitSha>, GitE
             return Err(GitError::Unreadable(format!("{} is no plain file", log.display())));
         }
         let failed = |error: io::Error| GitError::file("reading", &log, &error);
-        let mut file = fs::File::open(&log).map_err(failed)?;
+        let mut file = plain_file::open(&log, Links::Refuse).map_err(failed)?;
         // The newest are at its end.
         file.seek(SeekFrom::Start(meta.len().saturating_sub(REFLOG))).map_err(failed)?;
         for line in BufReader::new(file.take(REFLOG)).split(b'\n') {

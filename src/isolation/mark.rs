@@ -2,6 +2,7 @@
 //! looks as if all worktrees were gone; it lacks the mark, so that nobody takes it for that.
 
 use super::IsolationError;
+use crate::plain_file::{self, Links};
 use std::{
     fs,
     io::{self, Write},
@@ -10,6 +11,9 @@ use std::{
 
 /// Lies in the base.
 const MARK: &str = ".treewarden";
+
+/// Longer than a mark, or a memory of many moves.
+const MOST: u64 = 1024 * 1024;
 
 /// What the base must be marked with, and where that is remembered: the base, the mark, the home itself, and where the base
 /// was before, as long as not everything has followed.
@@ -64,9 +68,9 @@ impl Mark {
         let mut lines = remembered.as_deref().unwrap_or_default().lines();
         let (before, known, home) = (lines.next().map(PathBuf::from), lines.next().map(str::trim), lines.next());
         let former: Vec<PathBuf> = lines.map(PathBuf::from).collect();
-        let present = read(&base.join(MARK)).map_err(|error| match error.kind() {
-            io::ErrorKind::IsADirectory => IsolationError::MarkTaken(base.to_owned()),
-            _ => IsolationError::files("reading", &base.join(MARK), &error),
+        let present = read(&base.join(MARK)).map_err(|error| match base.join(MARK).is_dir() {
+            true => IsolationError::MarkTaken(base.to_owned()),
+            false => IsolationError::files("reading", &base.join(MARK), &error),
         })?;
         let present = present.map(|id| id.trim().to_owned());
         let mut mark = Self { id: String::new(), memory: memory.to_owned(), moved_from: Vec::new() };
@@ -125,15 +129,8 @@ fn whole(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// Waits for nobody: what is no file is an error.
 fn read(path: &Path) -> io::Result<Option<String>> {
-    if let Ok(there) = fs::metadata(path)
-        && !there.is_file()
-    {
-        let kind = if there.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidData };
-        return Err(io::Error::new(kind, "it is no file"));
-    }
-    match fs::read_to_string(path) {
+    match plain_file::read_text(path, Links::Follow, MOST) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

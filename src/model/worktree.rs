@@ -26,6 +26,27 @@ pub enum WorktreeStart {
     Existing,
 }
 
+/// What may have to be fetched for a checkout, besides the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckoutNeeds {
+    /// Some `.gitattributes`, in whichever directory, speaks of LFS.
+    pub lfs: bool,
+    /// Some directory is another repository's.
+    pub submodules: bool,
+}
+
+impl CheckoutNeeds {
+    pub const NONE: Self = Self { lfs: false, submodules: false };
+    /// What is assumed where it cannot be told.
+    pub const ALL: Self = Self { lfs: true, submodules: true };
+
+    /// What either of two checkouts needs.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self { lfs: self.lfs || other.lfs, submodules: self.submodules || other.submodules }
+    }
+}
+
 /// What becomes of the submodules of a new worktree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SubmodulePolicy {

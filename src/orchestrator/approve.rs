@@ -147,7 +147,7 @@ pub(super) async fn mark_fork(
     if before.as_ref() == Some(commit) || repository.set_ref(&mark, commit, before.as_ref()).await? {
         return Ok(());
     }
-    Err(GitError::Refused { reason: format!("{mark} moved meanwhile; nothing was changed, and asking again is safe") })
+    Err(GitError::moved_meanwhile(mark))
 }
 
 /// The ref by which a branch that was made from a fork's pull request is known for as long as the repository is.

@@ -7,7 +7,7 @@ use super::{Orchestrator, StepError, retry};
 use crate::command::grammar::New;
 use crate::decide::resolve::{Block, NamedFacts, on_named_branch};
 use crate::model::*;
-use crate::reply::{answers, blocked, commands};
+use crate::reply::{blocked, commands, not_begun, opening};
 
 /// What a worktree is to be called. A task's branch gets its name from the settings of the repository.
 struct Named {
@@ -91,13 +91,13 @@ impl Orchestrator {
             let environment = match self.store().find_live_environment(codebase.id, &place.work).await? {
                 // `Add x` and the branch `add-x` have one name.
                 Some(other) if other.branch != place.branch => {
-                    return Err(StepError::Refused(answers::name_taken(&place.work, &other.branch)));
+                    return Err(StepError::Refused(not_begun::name_taken(&place.work, &other.branch)));
                 }
                 Some(environment) => environment,
                 None => {
                     let journalled = self.journal_creation(&creation, &place, adopted.as_ref(), &mut notes).await?;
                     let Some(environment) = journalled else { continue };
-                    notes.0.extend(adopted.as_ref().map(|_| answers::adopted(&environment.branch)));
+                    notes.0.extend(adopted.as_ref().map(|_| opening::adopted(&environment.branch)));
                     environment
                 }
             };
@@ -105,7 +105,7 @@ impl Orchestrator {
             let Some(environment) = ready else { continue };
             return Ok(commands::works_there(&environment, &notes.0));
         }
-        Err(StepError::Refused(answers::kept_moving()))
+        Err(StepError::Refused(not_begun::kept_moving()))
     }
 
     /// Makes the worktree of an environment, if it is not there, and gives it to a thread; `None` when it is to be decided
@@ -141,7 +141,7 @@ impl Orchestrator {
                     Probe::Known(Validity::Missing) => {
                         drop(lease);
                         self.forget(repository, &environment).await?;
-                        notes.0.push(answers::stale_reference(&environment.branch));
+                        notes.0.push(opening::stale_reference(&environment.branch));
                         return Ok(None);
                     }
                     Probe::Known(Validity::Broken) => Block::Broken { environment: id },

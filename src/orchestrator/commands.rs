@@ -8,7 +8,7 @@ use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep, Occasion};
 use crate::git::GitError;
 use crate::model::*;
-use crate::reply::{answers, cleanup, commands};
+use crate::reply::{cleanup, commands, run_end};
 use std::collections::BTreeSet;
 
 /// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
@@ -258,7 +258,7 @@ impl Orchestrator {
         asked_in: InboxId,
         actor: &str,
     ) -> Result<usize, StepError> {
-        let because = answers::stopped_before_work();
+        let because = run_end::stopped_before_work();
         let runs = self.store().request_cancel_of_conversation(conversation, asked_in, &because, self.now()).await?;
         self.stopped(&runs, actor).await?;
         Ok(runs.len())
@@ -266,7 +266,7 @@ impl Orchestrator {
 
     /// Asks one run to stop; false when it is over already.
     pub async fn stop_run(&self, run: RunId, actor: &str) -> Result<bool, StepError> {
-        let because = answers::stopped_before_work();
+        let because = run_end::stopped_before_work();
         let runs = self.store().request_cancel_of_run(run, &because, self.now()).await?;
         self.stopped(&runs, actor).await?;
         Ok(!runs.is_empty())

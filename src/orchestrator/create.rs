@@ -7,13 +7,11 @@ use super::{Orchestrator, StepError};
 use crate::decide::create::{Extras, Start, StartKind, Tips, check, extras, is_foreign, start};
 use crate::decide::resolve::{Block, Origin, Place};
 use crate::decide::restore::{Removed, as_it_was};
-use crate::git::{GitError, Needs, Repository, Uncommitted};
+use crate::git::{GitError, Repository, Uncommitted};
 use crate::isolation::{CreateRequest, Furnishing, LFS_PATIENCE, SUBMODULES_PATIENCE};
 use crate::model::*;
-use crate::reply::{
-    answers::{self, Opening},
-    blocked, furnished,
-};
+use crate::reply::opening::{self, Opening};
+use crate::reply::{blocked, furnished, not_begun};
 use crate::store::{Inserted, NewEnvironment};
 use crate::telemetry::field::EFFECT;
 use std::path::PathBuf;
@@ -116,7 +114,7 @@ impl Orchestrator {
     ) -> Result<Option<Environment>, StepError> {
         let Creation { codebase, repository, settings, thread, .. } = *creation;
         if let Some(other) = repository.branch_in_the_way(&new.branch).await? {
-            let why = answers::branch_beside(&new.branch, &other);
+            let why = not_begun::branch_beside(&new.branch, &other);
             return Err(StepError::Refused(blocked::blocked(&Block::BadBranch(why))));
         }
         check(&new.branch, &new.metadata, tips).map_err(|block| StepError::Refused(blocked::blocked(&block)))?;
@@ -128,7 +126,7 @@ impl Orchestrator {
             }
             Inserted::Exists(other) => {
                 if let Some(why) = other.metadata.removal.as_ref().and_then(|removal| removal.stuck.as_deref()) {
-                    return Err(StepError::Refused(answers::removal_stuck(why)));
+                    return Err(StepError::Refused(not_begun::removal_stuck(why)));
                 }
                 // One that is being removed is waited for; then it is decided anew.
                 drop(self.inner.leases.take(other.id).await);
@@ -143,18 +141,18 @@ impl Orchestrator {
                 };
                 match now.is_some_and(|now| now.environment == Some(taken.id)) {
                     true => Ok(None),
-                    false => Err(StepError::Refused(answers::branch_taken(&taken.branch, &taken.work))),
+                    false => Err(StepError::Refused(not_begun::branch_taken(&taken.branch, &taken.work))),
                 }
             }
             Inserted::LimitReached { live } => {
                 let room = self.make_room(codebase).await?;
                 if room.merged + room.ghosts == 0 {
                     let stale_after = self.settings().stale_after;
-                    let why = answers::limit_reached(&codebase.name, live, &room.left, stale_after);
+                    let why = not_begun::limit_reached(&codebase.name, live, &room.left, stale_after);
                     return Err(StepError::Refused(why));
                 }
                 if room.merged > 0 {
-                    notes.0.push(answers::made_room(room.merged));
+                    notes.0.push(opening::made_room(room.merged));
                 }
                 Ok(None)
             }
@@ -222,15 +220,13 @@ impl Orchestrator {
         let tips = tips(repository, branch, Some(base)).await?;
         let start = start(&environment.metadata, &tips)
             .ok_or_else(|| StepError::Refused(blocked::blocked(&Block::BaseMissing(base.clone()))))?;
-        let Extras { submodules, copies } = extras(creation.settings, environment.metadata.fork_head.is_some(), base);
+        let extras = extras_for(creation, environment, &[&start.tip]).await;
+        let credential = if extras.has_to_fetch() { self.furnishing_credential(creation).await } else { None };
+        let Extras { submodules, lfs, copies } = extras;
         let kept = self.settings().home.join("copy").join(folder(creation.codebase));
         let withheld = !copies && kept.is_dir();
-        let needs = repository.needs(&start.tip).await.unwrap_or(Needs::ALL);
-        let lfs = creation.settings.lfs && needs.lfs;
-        let submodules = if needs.submodules { submodules } else { SubmodulePolicy::Leave };
-        let has_any = lfs || submodules != SubmodulePolicy::Leave;
         let furnishing = Furnishing {
-            credential: if has_any { self.furnishing_credential(creation).await } else { None },
+            credential,
             submodules,
             lfs,
             keepsake: environment.metadata.restores.as_ref().and_then(|restores| restores.keepsake.clone()),
@@ -256,9 +252,9 @@ impl Orchestrator {
             Some(_) | None => 0,
         };
         let line = match kind {
-            StartKind::Pinned => answers::opening(&Opening::ReviewingFork { sha: &tip, branch }),
-            StartKind::Fresh => answers::opening(&Opening::Created { branch }),
-            StartKind::Continued => answers::opening(&Opening::Continuing { branch, ahead }),
+            StartKind::Pinned => opening::opening(&Opening::ReviewingFork { sha: &tip, branch }),
+            StartKind::Fresh => opening::opening(&Opening::Created { branch }),
+            StartKind::Continued => opening::opening(&Opening::Continuing { branch, ahead }),
         };
         notes.0.insert(0, line);
         Ok(Made { start: tip, began_ahead: ahead > 0, whole: furnished.work.is_whole() })
@@ -272,7 +268,7 @@ impl Orchestrator {
         environment: &Environment,
         before: Option<CommitSha>,
     ) -> Result<Vec<String>, StepError> {
-        let Creation { codebase, repository, settings, .. } = *creation;
+        let Creation { codebase, repository, .. } = *creation;
         let (Some(before), Some(after)) = (before, repository.tip(&environment.branch.full_ref()).await?) else {
             return Ok(Vec::new());
         };
@@ -280,11 +276,10 @@ impl Orchestrator {
             return Ok(Vec::new());
         }
         let mut brought = Furnished::default();
-        if let Some(base) = &environment.base
-            && (repository.has_file(&after, ".gitmodules").await?
-                || repository.has_file(&before, ".gitmodules").await?)
-        {
-            let policy = &extras(settings, environment.metadata.fork_head.is_some(), base).submodules;
+        // What was left behind by a submodule that is gone is taken back, too.
+        let Extras { submodules, lfs, .. } = extras_for(creation, environment, &[&before, &after]).await;
+        if submodules != SubmodulePolicy::Leave {
+            let policy = &submodules;
             let worktree = &repository.worktree(&environment.path);
             let (from, to) = (&before, &after);
             let along = |credential: Option<Credential>| async move {
@@ -293,7 +288,7 @@ impl Orchestrator {
             let failed = |error: StepError| Submodules { not_moved: Some(error.to_string()), ..Submodules::default() };
             brought.submodules = self.with_credential(codebase, false, along).await.unwrap_or_else(failed);
         }
-        if settings.lfs {
+        if lfs {
             // What came in are pointers.
             brought.lfs = self.pull_lfs(codebase, repository, environment).await;
         }
@@ -330,6 +325,15 @@ impl Orchestrator {
 /// What the folders of a repository are called, as long as it is known: its first name, which another one may have by now.
 fn folder(codebase: &Codebase) -> &str {
     codebase.repository_dir.strip_suffix(".git").unwrap_or(&codebase.repository_dir)
+}
+
+/// What belongs into a worktree that stands at one of these commits.
+async fn extras_for(creation: &Creation<'_>, environment: &Environment, commits: &[&CommitSha]) -> Extras {
+    let mut needs = CheckoutNeeds::NONE;
+    for commit in commits {
+        needs = needs.or(creation.repository.needs(commit).await.unwrap_or(CheckoutNeeds::ALL));
+    }
+    extras(creation.settings, environment.metadata.fork_head.is_some(), environment.base.as_ref(), needs)
 }
 
 async fn tips(repository: &Repository, branch: &BranchName, base: Option<&BranchName>) -> Result<Tips, GitError> {

@@ -8,7 +8,7 @@ use crate::git::{CommitRequest, GitError, Ident, PushOutcome, Rejection, Status,
 use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::{
-    answers, cleanup, delivery, furnished,
+    cleanup, delivery, furnished, run_end,
     status::{pull_key, run_of_pull},
     undelivered,
 };
@@ -50,7 +50,7 @@ impl Orchestrator {
         // What stands there now may be anybody's.
         match self.validity(repository, environment).await {
             Probe::Known(Validity::Valid) => {}
-            Probe::Known(Validity::Missing) => return Err(StepError::Refused(answers::environment_lost())),
+            Probe::Known(Validity::Missing) => return Err(StepError::Refused(run_end::environment_lost())),
             Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign) => {
                 run.outcome.not_pushed_because = Some(undelivered::place_taken());
                 return Ok(Delivered::ToItsEnd);
@@ -72,7 +72,7 @@ impl Orchestrator {
             None => left_behind(&worktree).await,
         };
         let tip =
-            repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
+            repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(run_end::environment_lost()))?;
         run.outcome.head_after = Some(tip.clone());
         let base_tip = match &environment.base {
             Some(base) => repository.tip(&base.remote_ref()).await?,

@@ -6,7 +6,7 @@ use crate::decide::follow::{Follow, FollowFacts, ForkFollowFacts, follow, follow
 use crate::git::{GitError, Repository};
 use crate::github::PullRequest;
 use crate::model::*;
-use crate::reply::answers;
+use crate::reply::remote;
 
 impl Orchestrator {
     /// Takes new commits of the branch's remote in, when that is a plain fast-forward of a clean worktree; otherwise a note
@@ -36,7 +36,7 @@ impl Orchestrator {
         let local = repository.tip(&branch.full_ref()).await?;
         let deleted = was_deleted(environment.metadata.agreed.as_ref(), remote.as_ref());
         let (Some(remote), Some(local)) = (remote, local) else {
-            return Ok((environment, deleted.then(|| answers::deleted_on_the_remote(&branch))));
+            return Ok((environment, deleted.then(|| remote::deleted_on_the_remote(&branch))));
         };
         if remote == local {
             return Ok((self.arrived(repository, environment, remote).await?, None));
@@ -65,22 +65,22 @@ impl Orchestrator {
             Follow::Stay => return Ok((environment, None)),
             Follow::FastForward => (worktree.fast_forward(&branch, &remote).await, None),
             Follow::Move => {
-                let note = answers::moved_along(&branch, &local, &remote);
+                let note = remote::moved_along(&branch, &local, &remote);
                 (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
             }
             Follow::SetAside => {
-                let note = answers::set_aside(&branch, &local, &remote, &keep);
+                let note = remote::set_aside(&branch, &local, &remote, &keep);
                 (worktree.move_aside(&branch, &local, &remote, &keep).await, Some(note))
             }
-            Follow::TakenBack => return Ok((environment, Some(answers::not_moved_back(&branch)))),
+            Follow::TakenBack => return Ok((environment, Some(remote::not_moved_back(&branch)))),
             Follow::Diverged => {
                 let (ours, theirs) = repository.ahead_behind(&local, &remote).await?;
-                (Err(GitError::Refused { reason: answers::diverged(ours, theirs) }), None)
+                (Err(GitError::Refused { reason: remote::diverged(ours, theirs) }), None)
             }
         };
         match moved {
             Ok(()) => Ok((self.arrived(repository, environment, remote).await?, note)),
-            Err(GitError::Refused { reason }) => Ok((environment, Some(answers::cannot_follow(&branch, &reason)))),
+            Err(GitError::Refused { reason }) => Ok((environment, Some(remote::cannot_follow(&branch, &reason)))),
             Err(error) => Err(error.into()),
         }
     }
@@ -106,7 +106,7 @@ impl Orchestrator {
             true => repository.worktree(&environment.path).fast_forward(&branch, head).await,
             false => {
                 let (ours, theirs) = repository.ahead_behind(&local, head).await?;
-                Err(GitError::Refused { reason: answers::diverged(ours, theirs) })
+                Err(GitError::Refused { reason: remote::diverged(ours, theirs) })
             }
         };
         match moved {
@@ -114,7 +114,7 @@ impl Orchestrator {
                 let put_there = |environment: &mut Environment| environment.metadata.lost_head = Some(head.clone());
                 Ok((self.changed(environment, put_there).await?, None))
             }
-            Err(GitError::Refused { reason }) => Ok((environment, Some(answers::head_not_taken_in(&reason)))),
+            Err(GitError::Refused { reason }) => Ok((environment, Some(remote::head_not_taken_in(&reason)))),
             Err(error) => Err(error.into()),
         }
     }

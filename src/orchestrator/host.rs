@@ -5,7 +5,7 @@ use super::{Orchestrator, StepError, gather, retry};
 use crate::git::{FetchRequest, GitError, Repository};
 use crate::github::{InstallationClient, PullRequest};
 use crate::model::*;
-use crate::reply::answers;
+use crate::reply::{not_begun, remote};
 use crate::store::{NewCodebase, NewLocalCodebase};
 use crate::telemetry::field::EFFECT;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl Orchestrator {
         match &codebase.host {
             Host::Github { id, installation } => {
                 let github = self.parts().github.as_ref();
-                let github = github.ok_or_else(|| StepError::Refused(answers::no_app()))?;
+                let github = github.ok_or_else(|| StepError::Refused(not_begun::no_app()))?;
                 let client = github.installation(*installation);
                 let (id, installation) = (*id, *installation);
                 Ok(Keeper::Github(OnGithub { client, id, name: &codebase.name, installation }))
@@ -52,7 +52,7 @@ impl Orchestrator {
         let Some(github) = self.on_github(codebase)? else { return Ok(()) };
         match github.client.branch_tip(github.id, github.name, branch).await? {
             None => Ok(()),
-            Some(_) => Err(GitError::Unreachable(answers::not_named(branch)).into()),
+            Some(_) => Err(GitError::Unreachable(remote::not_named(branch)).into()),
         }
     }
 
@@ -87,7 +87,7 @@ impl Orchestrator {
         codebase: &Codebase,
         number: ThreadNumber,
     ) -> Result<PullRequest, StepError> {
-        let github = self.on_github(codebase)?.ok_or_else(|| StepError::Refused(answers::no_app()))?;
+        let github = self.on_github(codebase)?.ok_or_else(|| StepError::Refused(not_begun::no_app()))?;
         retry::patiently(|| async { Ok(github.client.pull_request(github.id, github.name, number).await?) }).await
     }
 
@@ -99,7 +99,7 @@ impl Orchestrator {
         };
         let info = github.client.repository(github.id).await?;
         if info.archived {
-            return Err(StepError::Refused(answers::archived(&info.name)));
+            return Err(StepError::Refused(not_begun::archived(&info.name)));
         }
         let new = NewCodebase {
             github_id: info.id,
@@ -187,6 +187,6 @@ impl Orchestrator {
 fn here(path: &Path) -> Result<String, StepError> {
     match (path.to_str(), path.is_dir()) {
         (Some(text), true) => Ok(text.to_owned()),
-        _ => Err(StepError::Refused(answers::repository_not_here(path))),
+        _ => Err(StepError::Refused(not_begun::repository_not_here(path))),
     }
 }

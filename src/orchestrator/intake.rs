@@ -13,7 +13,7 @@ use crate::decide::authority::REQUESTS;
 use crate::github::{GithubError, payload};
 use crate::model::*;
 use crate::platform::local;
-use crate::reply::{self, answers};
+use crate::reply::{self, not_taken_up};
 use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
 use crate::telemetry::{field::EFFECT, metric};
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Orchestrator {
                 unwinding(self.handle(delivery, &mut place)),
                 self.store().renew_delivery(delivery, self.now().plus(self.settings().lease))
             ),
-            false => Err(StepError::Refused(answers::cut_short(delivery.tries - 1))),
+            false => Err(StepError::Refused(not_taken_up::cut_short(delivery.tries - 1))),
         };
         let now = self.now();
         let (end, result) = match handled {
@@ -240,10 +240,10 @@ impl Orchestrator {
         match self.admission(&conversation, &request, &message.author, permission).await? {
             Admission::Refuse => {
                 let key = format!("refusal/{}/{}", conversation.id, message.author.id);
-                let body = answers::refusal(&message.author.login, &needs, &key);
+                let body = not_taken_up::refusal(&message.author.login, &needs, &key);
                 self.react(delivery, &codebase, &message, "confused").await?;
                 self.comment(key, &codebase, &conversation, body).await?;
-                ignored(format!("{} may not: this needs {}", message.author.login, answers::needed(&needs)))
+                ignored(format!("{} may not: this needs {}", message.author.login, not_taken_up::needed(&needs)))
             }
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
             Admission::Welcome => {
@@ -313,7 +313,7 @@ impl Orchestrator {
     ) -> Result<Handled, StepError> {
         let window = self.now().unix() / RECENT.as_secs() as i64;
         let key = format!("loop/{}/{window}", conversation.id);
-        self.comment(key.clone(), codebase, conversation, answers::too_many_runs(&key)).await?;
+        self.comment(key.clone(), codebase, conversation, not_taken_up::too_many_runs(&key)).await?;
         ignored("too many runs in this thread within ten minutes")
     }
 
@@ -439,7 +439,7 @@ impl Orchestrator {
             }
             (error, _) => {
                 let key = format!("answer/{}", delivery.id);
-                let body = answers::gave_up(&error.to_string(), &key);
+                let body = not_taken_up::gave_up(&error.to_string(), &key);
                 self.comment(key, &codebase, &conversation, body).await
             }
         };
@@ -459,7 +459,7 @@ impl Orchestrator {
     ) -> Result<(), StepError> {
         self.react(delivery, codebase, message, "confused").await?;
         let key = format!("unknown/{}/{}", conversation.id, message.author.id);
-        let body = answers::permission_unknown(&message.author.login, &error.to_string(), &key);
+        let body = not_taken_up::permission_unknown(&message.author.login, &error.to_string(), &key);
         self.comment(key, codebase, conversation, body).await
     }
 }

@@ -12,7 +12,7 @@ use crate::decide::admit::Admission;
 use crate::git::GitError;
 use crate::model::*;
 use crate::platform::local;
-use crate::reply::{answers, delivery};
+use crate::reply::{delivery, not_begun};
 use crate::store::{NewDelivery, NewLocalCodebase, NewLocalMessage, NewNamedThread, StoreError};
 use crate::telemetry::field::EFFECT;
 use sha2::{Digest, Sha256};
@@ -275,7 +275,7 @@ impl Orchestrator {
         text: &str,
     ) -> Result<(Codebase, Conversation), StepError> {
         let codebase = self.store().load_codebase(thread.codebase).await?;
-        let codebase = codebase.ok_or_else(|| StepError::Refused(answers::thread_unknown()))?;
+        let codebase = codebase.ok_or_else(|| StepError::Refused(not_begun::thread_unknown()))?;
         Ok((codebase, self.begun(thread, text).await?))
     }
 

@@ -5,7 +5,7 @@ use super::{Orchestrator, StepError, retry};
 use crate::git::Repository;
 use crate::github::PullRequest;
 use crate::model::*;
-use crate::reply::answers;
+use crate::reply::remote;
 
 /// What work cannot begin without, besides the default branch and the base that the repository's settings name.
 pub(super) struct Needed<'a> {
@@ -37,7 +37,7 @@ impl Orchestrator {
         }
         tracing::warn!(codebase.name = %codebase.name, %error, "not fetched; work starts from what is here");
         let age = repository.fetched_at().map(|at| self.now().since(at));
-        Ok(Some(answers::offline(age)))
+        Ok(Some(remote::offline(age)))
     }
 
     async fn is_all_here(

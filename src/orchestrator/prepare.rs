@@ -13,8 +13,8 @@ use crate::decide::resolve::{Choice, Found, Origin, Place, resolve};
 use crate::git::Repository;
 use crate::github::PullRequest;
 use crate::model::*;
-use crate::reply::answers::{self, Opening};
-use crate::reply::blocked;
+use crate::reply::opening::{self, Opening};
+use crate::reply::{blocked, not_begun, remote, run_end};
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
 use std::collections::BTreeSet;
@@ -41,8 +41,8 @@ impl Notes {
     /// Why a worktree of its own does not go on in that of linked work.
     fn apart(&mut self, place: &Place, links_unknown: bool) {
         match &place.not_shared {
-            Some((work, why)) => self.0.push(answers::not_shared(work, *why)),
-            None => self.0.extend(links_unknown.then(answers::links_unknown)),
+            Some((work, why)) => self.0.push(opening::not_shared(work, *why)),
+            None => self.0.extend(links_unknown.then(opening::links_unknown)),
         }
     }
 
@@ -55,9 +55,9 @@ impl Notes {
             }
             (Found::Conversation | Found::SameWork, None) => Opening::Same { branch: &environment.branch },
         };
-        self.0.insert(0, answers::opening(&opening));
+        self.0.insert(0, opening::opening(&opening));
         if let Found::LinkedApart(_) = found {
-            self.0.push(answers::shared_apart(&environment.branch));
+            self.0.push(opening::shared_apart(&environment.branch));
         }
     }
 }
@@ -111,6 +111,11 @@ impl Orchestrator {
             if decision > 0 {
                 (_, conversation) = self.thread_of(run).await?;
             }
+            if pull.is_none() {
+                for went in self.retired_for(run.delivery).await? {
+                    self.tell(run, opening::retired(&went)).await?;
+                }
+            }
             let mut facts = self
                 .resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings, run.delivery)
                 .await?;
@@ -121,7 +126,7 @@ impl Orchestrator {
             let mut still_listed = false;
             for id in &resolution.forget {
                 let Some(stale) = self.store().load_environment(*id).await? else { continue };
-                self.tell(run, answers::stale_reference(&stale.branch)).await?;
+                self.tell(run, opening::stale_reference(&stale.branch)).await?;
                 still_listed |= self.forget(&repository, &stale).await?;
             }
             if still_listed {
@@ -142,15 +147,14 @@ impl Orchestrator {
                 Choice::Use { environment, found } => {
                     let Some(environment) = self.store().load_environment(environment).await? else { continue };
                     if fetched && pull.is_none() && !stays.contains(&environment.id) {
-                        match self.retire(&codebase, &repository, &conversation, &environment).await? {
+                        let retired = self.retire(&codebase, &repository, &conversation, &environment, run.delivery);
+                        match retired.await? {
                             Retired::InUse => {}
-                            Retired::Gone { released } => {
-                                self.tell(run, answers::retired(&environment.branch, released)).await?;
-                                continue;
-                            }
+                            // It is told with the next decision.
+                            Retired::Gone => continue,
                             Retired::Stays => {
                                 stays.insert(environment.id);
-                                notes.0.push(answers::merged_but_kept(&environment.branch));
+                                notes.0.push(opening::merged_but_kept(&environment.branch));
                             }
                         }
                     }
@@ -167,8 +171,8 @@ impl Orchestrator {
                     let journalled = self.journal_creation(&creation, &place, Some(&adopted), &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     notes.0.push(match unclean {
-                        true => answers::adopted_unclean(&environment.branch),
-                        false => answers::adopted(&environment.branch),
+                        true => opening::adopted_unclean(&environment.branch),
+                        false => opening::adopted(&environment.branch),
                     });
                     notes.apart(&place, facts.links_unknown && adopted.from != AdoptedFrom::Legacy);
                     (environment, None)
@@ -177,9 +181,9 @@ impl Orchestrator {
                     let journalled = self.journal_creation(&creation, &place, None, &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     notes.apart(&place, facts.links_unknown);
-                    notes.0.extend(place.instead_of.as_ref().map(|old| answers::merged_before(old, &place.branch)));
+                    notes.0.extend(place.instead_of.as_ref().map(|old| opening::merged_before(old, &place.branch)));
                     if let Origin::LostHead { head, lost, .. } = &place.origin {
-                        notes.0.push(answers::lost_head(*lost, head, &place.branch));
+                        notes.0.push(opening::lost_head(*lost, head, &place.branch));
                     }
                     (environment, None)
                 }
@@ -204,16 +208,16 @@ impl Orchestrator {
             notes.0.extend(followed);
             let head = repository.worktree(&environment.path).head().await?.branch;
             if head.as_ref() != Some(&environment.branch) {
-                notes.0.push(answers::head_elsewhere(&environment.branch, head.as_ref()));
+                notes.0.push(opening::head_elsewhere(&environment.branch, head.as_ref()));
             }
             let merged = pull.as_ref().filter(|pull| pull.state == ThreadState::Merged);
-            notes.0.extend(merged.map(|pull| answers::pull_merged(pull.number)));
+            notes.0.extend(merged.map(|pull| opening::pull_merged(pull.number)));
             if made {
                 notes.0.extend(self.settle_place_of_old(&conversation, &environment).await?);
             }
             if let Some(work) = facts.made_way.as_ref().filter(|_| environment.work == facts.work) {
                 let tied = self.tie_along(work, &environment).await?;
-                notes.0.extend(tied.then(|| answers::made_way(work, &environment.branch)));
+                notes.0.extend(tied.then(|| opening::made_way(work, &environment.branch)));
             }
             self.record_links(&environment).await?;
             let (environment, moved) =
@@ -228,7 +232,7 @@ impl Orchestrator {
             run.opening = Some(notes.0.join("\n\n"));
             return Ok(Prepared { codebase, conversation, repository, environment, pull, settings });
         }
-        Err(StepError::Refused(answers::kept_moving()))
+        Err(StepError::Refused(not_begun::kept_moving()))
     }
 
     /// Writes down what has become of the thread's worktree: the person is to hear it, whatever ends the run. Twice rather
@@ -246,7 +250,7 @@ impl Orchestrator {
         let conversation = self.store().load_conversation(run.conversation).await?;
         match (codebase, conversation) {
             (Some(codebase), Some(conversation)) => Ok((codebase, conversation)),
-            _ => Err(StepError::Refused(answers::thread_unknown())),
+            _ => Err(StepError::Refused(not_begun::thread_unknown())),
         }
     }
 
@@ -360,7 +364,7 @@ impl Orchestrator {
             self.store().clear_legacy_path(conversation.id).await?;
             return Ok(None);
         }
-        Ok(Some(answers::place_of_old_left()))
+        Ok(Some(opening::place_of_old_left()))
     }
 
     /// The base as it is now: a pull request may have been given another one, and a branch may be gone from the remote. The
@@ -386,7 +390,7 @@ impl Orchestrator {
             default: codebase.default_branch.as_ref(),
         };
         let Some(base) = other_base(&facts).cloned() else { return Ok((environment, None)) };
-        let note = environment.base.as_ref().map(|before| answers::other_base(before, &base, recorded_exists));
+        let note = environment.base.as_ref().map(|before| remote::other_base(before, &base, recorded_exists));
         Ok((self.changed(environment, |environment| environment.base = Some(base.clone())).await?, note))
     }
 
@@ -408,7 +412,7 @@ impl Orchestrator {
                 Err(error) if error.is_conflict() => {
                     let now = self.store().load_environment(environment.id).await?;
                     let live = now.filter(|now| now.state != EnvironmentState::Destroyed);
-                    environment = live.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
+                    environment = live.ok_or_else(|| StepError::Refused(run_end::environment_lost()))?;
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -7,7 +7,7 @@ use super::{Orchestrator, StepError};
 use crate::agent::process;
 use crate::decide::reconcile::{Repair, repair};
 use crate::model::*;
-use crate::reply::answers;
+use crate::reply::run_end;
 use crate::store::LeftBehind;
 use tokio_util::sync::CancellationToken;
 
@@ -104,8 +104,8 @@ impl Orchestrator {
         }
         end_processes(run.id).await;
         (run.state, run.reason) = match run.cancel_requested {
-            true => (RunState::Cancelled, Some(answers::stopped())),
-            false => (RunState::Interrupted, Some(answers::interrupted())),
+            true => (RunState::Cancelled, Some(run_end::stopped())),
+            false => (RunState::Interrupted, Some(run_end::interrupted())),
         };
         run.ended_at = Some(self.now());
         tracing::warn!(run.id = %run.id, run.state = %run.state, "run ended by a restart");

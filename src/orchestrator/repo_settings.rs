@@ -4,7 +4,7 @@
 use super::{Orchestrator, StepError};
 use crate::git::{Content, Repository};
 use crate::model::*;
-use crate::reply::answers;
+use crate::reply;
 use crate::repo_settings::{self, MAX_BYTES};
 
 impl Orchestrator {
@@ -29,7 +29,7 @@ impl Orchestrator {
         };
         if let (Some(file), Some(problem)) = (&known.file, &known.problem) {
             let key = format!("settings/{}/{file}", conversation.id);
-            let body = answers::settings_broken(problem, &known.in_force, &key);
+            let body = reply::repo_settings::settings_broken(problem, &known.in_force, &key);
             let marker = crate::reply::marker(&key);
             let comment = Outgoing::text(conversation, body, marker);
             self.say(key, codebase.id, Some(conversation.id), comment).await?;

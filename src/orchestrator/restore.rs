@@ -10,7 +10,7 @@ use super::{Orchestrator, StepError, retry};
 use crate::decide::restore::{Had, Live, Restoration, RestoreFacts, TrashFacts, called, has_expired, restoration};
 use crate::git::Repository;
 use crate::model::*;
-use crate::reply::{answers, commands};
+use crate::reply::{commands, not_begun};
 use crate::store::EnvironmentFilter;
 
 /// How many environments are looked through for a name that the database does not know, the newest first.
@@ -135,7 +135,7 @@ impl Orchestrator {
             let Some(environment) = ready else { continue };
             return Ok(Restored::Back(Box::new(environment), notes.0));
         }
-        Err(StepError::Refused(answers::kept_moving()))
+        Err(StepError::Refused(not_begun::kept_moving()))
     }
 
     async fn restore_facts(

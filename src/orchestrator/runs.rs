@@ -8,7 +8,7 @@ use super::{Orchestrator, StepError, deliver::Delivered, prepare::Prepared, retr
 use crate::agent::{AgentEvent, Limits, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::git::{Repository, Restored};
 use crate::model::*;
-use crate::reply::answers;
+use crate::reply::{not_begun, run_end};
 use crate::telemetry::{field::EFFECT, metric};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -66,7 +66,7 @@ impl Orchestrator {
                 self.show(&run, None).await;
                 return Ok(());
             }
-            Err(error) => Ended::failed(error.worded(answers::broken_off).to_string()),
+            Err(error) => Ended::failed(error.worded(run_end::broken_off).to_string()),
         };
         self.finish(&mut run, ended).await
     }
@@ -80,10 +80,10 @@ impl Orchestrator {
         run.started_at.get_or_insert(self.now());
         self.save(run).await?;
         self.show(run, None).await;
-        let mut prepared = outlasting!(self.prepare(run)).map_err(|error| error.worded(answers::not_begun))?;
+        let mut prepared = outlasting!(self.prepare(run)).map_err(|error| error.worded(not_begun::not_begun))?;
         tell_untold(run, &prepared.environment);
         if cancel.is_cancelled() {
-            return Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_before_work()) });
+            return Ok(Ended { state: RunState::Cancelled, reason: Some(run_end::stopped_before_work()) });
         }
         let branch = &prepared.environment.branch;
         run.outcome.head_before = prepared.repository.tip(&branch.full_ref()).await?;
@@ -101,11 +101,11 @@ impl Orchestrator {
                 self.enter(run, RunState::Delivering).await?;
                 self.deliver_and_end(run, &prepared, cancel).await
             }
-            Outcome::Cancelled => Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped()) }),
+            Outcome::Cancelled => Ok(Ended { state: RunState::Cancelled, reason: Some(run_end::stopped()) }),
             Outcome::TimedOut => {
-                Ok(Ended { state: RunState::TimedOut, reason: Some(answers::timed_out(self.limits(&prepared).wall)) })
+                Ok(Ended { state: RunState::TimedOut, reason: Some(run_end::timed_out(self.limits(&prepared).wall)) })
             }
-            Outcome::Failed(why) => Ok(Ended::failed(answers::agent_failed(&(self.parts().redact)(&why)))),
+            Outcome::Failed(why) => Ok(Ended::failed(run_end::agent_failed(&(self.parts().redact)(&why)))),
         }
     }
 
@@ -129,11 +129,11 @@ impl Orchestrator {
         match outlasting!(self.deliver(run, prepared, cancel)) {
             Ok(Delivered::ToItsEnd) => Ok(Ended { state: RunState::Succeeded, reason: None }),
             Ok(Delivered::Stopped) => {
-                Ok(Ended { state: RunState::Cancelled, reason: Some(answers::stopped_delivering()) })
+                Ok(Ended { state: RunState::Cancelled, reason: Some(run_end::stopped_delivering()) })
             }
             Err(error @ (StepError::LeaseLost | StepError::Occupied(_))) => Err(error),
-            Err(_) if self.is_missing(prepared).await => Ok(Ended::failed(answers::environment_lost())),
-            Err(error) => Ok(Ended::failed(answers::not_delivered(&prepared.environment.branch, &error.to_string()))),
+            Err(_) if self.is_missing(prepared).await => Ok(Ended::failed(run_end::environment_lost())),
+            Err(error) => Ok(Ended::failed(run_end::not_delivered(&prepared.environment.branch, &error.to_string()))),
         }
     }
 
@@ -148,7 +148,7 @@ impl Orchestrator {
             Some(id) => self.store().load_environment(id).await?,
             None => None,
         };
-        let environment = environment.ok_or_else(|| StepError::Refused(answers::environment_lost()))?;
+        let environment = environment.ok_or_else(|| StepError::Refused(run_end::environment_lost()))?;
         let pull = self.pull_request_of(&codebase, &conversation).await?;
         let repository = self.repository(&codebase);
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
@@ -184,7 +184,7 @@ impl Orchestrator {
     /// Lets the agent work in the worktree, writing down its process and its progress.
     async fn work(&self, run: &mut Run, prepared: &Prepared, cancel: &CancellationToken) -> Result<TurnEnd, StepError> {
         let Some(agent) = self.parts().agent.clone() else {
-            return Err(StepError::Refused(answers::no_agent()));
+            return Err(StepError::Refused(not_begun::no_agent()));
         };
         let spec = self.turn(run, prepared).await?;
         self.demand_approval_of_worktree(prepared).await?;

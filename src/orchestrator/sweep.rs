@@ -35,7 +35,10 @@ struct Cause<'a> {
     trigger: Trigger,
     actor: &'a str,
     tell: Option<ConversationId>,
-    asked: Option<Asked<'a>>,
+    /// The delivery it is for.
+    asked_in: Option<InboxId>,
+    /// The thread whose command asked for it.
+    answered: Option<ConversationId>,
     /// It goes only as one of this class.
     only: Option<Class>,
 }
@@ -117,7 +120,8 @@ impl Orchestrator {
             // Nobody can be asked any more, so the branch stays.
             false => View::AsItIs,
         };
-        let cause = Cause { occasion, trigger, actor, tell: None, asked, only: None };
+        let (asked_in, answered) = (asked.map(|asked| asked.delivery.id), asked.map(|asked| asked.thread));
+        let cause = Cause { occasion, trigger, actor, tell: None, asked_in, answered, only: None };
         self.remove_fetched(&codebase, id, &cause, &view).await
     }
 
@@ -167,7 +171,8 @@ impl Orchestrator {
             return Ok(Vec::new());
         }
         let mut since = self.store().receipts_since(delivery.id).await?;
-        since.retain(|receipt| receipt.details.asked_in == Some(delivery.id));
+        // A run of the same message may have had a worktree taken away, too.
+        since.retain(|receipt| receipt.trigger != Trigger::MadeWay && receipt.details.asked_in == Some(delivery.id));
         Ok(since)
     }
 
@@ -215,7 +220,8 @@ impl Orchestrator {
             }
         }
         let Pass { trigger, actor, asked, only, .. } = *pass;
-        let cause = Cause { occasion: Occasion::Pass, trigger, actor, tell: None, asked, only };
+        let (occasion, asked_in) = (Occasion::Pass, asked.map(|asked| asked.delivery.id));
+        let cause = Cause { occasion, trigger, actor, tell: None, asked_in, answered: None, only };
         Ok(Some(match self.remove_fetched(codebase, environment.id, &cause, view).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
             // Somebody else may have been faster; the receipt knows why.
@@ -231,7 +237,7 @@ impl Orchestrator {
     pub(super) async fn make_room(&self, codebase: &Codebase) -> Result<Room, StepError> {
         let (repository, view) = (self.repository(codebase), self.fetched(codebase).await);
         let (occasion, trigger) = (Occasion::Pass, Trigger::Limit);
-        let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked: None, only: None };
+        let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked_in: None, answered: None, only: None };
         let mut room = Room::default();
         for environment in self.store().live_environments(Some(codebase.id)).await? {
             self.validity(&repository, &environment).await;
@@ -317,7 +323,7 @@ impl Orchestrator {
             PlatformKind::Local => LOCAL_PERSON,
             PlatformKind::Github | PlatformKind::Slack | PlatformKind::Discord | PlatformKind::Telegram => "webhook",
         };
-        let cause = Cause { occasion, trigger, actor, tell: Some(id), asked: None, only: None };
+        let cause = Cause { occasion, trigger, actor, tell: Some(id), asked_in: None, answered: None, only: None };
         let view = self.fetched(&codebase).await;
         match self.remove_fetched(&codebase, environment.id, &cause, &view).await? {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
@@ -415,11 +421,7 @@ impl Orchestrator {
             return Ok(cause.tell);
         }
         let own = self.own_thread(environment).await?;
-        let answered = cause
-            .asked
-            .filter(|_| matches!(cause.occasion, Occasion::Named | Occasion::Forced))
-            .map(|asked| asked.thread);
-        Ok(own.filter(|own| Some(*own) != answered))
+        Ok(own.filter(|own| Some(*own) != cause.answered))
     }
 
     /// The thread an environment's work belongs to, else the one that has used it for the longest.
@@ -458,7 +460,7 @@ impl Orchestrator {
             delete_branch: removal.delete_branch,
             keep_work: removal.keep_work,
             proof: cleanup::proof(&removal.because, &environment.branch),
-            asked_in: cause.asked.map(|asked| asked.delivery.id),
+            asked_in: cause.asked_in,
             successor: None,
             stuck: None,
         });

@@ -10,7 +10,7 @@ use super::{
 use crate::decide::cleanup::Keep;
 use crate::github::PullRequest;
 use crate::model::*;
-use crate::reply::{answers, cleanup, count};
+use crate::reply::{cleanup, count, run_end};
 use crate::store::NewRun;
 use crate::telemetry::field::EFFECT;
 
@@ -140,7 +140,7 @@ impl Orchestrator {
                 delivery: delivery.id,
                 request: RunRequest { text: self.redact(&text), source, ..run.request.clone() },
             });
-            let because = answers::stopped_before_work();
+            let because = run_end::stopped_before_work();
             self.store().replace_queued_run(run.id, &because, next.as_ref(), self.now()).await?;
         }
         // What an earlier try of this delivery changed is told here as well.

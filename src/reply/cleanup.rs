@@ -1,7 +1,7 @@
 //! What people are told when an environment is removed, or why it is kept.
 
 use super::{agent_text, count, days, marker};
-use crate::decide::cleanup::{Because, Keep, MergeProof, is_kept_in_trash};
+use crate::decide::cleanup::{Because, ByHand, Keep, Kind, MergeProof};
 use crate::model::*;
 use std::{path::Path, time::Duration};
 
@@ -103,35 +103,12 @@ pub fn restore_command(details: &ReceiptDetails, repository: &Path) -> Option<St
 
 /// The comment when closing a thread leaves its environment in place.
 pub fn kept(branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &str) -> String {
-    let dirty = reasons.iter().any(|reason| match reason {
-        Keep::UncommittedChanges { .. } => true,
-        Keep::Busy
-        | Keep::StillUsedBy(_)
-        | Keep::UsedOn(_)
-        | Keep::Persistent(_)
-        | Keep::Pinned
-        | Keep::Transferred
-        | Keep::LockedBySomeoneElse(_)
-        | Keep::OperationInProgress(_)
-        | Keep::HiddenChanges
-        | Keep::SubmoduleWork(_)
-        | Keep::NestedRepository(_)
-        | Keep::IgnoredFiles(_)
-        | Keep::BranchDrift { .. }
-        | Keep::ForeignPath
-        | Keep::Broken
-        | Keep::OwnRepository
-        | Keep::TrashCannotHold(_)
-        | Keep::Obstructed(_)
-        | Keep::CannotVerify(_)
-        | Keep::StillActive
-        | Keep::InTransition
-        | Keep::RemovalStuck(_) => false,
-    });
-    let (heading, way_out) = match dirty {
+    let is_about = |kind: Kind| reasons.iter().any(|reason| reason.kind() == kind);
+    let (heading, way_out) = match is_about(Kind::Uncommitted) {
         true => (
             "Cannot remove worktree - you have uncommitted changes.".to_owned(),
-            match reasons.iter().any(is_for_a_person) {
+            match is_about(Kind::OtherRepository) {
+                // No commit of mine takes that in.
                 true => "",
                 false => "Mention me here and ask to commit the changes, or to discard them. ",
             },
@@ -152,50 +129,25 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &st
 /// The way out where only what is not committed keeps a worktree.
 pub fn by_force(reasons: &[Keep], trash_for: Duration) -> Option<String> {
     let days = days(trash_for);
-    reasons.iter().all(is_kept_in_trash).then(|| {
+    reasons.iter().all(Keep::fits_the_trash).then(|| {
         format!("`/worktree remove --force` removes it all the same; what is not committed is kept in the trash for {days} days.")
     })
 }
 
-/// What a person can do about a reason that `--force` does not override and that does not say so itself.
+/// What a person can do about a reason, where there is more to say than the reason itself says.
 pub fn next_step(reason: &Keep) -> Option<&'static str> {
-    match reason {
-        Keep::Pinned => Some("`/worktree unpin` in its thread ends the pin."),
-        Keep::OperationInProgress(_) => {
-            Some("What is in progress can be finished or given up in the worktree, also by me: say which.")
+    Some(match reason.by_hand()? {
+        ByHand::Unpin => "`/worktree unpin` in its thread ends the pin.",
+        ByHand::EndOperation => {
+            "What is in progress can be finished or given up in the worktree, also by me: say which."
         }
-        Keep::NestedRepository(_) => Some(
+        ByHand::MoveRepositoryOut => {
             "What the repository inside holds has to be pushed from there, or moved away; no trash keeps the history of \
-             another repository.",
-        ),
-        Keep::LockedBySomeoneElse(_) => Some("`git worktree unlock` ends the lock, where its owner agrees."),
-        Keep::BranchDrift { .. } => {
-            Some("`git switch` in the worktree puts it back on its branch; I can do that, too.")
+             another repository."
         }
-        Keep::HiddenChanges
-        | Keep::Busy
-        | Keep::StillUsedBy(_)
-        | Keep::UsedOn(_)
-        | Keep::Persistent(_)
-        | Keep::Transferred
-        | Keep::UncommittedChanges { .. }
-        | Keep::SubmoduleWork(_)
-        | Keep::IgnoredFiles(_)
-        | Keep::ForeignPath
-        | Keep::Broken
-        | Keep::OwnRepository
-        | Keep::TrashCannotHold(_)
-        | Keep::Obstructed(_)
-        | Keep::CannotVerify(_)
-        | Keep::StillActive
-        | Keep::InTransition
-        | Keep::RemovalStuck(_) => None,
-    }
-}
-
-/// What an agent's commit cannot take in.
-fn is_for_a_person(reason: &Keep) -> bool {
-    matches!(reason, Keep::NestedRepository(_) | Keep::SubmoduleWork(_) | Keep::OwnRepository)
+        ByHand::Unlock => "`git worktree unlock` ends the lock, where its owner agrees.",
+        ByHand::SwitchBack => "`git switch` in the worktree puts it back on its branch; I can do that, too.",
+    })
 }
 
 /// A row without a worktree.
@@ -277,7 +229,7 @@ fn plain(name: &str) -> String {
 
 /// Whether a reason goes away by itself: a person has nothing to do about it.
 pub fn settles_itself(words: &str) -> bool {
-    [Keep::Busy, Keep::StillActive, Keep::InTransition].iter().any(|reason| sentence(reason) == words)
+    Keep::PASSING.iter().any(|reason| sentence(reason) == words)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Answers to commands.
 
-use super::{agent_text, answers::FOREIGN, cleanup, count, marker};
+use super::{FOREIGN, agent_text, cleanup, count, marker};
 use crate::command::grammar::Hint;
 use crate::decide::cleanup::Keep;
 use crate::model::*;

@@ -22,10 +22,9 @@ impl FromRow for Receipt {
 }
 
 impl Store {
-    /// For people, like a list.
+    /// One that is there and cannot be read is an error, not none: what comes back, and for how long, rests on it.
     pub async fn receipt_of(&self, environment: EnvironmentId) -> Result<Option<Receipt>, StoreError> {
-        let sql = sql!("SELECT * FROM receipts WHERE environment_id = $1 LIMIT $2 OFFSET $3").bind(environment);
-        Ok(self.db.fetch_readable(sql, 1, 0).await?.pop())
+        self.db.fetch_optional(sql!("SELECT * FROM receipts WHERE environment_id = $1").bind(environment)).await
     }
 
     /// What was removed since a delivery arrived, oldest first. Ids grow with time, in whatever table.

@@ -242,6 +242,26 @@ impl Story {
         self.end().await
     }
 
+    /// An issue stays open when its work is merged into another branch than the default one, and goes on at the newest base.
+    async fn tell_of_going_on(&mut self) -> End {
+        self.standin.push_commit(REPO, ANN, "dev", "Dev", &[("dev.txt", Some("dev\n"))]).await.unwrap();
+        let settings = [(REPO_SETTINGS_FILE, Some("base: dev\n"))];
+        self.standin.push_commit(REPO, ANN, "main", "Settings", &settings).await.unwrap();
+        let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
+        self.ask(issue, "write chapter-one").await;
+        let pull = self.standin.pulls(REPO).unwrap()[0].number;
+        self.standin.set_draft(REPO, ANN, pull, false).unwrap();
+        self.standin.merge(REPO, ANN, pull, MergeMethod::Squash).await.unwrap();
+        self.settle().await;
+        self.act().await;
+        self.ask(issue, "now chapter-two").await;
+        let comments = self.own_comments(issue);
+        let told = |words: &str| comments.iter().any(|body| body.contains(words));
+        let went = told("All that was on `issue-1` is merged, so its worktree was removed.");
+        assert!(went && told("`issue-1` was merged already"), "{comments:?}\n{}", self.account());
+        self.end().await
+    }
+
     /// An issue becomes a pull request, which gets a second commit and is merged.
     async fn tell(&mut self) -> End {
         self.act().await;
@@ -324,6 +344,19 @@ async fn killed_while_a_worktree_makes_way_it_comes_to_the_same_end() {
         assert_eq!(end.local_refs, ["refs/heads/feature/x"]);
     };
     killed_everywhere(None, 2, made_way, Story::tell_of_making_way).await;
+}
+
+/// At that moment only the receipt says that it went, and for which request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_once_a_merged_worktree_is_gone_its_thread_hears_of_it() {
+    let mut undisturbed = Story::begin(0, None).await;
+    let expected = undisturbed.tell_of_going_on().await;
+    assert_eq!((expected.receipts, expected.worktrees), (1, 2), "{expected:?}");
+    let bomb = undisturbed.effect_of_act("receipt written");
+    drop(undisturbed);
+    let mut story = Story::begin(bomb, None).await;
+    assert_eq!(story.tell_of_going_on().await, expected, "{}", story.account());
+    assert_eq!(story.killed, [true]);
 }
 
 /// Tells the story undisturbed, whose end is to be `right`, and then with a kill at each effect, or at each `stride`th, of

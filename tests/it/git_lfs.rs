@@ -3,7 +3,7 @@
 use crate::git_lab::{Lab, branch, known};
 use crate::isolation::Place;
 use std::{fs, path::PathBuf, time::Duration};
-use treewarden::git::{CommitRequest, Git, GitSettings, Ident, Needs, PushOutcome};
+use treewarden::git::{CommitRequest, Git, GitSettings, Ident, PushOutcome};
 use treewarden::isolation::{CreateRequest, Furnishing, Provider};
 use treewarden::model::*;
 
@@ -166,20 +166,20 @@ async fn what_a_checkout_needs_is_found_wherever_it_is() {
         lab.fetch(&repository).await;
         repository.needs(&lab.main_tip(&repository).await).await.unwrap()
     };
-    assert_eq!(asked().await, Needs { lfs: false, submodules: false });
+    assert_eq!(asked().await, CheckoutNeeds::NONE);
     lab.people_commit(".gitattributes", "*.txt text\n");
-    assert_eq!(asked().await, Needs { lfs: false, submodules: false });
+    assert_eq!(asked().await, CheckoutNeeds::NONE);
     let people = lab.path("people");
     let tip = lab.run(&people, &["rev-parse", "HEAD"]);
     lab.run(&people, &["update-index", "--add", "--cacheinfo", &format!("160000,{},z/deep/module", tip.trim())]);
     lab.people_commit("other", "o\n");
-    assert_eq!(asked().await, Needs { lfs: false, submodules: true });
+    assert_eq!(asked().await, CheckoutNeeds { lfs: false, submodules: true });
     fs::create_dir_all(lab.path("people/a/b")).unwrap();
     lab.people_commit("a/b/.gitattributes", "*.bin filter=lfs\n");
-    assert_eq!(asked().await, Needs::ALL);
+    assert_eq!(asked().await, CheckoutNeeds::ALL);
     lab.run(&people, &["rm", "-q", "--cached", "z/deep/module"]);
     lab.people_commit("other", "p\n");
-    assert_eq!(asked().await, Needs { lfs: true, submodules: false });
+    assert_eq!(asked().await, CheckoutNeeds { lfs: true, submodules: false });
     // A dozen objects that name each other ten times each stand for more files than anybody could count.
     let mut tree = lab.run(&people, &["rev-parse", "HEAD^{tree}"]).trim().to_owned();
     for _ in 0..12 {
@@ -194,7 +194,7 @@ async fn what_a_checkout_needs_is_found_wherever_it_is() {
     lab.fetch(&repository).await;
     let tip = repository.tip("refs/remotes/origin/bomb").await.unwrap().unwrap();
     let needs = tokio::time::timeout(Duration::from_secs(20), repository.needs(&tip)).await;
-    assert_eq!(needs.expect("it comes to an end").unwrap(), Needs { lfs: true, submodules: false });
+    assert_eq!(needs.expect("it comes to an end").unwrap(), CheckoutNeeds { lfs: true, submodules: false });
 }
 
 /// BR-085.

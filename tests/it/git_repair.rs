@@ -33,29 +33,37 @@ async fn as_before(lab: &Lab, repository: &Repository, path: &Path, tip: &Commit
     assert!(!repository.worktree(path).repair(&branch("b")).await.unwrap(), "nothing is left to mend");
 }
 
+/// Each damage to the ties of a worktree at `path` with the registration `entry`, and what the worktree counts as then.
 #[tokio::test]
-async fn a_registration_that_was_deleted_is_made_again() {
-    let lab = Lab::new();
-    let repository = lab.repository().await;
-    let (path, tip) = at_work(&lab, &repository).await;
-    fs::remove_dir_all(repository.directory().join("worktrees")).unwrap();
-    assert_eq!(validity(&repository, &path).await, Validity::Broken);
-    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
-    as_before(&lab, &repository, &path, &tip).await;
-}
-
-/// What is left of it looks like a checkout that was killed; who has it in a row knows better.
-#[tokio::test]
-async fn a_worktree_whose_marks_were_taken_away_is_not_taken_for_half_made() {
-    let lab = Lab::new();
-    let repository = lab.repository().await;
-    let (path, tip) = at_work(&lab, &repository).await;
-    let entry = repository.directory().join("worktrees/b");
-    for name in ["treewarden-complete", "index"] {
-        fs::remove_file(entry.join(name)).unwrap();
+async fn what_ties_a_worktree_to_its_repository_is_mended() {
+    type Damage = fn(entry: &Path, path: &Path);
+    let damages: [(&str, Validity, Damage); 5] = [
+        ("all registrations were deleted", Validity::Broken, |entry, _| {
+            fs::remove_dir_all(entry.parent().unwrap()).unwrap();
+        }),
+        // What is left looks like a checkout that was killed; who has it in a row knows better.
+        ("its marks were taken away", Validity::Missing, |entry, _| {
+            fs::remove_file(entry.join("treewarden-complete")).unwrap();
+            fs::remove_file(entry.join("index")).unwrap();
+        }),
+        ("the registration was turned elsewhere", Validity::Broken, |entry, _| {
+            fs::write(entry.join("gitdir"), "/somewhere/else/.git\n").unwrap();
+        }),
+        ("the link was deleted", Validity::Broken, |_, path| fs::remove_file(path.join(".git")).unwrap()),
+        // Nothing else is wrong, and whoever asked is told that something was.
+        ("a file of git's own says nothing", Validity::Valid, |entry, _| {
+            fs::write(entry.join("ORIG_HEAD"), "garbage\n").unwrap();
+        }),
+    ];
+    for (what, counts_as, damage) in damages {
+        let lab = Lab::new();
+        let repository = lab.repository().await;
+        let (path, tip) = at_work(&lab, &repository).await;
+        damage(&repository.directory().join("worktrees/b"), &path);
+        assert_eq!(validity(&repository, &path).await, counts_as, "{what}");
+        assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap(), "{what}");
+        as_before(&lab, &repository, &path, &tip).await;
     }
-    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
-    as_before(&lab, &repository, &path, &tip).await;
 }
 
 /// What is no entry stops nobody, and what git would read to its end is none of its business.
@@ -98,29 +106,6 @@ async fn a_lock_that_was_taken_off_is_put_on_again() {
     lab.run(repository.directory(), &["worktree", "lock", "--reason", "mine", path.to_str().unwrap()]);
     assert!(!repository.worktree(&path).repair(&branch("b")).await.unwrap());
     assert_eq!(known(repository.worktree(&path).foreign_lock().await).as_deref(), Some("mine"));
-}
-
-#[tokio::test]
-async fn a_registration_that_was_turned_elsewhere_is_turned_back() {
-    let lab = Lab::new();
-    let repository = lab.repository().await;
-    let (path, tip) = at_work(&lab, &repository).await;
-    let entry = repository.directory().join("worktrees/b");
-    fs::write(entry.join("gitdir"), "/somewhere/else/.git\n").unwrap();
-    assert_eq!(validity(&repository, &path).await, Validity::Broken);
-    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
-    as_before(&lab, &repository, &path, &tip).await;
-}
-
-#[tokio::test]
-async fn a_link_that_was_deleted_is_written_again() {
-    let lab = Lab::new();
-    let repository = lab.repository().await;
-    let (path, tip) = at_work(&lab, &repository).await;
-    fs::remove_file(path.join(".git")).unwrap();
-    assert_eq!(validity(&repository, &path).await, Validity::Broken);
-    assert!(repository.worktree(&path).repair(&branch("b")).await.unwrap());
-    as_before(&lab, &repository, &path, &tip).await;
 }
 
 /// A hand deleted the worktree, and a program that still ran made its own files at the path again.

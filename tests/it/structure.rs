@@ -8,19 +8,21 @@ use std::{
 };
 use treewarden::telemetry::field::FIELDS;
 
-/// Each room and the rooms it may import. `telemetry` is for everybody who does I/O.
+/// Each room and the rooms it may import. `telemetry` is for everybody who does I/O, `plain_file` for who reads what others
+/// can write.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("command", &["model"]),
     ("decide", &["model"]),
     ("reply", &["model", "command", "decide"]),
     ("repo_settings", &["model"]),
+    ("plain_file", &[]),
     ("telemetry", &[]),
     ("store", &["model", "telemetry"]),
-    ("git", &["model", "telemetry"]),
+    ("git", &["model", "plain_file", "telemetry"]),
     ("github", &["model", "telemetry"]),
     ("platform", &["model", "telemetry", "store", "github"]),
-    ("isolation", &["model", "telemetry", "git"]),
+    ("isolation", &["model", "plain_file", "telemetry", "git"]),
     ("agent", &["model", "telemetry"]),
     (
         "orchestrator",
@@ -40,7 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("web", &["model", "reply", "telemetry", "store", "orchestrator", "github"]),
-    ("config", &["telemetry", "command", "decide"]),
+    ("config", &["plain_file", "telemetry", "command", "decide"]),
     ("cli", &["config"]),
     ("demo", &["model"]),
 ];

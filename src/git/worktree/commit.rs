@@ -77,7 +77,7 @@ impl Worktree {
         let moved = self.repository.set_ref_in_turn(&full, &commit, head.sha.as_ref()).await?;
         match moved {
             true => Ok(Some(commit)),
-            false => Err(moved_meanwhile(&request.branch)),
+            false => Err(GitError::moved_meanwhile(format_args!("the branch {}", request.branch))),
         }
     }
 
@@ -135,7 +135,7 @@ impl Worktree {
     ) -> Result<(), GitError> {
         let (entry, at) = self.movable(branch).await?;
         if at != *from {
-            return Err(moved_meanwhile(branch));
+            return Err(GitError::moved_meanwhile(format_args!("the branch {branch}")));
         }
         self.repository.set_ref(keep, from, None).await?;
         if self.repository.tip(keep).await?.as_ref() != Some(from) {
@@ -144,7 +144,7 @@ impl Worktree {
         let _turn = self.repository.turn().await;
         // Once more, now that nothing else of ours can move it.
         if self.head().await?.sha.as_ref() != Some(from) {
-            return Err(moved_meanwhile(branch));
+            return Err(GitError::moved_meanwhile(format_args!("the branch {branch}")));
         }
         let moved = match self.check_out(&entry, branch, to).await {
             Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
@@ -264,14 +264,6 @@ impl Worktree {
         let sha = String::from_utf8_lossy(&output);
         CommitSha::new(sha.trim_end()).map_err(|error| GitError::Unreadable(error.to_string()))
     }
-}
-
-/// Somebody else was faster. What is not committed is still there.
-fn moved_meanwhile(branch: &BranchName) -> GitError {
-    GitError::refused(format!(
-        "the branch {branch} moved meanwhile; the files and the commits are as they were, and asking again works with where it \
-         is now"
-    ))
 }
 
 /// Whether a path leads to something, through directories only.

@@ -4,11 +4,13 @@ use super::Worktree;
 use super::status::quiet;
 use crate::git::{GitError, mode};
 use crate::model::Probe;
+use crate::plain_file::{self, Links};
 use aws_lc_rs::digest;
 use git2::{ObjectType, Odb, Oid};
 use std::{
     ffi::{OsStr, OsString},
-    fs, io,
+    fs,
+    io::{self, Read},
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
         fs::PermissionsExt,
@@ -157,7 +159,8 @@ pub(super) fn is_whole(path: &Path) -> io::Result<bool> {
         Ok(meta) if !meta.is_file() => return Ok(false),
         Ok(_) => {}
     }
-    let bytes = fs::read(path)?;
+    let mut bytes = Vec::new();
+    plain_file::open(path, Links::Refuse)?.read_to_end(&mut bytes)?;
     let Some((content, checksum)) = bytes.split_last_chunk::<CHECKSUM>() else { return Ok(false) };
     let known = content.len() >= HEADER && content.starts_with(b"DIRC\0\0\0") && matches!(content[7], 2..=4);
     let sum = || digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, content);

@@ -81,9 +81,8 @@ impl Worktree {
         let commit = self.commit(&entry, &tree, &[&head, &beside], (&keeper, &keeper), MESSAGE).await?;
         match self.repository.set_ref(full_ref, &commit, before.as_ref()).await? {
             true => Ok(Some(commit)),
-            false => Err(GitError::refused(format!(
-                "{full_ref} moved meanwhile, so another removal is under way; nothing was removed, and asking again is safe"
-            ))),
+            // Another removal is under way.
+            false => Err(GitError::moved_meanwhile(full_ref)),
         }
     }
 

@@ -10,10 +10,11 @@ use super::index::is_whole;
 use super::{Worktree, belongs};
 use crate::git::own_files::look;
 use crate::model::{BranchName, CommitSha, Validity};
+use crate::plain_file::{self, Links};
 use std::{
     fs,
-    io::{self, Read, Seek, SeekFrom, Write},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    io::{self, Write},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
@@ -31,32 +32,50 @@ impl Worktree {
     /// that is not as git wrote it. False: there is nothing to mend, or not enough left to mend it with; then nothing was changed. Starts
     /// no process and waits for nobody when all is well.
     pub async fn repair(&self, branch: &BranchName) -> Result<bool, GitError> {
-        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
-        // Whoever asks for this knows that it was handed out, and files are there: what says so was taken away.
-        let hand_out = move || match registry::find(&repository, &path)? {
-            Some(entry) if entry.is_half_made()? && !is_empty(&path) => entry.hand_out(),
-            Some(_) | None => Ok(false),
-        };
-        let lost = blocking(hand_out).await?;
-        match self.known_validity().await? {
+        let marked_anew = self.mark_anew().await?;
+        let put_right = match self.known_validity().await? {
             Validity::Missing | Validity::OwnRepository | Validity::Foreign => return Ok(false),
-            Validity::Valid if !lost && self.is_well().await? => return Ok(false),
-            Validity::Valid | Validity::Broken => {}
-        }
+            Validity::Valid => {
+                let put_right = self.put_small_files_right().await?;
+                if !marked_anew && self.is_well().await? {
+                    return Ok(put_right);
+                }
+                put_right
+            }
+            Validity::Broken => false,
+        };
         let (worktree, branch) = (self.clone(), branch.clone());
-        self.repository.to_the_end(async move { worktree.mend(&branch, lost).await }).await
+        let mended = self.repository.to_the_end(async move { worktree.mend(&branch, marked_anew).await }).await?;
+        Ok(put_right || mended)
     }
 
+    /// Whoever asks for a repair knows that it was handed out, and files are there: when neither a mark nor an index says so,
+    /// both were taken away. True: the mark is there again, the index is not.
+    async fn mark_anew(&self) -> Result<bool, GitError> {
+        let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
+        blocking(move || match registry::find(&repository, &path)? {
+            Some(entry) if entry.is_half_made()? && !is_empty(&path) => entry.hand_out(),
+            Some(_) | None => Ok(false),
+        })
+        .await
+    }
+
+    async fn put_small_files_right(&self) -> Result<bool, GitError> {
+        let entry = self.entry().await?;
+        blocking(move || put_right(&entry)).await
+    }
+
+    /// Whether nothing is left to mend. Only looks.
     async fn is_well(&self) -> Result<bool, GitError> {
         let entry = self.entry().await?;
         if !has_whole_index(&entry).await? {
             return Ok(false);
         }
-        blocking(move || Ok(!put_right(&entry)? && !is_unlocked(&entry)? && false_operations(&entry)?.is_empty())).await
+        blocking(move || Ok(!is_unlocked(&entry)? && false_operations(&entry)?.is_empty())).await
     }
 
-    /// `lost`: its index is gone, together with what says that it was handed out.
-    async fn mend(&self, branch: &BranchName, lost: bool) -> Result<bool, GitError> {
+    /// `without_index`: its index is known to be gone, which alone would look like an empty one.
+    async fn mend(&self, branch: &BranchName, without_index: bool) -> Result<bool, GitError> {
         let _turn = self.repository.turn().await;
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         let question = move || {
@@ -68,7 +87,7 @@ impl Worktree {
             ties |= self.mend_ties(branch).await?;
             head = self.mend_head(branch, &tip).await?;
         }
-        let index = match lost && self.tied_entry().await?.is_some_and(|(_, has_head)| has_head) {
+        let index = match without_index && self.tied_entry().await?.is_some_and(|(_, has_head)| has_head) {
             true => self.make_index(&self.entry().await?).await.map(|()| true)?,
             false => self.mend_index().await?,
         };
@@ -255,16 +274,7 @@ fn serves_another(entry: &AdminEntry, path: &Path) -> bool {
 /// The commit on which HEAD stood last, as git's reflog says. Absent when nothing is noted, or nothing readable.
 fn last_logged(entry: &Path) -> Result<Option<CommitSha>, GitError> {
     let path = entry.join("logs/HEAD");
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let read = || {
-        let mut file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&path)?;
-        let end = file.metadata()?.len();
-        file.seek(SeekFrom::Start(end.saturating_sub(LINE)))?;
-        let mut bytes = Vec::new();
-        file.take(LINE).read_to_end(&mut bytes)?;
-        Ok::<_, io::Error>(bytes)
-    };
-    let bytes = match read() {
+    let bytes = match plain_file::read_end(&path, Links::Refuse, LINE) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(GitError::file("reading", &path, &error)),
@@ -332,8 +342,7 @@ fn carry(path: &Path, kept: &Path) -> io::Result<()> {
     match fs::read_link(path) {
         Ok(target) => std::os::unix::fs::symlink(target, kept),
         Err(_) => {
-            let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-            let mut file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+            let mut file = plain_file::open(path, Links::Refuse)?;
             let mut copy = fs::File::create_new(kept)?;
             io::copy(&mut file, &mut copy)?;
             copy.sync_all()

@@ -13,8 +13,8 @@ use crate::model::*;
 pub(in crate::orchestrator) enum Retired {
     /// There is work on it that is not merged, or none at all.
     InUse,
-    /// `released`: it was only let go of.
-    Gone { released: bool },
+    /// The receipt says for which request: see [`Orchestrator::retired_for`].
+    Gone,
     /// Merged, but something keeps it.
     Stays,
 }
@@ -27,6 +27,7 @@ impl Orchestrator {
         repository: &Repository,
         conversation: &Conversation,
         environment: &Environment,
+        delivery: InboxId,
     ) -> Result<Retired, StepError> {
         let Some(base) = environment.base.as_ref().filter(|_| may_be_over(environment)) else {
             return Ok(Retired::InUse);
@@ -37,7 +38,7 @@ impl Orchestrator {
         }
         let _lease = self.inner.leases.take(environment.id).await;
         let Some(environment) = self.store().load_environment(environment.id).await? else {
-            return Ok(Retired::Gone { released: false });
+            return Ok(Retired::Gone);
         };
         let users = self.store().conversations_of(environment.id).await?;
         let view = View::Fetched(Probe::Known(()));
@@ -48,12 +49,22 @@ impl Orchestrator {
         };
         let Some(removal) = retire(&facts) else { return Ok(Retired::Stays) };
         let (occasion, trigger) = (Occasion::MakesWay, Trigger::MadeWay);
-        let cause = Cause { occasion, trigger, actor: "treewarden", tell: None, asked: None, only: None };
+        let asked_in = Some(delivery);
+        let cause = Cause { occasion, trigger, actor: "treewarden", tell: None, asked_in, answered: None, only: None };
         let environment = self.journal(environment, &removal, &cause, None).await?;
         Ok(match self.finish_removal(codebase, repository, environment, cause.actor).await? {
-            Swept::Removed(details) => Retired::Gone { released: details.released },
-            Swept::Gone => Retired::Gone { released: false },
+            Swept::Removed(_) | Swept::Gone => Retired::Gone,
             Swept::Kept(_) => Retired::Stays,
         })
+    }
+
+    /// What went for the request in `delivery`, before or after a restart.
+    pub(in crate::orchestrator) async fn retired_for(
+        &self,
+        delivery: InboxId,
+    ) -> Result<Vec<ReceiptDetails>, StepError> {
+        let since = self.store().receipts_since(delivery).await?.into_iter();
+        let went = since.filter(|receipt| receipt.trigger == Trigger::MadeWay);
+        Ok(went.map(|receipt| receipt.details).filter(|details| details.asked_in == Some(delivery)).collect())
     }
 }

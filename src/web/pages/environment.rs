@@ -14,6 +14,7 @@ use axum::{
     extract::{Path, Query, State},
     response::Response,
 };
+use std::str::FromStr;
 use tower_sessions::Session;
 
 /// A commit or branch, linked to GitHub.
@@ -64,6 +65,8 @@ struct Page {
     runs: Vec<RunRow>,
     pager: Pager,
     receipt: Option<ReceiptView>,
+    /// There is one, and why it cannot be shown.
+    receipt_unreadable: Option<String>,
 }
 
 pub async fn show(
@@ -89,10 +92,11 @@ pub async fn show(
     }
     let repository = store.load_codebase(environment.codebase).await?;
     let repository = repository.map(|codebase| state.inner.orchestrator.repository_path(&codebase)).unwrap_or_default();
-    let receipt = store
-        .receipt_of(environment.id)
-        .await?
-        .map(|receipt| view(receipt, &environment.work, &repository, catalog.now));
+    let (receipt, receipt_unreadable) = match store.receipt_of(environment.id).await {
+        Ok(receipt) => (receipt.map(|receipt| view(receipt, &environment.work, &repository, catalog.now)), None),
+        Err(error) if error.is_corrupt() => (None, Some(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
     let mut frame = Frame::load(&state, &session, "/environments").await?;
     let going_on = runs.iter().any(|run| run.live) || in_transition(environment.state);
     frame.follow(going_on && pager.is_first(), live);
@@ -120,6 +124,7 @@ pub async fn show(
         runs,
         pager,
         receipt,
+        receipt_unreadable,
     }))
 }
 
@@ -151,22 +156,46 @@ fn view(receipt: Receipt, work: &Work, repository: &std::path::Path, now: Timest
     }
 }
 
-/// What a button of the page asks for is the end of its address.
+/// What a button of the page asks for: the end of its address.
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Remove,
+    RemoveByForce,
+    Restore,
+    Pin,
+    Unpin,
+}
+
+impl FromStr for Verb {
+    type Err = WebError;
+
+    fn from_str(text: &str) -> Result<Self, WebError> {
+        match text {
+            "remove" => Ok(Verb::Remove),
+            "remove-by-force" => Ok(Verb::RemoveByForce),
+            "restore" => Ok(Verb::Restore),
+            "pin" => Ok(Verb::Pin),
+            "unpin" => Ok(Verb::Unpin),
+            _ => Err(WebError::NotFound),
+        }
+    }
+}
+
 pub async fn act(
     State(state): State<WebState>,
     session: Session,
     actor: Actor,
     Path((id, verb)): Path<(String, String)>,
 ) -> Result<Response, WebError> {
+    let verb: Verb = verb.parse()?;
     let environment = load(&state, &id).await?;
     let page = format!("/environments/{}", environment.id);
-    let told = match verb.as_str() {
-        "remove" => verbs::remove(&state, environment, false, actor).await?,
-        "remove-by-force" => verbs::remove(&state, environment, true, actor).await?,
-        "restore" => verbs::restore(&state, environment, actor).await?,
-        "pin" => verbs::pin(&state, environment, true, actor).await?,
-        "unpin" => verbs::pin(&state, environment, false, actor).await?,
-        _ => return Err(WebError::NotFound),
+    let told = match verb {
+        Verb::Remove => verbs::remove(&state, environment, false, actor).await?,
+        Verb::RemoveByForce => verbs::remove(&state, environment, true, actor).await?,
+        Verb::Restore => verbs::restore(&state, environment, actor).await?,
+        Verb::Pin => verbs::pin(&state, environment, true, actor).await?,
+        Verb::Unpin => verbs::pin(&state, environment, false, actor).await?,
     };
     told.on(&session, &page).await
 }

@@ -153,9 +153,10 @@ async fn a_wish_that_cannot_be_read_holds_up_no_other() {
 async fn a_list_leaves_out_what_it_cannot_read_and_is_as_long_as_ever() {
     on_each_store(async |store, url| {
         let app = codebase(&store, 1, "acme/app").await;
-        let mut runs = Vec::new();
+        let (mut runs, mut removed) = (Vec::new(), Vec::new());
         for number in 1..=4 {
             let live = environment(&store, &app, number).await;
+            removed.push(live.id);
             let receipt = ReceiptDetails { branch: format!("issue-{number}"), ..ReceiptDetails::default() };
             store.destroy_environment(&live, Some((Trigger::Schedule, receipt)), at(1)).await.unwrap();
             runs.push(queued_run(&store, &conversation(&store, &app, number).await, number).await);
@@ -204,6 +205,7 @@ async fn a_list_leaves_out_what_it_cannot_read_and_is_as_long_as_ever() {
         assert_eq!(reports.iter().map(|report| report.started_at).collect::<Vec<_>>(), [at(3), at(2), at(1)]);
         // What a decision rests on is whole, or an error.
         assert!(store.load_run(runs[2].id).await.is_err());
+        assert!(store.receipt_of(removed[2]).await.unwrap_err().is_corrupt());
     })
     .await;
 }

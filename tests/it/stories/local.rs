@@ -220,6 +220,7 @@ async fn a_conversation_without_github_has_every_command() {
     assert!(kept.contains("uncommitted work: 1 untracked file") && place.exists(), "{kept}");
     let gone = ask("/worktree remove --force").await;
     assert!(gone.starts_with("🧹") && !place.exists(), "{gone}");
+    // Its work is called by a hash, which nothing but its branch shows, and that behind a prefix.
     let back = ask("/worktree restore thread-31e06f7d").await;
     assert!(back.contains("is there again, as it was"), "{back}");
     assert_eq!(std::fs::read_to_string(world.environment().await.path.join("precious.txt")).unwrap(), "precious\n");
@@ -669,30 +670,5 @@ async fn an_issues_worktree_stays_while_a_conversation_here_uses_it() {
     world.settle().await;
     assert!(world.environments().await.is_empty() && !environment.path.exists());
     assert!(world.local_tip(&format!("issue-{issue}")).await.is_some());
-    world.end().await;
-}
-
-/// Its work is called by a hash, which nothing but its branch shows, and that behind a prefix.
-#[tokio::test]
-async fn a_conversations_worktree_comes_back_by_its_name() {
-    let world = World::with(&[ON]).await;
-    let prefix = [(REPO_SETTINGS_FILE, Some("branch_prefix: work/\n"))];
-    world.standin.push_commit(REPO, ANN, "main", "Settings", &prefix).await.unwrap();
-    met(&world).await;
-    let script = Script::new(&world.home());
-    let said = async |text: &str| {
-        script.say("chat", REPO, text).await;
-        world.settle().await;
-    };
-    said("add a greeting").await;
-    let before = world.environment().await;
-    assert_eq!(before.branch.as_str(), format!("work/{}", before.work));
-    std::fs::write(before.path.join("new"), "mine\n").unwrap();
-    said("/worktree remove --force").await;
-    assert!(world.environments().await.is_empty());
-    said(&format!("/worktree restore {}", before.work)).await;
-    let back = script.last("chat").await;
-    assert!(back.contains("is there again, as it was"), "{back}");
-    assert!(world.environment().await.path.join("new").exists());
     world.end().await;
 }

@@ -61,6 +61,22 @@ async fn pinning_keeps_it_and_says_so_once() {
 }
 
 #[tokio::test]
+async fn what_no_button_asks_for_is_not_found() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let environment = stage.environment(&codebase, 1, "issue-1").await;
+    for verb in ["destroy", "Pin", "remove-by-force%20"] {
+        let address = format!("/environments/{}/{verb}", environment.id);
+        let request = stage.request(Method::POST, &address).header(header::COOKIE, &browser.cookie);
+        let answer = request.header(header::ORIGIN, &stage.base).send().await.unwrap();
+        assert_eq!(answer.status(), 404, "{verb}");
+    }
+    let kept = stage.store.load_environment(environment.id).await.unwrap().unwrap();
+    assert_eq!((kept.state, kept.version), (environment.state, environment.version));
+}
+
+#[tokio::test]
 async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
     let stage = Stage::new().await;
     let browser = stage.sign_in().await;

@@ -65,6 +65,23 @@ async fn an_environment_shows_its_work_its_thread_and_why_it_is_kept() {
 }
 
 #[tokio::test]
+async fn a_receipt_that_cannot_be_read_is_said_to_be_there() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let environment = stage.environment(&codebase, 1, "issue-1").await;
+    let receipt = Some((Trigger::Schedule, ReceiptDetails { proof: "it was clean".into(), ..Default::default() }));
+    stage.store.destroy_environment(&environment, receipt, now()).await.unwrap();
+    let page = format!("/environments/{}", environment.id);
+    assert!(browser.page(&page).await.contains("it was clean"));
+    let database = stage.dir.path().join("home/treewarden.db");
+    let elsewhere = sqlx::SqlitePool::connect(&format!("sqlite://{}", database.display())).await.unwrap();
+    sqlx::query("UPDATE receipts SET details = '\"x\"'").execute(&elsewhere).await.unwrap();
+    let told = browser.page(&page).await;
+    assert!(told.contains("a receipt that cannot be shown: ") && told.contains("column details"), "{told}");
+}
+
+#[tokio::test]
 async fn what_a_repository_asks_for_is_shown_and_why_its_file_is_broken() {
     let stage = Stage::new().await;
     let browser = stage.sign_in().await;
