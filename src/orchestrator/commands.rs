@@ -213,7 +213,7 @@ impl Orchestrator {
         let occasion = if force { Occasion::Forced } else { Occasion::Named };
         Ok(match self.remove_named(environment.id, occasion, Trigger::Command, &by.login, Some(asked)).await? {
             Swept::Removed(details) => cleanup::removed_line(&details),
-            Swept::Kept(reasons) => commands::kept_on_request(&environment.branch, &reasons, self.settings().trash_for),
+            Swept::Kept(reasons) => commands::kept_on_request(&environment, &reasons, self.settings().trash_for),
             Swept::Gone => commands::removed_before(&environment.branch),
         })
     }

@@ -30,7 +30,7 @@ async fn commands_are_answered_while_a_run_is_live() {
     ] {
         assert!(status.contains(line), "{line} in {status}");
     }
-    assert!(ask("/worktree list").await.contains("**issue-1** `issue-1` (active) ← active"));
+    assert!(ask("/worktree list").await.contains("**issue-1** `issue-1` ← active"));
     assert!(ask("/worktree pin").await.contains("is pinned"));
     assert!(ask("/worktree unpin").await.contains("no longer pinned"));
     let refused = ask("/worktree remove").await;
@@ -221,7 +221,7 @@ async fn a_thread_goes_on_in_a_worktree_made_on_request() {
     assert!(answer.contains("**task-Feature/Dark** on branch `Feature/Dark`"), "{answer}");
     assert_eq!(world.environments().await.len(), 2, "the first one stays");
     let list = answered(&world, issue, "/worktree list").await;
-    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` (active) ← active"), "{list}");
+    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` ← active"), "{list}");
 
     world.ask(issue, "write this down");
     world.settle().await;
