@@ -75,7 +75,10 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     for name in config.agent.iter().flat_map(|agent| &agent.unset) {
         tracing::warn!(variable = %name, "TREEWARDEN_AGENT_ENV names a variable that is not set; the agent goes without it");
     }
-    let service = Service::start(config).await?;
+    let service = match Service::start(config).await {
+        Err(StartError::Lock(error @ LockError::Taken(_))) => bail!("{error} Its panel is there meanwhile."),
+        started => started?,
+    };
     say(format_args!("Treewarden listens on http://{}", service.address));
     match config.github.app {
         Some(_) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
@@ -111,6 +114,12 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
         Err(StartError::Lock(error @ (LockError::Taken(_) | LockError::Shared(_)))) => {
             bail!("{error} The panel's cleanup page does the same.")
         }
+        Err(StartError::NoApp) => bail!(
+            "No settings of a service were found, so nothing was looked at or removed (home: {}). A cleanup asks GitHub what is \
+             merged: give it the service's settings, by --home or --config and the same environment variables. Of a service \
+             without GitHub, TREEWARDEN_LOCAL=on is one of them.",
+            config.home.display()
+        ),
         Err(error) => return Err(error.into()),
     };
     if !dry_run {
