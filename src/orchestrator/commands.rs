@@ -200,7 +200,8 @@ impl Orchestrator {
             let is_other = |user: &Conversation| user.id != conversation.id && user.state == ThreadState::Open;
             let others: Vec<Conversation> = users.into_iter().filter(is_other).collect();
             for other in &others {
-                if let Some(run) = self.store().live_run_of(other.id).await? {
+                let run = self.store().live_run_of(other.id).await?;
+                if let Some(run) = run.filter(|run| !run.is_elsewhere(environment.id)) {
                     return Ok(commands::in_use_by(&environment.work, &other.thread, run.id));
                 }
             }

@@ -1,5 +1,6 @@
 //! Commands are answered at once, also while a run is live.
 
+use super::trash::answered_now;
 use crate::support::world::{ANN, REPO, World, git};
 use std::time::Duration;
 use treewarden::{demo::github::Fault, model::*};
@@ -572,6 +573,24 @@ async fn a_shared_worktree_is_not_let_go_of_under_anothers_run() {
         "{left}"
     );
     assert!(answered(&world, other, "/worktree remove").await.starts_with("🧹"), "it was the last one");
+    world.end().await;
+}
+
+/// Its thread was pointed to another worktree while the agent was at work.
+#[tokio::test]
+async fn a_run_at_work_elsewhere_keeps_no_worktree() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let other = world.issue();
+    world.ask(other, "agent:sleep=600");
+    world.until_agent_works().await;
+    answered_now(&world, other, &format!("/worktree link issue-{issue}")).await;
+    let gone = answered_now(&world, issue, &format!("/worktree remove issue-{issue}")).await;
+    assert!(gone.starts_with("🧹"), "{gone}");
+    let busy = answered_now(&world, issue, &format!("/worktree remove issue-{other}")).await;
+    assert!(busy.contains("a run is live or queued in it"), "{busy}");
+    world.ask(other, "/stop");
+    world.settle().await;
     world.end().await;
 }
 
