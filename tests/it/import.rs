@@ -355,6 +355,28 @@ async fn every_stage_is_taken_over_once() {
     .await;
 }
 
+/// The service puts such things back before it lets git near them. A dry run does not even do that, and says so.
+#[tokio::test]
+async fn a_dry_run_leaves_a_repository_as_somebody_changed_it() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Environments).await;
+    let repository = scene.installation.dir.path().join("home/repos/octo/hello.git");
+    let config = fs::read_to_string(repository.join("config")).unwrap();
+    let changed = config.clone() + "[filter \"x\"]\n\tclean = touch ran\n";
+    fs::write(repository.join("config"), &changed).unwrap();
+    fs::create_dir(repository.join("hooks")).unwrap();
+    fs::write(repository.join("info/attributes"), "* filter=x\n").unwrap();
+    let (outcome, note) = row(&scene.report(&url, &["--dry-run"]).await, 20);
+    assert!(outcome == "skipped" && note.contains("the configuration of its repository was changed"), "{note}");
+    scene.backfill(&["--dry-run"]).await;
+    assert_eq!(fs::read_to_string(repository.join("config")).unwrap(), changed);
+    assert!(repository.join("hooks").exists() && repository.join("info/attributes").exists());
+    assert_eq!(row(&scene.report(&url, &[]).await, 20), ("taken".to_owned(), String::new()));
+    assert_eq!(fs::read_to_string(repository.join("config")).unwrap(), config);
+    assert!(!repository.join("hooks").exists() && !scene.own.join("ran").exists());
+}
+
 #[tokio::test]
 async fn the_older_file_and_an_unborn_home_are_not_touched() {
     let scene = Scene::new().await;

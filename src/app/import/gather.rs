@@ -1,4 +1,5 @@
-//! What GitHub, our database and the disk say about what the rows name. Nothing is changed, and git is not run.
+//! What GitHub, our database and the disk say about what the rows name. Nothing is changed, but for what git would stumble over
+//! in a repository of ours, which is put right before it is asked there; a dry run leaves that, too.
 
 use crate::config::Config;
 use crate::decide::import::{self as choice, Facts, Place, PullHead, ThreadFacts, Unreached, Waits};
