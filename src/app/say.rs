@@ -5,6 +5,7 @@
 use super::{commands::say, door::Door, lock::HomeLock};
 use crate::cli::Say;
 use crate::config::Config;
+use crate::model::written_out;
 use anyhow::{Context, anyhow, bail};
 use reqwest::{Client, RequestBuilder, StatusCode};
 use secrecy::ExposeSecret;
@@ -63,7 +64,7 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
              would be lost."
         ));
         for text in service.last_words(name).await? {
-            say(plain(text.trim_end()));
+            say(text.trim_end());
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -131,11 +132,6 @@ fn open_door(home: &Path) -> Result<Door, String> {
     }
 }
 
-/// Without what a terminal would obey: not all of it is the service's own text.
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
-}
-
 impl Service {
     fn to(&self, method: impl Fn(&Client, String) -> RequestBuilder) -> RequestBuilder {
         method(&self.http, format!("{}/local/messages", self.door.url)).bearer_auth(self.door.token.expose_secret())
@@ -183,7 +179,7 @@ impl Service {
             (StatusCode::NOT_FOUND, Some(why)) if !why.starts_with("Nothing was done") => {
                 bail!("The service at {url} takes no messages of this machine: start it with TREEWARDEN_LOCAL=on.")
             }
-            (_, Some(why)) => bail!("{}", plain(why)),
+            (_, Some(why)) => bail!("{why}"),
             (status, None) => bail!("The service at {url} refused ({status})."),
         }
     }
@@ -211,10 +207,10 @@ impl Service {
                 if one.author != "treewarden" || mine.is_none() || others {
                     continue;
                 }
-                let text = plain(&one.text);
+                let text = one.text;
                 let progress = text.lines().next().unwrap_or_default().to_owned();
                 if seen.busy && waits && progress != shown {
-                    eprintln!("{progress}");
+                    eprintln!("{}", written_out(&progress, &[]));
                     shown = progress;
                 }
                 if said.insert(one.id.clone(), text).is_none() {

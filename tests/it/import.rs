@@ -497,6 +497,42 @@ async fn odd_rows_are_named_and_keep_nobody_else_away() {
 }
 
 #[tokio::test]
+async fn what_stays_away_is_told_with_the_way_on_and_obeyed_by_no_terminal() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Environments).await;
+    let link = scene.installation.dir.path().join("link");
+    std::os::unix::fs::symlink(&scene.own, &link).unwrap();
+    execute(
+        &url,
+        format!(
+            "INSERT INTO remote_agent_codebases (id, name, repository_url) VALUES
+                 ('{}', 'la\u{202e}b\u{1b}[2J', 'https://gitlab.com/a/b');
+             INSERT INTO remote_agent_conversations (id, platform_type, platform_conversation_id) VALUES
+                 ('{}', 'local', 'my chat');
+             INSERT INTO remote_agent_sessions (id, conversation_id, ai_assistant_type, assistant_session_id, active) VALUES
+                 ('{}', '{}', 'claude', 's', 1);
+             INSERT INTO remote_agent_isolation_environments
+                 (id, codebase_id, workflow_type, workflow_id, provider, working_path, branch_name, status) VALUES
+                 ('{}', '{}', 'issue', '7', 'worktree', '{}', 'issue-7', 'active');",
+            id(2), id(40), id(60), id(40), id(50), id(1), link.display(),
+        ),
+    )
+    .await;
+    let printed = text(&scene.import(&url, &["--dry-run"]).await.stdout);
+    assert!(printed.contains(r"la\u202eb\u001b[2J") && !printed.contains(['\u{202e}', '\u{1b}']), "{printed}");
+    let report = scene.report(&url, &["--dry-run"]).await;
+    let link = format!("what is at {} is a link", link.display());
+    for (number, way) in [
+        (40, "`treewarden say --conversation 'my chat' …`"),
+        (60, "only goes on when somebody speaks in it here"),
+        (50, &link),
+    ] {
+        assert!(row(&report, number).1.contains(way), "{number}: {report}");
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_imported_from_is_said_and_nothing_is_made() {
     let scene = Scene::new().await;
     let dir = scene.installation.dir.path();

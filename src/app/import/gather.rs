@@ -131,6 +131,7 @@ impl Sources<'_> {
         match Outside::look_at(path).await {
             Err(error) => Place::Unclear(error.to_string()),
             Ok(Outside::Nothing) => Place::Nothing,
+            Ok(Outside::Link) => Place::Link,
             Ok(Outside::NoCheckout) => self.cut_off(path).await.unwrap_or(Place::NoWorktree),
             Ok(Outside::Checkout { common, branch, tip }) => {
                 if let Some((codebase, directory)) = self.codebase_at(&common) {
