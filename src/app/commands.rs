@@ -79,6 +79,7 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
         Err(StartError::Lock(error @ LockError::Taken(_))) => bail!("{error} Its panel is there meanwhile."),
         started => started?,
     };
+    let stop = stop_signal()?;
     say(format_args!("Treewarden listens on http://{}", service.address));
     match config.github.app {
         Some(_) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
@@ -88,7 +89,7 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
         say("On this machine, speak to it with: treewarden say \"…\"");
     }
     say(format_args!("Panel, one-time link (this machine only, good for an hour): {}", service.login_link()));
-    wait_for_signal().await?;
+    stop.await?;
     let all = service.stop().await;
     if !all {
         say("Some runs had not ended; the next start takes care of them. Nothing is lost.");
@@ -96,16 +97,18 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns at the first SIGTERM, SIGINT or SIGHUP.
-pub(super) async fn wait_for_signal() -> anyhow::Result<()> {
+/// Ready at the first SIGTERM, SIGINT or SIGHUP from now on: whoever reads that the service is there may stop it at once.
+pub(super) fn stop_signal() -> anyhow::Result<impl Future<Output = anyhow::Result<()>>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        result = hung_up() => result?,
-    }
-    Ok(())
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            result = hung_up() => result?,
+        }
+        Ok(())
+    })
 }
 
 async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
