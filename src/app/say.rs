@@ -5,7 +5,7 @@
 use super::{commands::say, door::Door, lock::HomeLock};
 use crate::cli::Say;
 use crate::config::Config;
-use crate::model::written_out;
+use crate::model::{LINES, written_out};
 use anyhow::{Context, anyhow, bail};
 use reqwest::{Client, RequestBuilder, StatusCode};
 use secrecy::ExposeSecret;
@@ -64,7 +64,7 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
              would be lost."
         ));
         for text in service.last_words(name).await? {
-            say(text.trim_end());
+            say(plain(text.trim_end()));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -132,6 +132,11 @@ fn open_door(home: &Path) -> Result<Door, String> {
     }
 }
 
+/// With nothing that a terminal would obey: not all of it is the service's own text.
+fn plain(text: &str) -> String {
+    written_out(text, LINES)
+}
+
 impl Service {
     fn to(&self, method: impl Fn(&Client, String) -> RequestBuilder) -> RequestBuilder {
         method(&self.http, format!("{}/local/messages", self.door.url)).bearer_auth(self.door.token.expose_secret())
@@ -179,7 +184,7 @@ impl Service {
             (StatusCode::NOT_FOUND, Some(why)) if !why.starts_with("Nothing was done") => {
                 bail!("The service at {url} takes no messages of this machine: start it with TREEWARDEN_LOCAL=on.")
             }
-            (_, Some(why)) => bail!("{why}"),
+            (_, Some(why)) => bail!("{}", plain(why)),
             (status, None) => bail!("The service at {url} refused ({status})."),
         }
     }
@@ -207,10 +212,10 @@ impl Service {
                 if one.author != "treewarden" || mine.is_none() || others {
                     continue;
                 }
-                let text = one.text;
+                let text = plain(&one.text);
                 let progress = text.lines().next().unwrap_or_default().to_owned();
                 if seen.busy && waits && progress != shown {
-                    eprintln!("{}", written_out(&progress, &[]));
+                    eprintln!("{progress}");
                     shown = progress;
                 }
                 if said.insert(one.id.clone(), text).is_none() {

@@ -111,8 +111,8 @@ pub fn nothing_to_restore(work: &Work) -> String {
 /// `/worktree restore` of something that no receipt knows.
 pub fn never_removed(name: &str) -> String {
     format!(
-        "No worktree called {} was removed here, so there is nothing to bring back. Nothing was changed. It is \
-         called by its name or its branch: the comment on its removal has the branch, and the panel's page Environments has \
+        "No worktree called {} was removed here, so there is nothing to bring back. Nothing was changed. A removed \
+         one goes by its name or its branch: the comment on its removal has the branch, and the panel's page Environments has \
          both (with \"Removed ones too\"). `/worktree list` shows the worktrees that are there.",
         shown(name)
     )
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_name_that_was_never_removed_leads_on() {
-        insta::assert_snapshot!(never_removed("issue-`9"), @r#"No worktree called `issue-9` was removed here, so there is nothing to bring back. Nothing was changed. It is called by its name or its branch: the comment on its removal has the branch, and the panel's page Environments has both (with "Removed ones too"). `/worktree list` shows the worktrees that are there."#);
+        insta::assert_snapshot!(never_removed("issue-`9"), @r#"No worktree called `issue-9` was removed here, so there is nothing to bring back. Nothing was changed. A removed one goes by its name or its branch: the comment on its removal has the branch, and the panel's page Environments has both (with "Removed ones too"). `/worktree list` shows the worktrees that are there."#);
     }
 
     #[test]

@@ -366,7 +366,7 @@ async fn a_dry_run_leaves_a_repository_as_somebody_changed_it() {
     let changed = config.clone() + "[filter \"x\"]\n\tclean = touch ran\n";
     fs::write(repository.join("config"), &changed).unwrap();
     fs::create_dir(repository.join("hooks")).unwrap();
-    fs::write(repository.join("info/attributes"), "* filter=x\n").unwrap();
+    fs::write(made(&repository.join("info")).join("attributes"), "* filter=x\n").unwrap();
     let (outcome, note) = row(&scene.report(&url, &["--dry-run"]).await, 20);
     assert!(outcome == "skipped" && note.contains("the configuration of its repository was changed"), "{note}");
     scene.backfill(&["--dry-run"]).await;
