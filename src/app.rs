@@ -50,7 +50,7 @@ const METRICS_UPKEEP: Duration = Duration::from_secs(10);
 /// For the last statements on the database; a step that hangs must not hold up the end of the process.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why the service does not start. Every sentence says what to do.
+/// Why the service does not start, or a command that needs what it needs. Every sentence says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(
@@ -68,17 +68,17 @@ pub enum StartError {
     Home(HomeError),
     #[error("{0}{after}", after = after_lock(.0))]
     Lock(LockError),
-    #[error("{0}. Nothing was started; {DOCTOR}")]
+    #[error("{0}. Nothing was begun; {DOCTOR}")]
     Door(DoorError),
-    #[error("{0}. Nothing was started; {DOCTOR}")]
+    #[error("{0}. Nothing was begun; {DOCTOR}")]
     Store(StoreError),
-    #[error("{0}. Nothing was started; {DOCTOR}")]
+    #[error("{0}. Nothing was begun; {DOCTOR}")]
     Git(GitError),
     #[error("{0}{after}", after = after_isolation(.0))]
     Isolation(IsolationError),
     #[error(
         "GitHub did not say which App this is, and without that the bot could not recognise its own comments: {0}. Nothing was \
-         started, and what GitHub delivers meanwhile is asked for again. {advice}", advice = advice(.0)
+         begun, and what GitHub delivers meanwhile is asked for again. {advice}", advice = advice(.0)
     )]
     Github(GithubError),
     #[error("The state of the last run could not be recovered")]
@@ -117,7 +117,7 @@ fn after_home(error: &HomeError) -> String {
         HomeError::NotMade { .. }
         | HomeError::NotADirectory { .. }
         | HomeError::NotWritable { .. }
-        | HomeError::NotReadable { .. } => format!(". Nothing was started; {DOCTOR}"),
+        | HomeError::NotReadable { .. } => format!(". Nothing was begun; {DOCTOR}"),
         HomeError::WorktreeBase(inner) => after_home(inner),
     }
 }
@@ -125,7 +125,7 @@ fn after_home(error: &HomeError) -> String {
 fn after_lock(error: &LockError) -> String {
     match error {
         LockError::Taken(_) | LockError::Shared(_) => String::new(),
-        LockError::Unusable { .. } => format!(". Nothing was started; {DOCTOR}"),
+        LockError::Unusable { .. } => format!(". Nothing was begun; {DOCTOR}"),
     }
 }
 
@@ -134,7 +134,7 @@ fn after_isolation(error: &IsolationError) -> String {
         IsolationError::OutOfSight { .. } | IsolationError::LeftBehind { .. } | IsolationError::MarkTaken(_) => {
             ".".to_owned()
         }
-        _ => format!(". Nothing was started; {DOCTOR}"),
+        _ => format!(". Nothing was begun; {DOCTOR}"),
     }
 }
 
@@ -196,9 +196,6 @@ impl Core {
     pub async fn build(config: &Config, public_url: &str, clock: Clock) -> Result<Self, StartError> {
         if config.github.app.is_none() && !config.local {
             return Err(StartError::NoApp);
-        }
-        if config.agent.is_some() && config.sandbox != Sandbox::Off {
-            return Err(StartError::NoSandbox);
         }
         let lock = take_home(config).await?;
         let patience = config.database_patience.unwrap_or(store::PATIENCE);
@@ -329,6 +326,10 @@ impl Service {
         let listener = listener.map_err(|error| not_listening(config, address.clone(), error))?;
         let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
         let public_url = config.public_url(bound);
+        // Only a service runs agents.
+        if config.agent.is_some() && config.sandbox != Sandbox::Off {
+            return Err(StartError::NoSandbox);
+        }
         let Core { orchestrator, slug, lock } = Core::build(config, &public_url, clock.clone()).await?;
 
         let local_token = match door(config, bound) {

@@ -95,6 +95,8 @@ pub struct GitSettings {
     pub state: PathBuf,
     /// Local paths are allowed as remotes (tests, mirrors on the same disk).
     pub local_remotes: bool,
+    /// Nothing in a repository is changed, not even to put it right. What git cannot be let into as it is, is an error.
+    pub looks_only: bool,
     /// The environment's variables about proxies. Nothing else of it reaches git.
     pub proxy: Vec<(String, SecretString)>,
     /// How long one question to a repository may take that is answered in this process.
@@ -112,6 +114,7 @@ impl GitSettings {
             lfs: "git-lfs".into(),
             state: state.into(),
             local_remotes: false,
+            looks_only: false,
             proxy: Vec::new(),
             read_limit: READ_LIMIT,
             pipe_pause: PIPE_PAUSE,
@@ -130,6 +133,7 @@ struct Inner {
     program: Program,
     read_limit: Duration,
     local_remotes: bool,
+    looks_only: bool,
     /// The disk takes names that differ in case only for one. It is that of the repositories, too.
     folds_case: bool,
     /// By canonical path, so that two spellings of one place share one queue.
@@ -153,8 +157,9 @@ impl Git {
             pipe_pause: settings.pipe_pause,
             transports: if settings.local_remotes { "https:http:file" } else { "https:http" },
         };
-        let (local_remotes, read_limit) = (settings.local_remotes, settings.read_limit);
-        let inner = Inner { program, read_limit, local_remotes, folds_case, repositories: Mutex::default() };
+        let GitSettings { local_remotes, looks_only, read_limit, .. } = settings;
+        let inner =
+            Inner { program, read_limit, local_remotes, looks_only, folds_case, repositories: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 

@@ -106,7 +106,7 @@ pub enum IsolationError {
     )]
     OutOfSight { base: PathBuf, memory: PathBuf },
     #[error(
-        "There are worktrees in {}, and {} is to have them now, which is new, so nothing was started. Move all that is in the \
+        "There are worktrees in {}, and {} is to have them now, which is new, so nothing was begun. Move all that is in the \
          first into the second, or set WORKTREE_BASE (or the home) back", before.display(), base.display()
     )]
     LeftBehind { before: PathBuf, base: PathBuf },

@@ -1,7 +1,11 @@
 //! Parses the command line and hands over to `app`.
 
 use std::{fmt::Arguments, io::Write, process::ExitCode, time::Duration};
-use treewarden::{app::commands, cli::Cli};
+use treewarden::{
+    app::commands,
+    cli::Cli,
+    model::{LINES, written_out},
+};
 
 /// For threads at blocking work, once everything has been written.
 const LAST_THREADS: Duration = Duration::from_secs(5);
@@ -32,5 +36,5 @@ fn main() -> ExitCode {
 
 /// On standard error, as far as anybody reads it.
 fn complain(line: Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", written_out(&line.to_string(), LINES));
 }

@@ -221,9 +221,10 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// As it leaves: without secrets, without the server's own directories, and not longer than GitHub takes.
+    /// As it leaves: without secrets, without the server's own directories, with nothing in it that turns text around, and not
+    /// longer than GitHub takes.
     fn redacted(&self, outgoing: Outgoing) -> Outgoing {
-        let clean = |text: &str| self.redact(&self.inner.places.hide(text));
+        let clean = |text: &str| written_out(&self.redact(&self.inner.places.hide(text)), LINES);
         match outgoing {
             Outgoing::Comment { number, body, marker } => {
                 Outgoing::Comment { number, body: agent_text::whole_comment(&clean(&body), &marker), marker }

@@ -56,9 +56,9 @@ pub(super) fn say(line: impl Display) {
     is_heard(line);
 }
 
-/// Prints a line; false when nobody reads any more.
+/// Prints a line; false when nobody reads any more. Names and texts of others may be in it.
 pub(super) fn is_heard(line: impl Display) -> bool {
-    writeln!(io::stdout().lock(), "{line}").is_ok()
+    writeln!(io::stdout().lock(), "{}", written_out(&line.to_string(), LINES)).is_ok()
 }
 
 async fn open_store(config: &Config) -> Result<Store, StartError> {
@@ -75,7 +75,11 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     for name in config.agent.iter().flat_map(|agent| &agent.unset) {
         tracing::warn!(variable = %name, "TREEWARDEN_AGENT_ENV names a variable that is not set; the agent goes without it");
     }
-    let service = Service::start(config).await?;
+    let service = match Service::start(config).await {
+        Err(StartError::Lock(error @ LockError::Taken(_))) => bail!("{error} Its panel is there meanwhile."),
+        started => started?,
+    };
+    let stop = stop_signal()?;
     say(format_args!("Treewarden listens on http://{}", service.address));
     match config.github.app {
         Some(_) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
@@ -85,7 +89,7 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
         say("On this machine, speak to it with: treewarden say \"…\"");
     }
     say(format_args!("Panel, one-time link (this machine only, good for an hour): {}", service.login_link()));
-    wait_for_signal().await?;
+    stop.await?;
     let all = service.stop().await;
     if !all {
         say("Some runs had not ended; the next start takes care of them. Nothing is lost.");
@@ -93,16 +97,18 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns at the first SIGTERM, SIGINT or SIGHUP.
-pub(super) async fn wait_for_signal() -> anyhow::Result<()> {
+/// Ready at the first SIGTERM, SIGINT or SIGHUP from now on: whoever reads that the service is there may stop it at once.
+pub(super) fn stop_signal() -> anyhow::Result<impl Future<Output = anyhow::Result<()>>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        result = hung_up() => result?,
-    }
-    Ok(())
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            result = hung_up() => result?,
+        }
+        Ok(())
+    })
 }
 
 async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
@@ -111,6 +117,12 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
         Err(StartError::Lock(error @ (LockError::Taken(_) | LockError::Shared(_)))) => {
             bail!("{error} The panel's cleanup page does the same.")
         }
+        Err(StartError::NoApp) => bail!(
+            "No settings of a service were found, so nothing was looked at or removed (home: {}). A cleanup asks GitHub what is \
+             merged: give it the service's settings, by --home or --config and the same environment variables. Of a service \
+             without GitHub, TREEWARDEN_LOCAL=on is one of them.",
+            config.home.display()
+        ),
         Err(error) => return Err(error.into()),
     };
     if !dry_run {

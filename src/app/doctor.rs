@@ -261,7 +261,8 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
             return vec![fine("github", "no App is configured; repositories on this machine need none")];
         }
         let seen = "no App is configured; make one as the README says, then set GITHUB_APP_ID, \
-                    GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET";
+                    GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET (for repositories on this machine only: \
+                    TREEWARDEN_LOCAL=on)";
         return vec![wrong("github", seen, open(format!("{}/settings/apps/new", config.github.web_url)))];
     };
     let settings = GithubSettings {

@@ -91,7 +91,11 @@ async fn carry_out(
         config,
         store,
         // Nothing is fetched here: wherever a repository came from, its worktrees can be looked at.
-        git: Git::new(GitSettings { local_remotes: true, ..GitSettings::new("git", scratch.path().join("git")) })?,
+        git: Git::new(GitSettings {
+            local_remotes: true,
+            looks_only: asked.dry_run,
+            ..GitSettings::new("git", scratch.path().join("git"))
+        })?,
         github: github(config)?,
         codebases: store.list_codebases().await?,
     };

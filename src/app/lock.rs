@@ -21,9 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    #[error(
-        "Another Treewarden runs on {}. Stop it first, or use its panel; nothing was changed.", .0.display()
-    )]
+    #[error("Another Treewarden runs on {}, so nothing was changed. Stop it first.", .0.display())]
     Taken(PathBuf),
     #[error(
         "Another Treewarden, with a home of its own, works in {}, or in a directory inside it. Give this one a home and a \

@@ -5,6 +5,7 @@
 use super::{commands::say, door::Door, lock::HomeLock};
 use crate::cli::Say;
 use crate::config::Config;
+use crate::model::{LINES, written_out};
 use anyhow::{Context, anyhow, bail};
 use reqwest::{Client, RequestBuilder, StatusCode};
 use secrecy::ExposeSecret;
@@ -131,9 +132,9 @@ fn open_door(home: &Path) -> Result<Door, String> {
     }
 }
 
-/// Without what a terminal would obey: not all of it is the service's own text.
+/// With nothing that a terminal would obey: not all of it is the service's own text.
 fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    written_out(text, LINES)
 }
 
 impl Service {

@@ -3,7 +3,7 @@
 
 use super::{
     Service,
-    commands::{is_heard, say, wait_for_signal},
+    commands::{is_heard, say, stop_signal},
 };
 use crate::cli::Demo;
 use crate::config::{Config, Flags};
@@ -66,7 +66,7 @@ pub async fn play(demo: &Demo, terminal: bool) -> anyhow::Result<ExitCode> {
         say(format_args!("  {}/{REPOSITORY}", standin.web_url()));
         say(format_args!("  Panel: {}", service.login_link()));
         say("Ctrl-C ends it and removes everything it made.");
-        wait_for_signal().await?;
+        stop_signal()?.await?;
     }
     service.stop().await;
     standin.stop();

@@ -25,15 +25,15 @@ pub enum Fault {
     File(PathBuf),
 }
 
-/// Every wrong setting of one start. Nothing was started.
+/// Every wrong setting. Nothing was begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigProblems(pub Vec<Problem>);
 
 impl fmt::Display for ConfigProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.len() {
-            1 => f.write_str("One setting is wrong; nothing was started:")?,
-            count => write!(f, "{count} settings are wrong; nothing was started:")?,
+            1 => f.write_str("One setting is wrong; nothing was begun:")?,
+            count => write!(f, "{count} settings are wrong; nothing was begun:")?,
         }
         self.0.iter().try_for_each(|problem| write!(f, "\n  - {problem}"))
     }

@@ -94,7 +94,7 @@ fn every_wrong_value_is_named_at_once() {
         ("/home/ann/.treewarden/treewarden.toml", "trash_days = 1.5\nlisten_on = 'x'\nhome = '/x'\nmode = 'maybe'");
     let problems = load(&Flags::default(), &env, &[file]).unwrap_err().to_string();
     insta::assert_snapshot!(problems, @r#"
-    18 settings are wrong; nothing was started:
+    18 settings are wrong; nothing was begun:
       - home (from /home/ann/.treewarden/treewarden.toml): cannot be set in the file; set the environment variable TREEWARDEN_HOME
       - listen_on (from /home/ann/.treewarden/treewarden.toml): no setting has this name
       - trash_days (from /home/ann/.treewarden/treewarden.toml): expected a whole number
@@ -208,7 +208,7 @@ fn what_is_not_utf_8_is_a_problem_and_never_another_value() {
     ];
     let problems = load(&app).unwrap_err().to_string();
     insta::assert_snapshot!(problems, @r"
-    One setting is wrong; nothing was started:
+    One setting is wrong; nothing was begun:
       - GITHUB_WEBHOOK_SECRET (from the environment): is not valid UTF-8; expected a value that is
     ");
     let agent: [(&str, &[u8]); 4] = [
@@ -254,7 +254,7 @@ fn proxies_are_for_a_github_elsewhere() {
 fn addresses_of_github_are_asked_for_by_their_own_examples() {
     let problems = from_env(&[("GITHUB_API_URL", "ghe"), ("GITHUB_WEB_URL", "ghe")]).unwrap_err().to_string();
     insta::assert_snapshot!(problems, @r#"
-    2 settings are wrong; nothing was started:
+    2 settings are wrong; nothing was begun:
       - GITHUB_API_URL is "ghe" (from the environment): expected a URL like https://github.example.org/api/v3
       - GITHUB_WEB_URL is "ghe" (from the environment): expected a URL like https://github.example.org
     "#);

@@ -111,6 +111,7 @@ fn usable(
     match place {
         Place::Nothing => Err(Skip::WorktreeGone(named)),
         Place::NoWorktree => Err(Skip::NoWorktree(named)),
+        Place::Link => Err(Skip::Link(named)),
         Place::Elsewhere { branch, fetched } => {
             let branch = branch.clone().or_else(|| recorded.cloned());
             let fetched = repository.and_then(|repository| fetched.get(&repository).cloned());
@@ -127,6 +128,10 @@ fn usable(
         Place::Unclear(why) => Err(Skip::Unclear { path: named, why: why.clone() }),
         Place::Usable { repository: owner, .. } if repository != Some(*owner) => Err(Skip::OtherRepository(named)),
         Place::Usable { branch: None, .. } => Err(Skip::Detached(named)),
+        // No comment could show it.
+        Place::Usable { branch: Some(branch), .. } if !branch.is_showable() => {
+            Err(Skip::OtherBranch { path: named, branch: branch.clone() })
+        }
         Place::Usable { path, branch: Some(branch), unclean, .. } => {
             Ok(Found { path: path.clone(), branch: branch.clone(), unclean: *unclean })
         }

@@ -70,6 +70,7 @@ fn a_place_that_cannot_be_used_is_a_note_and_the_thread_comes_without_it() {
     for (place, why) in [
         (Place::Nothing, Skip::WorktreeGone(path.clone())),
         (Place::NoWorktree, Skip::NoWorktree(path.clone())),
+        (Place::Link, Skip::Link(path.clone())),
         (elsewhere(&[(1, Probe::Known(true)), (2, Probe::Known(false))]), stays(Probe::Known(true))),
         (elsewhere(&[(1, Probe::Known(false)), (2, Probe::Known(true))]), stays(Probe::Known(false))),
         (elsewhere(&[(1, Probe::Unknown("?".into()))]), stays(Probe::Unknown("?".into()))),
@@ -92,6 +93,10 @@ fn a_place_that_cannot_be_used_is_a_note_and_the_thread_comes_without_it() {
         (Place::Unclear("?".into()), Skip::Unclear { path: path.clone(), why: "?".into() }),
         (usable_at("/w", None), Skip::Detached(path.clone())),
         (other, Skip::OtherRepository(path.clone())),
+        (
+            usable_at("/w", Some("a\u{202e}b")),
+            Skip::OtherBranch { path: path.clone(), branch: BranchName::new("a\u{202e}b").unwrap() },
+        ),
     ] {
         for stage in [OldStage::Paths, OldStage::Providers] {
             let column = if stage == OldStage::Paths { "worktree_path" } else { "isolation_env_id" };

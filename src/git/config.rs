@@ -70,6 +70,12 @@ pub(super) enum Found {
     Changed,
 }
 
+/// Whether the file says what it should, notes aside.
+pub(super) fn is_right(repository: &Path, url: &str) -> bool {
+    let present = present(repository);
+    without_notes(&present) == without_notes(&render(url, &upstreams_in(&present)))
+}
+
 /// Makes the file say exactly what it should, with the branches that it has.
 pub(super) fn put(repository: &Path, url: &str) -> Result<Found, GitError> {
     put_with(repository, url, |_| {})
@@ -96,10 +102,14 @@ pub(super) fn follow(repository: &Path, url: &str, branch: &BranchName, follows:
     put_with(repository, url, change).map(drop)
 }
 
+fn present(repository: &Path) -> String {
+    let bytes = plain_file(&repository.join("config"), MOST_BYTES).ok();
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+}
+
 fn put_with(repository: &Path, url: &str, change: impl FnOnce(&mut BTreeSet<BranchName>)) -> Result<Found, GitError> {
     let path = repository.join("config");
-    let present =
-        plain_file(&path, MOST_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+    let present = present(repository);
     let mut upstreams = upstreams_in(&present);
     change(&mut upstreams);
     let wanted = render(url, &upstreams);

@@ -18,6 +18,8 @@ pub enum Outside {
     /// Not even a file in a directory.
     Nothing,
     NoCheckout,
+    /// To wherever: it is not followed.
+    Link,
     Checkout {
         /// What `git rev-parse --git-common-dir` would say.
         common: PathBuf,
@@ -40,6 +42,7 @@ fn look(path: &Path) -> Result<Outside, GitError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Outside::Nothing),
         Err(error) => return Err(failed(error)),
+        Ok(meta) if meta.is_symlink() => return Ok(Outside::Link),
         Ok(meta) if !meta.is_dir() => return Ok(Outside::NoCheckout),
         Ok(_) => {}
     }

@@ -142,6 +142,14 @@ impl Repository {
     fn restore_own_files_now(&self) -> Result<bool, GitError> {
         refuse_other_refs(self.directory())?;
         let remote = self.remote()?;
+        if self.looks_only() {
+            return match config::is_right(self.directory(), &remote.text) {
+                true => Ok(false),
+                false => Err(GitError::refused(
+                    "the configuration of its repository was changed by somebody; the service, or an import, puts it back first",
+                )),
+            };
+        }
         let found = config::put(self.directory(), &remote.text)?;
         if found == Found::Changed {
             tracing::warn!(git.directory = %self.directory().display(), "changed repository configuration put back");
@@ -249,20 +257,34 @@ impl Repository {
         self.before_process(Some(admin), name).await?;
         let place =
             Place::Worktree { admin: admin.to_owned(), common: self.directory().to_owned(), files: files.to_owned() };
-        Ok(self.git.program().call_with(&place, settings, name).mending(self.directory()))
+        Ok(self.mending(self.git.program().call_with(&place, settings, name)))
     }
 
     /// A call on the bare repository with settings of its own.
     pub(super) async fn bare_call_with(&self, settings: &[&str], name: &str) -> Result<Call<'_>, GitError> {
         self.before_process(None, name).await?;
         let place = Place::Bare(self.directory().to_owned());
-        Ok(self.git.program().call_with(&place, settings, name).mending(self.directory()))
+        Ok(self.mending(self.git.program().call_with(&place, settings, name)))
+    }
+
+    fn mending<'a>(&self, call: Call<'a>) -> Call<'a> {
+        match self.looks_only() {
+            true => call.leaving_pipes(),
+            false => call.mending(self.directory()),
+        }
+    }
+
+    pub(super) fn looks_only(&self) -> bool {
+        self.git.inner.looks_only
     }
 
     /// Puts right what git would stumble over, or write through: in the entry of the worktree that it is about, and, where it
     /// looks at all of them, in the repository and in what ties each worktree to it.
     async fn before_process(&self, admin: Option<&Path>, name: &str) -> Result<(), GitError> {
         self.restore_config().await?;
+        if self.looks_only() {
+            return Ok(());
+        }
         let (shared, admin) = (self.shared.clone(), admin.map(Path::to_owned));
         let writes_logs = WRITE_LOGS.contains(&name);
         let looks_at_all = writes_logs || name.starts_with("worktree ");
@@ -343,22 +365,27 @@ impl Repository {
             return Err(self.overdue());
         }
         self.forget_false_ends().await?;
+        let looks_only = self.looks_only();
         let mut reading = tokio::spawn(blocking(move || {
             refuse_other_refs(&shared.directory)?;
-            shared.put_right()?;
             let directory = &shared.directory;
+            if !looks_only {
+                shared.put_right()?;
+            }
             // One that is there, and is none to libgit2, lacks its directory of refs.
             let doubt = |error: git2::Error| match own_files::is_made(directory) {
                 true => GitError::Unreadable(error.message().to_owned()),
                 false => error.into(),
             };
             // Nor does it complain about one without branches, though all of them have gone with their directory.
-            if !directory.join("refs/heads").is_dir() {
+            if !looks_only && !directory.join("refs/heads").is_dir() {
                 broken_refs::mend(directory);
             }
-            broken_refs::mending(directory, || question(&git2::Repository::open_bare(directory).map_err(doubt)?))
+            let ask = || question(&git2::Repository::open_bare(directory).map_err(doubt)?);
+            if looks_only { ask() } else { broken_refs::mending(directory, ask) }
         }));
-        let workplace = Workplace { repository: Some(self.directory().to_owned()), files: None };
+        let workplace =
+            Workplace { repository: Some(self.directory().to_owned()).filter(|_| !looks_only), files: None };
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(self.git.inner.read_limit, &mut reading) => outcome,
             never = pipes::watch(workplace, self.git.inner.program.pipe_pause) => match never {},

@@ -29,6 +29,9 @@ impl Repository {
     /// mend that when the remote has no such commit. Without a list, or with the one that was found right since the last
     /// fetch, it costs a look for the file.
     pub(super) async fn forget_false_ends(&self) -> Result<(), GitError> {
+        if self.looks_only() {
+            return Ok(());
+        }
         let path = self.directory().join(SHALLOW);
         // Before it is read: what is written meanwhile is another one.
         let list = Stamp::of(&path);

@@ -2,7 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::{fmt, net::IpAddr, path::Path, str::FromStr};
+use std::{
+    fmt::{self, Write as _},
+    net::IpAddr,
+    path::Path,
+    str::FromStr,
+};
 
 /// Owner of the repositories that are on this machine only. No account on GitHub begins like this.
 const LOCAL_OWNER: &str = "_local";
@@ -296,6 +301,23 @@ pub fn reorders(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// A text as it is shown: what a terminal would obey, and what turns text around, is written out as in JSON (`\u202e`), but for
+/// what `stays`.
+pub fn written_out(text: &str, stays: &[char]) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match (c.is_control() || reorders(c)) && !stays.contains(&c) {
+            // Writing to a text never fails.
+            true => drop(write!(shown, "\\u{:04x}", u32::from(c))),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// What stays of a text of several lines.
+pub const LINES: &[char] = &['\n', '\r', '\t'];
+
 macro_rules! text_conversions {
     ($($name:ident by $make:expr),* $(,)?) => {$(
         impl TryFrom<String> for $name {
@@ -325,6 +347,12 @@ text_conversions!(
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn what_would_be_obeyed_is_written_out() {
+        assert_eq!(written_out("a\u{1b}[2Jb\n\u{202e}c\u{9b}é", &[]), r"a\u001b[2Jb\u000a\u202ec\u009bé");
+        assert_eq!(written_out("a\tb\n\u{7f}", LINES), "a\tb\n\\u007f");
+    }
 
     #[test]
     fn a_directory_gives_its_repository_a_name() {

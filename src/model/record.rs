@@ -253,6 +253,14 @@ pub struct Run {
     pub ended_at: Option<Timestamp>,
 }
 
+impl Run {
+    /// Whether it is at work in another environment than this one, wherever its thread points by now.
+    pub fn is_elsewhere(&self, environment: EnvironmentId) -> bool {
+        let at_work = matches!(self.state, RunState::Running | RunState::Delivering);
+        at_work && self.environment.is_some_and(|its| its != environment)
+    }
+}
+
 /// The message a run answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRequest {

@@ -200,7 +200,8 @@ impl Orchestrator {
             let is_other = |user: &Conversation| user.id != conversation.id && user.state == ThreadState::Open;
             let others: Vec<Conversation> = users.into_iter().filter(is_other).collect();
             for other in &others {
-                if let Some(run) = self.store().live_run_of(other.id).await? {
+                let run = self.store().live_run_of(other.id).await?;
+                if let Some(run) = run.filter(|run| !run.is_elsewhere(environment.id)) {
                     return Ok(commands::in_use_by(&environment.work, &other.thread, run.id));
                 }
             }
@@ -213,7 +214,7 @@ impl Orchestrator {
         let occasion = if force { Occasion::Forced } else { Occasion::Named };
         Ok(match self.remove_named(environment.id, occasion, Trigger::Command, &by.login, Some(asked)).await? {
             Swept::Removed(details) => cleanup::removed_line(&details),
-            Swept::Kept(reasons) => commands::kept_on_request(&environment.branch, &reasons, self.settings().trash_for),
+            Swept::Kept(reasons) => commands::kept_on_request(&environment, &reasons, self.settings().trash_for),
             Swept::Gone => commands::removed_before(&environment.branch),
         })
     }

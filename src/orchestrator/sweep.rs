@@ -329,7 +329,8 @@ impl Orchestrator {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
             Swept::Kept(reasons) if reasons.contains(&Keep::Busy) => Ok("waits for the run that is live".into()),
             Swept::Kept(reasons) => {
-                let body = cleanup::kept(&environment.branch, &reasons, self.settings().trash_for, &key);
+                let Environment { work, branch, .. } = environment;
+                let body = cleanup::kept(work, branch, &reasons, self.settings().trash_for, &key);
                 self.comment(key, &codebase, conversation, body).await?;
                 Ok("worktree kept, with the reasons in the thread".into())
             }

@@ -102,7 +102,7 @@ pub fn restore_command(details: &ReceiptDetails, repository: &Path) -> Option<St
 }
 
 /// The comment when closing a thread leaves its environment in place.
-pub fn kept(branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &str) -> String {
+pub fn kept(work: &Work, branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &str) -> String {
     let is_about = |kind: Kind| reasons.iter().any(|reason| reason.kind() == kind);
     let (heading, way_out) = match is_about(Kind::Uncommitted) {
         true => (
@@ -118,7 +118,7 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &st
     let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", sentence(reason))).collect();
     // Locks, paths and failures may be worded by an agent.
     let list = agent_text::foreign(&list.join("\n"), 4_000);
-    let forced = by_force(reasons, trash_for).map(|way| format!("{way} ")).unwrap_or_default();
+    let forced = by_force(work, reasons, trash_for).map(|way| format!("{way} ")).unwrap_or_default();
     format!(
         "{heading}\n\n{}\n\nNothing was lost. {way_out}{forced}When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
         list,
@@ -126,11 +126,14 @@ pub fn kept(branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &st
     )
 }
 
-/// The way out where only what is not committed keeps a worktree.
-pub fn by_force(reasons: &[Keep], trash_for: Duration) -> Option<String> {
+/// The way out where only what is not committed keeps a worktree. It names that, whichever thread it is said in.
+pub fn by_force(work: &Work, reasons: &[Keep], trash_for: Duration) -> Option<String> {
     let days = days(trash_for);
+    // What an older program called its work may be more than one word.
+    let name = Some(format!(" {work}")).filter(|name| !name[1..].contains(|c: char| c.is_whitespace() || c == '`'));
+    let name = name.unwrap_or_default();
     reasons.iter().all(Keep::fits_the_trash).then(|| {
-        format!("`/worktree remove --force` removes it all the same; what is not committed is kept in the trash for {days} days.")
+        format!("`/worktree remove{name} --force` removes it all the same; what is not committed is kept in the trash for {days} days.")
     })
 }
 
@@ -240,6 +243,7 @@ mod tests {
     fn uncommitted_work_is_named_first() {
         let branch = BranchName::new("issue-1").unwrap();
         let text = kept(
+            &Work { kind: WorkKind::Issue, id: "1".into() },
             &branch,
             &[Keep::UncommittedChanges { changed: 1, untracked: 2 }, Keep::Pinned],
             Duration::ZERO,
@@ -255,6 +259,16 @@ mod tests {
 
         <!-- treewarden:cleanup/1 -->
         ");
+    }
+
+    #[test]
+    fn the_way_out_by_force_names_the_worktree() {
+        let dirty = [Keep::UncommittedChanges { changed: 1, untracked: 0 }];
+        let way =
+            |kind, id: &str| by_force(&Work { kind, id: id.to_owned() }, &dirty, Duration::from_secs(30 * 86_400));
+        insta::assert_snapshot!(way(WorkKind::Issue, "1").unwrap(), @"`/worktree remove issue-1 --force` removes it all the same; what is not committed is kept in the trash for 30 days.");
+        assert!(way(WorkKind::Task, "add dark mode").unwrap().starts_with("`/worktree remove --force` "));
+        assert_eq!(by_force(&Work { kind: WorkKind::Issue, id: "1".into() }, &[Keep::Pinned], Duration::ZERO), None);
     }
 
     #[test]

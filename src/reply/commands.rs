@@ -111,7 +111,9 @@ pub fn nothing_to_restore(work: &Work) -> String {
 /// `/worktree restore` of something that no receipt knows.
 pub fn never_removed(name: &str) -> String {
     format!(
-        "No worktree called {} was removed here, so there is nothing to bring back. Nothing was changed.",
+        "No worktree called {} was removed here, so there is nothing to bring back. Nothing was changed. A removed \
+         one goes by its name or its branch: the comment on its removal has the branch, and the panel's page Environments has \
+         both (with \"Removed ones too\"). `/worktree list` shows the worktrees that are there.",
         shown(name)
     )
 }
@@ -219,10 +221,11 @@ pub fn stopping(runs: usize, waiting: bool) -> String {
     }
 }
 
-pub fn kept_on_request(branch: &BranchName, reasons: &[Keep], trash_for: Duration) -> String {
+pub fn kept_on_request(environment: &Environment, reasons: &[Keep], trash_for: Duration) -> String {
+    let Environment { work, branch, .. } = environment;
     let list: Vec<String> = reasons.iter().map(|reason| format!("- {}", cleanup::sentence(reason))).collect();
     let list = agent_text::foreign(&list.join("\n"), FOREIGN);
-    let end = match (reasons, cleanup::by_force(reasons, trash_for)) {
+    let end = match (reasons, cleanup::by_force(work, reasons, trash_for)) {
         ([Keep::RemovalStuck(_)], _) => String::new(),
         (_, Some(way)) => format!("\n\nNothing was removed. {way}"),
         (_, None) => {
@@ -340,9 +343,15 @@ pub fn environment_list(
     let row = |environment: &Environment| {
         let mark = if Some(environment.id) == current { " ← active" } else { "" };
         let pin = if environment.pinned { " 📌" } else { "" };
-        let is_gone = gone.contains(&environment.id);
-        let state = if is_gone { "its directory is gone" } else { environment.state.as_str() };
-        format!("- **{}** `{}` ({state}){pin}{mark}", environment.work, environment.branch)
+        let state = match environment.state {
+            _ if gone.contains(&environment.id) => " (its directory is gone)".to_owned(),
+            // What all of them are as a rule needs no word, least of all beside the mark of the thread's own.
+            EnvironmentState::Active => String::new(),
+            other @ (EnvironmentState::Creating | EnvironmentState::Removing | EnvironmentState::Destroyed) => {
+                format!(" ({other})")
+            }
+        };
+        format!("- **{}** `{}`{state}{pin}{mark}", environment.work, environment.branch)
     };
     agent_text::foreign(&environments.iter().map(row).collect::<Vec<_>>().join("\n"), agent_text::MAX_ANSWER_CHARS)
 }
@@ -451,6 +460,11 @@ mod tests {
         - no run is live
         - 0 worktrees of 25 in this repository: 0 merged, 0 stale (closed, or without activity for long), 0 active or kept
         ");
+    }
+
+    #[test]
+    fn a_name_that_was_never_removed_leads_on() {
+        insta::assert_snapshot!(never_removed("issue-`9"), @r#"No worktree called `issue-9` was removed here, so there is nothing to bring back. Nothing was changed. A removed one goes by its name or its branch: the comment on its removal has the branch, and the panel's page Environments has both (with "Removed ones too"). `/worktree list` shows the worktrees that are there."#);
     }
 
     #[test]

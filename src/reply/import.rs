@@ -35,6 +35,11 @@ pub fn sentence(skip: &Skip) -> String {
         Skip::OtherProvider(provider) => format!("its kind, {}, is none that this version has", plain(provider)),
         Skip::WorktreeGone(path) => format!("there is no worktree at {} any more", plain(path)),
         Skip::NoWorktree(path) => format!("what is at {} is no worktree; it was left alone", plain(path)),
+        Skip::Link(path) => format!(
+            "what is at {} is a link, which is not followed: write the place of the worktree itself into the older database, or \
+             into a copy of it, then import again",
+            plain(path)
+        ),
         Skip::WorkStays { path, branch, fetched } => {
             let on = match branch {
                 Some(branch) => {
@@ -104,7 +109,12 @@ pub fn sentence(skip: &Skip) -> String {
         Skip::NoEnvironment => {
             "its conversation has no environment here yet, so the agent begins there with a fresh memory".to_owned()
         }
-        Skip::NoAdapter(platform) => format!("this version cannot talk on {platform} yet"),
+        Skip::NoAdapter(PlatformKind::Local) => {
+            "its conversation only goes on when somebody speaks in it here, and the agent begins there with a fresh memory".to_owned()
+        }
+        Skip::NoAdapter(
+            platform @ (PlatformKind::Github | PlatformKind::Slack | PlatformKind::Discord | PlatformKind::Telegram),
+        ) => format!("this version cannot talk on {platform} yet"),
         Skip::NewerSession => "its conversation has a newer one".to_owned(),
         Skip::InTheWay(what) => format!("something else is in its place here: {}", plain(what)),
         Skip::Forgotten => "its conversation is not here".to_owned(),
@@ -125,8 +135,20 @@ pub fn waits_at(path: &str) -> String {
     format!("the worktree at {} becomes its environment when it is next used", plain(path))
 }
 
-pub fn held(platform: PlatformKind) -> String {
-    format!("kept until this version can talk on {platform}")
+/// The same; `thread`: its name there.
+pub fn held(platform: PlatformKind, thread: &str) -> String {
+    match platform {
+        PlatformKind::Local => match ThreadName::new(thread) {
+            Ok(name) => format!(
+                "kept until somebody goes on in it, in its repository: `treewarden say --conversation {} …`",
+                quoted(name.as_str())
+            ),
+            Err(_) => "kept, though nobody can go on in it: no conversation here can have its name".to_owned(),
+        },
+        PlatformKind::Github | PlatformKind::Slack | PlatformKind::Discord | PlatformKind::Telegram => {
+            format!("kept until this version can talk on {platform}")
+        }
+    }
 }
 
 /// The heading of a report.
@@ -153,16 +175,12 @@ pub fn summary(taken: usize, present: usize, skipped: usize, dry_run: bool) -> S
 
 /// The same as one argument of a command.
 fn quoted(text: &str) -> String {
-    super::shell::quoted(&text.chars().map(harmless).collect::<String>())
-}
-
-fn harmless(c: char) -> char {
-    if c.is_control() || reorders(c) { '\u{FFFD}' } else { c }
+    super::shell::quoted(&written_out(text, &[]))
 }
 
 /// What a row holds, fit for a line of a terminal.
 pub fn plain(text: &str) -> String {
-    let mut shown: String = text.chars().take(LONGEST).map(harmless).collect();
+    let mut shown = written_out(&text.chars().take(LONGEST).collect::<String>(), &[]);
     if text.chars().nth(LONGEST).is_some() {
         shown.push('…');
     }
@@ -185,8 +203,15 @@ mod tests {
     }
 
     #[test]
+    fn a_chat_is_kept_with_the_way_to_go_on_in_it() {
+        insta::assert_snapshot!(held(PlatformKind::Local, "my chat"), @"kept until somebody goes on in it, in its repository: `treewarden say --conversation 'my chat' …`");
+        insta::assert_snapshot!(held(PlatformKind::Local, "two\nlines"), @"kept, though nobody can go on in it: no conversation here can have its name");
+        insta::assert_snapshot!(held(PlatformKind::Slack, "C1"), @"kept until this version can talk on slack");
+    }
+
+    #[test]
     fn rows_cannot_move_the_cursor() {
-        assert_eq!(plain("a\u{1b}[2Jb\n"), "a\u{FFFD}[2Jb\u{FFFD}");
+        assert_eq!(plain("a\u{1b}[2Jb\n\u{202e}c"), r"a\u001b[2Jb\u000a\u202ec");
         assert_eq!(plain(&"x".repeat(201)).chars().count(), 201);
     }
 }

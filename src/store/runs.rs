@@ -107,8 +107,9 @@ impl Store {
         self.db.fetch_optional(sql.bind(conversation)).await
     }
 
-    /// Whether a run is at work in an environment, or queued for it: bound to it, or in a conversation that points to it. Runs
-    /// of the conversation `besides` do not count.
+    /// Whether a run is at work in an environment, or will be: bound to it, or yet to begin in a conversation that points to
+    /// it. One at work elsewhere goes on there, wherever its conversation points by now. Runs of the conversation `besides` do
+    /// not count.
     pub async fn environment_is_busy(
         &self,
         environment: EnvironmentId,
@@ -119,6 +120,7 @@ impl Store {
             "SELECT count(*) AS answer FROM runs
              WHERE state IN ('queued', 'preparing', 'running', 'delivering') AND conversation_id <> $2
                AND CASE WHEN environment_id = $1 THEN true
+                        WHEN environment_id IS NOT NULL AND state IN ('running', 'delivering') THEN false
                         ELSE conversation_id IN (SELECT id FROM conversations WHERE environment_id = $1) END"
         );
         let besides = besides.unwrap_or(ConversationId(Uuid::nil()));

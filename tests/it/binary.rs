@@ -183,6 +183,43 @@ async fn without_credentials_nothing_starts_and_the_refusal_names_them() {
     assert!(!dir.path().join("home/treewarden.db").exists());
 }
 
+/// A refusal is about what was asked for, and asks nobody to set up what a command does not need.
+#[tokio::test]
+async fn a_command_without_settings_is_refused_in_words_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let refusal = async |arguments: &[&str]| {
+        let output = output_of(treewarden(arguments, &home)).await;
+        assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+        text(&output.stderr)
+    };
+    let cleanup = refusal(&["cleanup", "--dry-run"]).await;
+    let removed = format!("so nothing was looked at or removed (home: {})", home.display());
+    assert!(cleanup.contains(&removed) && !cleanup.contains("demo") && !cleanup.contains("was started"), "{cleanup}");
+    let say = refusal(&["say", "hello"]).await;
+    assert!(say.contains("so nothing was sent"), "{say}");
+    for command in [&["env", "list"][..], &["import", "--from", "sqlite://no/such.db", "--dry-run"]] {
+        let refused = refusal(command).await;
+        assert!(!refused.contains("was started") && !refused.contains("GITHUB_APP_ID"), "{refused}");
+    }
+    assert!(!home.exists());
+}
+
+/// Settings that only an agent needs are asked for by what runs one.
+#[tokio::test]
+async fn a_cleanup_needs_no_sandbox() {
+    let installation = Installation::new().await;
+    let strict = |arguments: &[&str]| {
+        let mut command = installation.command(arguments);
+        command.env_remove("TREEWARDEN_SANDBOX");
+        command
+    };
+    let cleanup = output_of(strict(&["cleanup"])).await;
+    assert!(cleanup.status.success() && text(&cleanup.stdout).contains("0 worktrees were looked at."), "{cleanup:?}");
+    let serve = output_of(strict(&["serve"])).await;
+    assert!(!serve.status.success() && text(&serve.stderr).contains("TREEWARDEN_SANDBOX=off"), "{serve:?}");
+}
+
 #[tokio::test]
 async fn every_wrong_setting_is_reported_at_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -355,6 +355,28 @@ async fn every_stage_is_taken_over_once() {
     .await;
 }
 
+/// The service puts such things back before it lets git near them. A dry run does not even do that, and says so.
+#[tokio::test]
+async fn a_dry_run_leaves_a_repository_as_somebody_changed_it() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Environments).await;
+    let repository = scene.installation.dir.path().join("home/repos/octo/hello.git");
+    let config = fs::read_to_string(repository.join("config")).unwrap();
+    let changed = config.clone() + "[filter \"x\"]\n\tclean = touch ran\n";
+    fs::write(repository.join("config"), &changed).unwrap();
+    fs::create_dir(repository.join("hooks")).unwrap();
+    fs::write(made(&repository.join("info")).join("attributes"), "* filter=x\n").unwrap();
+    let (outcome, note) = row(&scene.report(&url, &["--dry-run"]).await, 20);
+    assert!(outcome == "skipped" && note.contains("the configuration of its repository was changed"), "{note}");
+    scene.backfill(&["--dry-run"]).await;
+    assert_eq!(fs::read_to_string(repository.join("config")).unwrap(), changed);
+    assert!(repository.join("hooks").exists() && repository.join("info/attributes").exists());
+    assert_eq!(row(&scene.report(&url, &[]).await, 20), ("taken".to_owned(), String::new()));
+    assert_eq!(fs::read_to_string(repository.join("config")).unwrap(), config);
+    assert!(!repository.join("hooks").exists() && !scene.own.join("ran").exists());
+}
+
 #[tokio::test]
 async fn the_older_file_and_an_unborn_home_are_not_touched() {
     let scene = Scene::new().await;
@@ -471,6 +493,42 @@ async fn odd_rows_are_named_and_keep_nobody_else_away() {
     assert_eq!((&slack["outcome"], &slack["id"]), (&"taken".into(), &"(row 1)".into()), "{slack}");
     for number in [10, 11, 12, 13, 20, 30] {
         assert_eq!(row(&report, number).0, "taken", "{number}");
+    }
+}
+
+#[tokio::test]
+async fn what_stays_away_is_told_with_the_way_on_and_obeyed_by_no_terminal() {
+    let scene = Scene::new().await;
+    let url = scene.file();
+    scene.fill(&url, Stage::Environments).await;
+    let link = scene.installation.dir.path().join("link");
+    std::os::unix::fs::symlink(&scene.own, &link).unwrap();
+    execute(
+        &url,
+        format!(
+            "INSERT INTO remote_agent_codebases (id, name, repository_url) VALUES
+                 ('{}', 'la\u{202e}b\u{1b}[2J', 'https://gitlab.com/a/b');
+             INSERT INTO remote_agent_conversations (id, platform_type, platform_conversation_id) VALUES
+                 ('{}', 'local', 'my chat');
+             INSERT INTO remote_agent_sessions (id, conversation_id, ai_assistant_type, assistant_session_id, active) VALUES
+                 ('{}', '{}', 'claude', 's', 1);
+             INSERT INTO remote_agent_isolation_environments
+                 (id, codebase_id, workflow_type, workflow_id, provider, working_path, branch_name, status) VALUES
+                 ('{}', '{}', 'issue', '7', 'worktree', '{}', 'issue-7', 'active');",
+            id(2), id(40), id(60), id(40), id(50), id(1), link.display(),
+        ),
+    )
+    .await;
+    let printed = text(&scene.import(&url, &["--dry-run"]).await.stdout);
+    assert!(printed.contains(r"la\u202eb\u001b[2J") && !printed.contains(['\u{202e}', '\u{1b}']), "{printed}");
+    let report = scene.report(&url, &["--dry-run"]).await;
+    let link = format!("what is at {} is a link", link.display());
+    for (number, way) in [
+        (40, "`treewarden say --conversation 'my chat' …`"),
+        (60, "only goes on when somebody speaks in it here"),
+        (50, &link),
+    ] {
+        assert!(row(&report, number).1.contains(way), "{number}: {report}");
     }
 }
 

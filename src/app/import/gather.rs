@@ -1,4 +1,5 @@
-//! What GitHub, our database and the disk say about what the rows name. Nothing is changed, and git is not run.
+//! What GitHub, our database and the disk say about what the rows name. Nothing is changed, but for what git would stumble over
+//! in a repository of ours, which is put right before it is asked there; a dry run leaves that, too.
 
 use crate::config::Config;
 use crate::decide::import::{self as choice, Facts, Place, PullHead, ThreadFacts, Unreached, Waits};
@@ -130,6 +131,7 @@ impl Sources<'_> {
         match Outside::look_at(path).await {
             Err(error) => Place::Unclear(error.to_string()),
             Ok(Outside::Nothing) => Place::Nothing,
+            Ok(Outside::Link) => Place::Link,
             Ok(Outside::NoCheckout) => self.cut_off(path).await.unwrap_or(Place::NoWorktree),
             Ok(Outside::Checkout { common, branch, tip }) => {
                 if let Some((codebase, directory)) = self.codebase_at(&common) {

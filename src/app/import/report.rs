@@ -118,7 +118,7 @@ impl Report {
 /// What is special about a conversation that was taken.
 fn note_of(new: &ConversationImport, lost: Option<&Skip>) -> Option<String> {
     let held = match &new.thread {
-        ThreadImport::Held { platform, .. } => Some(words::held(*platform)),
+        ThreadImport::Held { platform, thread, .. } => Some(words::held(*platform, thread)),
         ThreadImport::Github(_) => None,
     };
     let place = match (&new.place, lost) {

@@ -40,6 +40,8 @@ pub struct ThreadFacts {
 pub enum Place {
     Nothing,
     NoWorktree,
+    /// A link to somewhere else, which is not followed.
+    Link,
     /// A worktree or a clone that our repositories do not know.
     Elsewhere {
         branch: Option<BranchName>,
@@ -109,6 +111,7 @@ pub enum Skip {
     OtherProvider(String),
     WorktreeGone(String),
     NoWorktree(String),
+    Link(String),
     WorkStays {
         path: String,
         branch: Option<BranchName>,

@@ -74,7 +74,8 @@ pub(super) fn work(kind: WorkKind, id: &str) -> Option<Work> {
     match kind {
         WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review => Some(Work { kind, id: number(id)? }),
         WorkKind::Thread | WorkKind::Task => {
-            let plain = !id.is_empty() && id.len() <= 200 && !id.chars().any(char::is_control);
+            let odd = |c: char| c.is_control() || c == '`' || reorders(c);
+            let plain = !id.is_empty() && id.len() <= 200 && !id.contains(odd);
             plain.then(|| Work { kind, id: id.to_owned() })
         }
     }
@@ -164,6 +165,8 @@ mod tests {
         assert_eq!((named("feature/auth"), named("issue-x")), (None, None));
         assert_eq!(work(WorkKind::PullRequest, "pr-99").unwrap().to_string(), "pr-99");
         assert_eq!(work(WorkKind::Issue, "issue-"), None);
+        assert_eq!(work(WorkKind::Task, "Add dark mode!").unwrap().to_string(), "task-Add dark mode!");
+        assert_eq!(["a\u{202e}b", "a`b", "a\nb"].map(|odd| work(WorkKind::Task, odd)), [None, None, None]);
         let both = links(Some(r#"{"related_issues": [1, "x"], "related_prs": [2]}"#));
         assert_eq!(both.iter().map(Work::to_string).collect::<Vec<_>>(), ["issue-1", "pr-2"]);
         assert_eq!(links(Some("no JSON")), []);

@@ -194,6 +194,31 @@ async fn an_environment_has_one_run_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_run_keeps_busy_what_it_works_in_and_not_what_its_thread_points_to_since() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let (works_in, points_to) = (environment(&store, &app, 1).await, environment(&store, &app, 2).await);
+        let thread = conversation(&store, &app, 1).await;
+        let busy = async |one: &Environment| store.environment_is_busy(one.id, None).await.unwrap();
+        queued_run(&store, &thread, 1).await;
+        store.set_conversation_environment(thread.id, Some(points_to.id), at(1)).await.unwrap();
+        assert!(busy(&points_to).await && !busy(&works_in).await, "it is yet to begin");
+        let mut run = claim(&store, 1).await.unwrap();
+        run.environment = Some(works_in.id);
+        assert!(store.update_run(&run, "node").await.unwrap());
+        assert!(busy(&points_to).await && busy(&works_in).await, "preparing begins anew after a crash");
+        for state in [RunState::Running, RunState::Delivering] {
+            run.state = state;
+            assert!(store.update_run(&run, "node").await.unwrap());
+            assert!(!busy(&points_to).await && busy(&works_in).await, "{state}");
+        }
+        queued_run(&store, &thread, 2).await;
+        assert!(busy(&points_to).await, "the next one begins there");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn what_is_written_comes_back() {
     on_each_engine(async |store| {
         let app = codebase(&store, 1, "acme/app").await;

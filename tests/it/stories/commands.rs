@@ -1,5 +1,6 @@
 //! Commands are answered at once, also while a run is live.
 
+use super::trash::answered_now;
 use crate::support::world::{ANN, REPO, World, git};
 use std::time::Duration;
 use treewarden::{demo::github::Fault, model::*};
@@ -30,7 +31,7 @@ async fn commands_are_answered_while_a_run_is_live() {
     ] {
         assert!(status.contains(line), "{line} in {status}");
     }
-    assert!(ask("/worktree list").await.contains("**issue-1** `issue-1` (active) ← active"));
+    assert!(ask("/worktree list").await.contains("**issue-1** `issue-1` ← active"));
     assert!(ask("/worktree pin").await.contains("is pinned"));
     assert!(ask("/worktree unpin").await.contains("no longer pinned"));
     let refused = ask("/worktree remove").await;
@@ -221,7 +222,7 @@ async fn a_thread_goes_on_in_a_worktree_made_on_request() {
     assert!(answer.contains("**task-Feature/Dark** on branch `Feature/Dark`"), "{answer}");
     assert_eq!(world.environments().await.len(), 2, "the first one stays");
     let list = answered(&world, issue, "/worktree list").await;
-    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` (active) ← active"), "{list}");
+    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` ← active"), "{list}");
 
     world.ask(issue, "write this down");
     world.settle().await;
@@ -572,6 +573,24 @@ async fn a_shared_worktree_is_not_let_go_of_under_anothers_run() {
         "{left}"
     );
     assert!(answered(&world, other, "/worktree remove").await.starts_with("🧹"), "it was the last one");
+    world.end().await;
+}
+
+/// Its thread was pointed to another worktree while the agent was at work.
+#[tokio::test]
+async fn a_run_at_work_elsewhere_keeps_no_worktree() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let other = world.issue();
+    world.ask(other, "agent:sleep=600");
+    world.until_agent_works().await;
+    answered_now(&world, other, &format!("/worktree link issue-{issue}")).await;
+    let gone = answered_now(&world, issue, &format!("/worktree remove issue-{issue}")).await;
+    assert!(gone.starts_with("🧹"), "{gone}");
+    let busy = answered_now(&world, issue, &format!("/worktree remove issue-{other}")).await;
+    assert!(busy.contains("a run is live or queued in it"), "{busy}");
+    world.ask(other, "/stop");
+    world.settle().await;
     world.end().await;
 }
 

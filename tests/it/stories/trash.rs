@@ -25,7 +25,10 @@ async fn what_was_removed_by_force_comes_back_as_it_was() {
     let status = git(&before.path, &["status", "--porcelain"]);
 
     let refused = answered(&world, issue, "/worktree remove").await;
-    assert!(refused.contains("uncommitted work") && refused.contains("`/worktree remove --force`"), "{refused}");
+    assert!(
+        refused.contains("uncommitted work") && refused.contains("`/worktree remove issue-1 --force`"),
+        "{refused}"
+    );
     assert!(refused.contains("kept in the trash for 30 days"), "{refused}");
     let gone = answered(&world, issue, "/worktree remove --force").await;
     assert!(gone.starts_with("🧹") && gone.contains("What was not committed is kept until"), "{gone}");
@@ -213,7 +216,7 @@ async fn force_takes_nothing_that_the_trash_cannot_hold() {
 }
 
 /// While a run is live, nothing settles.
-async fn answered_now(world: &World, thread: i64, words: &str) -> String {
+pub async fn answered_now(world: &World, thread: i64, words: &str) -> String {
     let before = world.answers(thread).len();
     world.ask(thread, words);
     world.until(words, || async { (world.answers(thread).len() > before).then_some(()) }).await;
