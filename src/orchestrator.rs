@@ -130,6 +130,9 @@ struct Inner {
     leases: lease::Leases,
     runs_at_work: lease::AtWork<Run>,
     deliveries_at_work: lease::AtWork<Delivery>,
+    outgoing_at_work: lease::AtWork<OutboxRow>,
+    /// Claims are made under its reading half, and taken back under its writing half.
+    claiming: tokio::sync::RwLock<()>,
     /// What the comments of the runs in the queue were last told.
     places_told: tokio::sync::Mutex<HashMap<RunId, u32>>,
     /// One reading of a settings file at a time.
@@ -162,6 +165,8 @@ impl Orchestrator {
             leases: lease::Leases::default(),
             runs_at_work: lease::AtWork::default(),
             deliveries_at_work: lease::AtWork::default(),
+            outgoing_at_work: lease::AtWork::default(),
+            claiming: tokio::sync::RwLock::default(),
             places_told: tokio::sync::Mutex::default(),
             repo_settings: tokio::sync::Mutex::default(),
             missed: tokio::sync::Mutex::default(),

@@ -3,7 +3,7 @@
 use super::{
     Orchestrator, StepError, commands,
     lanes::Place,
-    lease::holding,
+    lease::{Here, holding},
     retry::{self, outlasting},
     workers::unwinding,
 };
@@ -38,10 +38,11 @@ pub(super) fn ignored(reason: impl Into<String>) -> Result<Handled, StepError> {
 
 impl Orchestrator {
     /// Waits until it may be handled, and claims the next delivery; `None` when none is due, or the service stops.
-    pub(super) async fn claim_next_delivery(&self) -> Result<Option<(Delivery, Place)>, StepError> {
+    pub(super) async fn claim_next_delivery(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
         let Some(place) = self.inner.lanes.enter().await else { return Ok(None) };
+        let _claiming = self.inner.claiming.read().await;
         let delivery = self.store().claim_delivery(self.node(), self.now(), self.settings().lease).await?;
-        Ok(delivery.map(|delivery| (delivery, place)))
+        Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
     }
 
     /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
@@ -59,14 +60,15 @@ impl Orchestrator {
     }
 
     /// Claims the next request to stop, whatever else waits.
-    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Delivery, Place)>, StepError> {
+    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
         let Some(place) = self.inner.lanes.enter_out_of_turn().await else { return Ok(None) };
+        let _claiming = self.inner.claiming.read().await;
         let delivery = self.store().claim_delivery_out_of_turn(self.node(), self.now(), self.settings().lease).await?;
-        Ok(delivery.map(|delivery| (delivery, place)))
+        Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
     }
 
     /// Handles a claimed delivery and writes down how it ended. Dropping this future leaves it to the next start.
-    pub(super) async fn take_in(&self, delivery: Delivery, place: Place) {
+    pub(super) async fn take_in(&self, delivery: Here<Delivery>, place: Place) {
         if let Err(error) = self.handle_and_finish(&delivery, place).await {
             tracing::error!(delivery.guid = %delivery.guid, %error, "its end could not be written; it is repeated");
         }
@@ -75,7 +77,6 @@ impl Orchestrator {
     }
 
     async fn handle_and_finish(&self, delivery: &Delivery, mut place: Place) -> Result<(), StepError> {
-        let _here = self.inner.deliveries_at_work.enter(delivery.id.0, delivery.clone());
         tracing::debug!(target: EFFECT, { delivery.guid = %delivery.guid }, "delivery claimed");
         let handled = match retry::may_be_handled(delivery) {
             true => holding!(

@@ -239,18 +239,25 @@ pub(super) async fn unwinding<T>(step: impl Future<Output = Result<T, StepError>
 }
 
 impl Orchestrator {
-    /// Runs and deliveries of other nodes whose lease ran out. What this process is at it keeps, however long the
-    /// database was away.
+    /// Runs, deliveries and what was being sent whose lease ran out, whoever had them. What this process is at it keeps,
+    /// however long the database was away or the machine slept.
     pub async fn recover_expired(&self) -> Result<(), StepError> {
-        let lease = self.settings().lease;
+        let (store, node, lease) = (self.store(), self.node(), self.settings().lease);
+        let nobody_claims = self.inner.claiming.write().await;
         for run in self.inner.runs_at_work.all() {
-            self.store().heartbeat_run(&run, self.node(), self.now().plus(lease)).await?;
+            store.heartbeat_run(&run, node, self.now().plus(lease)).await?;
         }
         for delivery in self.inner.deliveries_at_work.all() {
-            self.store().renew_delivery(&delivery, self.now().plus(lease)).await?;
+            store.renew_delivery(&delivery, self.now().plus(lease)).await?;
         }
-        self.store().release_expired_deliveries(self.now()).await?;
-        self.recover_runs(self.store().take_over_expired_runs(self.node(), self.now()).await?).await;
+        for row in self.inner.outgoing_at_work.all() {
+            store.renew_outgoing(&row, node, self.now().plus(lease)).await?;
+        }
+        store.release_expired_deliveries(self.now()).await?;
+        store.release_expired_outgoing(self.now()).await?;
+        let left = store.take_over_expired_runs(node, self.now()).await?;
+        drop(nobody_claims);
+        self.recover_runs(left).await;
         Ok(())
     }
 }
