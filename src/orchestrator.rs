@@ -50,7 +50,7 @@ pub use workers::Workers;
 use crate::agent::{AgentRunner, Limits};
 use crate::decide::authority::Authority;
 use crate::git::{Git, GitError};
-use crate::github::{AppIdentity, Github, GithubError};
+use crate::github::{AppIdentity, AttemptLog, Github, GithubError};
 use crate::isolation::Provider;
 use crate::model::*;
 use crate::platform::Platform;
@@ -137,8 +137,8 @@ struct Inner {
     places_told: tokio::sync::Mutex<HashMap<RunId, u32>>,
     /// One reading of a settings file at a time.
     repo_settings: tokio::sync::Mutex<()>,
-    /// One look for missed deliveries at a time.
-    missed: tokio::sync::Mutex<()>,
+    /// One look for missed deliveries at a time, each with what those before it read.
+    missed: tokio::sync::Mutex<AttemptLog>,
 }
 
 /// Bells between the loops: ringing one early only makes its loop look once more.
