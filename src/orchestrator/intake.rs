@@ -94,7 +94,13 @@ impl Orchestrator {
             Err(error) => match retry::delivery_again(delivery, &error, now) {
                 Some(at) => (DeliveryEnd::Retry { reason: error.to_string(), at }, "retried"),
                 None => {
-                    self.give_up(delivery, &error).await;
+                    tracing::error!(delivery.guid = %delivery.guid, %error, "delivery given up");
+                    // It may be what could not be handled that cannot be told of either.
+                    if retry::may_be_told(delivery)
+                        && let Err(error) = unwinding(self.tell_given_up(delivery, &error)).await
+                    {
+                        tracing::error!(delivery.guid = %delivery.guid, %error, "the person could not be told");
+                    }
                     (DeliveryEnd::Failed(error.to_string()), "failed")
                 }
             },
@@ -420,21 +426,20 @@ impl Orchestrator {
     }
 
     /// Tells the thread that its delivery could not be handled, when it was addressed to the bot at all.
-    async fn give_up(&self, delivery: &Delivery, error: &StepError) {
-        tracing::error!(delivery.guid = %delivery.guid, error = %error, "delivery given up");
+    async fn tell_given_up(&self, delivery: &Delivery, error: &StepError) -> Result<(), StepError> {
         let (thread, message) = match understand(delivery) {
             Ok(Event::Written(message) | Event::Edited { message, .. }) => {
                 let named = mention::find(&message.body, &self.parts().identity.slug).is_some();
                 if !named || self.passed_over(&message).is_some() {
-                    return;
+                    return Ok(());
                 }
-                (self.thread(&message.thread).await, Some(message))
+                (self.thread(&message.thread).await?, Some(message))
             }
-            Ok(Event::Local(LocalEvent::Said { thread, text, .. })) => (self.thread_here(&thread, &text).await, None),
-            _ => return,
+            Ok(Event::Local(LocalEvent::Said { thread, text, .. })) => (self.thread_here(&thread, &text).await?, None),
+            _ => return Ok(()),
         };
-        let Ok((codebase, conversation)) = thread else { return };
-        let told = match (error, message) {
+        let (codebase, conversation) = thread;
+        match (error, message) {
             (StepError::PermissionUnknown { error, .. }, Some(message)) => {
                 self.permission_stays_unknown(delivery, &codebase, &conversation, &message, error).await
             }
@@ -443,9 +448,6 @@ impl Orchestrator {
                 let body = answers::gave_up(&error.to_string(), &key);
                 self.comment(key, &codebase, &conversation, body).await
             }
-        };
-        if let Err(error) = told {
-            tracing::error!(error = %error, "the person could not be told");
         }
     }
 

@@ -52,6 +52,11 @@ pub(super) fn may_be_handled(delivery: &Delivery) -> bool {
     delivery.tries <= DELIVERY_TRIES
 }
 
+/// Whether somebody is told of a delivery that is given up. Where even that takes the process down, it is given up in silence.
+pub(super) fn may_be_told(delivery: &Delivery) -> bool {
+    delivery.tries <= DELIVERY_TRIES + 1
+}
+
 /// When a delivery that failed is tried again; `None`: never.
 pub(super) fn delivery_again(delivery: &Delivery, error: &StepError, now: Timestamp) -> Option<Timestamp> {
     let (asked, most) = match is_refusal(error) {

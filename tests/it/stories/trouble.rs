@@ -171,6 +171,16 @@ async fn a_delivery_that_takes_the_service_down_each_time_is_given_up_until_it_i
     world.standin.redeliver(asked.id).unwrap();
     world.settle().await;
     assert_eq!(state().await.unwrap().0, InboxState::Done);
+
+    // The fifteenth crash came when the person was to be told.
+    let answers = world.answers(issue).len();
+    let crashed = "UPDATE inbox SET state = 'received', tries = 15 WHERE guid = $1";
+    sqlx::query(crashed).bind(&asked.guid).execute(&mut database).await.unwrap();
+    sqlx::query("DELETE FROM outbox WHERE key LIKE 'answer/%'").execute(&mut database).await.unwrap();
+    world.until("it to be given up", || async { state().await.filter(|(now, _)| *now == InboxState::Failed) }).await;
+    world.settle().await;
+    assert_eq!(world.answers(issue).len(), answers, "in silence");
+    world.standin.redeliver(asked.id).unwrap();
     world.end().await;
 }
 
@@ -264,16 +274,6 @@ async fn a_database_that_is_busy_for_long_hands_no_delivery_out_again() {
     world.end().await;
 }
 
-#[tokio::test]
-async fn a_branch_the_agent_deleted_keeps_its_history() {
-    let agent = "sh -c 'git update-ref -d refs/heads/issue-1; echo work > work.txt'";
-    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
-    let issue = world.worked_issue("work").await;
-    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
-    assert_eq!(world.pull_of("issue-1").commits.len(), 1);
-    let base = git(&world.canonical().await, &["merge-base", "refs/heads/issue-1", "refs/remotes/origin/main"]);
-    assert_eq!(Some(base), world.remote_tip("main").await);
-    world.end().await;
 /// The machine slept for longer than a lease while a worktree was prepared.
 #[tokio::test]
 async fn a_run_that_is_driven_here_is_not_handed_out_again_when_its_lease_ends() {
@@ -325,6 +325,16 @@ async fn what_is_being_sent_from_here_is_not_sent_again_when_its_lease_ends() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn a_branch_the_agent_deleted_keeps_its_history() {
+    let agent = "sh -c 'git update-ref -d refs/heads/issue-1; echo work > work.txt'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let issue = world.worked_issue("work").await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    assert_eq!(world.pull_of("issue-1").commits.len(), 1);
+    let base = git(&world.canonical().await, &["merge-base", "refs/heads/issue-1", "refs/remotes/origin/main"]);
+    assert_eq!(Some(base), world.remote_tip("main").await);
+    world.end().await;
 }
 
 #[tokio::test]
