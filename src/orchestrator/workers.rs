@@ -129,32 +129,20 @@ impl Workers {
         S: Fn(Orchestrator) -> F + Send + 'static,
         F: Future<Output = Result<bool, StepError>> + Send,
     {
-        let (stop, healthy, failing) = (stop.clone(), self.healthy.clone(), self.failing.clone());
-        let orchestrator = self.orchestrator.clone();
+        let mut pulse = Pulse { failed: false, failing: self.failing.clone(), healthy: self.healthy.clone() };
+        let (stop, orchestrator) = (stop.clone(), self.orchestrator.clone());
         tracker.spawn(async move {
-            let mut failed = false;
-            let mut tell = move |now: bool| {
-                match (failed, now) {
-                    (false, true) => failing.fetch_add(1, Ordering::Relaxed),
-                    (true, false) => failing.fetch_sub(1, Ordering::Relaxed),
-                    (true, true) | (false, false) => 0,
-                };
-                failed = now;
-                healthy.store(failing.load(Ordering::Relaxed) == 0, Ordering::Relaxed);
-            };
             loop {
                 if stop.is_cancelled() && !drain {
                     break;
                 }
-                let pause = match unwinding(step(orchestrator.clone())).await {
+                let outcome = unwinding(step(orchestrator.clone())).await;
+                pulse.feel(&outcome);
+                let pause = match outcome {
                     Ok(true) => continue,
                     Ok(false) | Err(_) if stop.is_cancelled() => break,
-                    Ok(false) => {
-                        tell(false);
-                        NAP
-                    }
+                    Ok(false) => NAP,
                     Err(error) => {
-                        tell(true);
                         tracing::error!(error = %error, "a worker's step failed; it is repeated");
                         AFTER_FAILURE
                     }
@@ -233,6 +221,28 @@ impl Workers {
     }
 }
 
+/// What a loop adds to whether all of them get through.
+struct Pulse {
+    /// Its last step.
+    failed: bool,
+    failing: Arc<AtomicUsize>,
+    healthy: Arc<AtomicBool>,
+}
+
+impl Pulse {
+    /// After each step, also one that is followed by the next without a pause.
+    fn feel(&mut self, outcome: &Result<bool, StepError>) {
+        let failed = outcome.is_err();
+        match (self.failed, failed) {
+            (false, true) => self.failing.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.failing.fetch_sub(1, Ordering::Relaxed),
+            (true, true) | (false, false) => 0,
+        };
+        self.failed = failed;
+        self.healthy.store(self.failing.load(Ordering::Relaxed) == 0, Ordering::Relaxed);
+    }
+}
+
 /// A step that panics is a step that failed: the loop it belongs to goes on.
 pub(super) async fn unwinding<T>(step: impl Future<Output = Result<T, StepError>>) -> Result<T, StepError> {
     AssertUnwindSafe(step).catch_unwind().await.unwrap_or(Err(StepError::Panicked))
@@ -259,5 +269,23 @@ impl Orchestrator {
         drop(nobody_claims);
         self.recover_runs(left).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_has_work_again_is_well_again() {
+        let (failing, healthy) = (Arc::<AtomicUsize>::default(), Arc::new(AtomicBool::new(true)));
+        let pulse = || Pulse { failed: false, failing: failing.clone(), healthy: healthy.clone() };
+        let (mut one, mut other) = (pulse(), pulse());
+        one.feel(&Err(StepError::Panicked));
+        other.feel(&Err(StepError::Panicked));
+        one.feel(&Ok(true));
+        assert!(!healthy.load(Ordering::Relaxed), "the other one still fails");
+        other.feel(&Ok(true));
+        assert!(healthy.load(Ordering::Relaxed));
     }
 }
