@@ -50,7 +50,7 @@ pub use workers::Workers;
 use crate::agent::{AgentRunner, Limits};
 use crate::decide::authority::Authority;
 use crate::git::{Git, GitError};
-use crate::github::{AppIdentity, Github, GithubError};
+use crate::github::{AppIdentity, AttemptLog, Github, GithubError};
 use crate::isolation::Provider;
 use crate::model::*;
 use crate::platform::Platform;
@@ -130,12 +130,15 @@ struct Inner {
     leases: lease::Leases,
     runs_at_work: lease::AtWork<Run>,
     deliveries_at_work: lease::AtWork<Delivery>,
+    outgoing_at_work: lease::AtWork<OutboxRow>,
+    /// Claims are made under its reading half, and taken back under its writing half.
+    claiming: tokio::sync::RwLock<()>,
     /// What the comments of the runs in the queue were last told.
     places_told: tokio::sync::Mutex<HashMap<RunId, u32>>,
     /// One reading of a settings file at a time.
     repo_settings: tokio::sync::Mutex<()>,
-    /// One look for missed deliveries at a time.
-    missed: tokio::sync::Mutex<()>,
+    /// One look for missed deliveries at a time, each with what those before it read.
+    missed: tokio::sync::Mutex<AttemptLog>,
 }
 
 /// Bells between the loops: ringing one early only makes its loop look once more.
@@ -162,6 +165,8 @@ impl Orchestrator {
             leases: lease::Leases::default(),
             runs_at_work: lease::AtWork::default(),
             deliveries_at_work: lease::AtWork::default(),
+            outgoing_at_work: lease::AtWork::default(),
+            claiming: tokio::sync::RwLock::default(),
             places_told: tokio::sync::Mutex::default(),
             repo_settings: tokio::sync::Mutex::default(),
             missed: tokio::sync::Mutex::default(),

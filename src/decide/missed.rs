@@ -33,8 +33,10 @@ const MOST_AT_ONCE: usize = 100;
 pub struct MissedFacts<'a> {
     pub now: Timestamp,
     pub watch: &'a MissedWatch,
-    /// Every attempt since [`look_back`], as far as they are known.
+    /// Attempts since [`look_back`], the newest without a gap, but those that are not [of use](is_of_use).
     pub attempts: &'a [DeliveryAttempt],
+    /// False: older ones will be known later. Until then nothing of that time counts as settled.
+    pub all_known: bool,
     /// GUIDs that are in the inbox; those of [`unanswered`] are enough.
     pub stored: &'a BTreeSet<String>,
 }
@@ -71,6 +73,16 @@ enum Verdict {
 /// From which moment on attempts have to be known.
 pub fn look_back(watch: &MissedWatch, now: Timestamp) -> Timestamp {
     watch.since.max(now.minus(KEPT))
+}
+
+/// From which moment on attempts may be new, when the newest that is known was made at `newest`.
+pub fn news_from(since: Timestamp, newest: Option<Timestamp>) -> Timestamp {
+    newest.map_or(since, |newest| newest.minus(OVERLAP).max(since))
+}
+
+/// Whether a later look has to know of an attempt. What came at once is settled: the first attempt is the oldest.
+pub fn is_of_use(attempt: &DeliveryAttempt, since: Timestamp, newest: Option<Timestamp>) -> bool {
+    attempt.at >= since && (attempt.redelivery || !is_success(attempt) || Some(attempt.at) == newest)
 }
 
 /// GUIDs of which no attempt was answered with a success. The inbox may have them all the same: an answer can come too late.
@@ -113,7 +125,7 @@ pub fn missed(facts: &MissedFacts<'_>) -> MissedPlan {
     ask.sort_by_key(|first| (first.at, first.id));
     ask.truncate(MOST_AT_ONCE);
     let since = watched_from(facts, &unsettled);
-    asked.retain(|guid, _| begun.get(guid.as_str()).is_some_and(|at| *at >= since));
+    asked.retain(|guid, _| begun.get(guid.as_str()).map_or(!facts.all_known, |at| *at >= since));
     let ask = ask.into_iter().map(|first| Wanted { guid: first.guid.clone(), attempt: first.id }).collect();
     MissedPlan { ask, watch: MissedWatch { since, asked }, arrived, given_up }
 }
@@ -147,8 +159,12 @@ fn verdict(facts: &MissedFacts<'_>, guid: &str, history: &[&DeliveryAttempt]) ->
     }
 }
 
-/// By GitHub's clock, so that ours may be wrong: shortly before the newest attempt, and not after anything unsettled.
+/// By GitHub's clock, so that ours may be wrong: shortly before the newest attempt, and not after anything unsettled or
+/// unknown.
 fn watched_from(facts: &MissedFacts<'_>, unsettled: &[Timestamp]) -> Timestamp {
+    if !facts.all_known {
+        return facts.watch.since;
+    }
     let newest = facts.attempts.iter().map(|attempt| attempt.at.minus(OVERLAP)).max();
     let settled = newest.unwrap_or(facts.watch.since);
     unsettled.iter().copied().fold(settled, Timestamp::min).max(facts.watch.since)

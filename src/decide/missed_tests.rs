@@ -23,7 +23,7 @@ fn look(now: i64, watch: &MissedWatch, attempts: &[DeliveryAttempt]) -> MissedPl
 
 fn look_with(now: i64, watch: &MissedWatch, attempts: &[DeliveryAttempt], stored: &[&str]) -> MissedPlan {
     let stored = stored.iter().map(|guid| (*guid).to_owned()).collect();
-    missed(&MissedFacts { now: at(now), watch, attempts, stored: &stored })
+    missed(&MissedFacts { now: at(now), watch, attempts, all_known: true, stored: &stored })
 }
 
 fn asked(plan: &MissedPlan) -> Vec<&str> {
@@ -145,6 +145,37 @@ fn what_comes_after_it_was_asked_for_is_counted_once() {
     let plan = look(200, &watch, &attempts);
     assert_eq!((plan.arrived, plan.watch.asked.len()), (1, 0));
     assert_eq!(look(300, &plan.watch, &attempts).arrived, 0);
+}
+
+#[test]
+fn what_is_not_known_yet_stays_to_be_looked_at() {
+    let mut watch = MissedWatch::from(at(0));
+    watch.count("unknown", at(50));
+    let (new, stored) = ([first("c", 9_000, 202), first("b", 8_000, 503)], BTreeSet::new());
+    let facts = MissedFacts { now: at(9_100), watch: &watch, attempts: &new, all_known: false, stored: &stored };
+    let plan = missed(&facts);
+    assert_eq!(asked(&plan), ["b"], "what is known is asked for");
+    assert_eq!(plan.watch, watch, "and nothing is forgotten of the rest");
+    let all = [new.to_vec(), vec![first("a", 10, 503)]].concat();
+    let plan = look(9_200, &plan.watch, &all);
+    assert_eq!((asked(&plan), plan.watch.since), (vec!["a", "b"], at(10)));
+    assert_eq!(plan.watch.asked, BTreeMap::new(), "it was not asked for in the watched time");
+}
+
+#[test]
+fn what_is_not_kept_changes_no_plan() {
+    let watch = MissedWatch::from(at(0));
+    let attempts = [
+        first("new", 9_000, 202),
+        again("came", 5_000, 202),
+        first("lost", 4_000, 503),
+        first("at once", 3_000, 202),
+        first("came", 2_000, 503),
+    ];
+    let kept: Vec<_> = attempts.iter().filter(|attempt| is_of_use(attempt, at(0), Some(at(9_000)))).cloned().collect();
+    assert_eq!(kept.len(), 4);
+    assert_eq!(look(9_100, &watch, &kept), look(9_100, &watch, &attempts));
+    assert_eq!((news_from(at(0), Some(at(9_000))), news_from(at(0), None)), (at(8_400), at(0)));
 }
 
 #[test]

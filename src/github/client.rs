@@ -297,17 +297,27 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &str, path: &str) -> G
         let details: Vec<&str> = details.filter_map(|e| e["message"].as_str()).collect();
         [&[text], details.as_slice()].concat().join("; ")
     };
-    match status.as_u16() {
-        401 => GithubError::Unauthorized,
-        403 | 429 => match wait_asked_for(headers, body) {
-            Some(retry_after) => GithubError::RateLimited { retry_after },
-            None if status.as_u16() == 429 => GithubError::RateLimited { retry_after: UNNAMED_WAIT },
-            None => GithubError::Forbidden(message()),
-        },
-        404 | 410 | 451 | 301 | 302 | 307 | 308 => gone(path),
-        500..=599 => GithubError::Server { status: status.as_u16() },
+    let asked = wait_asked_for(headers, body);
+    match (status.as_u16(), asked) {
+        (403 | 429, Some(retry_after)) => GithubError::RateLimited { retry_after },
+        (429, None) => GithubError::RateLimited { retry_after: UNNAMED_WAIT },
+        (301 | 302 | 307 | 308, _) => gone(path),
+        (status @ 500..=599, _) => GithubError::Server { status },
+        (status, _) if !is_verdict(status, body) => {
+            GithubError::BadAnswer(format!("status {status}, perhaps of a proxy on the way"))
+        }
+        (401, _) => GithubError::Unauthorized,
+        (403, _) => GithubError::Forbidden(message()),
+        (404 | 410 | 451, _) => gone(path),
         _ => GithubError::Invalid(message()),
     }
+}
+
+/// Whether GitHub itself refused what was asked, which asking again does not change. Proxies refuse as well (407, 408, 421,
+/// 425, 499, or any status with a page for people), and can be mended.
+fn is_verdict(status: u16, body: &str) -> bool {
+    let is_githubs = serde_json::from_str::<Value>(body).is_ok_and(|answer| answer.is_object());
+    is_githubs && matches!(status, 400 | 401 | 403..=406 | 409..=415 | 422 | 451)
 }
 
 /// Says what people call the thing that is not there.

@@ -7,17 +7,48 @@ use super::rest::PAGE_SIZE;
 use crate::model::*;
 use reqwest::{Method, Url};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 const PATH: &str = "/app/hook/deliveries";
-/// The list is followed over at most this many pages.
+/// The list is followed over at most this many pages at a time.
 const MAX_PAGES: usize = 100;
 
-/// The attempts of some time, the newest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What was read of the list so far: from the newest on, without a gap. Each reading goes on where the one before stopped.
+#[derive(Clone, Debug, Default)]
 pub struct AttemptLog {
-    pub attempts: Vec<DeliveryAttempt>,
-    /// False when there are more in that time than were asked for; the oldest are missing.
-    pub complete: bool,
+    attempts: BTreeMap<AttemptId, DeliveryAttempt>,
+    /// Where older ones that were not read yet go on.
+    rest: Option<String>,
+}
+
+impl AttemptLog {
+    pub fn attempts(&self) -> Vec<DeliveryAttempt> {
+        self.attempts.values().cloned().collect()
+    }
+
+    /// False: there are older ones in the time that was asked for.
+    pub fn is_complete(&self) -> bool {
+        self.rest.is_none()
+    }
+
+    /// When the newest was made.
+    pub fn newest(&self) -> Option<Timestamp> {
+        self.attempts.values().map(|attempt| attempt.at).max()
+    }
+
+    pub fn retain(&mut self, keep: impl Fn(&DeliveryAttempt) -> bool) {
+        self.attempts.retain(|_, attempt| keep(attempt));
+    }
+
+    fn add(&mut self, attempts: Vec<DeliveryAttempt>) {
+        self.attempts.extend(attempts.into_iter().map(|attempt| (attempt.id, attempt)));
+    }
+}
+
+/// Some pages of the list, and where it goes on.
+struct Pages {
+    attempts: Vec<DeliveryAttempt>,
+    rest: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -43,26 +74,55 @@ impl From<AttemptShape> for DeliveryAttempt {
 }
 
 impl Github {
-    /// Attempts made at `since` or later. GitHub keeps them for about three days.
-    pub async fn attempts_since(&self, since: Timestamp) -> Result<AttemptLog, GithubError> {
-        let mut attempts: Vec<DeliveryAttempt> = Vec::new();
-        let mut path = format!("{PATH}?per_page={PAGE_SIZE}");
+    /// Reads the attempts made at `new_since` or later, then goes on with older ones, back to `since`. GitHub keeps them for
+    /// about three days.
+    pub async fn read_attempts(
+        &self,
+        log: &mut AttemptLog,
+        since: Timestamp,
+        new_since: Timestamp,
+    ) -> Result<(), GithubError> {
+        let new = self.attempt_pages(None, new_since).await?;
+        // What lies beyond a gap is read once more.
+        let gap = new.rest.is_some();
+        if gap {
+            *log = AttemptLog { attempts: BTreeMap::new(), rest: new.rest };
+        }
+        log.add(new.attempts);
+        let Some(rest) = log.rest.clone().filter(|_| !gap) else { return Ok(()) };
+        match self.attempt_pages(Some(rest), since).await {
+            Ok(old) => {
+                log.add(old.attempts);
+                log.rest = old.rest;
+                Ok(())
+            }
+            Err(error) => {
+                // GitHub may not go on from there any more: the next reading begins anew.
+                if !error.is_transient() {
+                    *log = AttemptLog::default();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn attempt_pages(&self, from: Option<String>, since: Timestamp) -> Result<Pages, GithubError> {
+        let (mut attempts, mut rest) = (Vec::new(), from);
         for _ in 0..MAX_PAGES {
-            let answer = self.as_app(Method::GET, &path, None).await?;
+            let cursor = rest.map(|cursor| format!("&cursor={}", percent_encoded(&cursor))).unwrap_or_default();
+            let answer = self.as_app(Method::GET, &format!("{PATH}?per_page={PAGE_SIZE}{cursor}"), None).await?;
             let page: Vec<AttemptShape> = answer.json()?;
             let (read, before) = (page.len(), attempts.len());
             attempts.extend(page.into_iter().map(DeliveryAttempt::from).filter(|attempt| attempt.at >= since));
             // Attempts that end at about the same time may be listed in any order: only a page without a single one is past
             // the moment.
             let past = read > 0 && attempts.len() == before;
-            match next_cursor(&answer) {
-                Some(cursor) if !past => {
-                    path = format!("{PATH}?per_page={PAGE_SIZE}&cursor={}", percent_encoded(&cursor))
-                }
-                _ => return Ok(AttemptLog { attempts, complete: true }),
+            rest = next_cursor(&answer).filter(|_| !past);
+            if rest.is_none() {
+                break;
             }
         }
-        Ok(AttemptLog { attempts, complete: false })
+        Ok(Pages { attempts, rest })
     }
 
     /// Asks for a delivery once more; GitHub sends it when it comes to it.

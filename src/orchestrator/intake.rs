@@ -3,7 +3,7 @@
 use super::{
     Orchestrator, StepError, commands,
     lanes::Place,
-    lease::holding,
+    lease::{Here, holding},
     retry::{self, outlasting},
     workers::unwinding,
 };
@@ -38,10 +38,11 @@ pub(super) fn ignored(reason: impl Into<String>) -> Result<Handled, StepError> {
 
 impl Orchestrator {
     /// Waits until it may be handled, and claims the next delivery; `None` when none is due, or the service stops.
-    pub(super) async fn claim_next_delivery(&self) -> Result<Option<(Delivery, Place)>, StepError> {
+    pub(super) async fn claim_next_delivery(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
         let Some(place) = self.inner.lanes.enter().await else { return Ok(None) };
+        let _claiming = self.inner.claiming.read().await;
         let delivery = self.store().claim_delivery(self.node(), self.now(), self.settings().lease).await?;
-        Ok(delivery.map(|delivery| (delivery, place)))
+        Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
     }
 
     /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
@@ -59,14 +60,15 @@ impl Orchestrator {
     }
 
     /// Claims the next request to stop, whatever else waits.
-    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Delivery, Place)>, StepError> {
+    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
         let Some(place) = self.inner.lanes.enter_out_of_turn().await else { return Ok(None) };
+        let _claiming = self.inner.claiming.read().await;
         let delivery = self.store().claim_delivery_out_of_turn(self.node(), self.now(), self.settings().lease).await?;
-        Ok(delivery.map(|delivery| (delivery, place)))
+        Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
     }
 
     /// Handles a claimed delivery and writes down how it ended. Dropping this future leaves it to the next start.
-    pub(super) async fn take_in(&self, delivery: Delivery, place: Place) {
+    pub(super) async fn take_in(&self, delivery: Here<Delivery>, place: Place) {
         if let Err(error) = self.handle_and_finish(&delivery, place).await {
             tracing::error!(delivery.guid = %delivery.guid, %error, "its end could not be written; it is repeated");
         }
@@ -75,7 +77,6 @@ impl Orchestrator {
     }
 
     async fn handle_and_finish(&self, delivery: &Delivery, mut place: Place) -> Result<(), StepError> {
-        let _here = self.inner.deliveries_at_work.enter(delivery.id.0, delivery.clone());
         tracing::debug!(target: EFFECT, { delivery.guid = %delivery.guid }, "delivery claimed");
         let handled = match retry::may_be_handled(delivery) {
             true => holding!(
@@ -93,7 +94,13 @@ impl Orchestrator {
             Err(error) => match retry::delivery_again(delivery, &error, now) {
                 Some(at) => (DeliveryEnd::Retry { reason: error.to_string(), at }, "retried"),
                 None => {
-                    self.give_up(delivery, &error).await;
+                    tracing::error!(delivery.guid = %delivery.guid, %error, "delivery given up");
+                    // It may be what could not be handled that cannot be told of either.
+                    if retry::may_be_told(delivery)
+                        && let Err(error) = unwinding(self.tell_given_up(delivery, &error)).await
+                    {
+                        tracing::error!(delivery.guid = %delivery.guid, %error, "the person could not be told");
+                    }
                     (DeliveryEnd::Failed(error.to_string()), "failed")
                 }
             },
@@ -419,21 +426,20 @@ impl Orchestrator {
     }
 
     /// Tells the thread that its delivery could not be handled, when it was addressed to the bot at all.
-    async fn give_up(&self, delivery: &Delivery, error: &StepError) {
-        tracing::error!(delivery.guid = %delivery.guid, error = %error, "delivery given up");
+    async fn tell_given_up(&self, delivery: &Delivery, error: &StepError) -> Result<(), StepError> {
         let (thread, message) = match understand(delivery) {
             Ok(Event::Written(message) | Event::Edited { message, .. }) => {
                 let named = mention::find(&message.body, &self.parts().identity.slug).is_some();
                 if !named || self.passed_over(&message).is_some() {
-                    return;
+                    return Ok(());
                 }
-                (self.thread(&message.thread).await, Some(message))
+                (self.thread(&message.thread).await?, Some(message))
             }
-            Ok(Event::Local(LocalEvent::Said { thread, text, .. })) => (self.thread_here(&thread, &text).await, None),
-            _ => return,
+            Ok(Event::Local(LocalEvent::Said { thread, text, .. })) => (self.thread_here(&thread, &text).await?, None),
+            _ => return Ok(()),
         };
-        let Ok((codebase, conversation)) = thread else { return };
-        let told = match (error, message) {
+        let (codebase, conversation) = thread;
+        match (error, message) {
             (StepError::PermissionUnknown { error, .. }, Some(message)) => {
                 self.permission_stays_unknown(delivery, &codebase, &conversation, &message, error).await
             }
@@ -442,9 +448,6 @@ impl Orchestrator {
                 let body = not_taken_up::gave_up(&error.to_string(), &key);
                 self.comment(key, &codebase, &conversation, body).await
             }
-        };
-        if let Err(error) = told {
-            tracing::error!(error = %error, "the person could not be told");
         }
     }
 

@@ -1,5 +1,5 @@
 //! How many deliveries are handled at once. Those whose handling takes long step aside, so that the next mention gets its
-//! 👀 meanwhile.
+//! 👀 meanwhile. However many wait there: they are about threads that the bot has to do with, and each only renews its claim.
 
 use super::StepError;
 use std::sync::Arc;
@@ -11,21 +11,18 @@ const QUICK: usize = 4;
 const OUT_OF_TURN: usize = 2;
 /// Of those that fetch, examine and remove.
 const SLOW: usize = 4;
-/// May have stepped aside, at work or waiting: each keeps renewing its claim.
-const ASIDE: usize = 64;
 
 #[derive(Clone)]
 pub(super) struct Lanes {
     quick: Arc<Semaphore>,
     out_of_turn: Arc<Semaphore>,
     slow: Arc<Semaphore>,
-    aside: Arc<Semaphore>,
 }
 
 impl Default for Lanes {
     fn default() -> Self {
         let lane = |places| Arc::new(Semaphore::new(places));
-        Self { quick: lane(QUICK), out_of_turn: lane(OUT_OF_TURN), slow: lane(SLOW), aside: lane(ASIDE) }
+        Self { quick: lane(QUICK), out_of_turn: lane(OUT_OF_TURN), slow: lane(SLOW) }
     }
 }
 
@@ -33,7 +30,6 @@ impl Default for Lanes {
 pub(super) struct Place {
     lanes: Lanes,
     here: Option<OwnedSemaphorePermit>,
-    aside: Option<OwnedSemaphorePermit>,
     is_slow: bool,
 }
 
@@ -50,25 +46,22 @@ impl Lanes {
 
     async fn place_in(&self, lane: &Arc<Semaphore>) -> Option<Place> {
         let here = place(lane).await.ok()?;
-        Some(Place { lanes: self.clone(), here: Some(here), aside: None, is_slow: false })
+        Some(Place { lanes: self.clone(), here: Some(here), is_slow: false })
     }
 
     /// Lets nobody in any more. Whoever has a place keeps it.
     pub fn close(&self) {
-        for lane in [&self.quick, &self.out_of_turn, &self.slow, &self.aside] {
+        for lane in [&self.quick, &self.out_of_turn, &self.slow] {
             lane.close();
         }
     }
 }
 
 impl Place {
-    /// Leaves the quick ones, and waits for a place among the slow ones.
+    /// Leaves the quick ones, then waits for a place among the slow ones.
     pub async fn step_aside(&mut self) -> Result<(), StepError> {
         if self.is_slow {
             return Ok(());
-        }
-        if self.aside.is_none() {
-            self.aside = Some(place(&self.lanes.aside).await?);
         }
         self.here = None;
         self.here = Some(place(&self.lanes.slow).await?);
@@ -95,11 +88,16 @@ mod tests {
         for place in &mut places {
             place.step_aside().now_or_never().unwrap().unwrap();
         }
-        let mut next = lanes.enter().now_or_never().flatten().unwrap();
-        assert!(next.step_aside().now_or_never().is_none(), "no more than {SLOW} of the slow ones");
-        // Waiting there keeps nobody else out.
+        // Waiting there keeps nobody else out, however many do.
+        let mut waiting = Vec::new();
+        for _ in 0..200 {
+            let mut next = lanes.enter().now_or_never().flatten().unwrap();
+            assert!(next.step_aside().now_or_never().is_none(), "no more than {SLOW} of the slow ones");
+            waiting.push(next);
+        }
+        let mut next = waiting.pop().unwrap();
         assert_eq!(lanes.quick.available_permits(), QUICK);
-        drop(places);
+        drop((places, waiting));
         assert_eq!(lanes.slow.available_permits(), SLOW);
         lanes.close();
         assert!(lanes.enter().now_or_never().unwrap().is_none());

@@ -5,7 +5,7 @@
 //! at any point only means that something is asked for twice.
 
 use super::{Orchestrator, StepError};
-use crate::decide::missed::{MissedFacts, Wanted, look_back, missed, unanswered};
+use crate::decide::missed::{MissedFacts, Wanted, is_of_use, look_back, missed, news_from, unanswered};
 use crate::github::{Github, GithubError};
 use crate::model::*;
 use crate::telemetry::metric;
@@ -29,20 +29,28 @@ impl Orchestrator {
     /// Asks GitHub once more for what did not arrive.
     pub async fn look_for_missed(&self, now: Timestamp) -> Result<(), StepError> {
         let Some(github) = &self.parts().github else { return Ok(()) };
-        let _one_at_a_time = self.inner.missed.lock().await;
+        let mut log = self.inner.missed.lock().await;
         let app = self.parts().identity.app_id;
         let Some(before) = self.store().load_missed_watch(app).await? else { return self.begin_watch(now).await };
-        let log = github.attempts_since(look_back(&before, now)).await?;
-        if !log.complete {
-            tracing::warn!("too many deliveries since the last look: the oldest were not looked at");
+        let since = look_back(&before, now);
+        let new_since = news_from(since, log.newest());
+        github.read_attempts(&mut log, since, new_since).await?;
+        if !log.is_complete() {
+            tracing::info!(
+                "GitHub lists more deliveries than one look takes; the next one goes on with the older ones"
+            );
         }
+        let newest = log.newest();
+        log.retain(|attempt| is_of_use(attempt, since, newest));
+        let attempts = log.attempts();
         let mut stored = BTreeSet::new();
-        for guid in unanswered(&log.attempts) {
+        for guid in unanswered(&attempts) {
             if self.store().knows_delivery(guid).await? {
                 stored.insert(guid.to_owned());
             }
         }
-        let plan = missed(&MissedFacts { now, watch: &before, attempts: &log.attempts, stored: &stored });
+        let (watch, all_known) = (&before, log.is_complete());
+        let plan = missed(&MissedFacts { now, watch, attempts: &attempts, all_known, stored: &stored });
         let mut watch = plan.watch;
         let asking = ask_again(github, &plan.ask, &mut watch, now).await;
         if watch != before {

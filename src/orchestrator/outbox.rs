@@ -2,7 +2,7 @@
 
 use super::{
     Orchestrator, StepError,
-    lease::holding,
+    lease::{Here, holding},
     retry::{self, outlasting},
 };
 use crate::model::*;
@@ -26,10 +26,7 @@ pub(super) enum Sent {
 impl Orchestrator {
     /// Claims and sends the next row that is due; false when there is none.
     pub(super) async fn outbox_step(&self) -> Result<bool, StepError> {
-        let now = self.now();
-        let Some(row) = self.store().claim_outgoing(self.node(), now, self.settings().lease).await? else {
-            return Ok(false);
-        };
+        let Some(row) = self.claim_next_outgoing().await? else { return Ok(false) };
         tracing::info!(target: EFFECT, { outbox.key = %row.key, outbox.attempts = row.attempts }, "send");
         let sent = match self.store().load_codebase(row.codebase).await? {
             Some(codebase) => {
@@ -72,6 +69,12 @@ impl Orchestrator {
         }
         self.inner.wake.sent.notify_waiters();
         Ok(true)
+    }
+
+    async fn claim_next_outgoing(&self) -> Result<Option<Here<OutboxRow>>, StepError> {
+        let _claiming = self.inner.claiming.read().await;
+        let row = self.store().claim_outgoing(self.node(), self.now(), self.settings().lease).await?;
+        Ok(row.map(|row| self.inner.outgoing_at_work.enter(row)))
     }
 
     /// Writes down until when nothing more, or no more content, is to be sent for an installation, before the row is let go

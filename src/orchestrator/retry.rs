@@ -6,11 +6,11 @@ use crate::model::*;
 use crate::store::StoreError;
 use std::time::Duration;
 
-/// Deliveries are given up after this many tries (over about half an hour, or as long as GitHub asked to wait).
+/// Deliveries are given up after this many tries: over about half an hour, longer where GitHub asked to wait longer.
 const DELIVERY_TRIES: i64 = 14;
 /// One that GitHub refuses, or knows nothing of, may pass as well, and is given up much sooner (over some seconds).
 const REFUSED_TRIES: i64 = 4;
-/// Outgoing rows are given up after this many tries (over about a day and a half).
+/// Outgoing rows are given up after this many tries: over about a day and a half.
 const OUTGOING_TRIES: i64 = 48;
 /// Within a run, a step that failed for a passing reason is repeated this often.
 const STEP_TRIES: u32 = 3;
@@ -52,19 +52,29 @@ pub(super) fn may_be_handled(delivery: &Delivery) -> bool {
     delivery.tries <= DELIVERY_TRIES
 }
 
+/// Whether somebody is told of a delivery that is given up. Where even that takes the process down, it is given up in silence.
+pub(super) fn may_be_told(delivery: &Delivery) -> bool {
+    delivery.tries <= DELIVERY_TRIES + 1
+}
+
 /// When a delivery that failed is tried again; `None`: never.
 pub(super) fn delivery_again(delivery: &Delivery, error: &StepError, now: Timestamp) -> Option<Timestamp> {
     let (asked, most) = match is_refusal(error) {
         true => (None, REFUSED_TRIES),
         false => (passing(error)?, DELIVERY_TRIES),
     };
-    (delivery.tries < most).then(|| now.plus(asked.unwrap_or_else(|| backoff(delivery.tries, 300))))
+    (delivery.tries < most).then(|| now.plus(pause(asked, backoff(delivery.tries, 300))))
 }
 
 /// When an outgoing row that failed is tried again; `None`: never.
 pub(super) fn outgoing_again(row: &OutboxRow, asked: Option<Duration>, now: Timestamp) -> Option<Timestamp> {
-    let pause = asked.unwrap_or_else(|| backoff(row.attempts, 3600));
-    (row.attempts < OUTGOING_TRIES).then(|| now.plus(pause))
+    (row.attempts < OUTGOING_TRIES).then(|| now.plus(pause(asked, backoff(row.attempts, 3600))))
+}
+
+/// What was asked for makes the growing pause longer, never shorter: a GitHub that says "in a second" for an hour must not
+/// use up all tries.
+fn pause(asked: Option<Duration>, growing: Duration) -> Duration {
+    asked.map_or(growing, |asked| asked.max(growing))
 }
 
 /// 1 s, 2 s, 4 s, … up to `most` seconds.
@@ -107,10 +117,85 @@ where
             Err(error) => error,
         };
         let asked = passing(&error).or_else(|| is_refusal(&error).then_some(None));
-        let wait = asked.map(|asked| asked.unwrap_or(Duration::from_millis(400) * 3u32.pow(tried)));
+        let wait = asked.map(|asked| pause(asked, Duration::from_millis(400) * 3u32.pow(tried)));
         match wait.filter(|wait| tried < STEP_TRIES && *wait <= LONGEST_WAIT) {
             Some(wait) => tokio::time::sleep(wait).await,
             None => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::github::GithubError;
+    use uuid::Uuid;
+
+    const HOUR: u64 = 3600;
+
+    /// How long something is tried that always fails: `again` is asked with the number of tries so far.
+    fn tried_for(again: impl Fn(i64, Timestamp) -> Option<Timestamp>) -> Duration {
+        let start = Timestamp::from_unix(1_800_000_000);
+        let mut now = start;
+        for tries in 1.. {
+            let Some(next) = again(tries, now) else { break };
+            now = next;
+        }
+        now.since(start)
+    }
+
+    fn row(attempts: i64) -> OutboxRow {
+        let at = Timestamp::from_unix(0);
+        OutboxRow {
+            id: OutboxId(Uuid::nil()),
+            key: "k".to_owned(),
+            codebase: CodebaseId(Uuid::nil()),
+            conversation: None,
+            outgoing: Outgoing::Message { body: String::new() },
+            version: 1,
+            sent_version: 0,
+            remote_id: None,
+            state: OutboxState::Sending,
+            attempts,
+            last_error: None,
+            not_before: at,
+            created_at: at,
+            updated_at: at,
+        }
+    }
+
+    fn delivery(tries: i64) -> Delivery {
+        Delivery {
+            id: InboxId(Uuid::nil()),
+            guid: "g".to_owned(),
+            event: "issues".to_owned(),
+            conversation_key: None,
+            out_of_turn: false,
+            body: Vec::new(),
+            state: InboxState::Claimed,
+            reason: None,
+            attempts: tries,
+            tries,
+            received_at: Timestamp::from_unix(0),
+            finished_at: None,
+        }
+    }
+
+    #[test]
+    fn the_wait_that_github_asks_for_shortens_no_patience() {
+        for asked in [None, Some(1), Some(60), Some(HOUR)] {
+            let asked = asked.map(Duration::from_secs);
+            let sending = tried_for(|tries, now| outgoing_again(&row(tries), asked, now));
+            assert!(sending > Duration::from_secs(36 * HOUR), "{asked:?}: {sending:?}");
+            let error = StepError::Github(match asked {
+                Some(retry_after) => GithubError::RateLimited { retry_after },
+                None => GithubError::Server { status: 502 },
+            });
+            let handling = tried_for(|tries, now| delivery_again(&delivery(tries), &error, now));
+            assert!(handling > Duration::from_secs(25 * 60), "{asked:?}: {handling:?}");
+        }
+        let now = Timestamp::from_unix(0);
+        let longer = outgoing_again(&row(1), Some(Duration::from_secs(60)), now);
+        assert_eq!(longer, Some(Timestamp::from_unix(60)), "and is kept to");
     }
 }

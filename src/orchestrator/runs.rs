@@ -4,7 +4,7 @@
 //! delivering are repeated, a run whose agent was at work is marked interrupted.
 
 use super::retry::outlasting;
-use super::{Orchestrator, StepError, deliver::Delivered, prepare::Prepared, retry, workers::unwinding};
+use super::{Orchestrator, StepError, deliver::Delivered, lease::Here, prepare::Prepared, retry, workers::unwinding};
 use crate::agent::{AgentEvent, Limits, Outcome, TurnEnd, TurnSpec, prompt, work_env};
 use crate::git::{Repository, Restored};
 use crate::model::*;
@@ -27,15 +27,16 @@ impl Ended {
 
 impl Orchestrator {
     /// Claims the next run that may start; `None` when there is none.
-    pub(super) async fn claim_next_run(&self) -> Result<Option<Run>, StepError> {
+    pub(super) async fn claim_next_run(&self) -> Result<Option<Here<Run>>, StepError> {
         let settings = self.settings();
-        Ok(self.store().claim_run(self.node(), self.now(), settings.lease, settings.run_limit).await?)
+        let _claiming = self.inner.claiming.read().await;
+        let run = self.store().claim_run(self.node(), self.now(), settings.lease, settings.run_limit).await?;
+        Ok(run.map(|run| self.inner.runs_at_work.enter(run)))
     }
 
     /// Carries a claimed run to its end. Dropping this future leaves the run to the next start.
-    pub(super) async fn drive(&self, run: Run) {
-        let _here = self.inner.runs_at_work.enter(run.id.0, run.clone());
-        let id = run.id;
+    pub(super) async fn drive(&self, here: Here<Run>) {
+        let (id, run) = (here.id, Run::clone(&here));
         let cancel = CancellationToken::new();
         let heart = self.heartbeat(run.clone(), cancel.clone());
         let outcome = tokio::select! {

@@ -129,32 +129,20 @@ impl Workers {
         S: Fn(Orchestrator) -> F + Send + 'static,
         F: Future<Output = Result<bool, StepError>> + Send,
     {
-        let (stop, healthy, failing) = (stop.clone(), self.healthy.clone(), self.failing.clone());
-        let orchestrator = self.orchestrator.clone();
+        let mut pulse = Pulse { failed: false, failing: self.failing.clone(), healthy: self.healthy.clone() };
+        let (stop, orchestrator) = (stop.clone(), self.orchestrator.clone());
         tracker.spawn(async move {
-            let mut failed = false;
-            let mut tell = move |now: bool| {
-                match (failed, now) {
-                    (false, true) => failing.fetch_add(1, Ordering::Relaxed),
-                    (true, false) => failing.fetch_sub(1, Ordering::Relaxed),
-                    (true, true) | (false, false) => 0,
-                };
-                failed = now;
-                healthy.store(failing.load(Ordering::Relaxed) == 0, Ordering::Relaxed);
-            };
             loop {
                 if stop.is_cancelled() && !drain {
                     break;
                 }
-                let pause = match unwinding(step(orchestrator.clone())).await {
+                let outcome = unwinding(step(orchestrator.clone())).await;
+                pulse.feel(&outcome);
+                let pause = match outcome {
                     Ok(true) => continue,
                     Ok(false) | Err(_) if stop.is_cancelled() => break,
-                    Ok(false) => {
-                        tell(false);
-                        NAP
-                    }
+                    Ok(false) => NAP,
                     Err(error) => {
-                        tell(true);
                         tracing::error!(error = %error, "a worker's step failed; it is repeated");
                         AFTER_FAILURE
                     }
@@ -233,24 +221,71 @@ impl Workers {
     }
 }
 
+/// What a loop adds to whether all of them get through.
+struct Pulse {
+    /// Its last step.
+    failed: bool,
+    failing: Arc<AtomicUsize>,
+    healthy: Arc<AtomicBool>,
+}
+
+impl Pulse {
+    /// After each step, also one that is followed by the next without a pause.
+    fn feel(&mut self, outcome: &Result<bool, StepError>) {
+        let failed = outcome.is_err();
+        match (self.failed, failed) {
+            (false, true) => self.failing.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.failing.fetch_sub(1, Ordering::Relaxed),
+            (true, true) | (false, false) => 0,
+        };
+        self.failed = failed;
+        self.healthy.store(self.failing.load(Ordering::Relaxed) == 0, Ordering::Relaxed);
+    }
+}
+
 /// A step that panics is a step that failed: the loop it belongs to goes on.
 pub(super) async fn unwinding<T>(step: impl Future<Output = Result<T, StepError>>) -> Result<T, StepError> {
     AssertUnwindSafe(step).catch_unwind().await.unwrap_or(Err(StepError::Panicked))
 }
 
 impl Orchestrator {
-    /// Runs and deliveries of other nodes whose lease ran out. What this process is at it keeps, however long the
-    /// database was away.
+    /// Runs, deliveries and what was being sent whose lease ran out, whoever had them. What this process is at it keeps,
+    /// however long the database was away or the machine slept.
     pub async fn recover_expired(&self) -> Result<(), StepError> {
-        let lease = self.settings().lease;
+        let (store, node, lease) = (self.store(), self.node(), self.settings().lease);
+        let nobody_claims = self.inner.claiming.write().await;
         for run in self.inner.runs_at_work.all() {
-            self.store().heartbeat_run(&run, self.node(), self.now().plus(lease)).await?;
+            store.heartbeat_run(&run, node, self.now().plus(lease)).await?;
         }
         for delivery in self.inner.deliveries_at_work.all() {
-            self.store().renew_delivery(&delivery, self.now().plus(lease)).await?;
+            store.renew_delivery(&delivery, self.now().plus(lease)).await?;
         }
-        self.store().release_expired_deliveries(self.now()).await?;
-        self.recover_runs(self.store().take_over_expired_runs(self.node(), self.now()).await?).await;
+        for row in self.inner.outgoing_at_work.all() {
+            store.renew_outgoing(&row, node, self.now().plus(lease)).await?;
+        }
+        store.release_expired_deliveries(self.now()).await?;
+        store.release_expired_outgoing(self.now()).await?;
+        let left = store.take_over_expired_runs(node, self.now()).await?;
+        drop(nobody_claims);
+        self.recover_runs(left).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_has_work_again_is_well_again() {
+        let (failing, healthy) = (Arc::<AtomicUsize>::default(), Arc::new(AtomicBool::new(true)));
+        let pulse = || Pulse { failed: false, failing: failing.clone(), healthy: healthy.clone() };
+        let (mut one, mut other) = (pulse(), pulse());
+        one.feel(&Err(StepError::Panicked));
+        other.feel(&Err(StepError::Panicked));
+        one.feel(&Ok(true));
+        assert!(!healthy.load(Ordering::Relaxed), "the other one still fails");
+        other.feel(&Ok(true));
+        assert!(healthy.load(Ordering::Relaxed));
     }
 }

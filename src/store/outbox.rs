@@ -70,24 +70,23 @@ impl Queued for OutboxRow {
 }
 
 /// The row that is due (`$1` is now) of a codebase that has none under way: by its turn, then the oldest. Nothing of an
-/// installation that pauses. A row whose sender's lease ended is due again, and is what its codebase has under way.
+/// installation that pauses. A row whose sender's lease ended is under way until it is taken back: the sender may be alive,
+/// see [`Store::release_expired_outgoing`].
 ///
 /// A thread gets its comments in the order they were wanted in, also where an earlier one is refused for a short while.
 /// One that was tried for a quarter of an hour holds up no other.
 macro_rules! next_outgoing {
     () => {
         "SELECT id FROM outbox AS next
-         WHERE state IN ('pending', 'sending')
-           AND ((state = 'pending' AND not_before <= $1) OR (state = 'sending' AND lease_until <= $1))
+         WHERE state IN ('pending', 'sending') AND state = 'pending' AND not_before <= $1
            AND NOT EXISTS (SELECT 1 FROM outbox AS other
-                           WHERE other.codebase_id = next.codebase_id AND other.state = 'sending'
-                             AND other.id <> next.id)
+                           WHERE other.codebase_id = next.codebase_id AND other.state = 'sending')
            AND NOT EXISTS (SELECT 1 FROM outbox AS earlier
                            WHERE earlier.conversation_id = next.conversation_id
                              AND earlier.state IN ('pending', 'sending') AND earlier.id < next.id
                              AND earlier.sent_version = 0 AND earlier.attempts <= 10
                              AND earlier.key NOT LIKE 'pull/%' AND next.key NOT LIKE 'pull/%'
-                             AND next.sent_version = 0 AND next.state = 'pending')
+                             AND next.sent_version = 0)
            AND NOT EXISTS (SELECT 1 FROM codebases AS home
                            JOIN outbox_pauses AS pause ON pause.installation_id = home.installation_id
                            WHERE home.id = next.codebase_id
@@ -141,7 +140,7 @@ impl Store {
                                    updated_at = $1
                  WHERE id = (",
                 next_outgoing!(),
-                ") AND (state = 'pending' OR (state = 'sending' AND lease_until <= $1)) RETURNING *"
+                ") AND state = 'pending' RETURNING *"
             ));
             let mut tx = self.db.begin().await?;
             match take(&mut tx, claim.bind(now).bind(owner).bind(now.plus(lease)), now).await {
@@ -247,6 +246,15 @@ impl Store {
              WHERE state = 'sending' AND lease_owner = $1"
         );
         self.db.execute(sql.bind(owner).bind(now)).await
+    }
+
+    /// Rows whose sender's lease ended are due again. Answers with how many there were.
+    pub async fn release_expired_outgoing(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let sql = sql!(
+            "UPDATE outbox SET state = 'pending', lease_owner = NULL, lease_until = NULL, updated_at = $1
+             WHERE state = 'sending' AND lease_until <= $1"
+        );
+        self.db.execute(sql.bind(now)).await
     }
 
     /// A row that was given up is due again, as it is; false when it is not the one that was read any more.

@@ -4,7 +4,10 @@
 use super::error::WebError;
 use axum::body::{Body, Bytes};
 use futures::StreamExt;
-use std::sync::{Arc, LazyLock};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Of each body, in bytes, this much counts for nothing: GitHub's payloads are rarely larger.
@@ -23,9 +26,16 @@ pub(super) struct Whole {
     _held: Option<OwnedSemaphorePermit>,
 }
 
+/// A body that takes longer gives back what it holds. GitHub gives a receiver ten seconds for everything.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(20);
+
 /// Reads a body of at most `limit` bytes.
 pub(super) async fn whole(body: Body, limit: usize) -> Result<Whole, WebError> {
-    collect(body, limit, &BEYOND).await
+    collect_within(ARRIVES_WITHIN, body, limit, &BEYOND).await
+}
+
+async fn collect_within(time: Duration, body: Body, limit: usize, beyond: &Arc<Semaphore>) -> Result<Whole, WebError> {
+    tokio::time::timeout(time, collect(body, limit, beyond)).await.unwrap_or(Err(WebError::TooSlow))
 }
 
 async fn collect(body: Body, limit: usize, beyond: &Arc<Semaphore>) -> Result<Whole, WebError> {
@@ -73,5 +83,15 @@ mod tests {
         drop((first, small));
         assert!(collect(body(large), limit, &beyond).await.is_ok(), "what was held came back");
         assert_eq!(beyond.available_permits(), SMALL / PIECE, "a refused one holds nothing");
+    }
+
+    #[tokio::test]
+    async fn who_sends_slowly_keeps_the_others_out_for_a_while_only() {
+        let (limit, beyond) = (4 * SMALL, Arc::new(Semaphore::new(SMALL / PIECE)));
+        let begun = futures::stream::iter([Ok::<_, std::io::Error>(vec![b'x'; 2 * SMALL])]);
+        let endless = Body::from_stream(begun.chain(futures::stream::pending()));
+        let slow = collect_within(Duration::from_millis(1), endless, limit, &beyond).await;
+        assert!(matches!(slow, Err(WebError::TooSlow)), "{slow:?}");
+        assert!(collect(body(2 * SMALL), limit, &beyond).await.is_ok());
     }
 }

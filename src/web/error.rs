@@ -28,6 +28,8 @@ pub enum WebError {
     TooLarge,
     #[error("the body did not arrive whole; nothing was stored, deliver it again")]
     Incomplete,
+    #[error("the body took too long to arrive; nothing was stored, deliver it again")]
+    TooSlow,
     #[error("too many large bodies arrive at once; nothing was stored, deliver it again in a minute")]
     TooManyBodies,
     #[error("the delivery could not be stored just now; deliver it again in a minute")]
@@ -96,6 +98,7 @@ impl WebError {
                 NotTaken::Store(_) | NotTaken::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
             },
             WebError::Payload(_) | WebError::Header(_) | WebError::Incomplete => StatusCode::BAD_REQUEST,
+            WebError::TooSlow => StatusCode::REQUEST_TIMEOUT,
             WebError::FormEncoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             WebError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             WebError::NotStored | WebError::TooManyBodies => StatusCode::SERVICE_UNAVAILABLE,

@@ -28,7 +28,7 @@ use treewarden::git::{Git, GitSettings};
 use treewarden::github::{AppIdentity, Github, GithubSettings, signature};
 use treewarden::isolation::WorktreeProvider;
 use treewarden::model::*;
-use treewarden::orchestrator::{Orchestrator, Parts, Settings};
+use treewarden::orchestrator::{Orchestrator, Parts, Settings, Workers};
 use treewarden::platform::{GithubPlatform, LocalPlatform, Platforms};
 use treewarden::store::{
     DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Store,
@@ -36,6 +36,8 @@ use treewarden::store::{
 use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 
 const REPO: &str = "octo/hello";
+/// A redactor that meets this panics.
+const UNSPEAKABLE: &str = "what no redactor survives";
 /// Opens `/local/messages`.
 const TOKEN: &str = "a token of the test";
 
@@ -316,6 +318,9 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
         identity,
         agent: None,
         clock: Arc::new(now),
-        redact: Arc::new(|text| treewarden::telemetry::Redactor::new([]).redact(text)),
+        redact: Arc::new(|text| {
+            assert!(!text.contains(UNSPEAKABLE));
+            treewarden::telemetry::Redactor::new([]).redact(text)
+        }),
     })
 }

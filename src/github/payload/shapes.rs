@@ -72,13 +72,17 @@ impl Body {
     /// Whether the parts that tell events apart are those of `event`. Events we do not know fit any body.
     pub fn fits(&self, event: &str) -> bool {
         let has = (self.issue.is_some(), self.pull_request.is_some(), self.comment.is_some(), self.review.is_some());
+        let lists = self.repositories_added.is_some() || self.repositories_removed.is_some();
+        let about = (has != (false, false, false, false), self.repository.is_some(), lists);
         match event {
             "issues" => has == (true, false, false, false),
             "issue_comment" => has == (true, false, true, false),
             "pull_request" => has == (false, true, false, false),
             "pull_request_review" => has == (false, true, false, true),
             "pull_request_review_comment" => has == (false, true, true, false),
-            "installation" | "installation_repositories" | "repository" => has == (false, false, false, false),
+            "installation" => about == (false, false, false),
+            "installation_repositories" => about == (false, false, true),
+            "repository" => about == (false, true, false),
             _ => true,
         }
     }

@@ -196,10 +196,12 @@ fn a_repository_keeps_its_id_through_renames_and_is_withdrawn_when_deleted() {
 
 #[test]
 fn repositories_come_and_go() {
-    let body = with(
-        "removed",
-        json!({"repositories_removed": [{"id": 1, "full_name": "acme/app"}, {"id": null}], "repositories_added": null}),
-    );
+    let body = json!({
+        "action": "removed",
+        "installation": {"id": 3},
+        "repositories_removed": [{"id": 1, "full_name": "acme/app"}, {"id": null}],
+        "repositories_added": null,
+    });
     let again =
         json!({"action": "created", "installation": {"id": 9}, "repositories": [{"id": 1, "full_name": "acme/app"}]});
     let Event::Installation { installation: InstallationId(9), access: Access::Repositories { added, .. } } =
@@ -255,6 +257,23 @@ fn nulls_and_unknown_things_never_fail_a_delivery() {
         event("issue_comment", &with("pinned", json!({"issue": {"number": 1}, "comment": comment()}))),
         Event::Nothing(_)
     ));
+}
+
+/// Headers are not signed: a body that was caught on its way may come again as another event.
+#[test]
+fn what_is_said_of_a_repository_counts_for_no_installation_nor_the_other_way_round() {
+    let installation = json!({"action": "deleted", "installation": {"id": 3}, "repositories": [{"id": 1}]});
+    let mut lists = json!({"action": "deleted", "installation": {"id": 3}});
+    lists["repositories_added"] = json!([]);
+    lists["repositories_removed"] = json!([{"id": 1, "full_name": "acme/app"}]);
+    let bodies =
+        [("repository", base("deleted")), ("installation", installation), ("installation_repositories", lists)];
+    for (name, body) in &bodies {
+        for (sent_as, _) in &bodies {
+            let understood = !matches!(event(sent_as, body), Event::Nothing(_));
+            assert_eq!(understood, name == sent_as, "{name} as {sent_as}");
+        }
+    }
 }
 
 #[test]

@@ -58,21 +58,23 @@ macro_rules! busy {
     };
 }
 
-/// The run that goes next: `$1` is now, `$2` how many may be at work at once. Interrupted ones (their lease ended while
-/// they prepared or delivered) before queued ones; then of the codebase with the fewest at work; then the oldest. Never one
-/// that is held up. Interrupted ones that nobody holds are not at work: they must not keep each other from being taken up.
+/// The run that goes next: `$1` is how many may be at work at once. Interrupted ones (they prepared or delivered, and were
+/// taken from their owner) before queued ones; then of the codebase with the fewest at work; then the oldest. Never one that
+/// is held up. Interrupted ones that nobody holds are not at work: they must not keep each other from being taken up.
+///
+/// A lease that ended is none that was taken back: its owner may be alive, see [`Store::take_over_expired_runs`].
 macro_rules! next_run {
     () => {
         concat!(
             "SELECT id FROM runs AS next
          WHERE state IN ('queued', 'preparing', 'running', 'delivering')
            AND (state = 'queued'
-                OR (state IN ('preparing', 'delivering') AND (lease_owner IS NULL OR lease_until <= $1)))
+                OR (state IN ('preparing', 'delivering') AND lease_owner IS NULL))
            AND NOT ",
             held_up!(),
             " AND (SELECT count(*) FROM runs AS other
                 WHERE other.state IN ('preparing', 'running', 'delivering') AND other.id <> next.id
-                  AND (other.state = 'running' OR (other.lease_owner IS NOT NULL AND other.lease_until > $1))) < $2
+                  AND (other.state = 'running' OR other.lease_owner IS NOT NULL)) < $1
          ORDER BY CASE WHEN state = 'queued' THEN 1 ELSE 0 END, ",
             busy!(),
             ", id LIMIT 1"
@@ -92,7 +94,7 @@ impl Store {
     ) -> Result<Option<Run>, StoreError> {
         let mut lost = 0;
         while lost < TRIES {
-            if !self.run_is_due(now, max_live).await? {
+            if !self.run_is_due(max_live).await? {
                 return Ok(None);
             }
             let mut tx = self.db.begin().await?;
@@ -154,9 +156,9 @@ impl Store {
     }
 
     /// Looking first keeps idle workers away from the writing connection.
-    async fn run_is_due(&self, now: Timestamp, max_live: u32) -> Result<bool, StoreError> {
+    async fn run_is_due(&self, max_live: u32) -> Result<bool, StoreError> {
         let sql = sql!(concat!("SELECT count(*) AS answer FROM (", next_run!(), ") AS due"));
-        let due: Answer = self.db.fetch_one(sql.bind(now).bind(i64::from(max_live))).await?;
+        let due: Answer = self.db.fetch_one(sql.bind(i64::from(max_live))).await?;
         Ok(due.0 > 0)
     }
 
@@ -224,10 +226,10 @@ async fn claim(
     pass_gate(tx, "claim-run", now).await?;
     let sql = sql!(concat!(
         "UPDATE runs SET state = CASE WHEN state = 'queued' THEN 'preparing' ELSE state END, attempts = attempts + 1,
-                         lease_owner = $3, lease_until = $4
+                         lease_owner = $2, lease_until = $3
          WHERE id = (",
         next_run!(),
         ") AND state IN ('queued', 'preparing', 'delivering') RETURNING *"
     ));
-    take(tx, sql.bind(now).bind(i64::from(max_live)).bind(owner).bind(now.plus(lease)), now).await
+    take(tx, sql.bind(i64::from(max_live)).bind(owner).bind(now.plus(lease)), now).await
 }

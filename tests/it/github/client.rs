@@ -47,6 +47,21 @@ async fn each_refusal_of_a_write_is_told_apart_and_never_repeated() {
     }
 }
 
+/// Somebody between here and GitHub, who can be mended.
+#[tokio::test]
+async fn what_only_a_proxy_says_is_no_verdict() {
+    let said = r#"{"message": "Please wait"}"#;
+    let own = [407, 408, 418, 421, 425, 499].map(|status| text(status, &[], said));
+    let pages = [400, 401, 403, 404, 410, 413, 422].map(|status| text(status, &[], "<html>Blocked</html>"));
+    for answer in own.into_iter().chain(pages) {
+        let (fake, installation) = fake().await;
+        fake.on(WRITE, [answer]);
+        let error = installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await.unwrap_err();
+        assert!(error.is_transient(), "{error:?}");
+        assert_eq!(fake.seen(WRITE).len(), 1, "a write goes out once");
+    }
+}
+
 #[tokio::test]
 async fn pages_for_people_and_nothing_at_all_are_bad_answers() {
     for body in ["<!doctype html><title>Unicorn!</title>", "", "{}", "[]", "null"] {

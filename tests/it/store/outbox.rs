@@ -191,9 +191,14 @@ async fn a_thread_hears_things_in_order_unless_one_cannot_be_said_for_long() {
         }
         let answer = claim(&store, now - 5).await.unwrap();
         assert_eq!(answer.key, "answer/2", "it was held up long enough");
-        // Its sender dies, and what is before it is wanted anew: neither waits for the other.
+        // Its sender dies, and what is before it is due again: neither waits for the other.
         assert_eq!(store.hurry_outgoing(app.id, at(now - 5)).await, Ok(1));
-        assert_eq!(claim(&store, now + 59).await.map(|row| row.key).as_deref(), Some("answer/2"));
+        assert_eq!(store.release_expired_outgoing(at(now + 59)).await, Ok(1));
+        for key in ["status/1", "answer/2"] {
+            let row = claim(&store, now + 59).await.unwrap();
+            assert_eq!(row.key, key);
+            assert!(sent(&store, &row, 1).await);
+        }
     })
     .await;
 }
@@ -237,7 +242,9 @@ async fn a_sender_that_died_leaves_a_row_that_was_tried() {
             store.enqueue(wish(&app, key, "x", 0), at(0)).await.unwrap();
         }
         let dead = store.claim_outgoing("dead", at(0), LEASE).await.unwrap().unwrap();
-        assert_eq!(claim(&store, 59).await, None);
+        assert_eq!(store.release_expired_outgoing(at(59)).await.unwrap(), 0);
+        assert_eq!(claim(&store, 60).await, None, "its sender may be alive");
+        assert_eq!(store.release_expired_outgoing(at(60)).await.unwrap(), 1);
         let row = claim(&store, 60).await.unwrap();
         assert_eq!((row.id, row.attempts, row.remote_id), (dead.id, 2, None), "look first whether it is there already");
         let end = OutgoingEnd::Sent { remote_id: Some(1) };

@@ -296,9 +296,11 @@ async fn a_lease_is_kept_by_heartbeats_and_lost_without() {
         queued_run(&store, &conversation(&store, &app, 1).await, 1).await;
         let slow = claim(&store, 0).await.unwrap();
         assert_eq!(store.heartbeat_run(&slow, "node", at(100)).await.unwrap(), Some(false));
-        assert_eq!(store.claim_run("other", at(99), LEASE, 4).await.unwrap(), None);
+        assert_eq!(store.take_over_expired_runs("other", at(99)).await.unwrap(), LeftBehind::default());
+        assert_eq!(store.claim_run("other", at(100), LEASE, 4).await.unwrap(), None, "its owner may be alive");
+        assert_eq!(store.take_over_expired_runs("other", at(100)).await.unwrap().runs.len(), 1);
         let quick = store.claim_run("other", at(100), LEASE, 4).await.unwrap().unwrap();
-        assert_eq!((quick.id, quick.attempts, quick.state), (slow.id, 2, RunState::Preparing));
+        assert_eq!((quick.id, quick.attempts, quick.state), (slow.id, 3, RunState::Preparing));
         assert_eq!(store.heartbeat_run(&slow, "node", at(200)).await.unwrap(), None);
         assert!(!store.update_run(&slow, "node").await.unwrap());
         assert!(!store.requeue_run(&slow, "node", env.id).await.unwrap());

@@ -171,6 +171,16 @@ async fn a_delivery_that_takes_the_service_down_each_time_is_given_up_until_it_i
     world.standin.redeliver(asked.id).unwrap();
     world.settle().await;
     assert_eq!(state().await.unwrap().0, InboxState::Done);
+
+    // The fifteenth crash came when the person was to be told.
+    let answers = world.answers(issue).len();
+    let crashed = "UPDATE inbox SET state = 'received', tries = 15 WHERE guid = $1";
+    sqlx::query(crashed).bind(&asked.guid).execute(&mut database).await.unwrap();
+    sqlx::query("DELETE FROM outbox WHERE key LIKE 'answer/%'").execute(&mut database).await.unwrap();
+    world.until("it to be given up", || async { state().await.filter(|(now, _)| *now == InboxState::Failed) }).await;
+    world.settle().await;
+    assert_eq!(world.answers(issue).len(), answers, "in silence");
+    world.standin.redeliver(asked.id).unwrap();
     world.end().await;
 }
 
@@ -261,6 +271,57 @@ async fn a_database_that_is_busy_for_long_hands_no_delivery_out_again() {
     assert_eq!((done.state, done.tries), (InboxState::Done, 1));
     assert_eq!(world.run_states().await, [RunState::Succeeded]);
     assert_eq!(world.answers(issue).len(), 1, "{:?}", world.answers(issue));
+    world.end().await;
+}
+
+/// The machine slept for longer than a lease while a worktree was prepared.
+#[tokio::test]
+async fn a_run_that_is_driven_here_is_not_handed_out_again_when_its_lease_ends() {
+    let world = World::new().await;
+    let [slow, quick] = [world.issue(), world.issue()];
+    world.settle().await;
+    let mut held = world.standin.faults().hold("GET", "/octo/hello.git/info/refs");
+    world.ask(slow, "add a greeting");
+    held.arrived().await;
+    let driven = world.runs().await.remove(0);
+    assert_eq!((driven.state, driven.attempts), (RunState::Preparing, 1));
+    world.time_passes(Duration::from_secs(600));
+    // Whoever claims the second run has looked at the first.
+    world.ask(quick, "add a greeting");
+    let started = async || world.runs().await.pop().filter(|run| run.id != driven.id && run.attempts > 0);
+    world.until("the second run to be claimed", started).await;
+    world.service.orchestrator.recover_expired().await.unwrap();
+    assert_eq!(world.runs().await.remove(0).attempts, 1);
+    drop(held);
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
+    assert_eq!(world.runs().await.remove(0).attempts, 1);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_is_being_sent_from_here_is_not_sent_again_when_its_lease_ends() {
+    let world = World::new().await;
+    world.standin.create_repository("octo/other", &[("README.md", "# other\n")]).await.unwrap();
+    world.standin.set_permission("octo/other", ANN, Permission::Write).unwrap();
+    let issue = world.issue();
+    let other = world.standin.open_issue("octo/other", ANN, "Elsewhere", "Here, too.").unwrap();
+    world.settle().await;
+    let mut held = world.standin.faults().hold("POST", &format!("/repos/octo/hello/issues/{issue}/comments"));
+    world.ask(issue, "/help");
+    held.arrived().await;
+    world.time_passes(Duration::from_secs(600));
+    // Whoever sends this has looked for an older one first.
+    world.standin.comment("octo/other", ANN, other, &world.mention("/help")).unwrap();
+    let said = async || world.standin.comments("octo/other", other).unwrap().into_iter().find(|said| said.via_app);
+    world.until("an answer elsewhere", said).await;
+    world.service.orchestrator.recover_expired().await.unwrap();
+    let rows = world.store().list_outgoing(50).await.unwrap();
+    let sending: Vec<_> = rows.iter().filter(|row| row.state == OutboxState::Sending).collect();
+    assert_eq!(sending.iter().map(|row| row.attempts).collect::<Vec<_>>(), [1], "{rows:?}");
+    drop(held);
+    world.settle().await;
+    assert_eq!(world.answers(issue).len(), 1);
     world.end().await;
 }
 

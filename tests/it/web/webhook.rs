@@ -251,3 +251,31 @@ async fn the_webhook_needs_no_cookie_no_origin_and_no_known_host() {
     let request = request.header(header::HOST, "hooks.example.com").header("X-Forwarded-For", "140.82.112.1");
     assert_eq!(request.header(header::ORIGIN, "https://evil.test").send().await.unwrap().status(), 202);
 }
+
+/// Whoever is to be told would have to be told of the very text.
+#[tokio::test]
+async fn a_delivery_whose_handling_panics_is_given_up_though_nobody_can_be_told() {
+    let stage = Stage::new().await;
+    let issue =
+        json!({"number": 1, "title": UNSPEAKABLE, "state": "open", "html_url": "", "user": {"id": 5, "login": "ann"}});
+    let repository = json!({"id": 1, "full_name": REPO, "default_branch": "main"});
+    let comment = json!({"id": 2, "body": format!("@{} help", stage.standin.app_slug()), "html_url": "",
+        "user": {"id": 5, "login": "ann", "type": "User"}});
+    let body = json!({"action": "created", "installation": {"id": 3}, "repository": repository, "issue": issue,
+        "comment": comment});
+    let body = body.to_string();
+    assert_eq!(stage.delivery("g1", "issue_comment", body.as_bytes()).send().await.unwrap().status(), 202);
+    let workers = Workers::start(&stage.orchestrator, Arc::default());
+    let given_up = async {
+        loop {
+            let line = stage.store.list_deliveries(1, 0).await.unwrap().remove(0);
+            if line.state == InboxState::Failed {
+                break line;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let line = tokio::time::timeout(Duration::from_secs(20), given_up).await.expect("it stays claimed");
+    assert!(line.reason.unwrap().contains("something went wrong inside"));
+    assert!(workers.shut_down(Duration::from_secs(20)).await);
+}
