@@ -257,8 +257,11 @@ pub fn kept_moving() -> String {
 
 /// A mention of work whose worktree is half removed.
 pub fn removal_stuck(why: &str) -> String {
-    let why = agent_text::line(&agent_text::quoted(why), FOREIGN);
-    format!("The worktree of this work is being removed, and that does not come to its end: {why}. Nothing was run.")
+    let why = agent_text::said(why, FOREIGN);
+    format!(
+        "The worktree of this work is being removed, and that does not come to its end: {why}. Nothing was run. It is tried \
+         again by itself; mention me again when the cause is gone."
+    )
 }
 
 /// Work on a repository on GitHub, where no App is connected.
@@ -434,7 +437,7 @@ pub fn permission_unknown(login: &str, why: &str, key: &str) -> String {
     format!(
         "Sorry `{login}`, I could not find out whether you may ask for this: {}. Nothing was started; mention me again in a \
          while.\n\n{}",
-        agent_text::line(&agent_text::quoted(why), FOREIGN),
+        agent_text::said(why, FOREIGN),
         marker(key)
     )
 }
@@ -461,7 +464,7 @@ pub fn too_many_runs(key: &str) -> String {
 pub fn gave_up(why: &str, key: &str) -> String {
     format!(
         "I could not handle this request to its end: {}. No work is lost. Mention me again when the cause is gone.\n\n{}",
-        agent_text::line(&agent_text::quoted(why), FOREIGN),
+        agent_text::said(why, FOREIGN),
         marker(key)
     )
 }
