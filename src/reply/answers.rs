@@ -266,7 +266,8 @@ pub fn removal_stuck(why: &str) -> String {
 
 /// Work on a repository on GitHub, where no App is connected.
 pub fn no_app() -> String {
-    "This repository is on GitHub, and no GitHub App is configured here. Nothing was run; work done before is kept."
+    "This repository is on GitHub, and no GitHub App is configured here. Nothing was run; work done before is kept. Whoever \
+     runs this service sets the App up, then ask again."
         .to_owned()
 }
 
@@ -280,11 +281,16 @@ pub fn repository_not_here(path: &Path) -> String {
 }
 
 pub fn thread_unknown() -> String {
-    "The thread or repository of this run is no longer known. Nothing was run.".to_owned()
+    "The thread or repository of this run is no longer known. Nothing was run; work done before is kept. Ask again in a new \
+     thread."
+        .to_owned()
 }
 
 pub fn archived(repository: &RepoName) -> String {
-    format!("**{repository}** is archived, so nothing can be pushed to it. Nothing was run; work done before is kept.")
+    format!(
+        "**{repository}** is archived, so nothing can be pushed to it. Nothing was run; work done before is kept. Unarchive it on \
+         GitHub, then mention me again."
+    )
 }
 
 pub fn branch_taken(branch: &BranchName, work: &Work) -> String {
@@ -387,8 +393,6 @@ pub fn environment_lost() -> String {
         .to_owned()
 }
 
-// What stands in the line of verified facts when work stayed local.
-
 /// `exists`: the former base is still there.
 pub fn other_base(before: &BranchName, base: &BranchName, exists: bool) -> String {
     match exists {
@@ -428,6 +432,15 @@ pub fn refusal(login: &str, needs: &Needs, key: &str) -> String {
     format!(
         "Sorry `{login}`, this needs {}. Nothing was run. Ask somebody who may to mention me.\n\n{}",
         needed(needs),
+        marker(key)
+    )
+}
+
+/// The same for what is said on this machine.
+pub fn refusal_here(key: &str) -> String {
+    format!(
+        "The settings of this service (`TREEWARDEN_ALLOW`) leave this to people with a login on GitHub, and nobody has one here. \
+         Nothing was run. Ask for it on GitHub, or let a permission do as well there.\n\n{}",
         marker(key)
     )
 }

@@ -81,7 +81,7 @@ pub fn blocked(block: &Block) -> String {
         ),
         Block::UnshowableBase => {
             "The base branch has a back-tick or a character that turns text around in its name, which no comment can show \
-             safely. Nothing was created."
+             safely. Nothing was created. Name another base branch, or rename this one, then mention me again."
                 .to_owned()
         }
         Block::ProtectedBranch(branch) => format!(

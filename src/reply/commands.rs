@@ -203,8 +203,7 @@ pub fn nothing_called(name: &str) -> String {
     )
 }
 
-/// `/stop`.
-/// `waiting`: something that came before is not looked at yet.
+/// Answers `/stop`. `waiting`: something that came before is not looked at yet.
 pub fn stopping(runs: usize, waiting: bool) -> String {
     let now = match runs {
         0 => "No run is live or queued in this thread now.".to_owned(),
