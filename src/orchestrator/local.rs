@@ -4,7 +4,7 @@
 
 use super::{
     Orchestrator, StepError, commands,
-    intake::{Handled, done, ignored, is_stop},
+    intake::{Handled, answer_key, done, ignored, is_stop},
     lanes::Place,
 };
 use crate::command::{grammar, mention};
@@ -252,7 +252,12 @@ impl Orchestrator {
         let person = Person { id: UserId(0), login: LOCAL_PERSON.to_owned(), is_bot: false };
         // Whoever reads the home of the service may do everything that it may.
         match self.admission(&conversation, &request, &person, Permission::Admin).await? {
-            Admission::Refuse => ignored("the settings leave this to people with a login"),
+            Admission::Refuse => {
+                let key = answer_key(delivery, &conversation, &MessageSource::Local);
+                let body = answers::refusal_here(&key);
+                self.comment(key, &codebase, &conversation, body).await?;
+                ignored("the settings leave this to people with a login")
+            }
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
             Admission::Welcome => {
                 let asked = RunRequest {
