@@ -11,7 +11,7 @@ use crate::telemetry::Redactor;
 use async_trait::async_trait;
 use secrecy::{ExposeSecret, SecretString};
 use std::os::unix::{fs::DirBuilderExt, process::ExitStatusExt};
-use std::{fs, io, process::ExitStatus, time::Duration};
+use std::{fs, io, process::ExitStatus, thread, time::Duration};
 use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::mpsc;
@@ -120,6 +120,7 @@ async fn supervise(
     stop: &CancellationToken,
 ) -> io::Result<(Ended, ExitStatus)> {
     let _stop = stop.clone().drop_guard();
+    let mut given_up = GivenUp { run: spec.run, is_over: false };
     let ended = tokio::select! {
         biased;
         ended = group.ended() => ended.map(|()| Ended::ByItself)?,
@@ -133,8 +134,28 @@ async fn supervise(
     let _ = timeout(DRAIN, drained.cancelled()).await;
     let status = group.finish().await?;
     end_strays_of(spec.run).await;
+    given_up.is_over = true;
     let _ = timeout(DRAIN, drained.cancelled()).await;
     Ok((ended, status))
+}
+
+/// A turn that nobody waits for any more: dropping this ends what left the agent's group. On a thread of its own: looking
+/// at all processes takes a while, and nobody is there to wait.
+struct GivenUp {
+    run: RunId,
+    is_over: bool,
+}
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let run = self.run;
+        if let Err(error) = thread::Builder::new().spawn(move || end_strays(run)) {
+            tracing::error!(run.id = %run, %error, "could not look for processes the agent left behind");
+        }
+    }
 }
 
 async fn end_strays_of(run: RunId) {
