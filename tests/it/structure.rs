@@ -40,7 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("web", &["model", "reply", "telemetry", "store", "orchestrator", "github"]),
-    ("config", &["telemetry", "command", "decide"]),
+    ("config", &["model", "telemetry", "command", "decide"]),
     ("cli", &["config"]),
     ("demo", &["model"]),
 ];
