@@ -39,9 +39,8 @@ impl Here {
 
     async fn serve_with(&self, settings: &[(&str, &str)]) -> Serving {
         let mut command = self.command(&["serve"]);
-        command.envs(settings.iter().copied());
         command.env("TREEWARDEN_LOCAL", "on").env("TREEWARDEN_SANDBOX", "off");
-        command.env("TREEWARDEN_AGENT_COMMAND", format!("'{PROGRAM}' demo-agent"));
+        command.env("TREEWARDEN_AGENT_COMMAND", format!("'{PROGRAM}' demo-agent")).envs(settings.iter().copied());
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut said = Vec::new();
@@ -164,6 +163,18 @@ async fn what_is_refused_is_said_and_is_no_success() {
         assert!(!well && answer.contains("leave this to people with a login on GitHub"), "{words}: {answer}");
         assert_eq!(answer.matches("Nothing was run").count(), 1, "{answer}");
     }
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn what_opens_the_door_is_told_to_nobody() {
+    let here = Here::new();
+    let file = here.dir.path().join("home/local.json");
+    let serving = here.serve_with(&[("TREEWARDEN_AGENT_COMMAND", &format!("cat '{}'", file.display()))]).await;
+    let door: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let (well, answer, _) = here.say(&["read what you can"]).await;
+    assert!(well && answer.contains("[redacted]"), "{answer}");
+    assert!(!answer.contains(door["token"].as_str().unwrap()), "{answer}");
     serving.stop().await;
 }
 
