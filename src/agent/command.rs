@@ -89,6 +89,7 @@ impl AgentRunner for CommandRunner {
         let log = Log::open(&spec.log, spec.limits.output_bytes, &self.redactor).await.map_err(not_prepared)?;
         let prompt = keep_prompt(&spec.log, &spec.prompt, &self.redactor).await.map_err(not_prepared)?;
         let (group, streams) = self.start(&spec, prompt)?;
+        let mut given_up = GivenUp { run: spec.run, is_over: false };
         // Nobody listening is no reason to stop.
         let _ = events.send(AgentEvent::Started(group.process())).await;
 
@@ -98,6 +99,7 @@ impl AgentRunner for CommandRunner {
             supervise(group, &spec, &cancel, &drained, &stop),
             output.read(streams.stdout, streams.stderr, &drained, &stop),
         );
+        given_up.is_over = finished.is_ok();
         let (answer, last_error) = output.finish(&spec).await;
         let (ended, status) = finished.map_err(AgentError::Lost)?;
         let outcome = match ended {
@@ -120,7 +122,6 @@ async fn supervise(
     stop: &CancellationToken,
 ) -> io::Result<(Ended, ExitStatus)> {
     let _stop = stop.clone().drop_guard();
-    let mut given_up = GivenUp { run: spec.run, is_over: false };
     let ended = tokio::select! {
         biased;
         ended = group.ended() => ended.map(|()| Ended::ByItself)?,
@@ -134,7 +135,6 @@ async fn supervise(
     let _ = timeout(DRAIN, drained.cancelled()).await;
     let status = group.finish().await?;
     end_strays_of(spec.run).await;
-    given_up.is_over = true;
     let _ = timeout(DRAIN, drained.cancelled()).await;
     Ok((ended, status))
 }
