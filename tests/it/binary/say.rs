@@ -170,7 +170,8 @@ async fn what_is_refused_is_said_and_is_no_success() {
 async fn what_opens_the_door_is_told_to_nobody() {
     let here = Here::new();
     let file = here.dir.path().join("home/local.json");
-    let serving = here.serve_with(&[("TREEWARDEN_AGENT_COMMAND", &format!("cat '{}'", file.display()))]).await;
+    let agent = format!("cat '{}'", file.display());
+    let serving = here.serve_with(&[("TREEWARDEN_AGENT_COMMAND", agent.as_str())]).await;
     let door: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let (well, answer, _) = here.say(&["read what you can"]).await;
     assert!(well && answer.contains("[redacted]"), "{answer}");
