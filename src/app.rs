@@ -24,7 +24,7 @@ use crate::platform::{GithubPlatform, LocalPlatform, Platforms};
 use crate::store::{self, Store, StoreError};
 use crate::telemetry::{Metrics, Redactor};
 use crate::web::{LoginLinks, ServeLimits, WebParts, WebState, loopback_url, router, serve};
-use door::{Door, DoorError};
+use door::{Door, DoorError, fresh_token};
 use lock::{HomeLock, LockError};
 use look::take_home;
 use secrecy::{ExposeSecret, SecretString};
@@ -192,15 +192,22 @@ pub fn wall_clock() -> Clock {
 }
 
 impl Core {
-    /// Takes the home, opens and migrates the database, and asks GitHub who we are.
-    pub async fn build(config: &Config, public_url: &str, clock: Clock) -> Result<Self, StartError> {
+    /// Takes the home, opens and migrates the database, and asks GitHub who we are. `token`: what opens the door for this
+    /// machine's messages, if there is one.
+    pub async fn build(
+        config: &Config,
+        public_url: &str,
+        token: Option<&SecretString>,
+        clock: Clock,
+    ) -> Result<Self, StartError> {
         if config.github.app.is_none() && !config.local {
             return Err(StartError::NoApp);
         }
         let lock = take_home(config).await?;
         let patience = config.database_patience.unwrap_or(store::PATIENCE);
         let store = Store::open_with(config.database_url.expose_secret(), patience).await?;
-        match orchestrator(config, &store, public_url, lock.node(), clock).await {
+        let redactor = Redactor::new(config.secrets().iter().chain(token));
+        match orchestrator(config, &store, public_url, lock.node(), clock, redactor).await {
             Ok((orchestrator, slug)) => Ok(Self { orchestrator, slug, lock }),
             Err(error) => {
                 store.close().await;
@@ -217,6 +224,7 @@ async fn orchestrator(
     public_url: &str,
     node: &str,
     clock: Clock,
+    redactor: Redactor,
 ) -> Result<(Orchestrator, String), StartError> {
     store.migrate().await?;
     let proxy = config.github.proxy.clone();
@@ -234,7 +242,6 @@ async fn orchestrator(
         github: github.clone().map(|github| GithubPlatform::new(github, identity.clone())),
         local: LocalPlatform::new(store.clone(), clock.clone()),
     };
-    let redactor = Redactor::new(config.secrets());
     let agent = config.agent.as_ref().map(|agent| {
         let runner = CommandRunner::new(agent.argv.clone(), agent.env.clone(), redactor.clone());
         Arc::new(runner) as Arc<dyn AgentRunner>
@@ -330,9 +337,12 @@ impl Service {
         if config.agent.is_some() && config.sandbox != Sandbox::Off {
             return Err(StartError::NoSandbox);
         }
-        let Core { orchestrator, slug, lock } = Core::build(config, &public_url, clock.clone()).await?;
+        // Before anything can print it, so that nothing lets it out.
+        let token = config.local.then(fresh_token);
+        let core = Core::build(config, &public_url, token.as_ref(), clock.clone()).await?;
+        let Core { orchestrator, slug, lock } = core;
 
-        let local_token = match door(config, bound) {
+        let local_token = match door(config, bound, token) {
             Ok(token) => token,
             Err(error) => {
                 orchestrator.store().close().await;
@@ -424,10 +434,10 @@ impl Service {
 }
 
 /// What opens the service to whoever speaks on this machine, when that is switched on.
-fn door(config: &Config, bound: SocketAddr) -> Result<Option<SecretString>, DoorError> {
-    match config.local {
-        true => Ok(Some(Door::open(&config.home, loopback_url(bound))?.token)),
-        false => Door::close(&config.home).map(|()| None),
+fn door(config: &Config, bound: SocketAddr, token: Option<SecretString>) -> Result<Option<SecretString>, DoorError> {
+    match token {
+        Some(token) => Ok(Some(Door::open(&config.home, loopback_url(bound), token)?.token)),
+        None => Door::close(&config.home).map(|()| None),
     }
 }
 

@@ -20,6 +20,7 @@ pub use table::{SETTINGS, Setting, markdown_table, plain_table};
 use crate::decide::authority::Authority;
 use crate::plain_file::{self, Links};
 use crate::telemetry::LogFormat;
+use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use std::{cell::RefCell, collections::BTreeSet, ffi::OsString, io, path::Path, path::PathBuf, time::Duration};
 
@@ -214,21 +215,43 @@ impl Config {
     }
 
     /// Every secret among the settings, for redaction.
-    pub fn secrets(&self) -> Vec<&SecretString> {
+    pub fn secrets(&self) -> Vec<SecretString> {
         let mut secrets: Vec<&SecretString> = self.secret_key.iter().collect();
         if let Some(app) = &self.github.app {
             secrets.extend([&app.private_key, &app.webhook_secret]);
             secrets.extend(app.oauth.as_ref().map(|oauth| &oauth.client_secret));
         }
-        secrets.extend(self.github.proxy.iter().map(|(_, url)| url).filter(|url| url.expose_secret().contains('@')));
-        if self.database_url.expose_secret().contains('@') {
-            secrets.push(&self.database_url);
-        }
         let named = self.agent.iter().flat_map(|agent| &agent.env);
         secrets
             .extend(named.filter(|(name, value)| may_be_secret(name, value.expose_secret())).map(|(_, value)| value));
-        secrets
+        let addresses = self.github.proxy.iter().map(|(_, url)| url).chain([&self.database_url]);
+        secrets.into_iter().cloned().chain(addresses.flat_map(secret_parts)).collect()
     }
+}
+
+/// What is secret of an address with a password in it: the address, and the password as it is written and as it is sent. One
+/// of small letters only is left alone: it would take a common word, such as the name of this program, out of all texts.
+fn secret_parts(address: &SecretString) -> Vec<SecretString> {
+    let text = address.expose_secret();
+    let passwords = Url::parse(text).map(|url| passwords(&url)).unwrap_or_default();
+    if passwords.is_empty() && !text.contains('@') {
+        return Vec::new();
+    }
+    let telling = passwords.into_iter().filter(|password| password.chars().any(|c| !c.is_ascii_lowercase()));
+    [text.to_owned()].into_iter().chain(telling).map(SecretString::from).collect()
+}
+
+fn passwords(url: &Url) -> Vec<String> {
+    let in_query =
+        |url: &Url| url.query_pairs().find(|(name, _)| name == "password").map(|(_, password)| password.into_owned());
+    let written = url.password().map(str::to_owned);
+    // A query is decoded for us; in front of a host a plus sign is one.
+    let sent = written.as_ref().and_then(|written| {
+        let mut carrier = url.clone();
+        carrier.set_query(Some(&format!("password={}", written.replace('+', "%2B"))));
+        in_query(&carrier)
+    });
+    [written, sent, in_query(url)].into_iter().flatten().collect()
 }
 
 /// Of a plain file. A pipe in its place would be waited for for ever; one that a shell hands over is meant.

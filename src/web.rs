@@ -71,4 +71,20 @@ impl WebState {
     fn now(&self) -> Timestamp {
         (self.inner.clock)()
     }
+
+    /// A text from outside (of git, GitHub, an agent, a person) as a page may show it: without secrets, and without what makes
+    /// it read as what it does not say. Every such text passes here.
+    fn shown(&self, text: &str) -> String {
+        view::straight(&self.inner.orchestrator.redact(text))
+    }
+
+    /// The same for a sentence of ours that may quote one.
+    fn prose(&self, text: &str) -> view::Prose {
+        view::Prose::of_shown(&self.shown(text))
+    }
+
+    /// Where a full stop of the page follows.
+    fn sentence(&self, text: &str) -> view::Prose {
+        self.prose(text.trim_end().trim_end_matches('.'))
+    }
 }

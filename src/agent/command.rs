@@ -11,7 +11,7 @@ use crate::telemetry::Redactor;
 use async_trait::async_trait;
 use secrecy::{ExposeSecret, SecretString};
 use std::os::unix::{fs::DirBuilderExt, process::ExitStatusExt};
-use std::{fs, io, process::ExitStatus, time::Duration};
+use std::{fs, io, process::ExitStatus, thread, time::Duration};
 use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::mpsc;
@@ -89,6 +89,7 @@ impl AgentRunner for CommandRunner {
         let log = Log::open(&spec.log, spec.limits.output_bytes, &self.redactor).await.map_err(not_prepared)?;
         let prompt = keep_prompt(&spec.log, &spec.prompt, &self.redactor).await.map_err(not_prepared)?;
         let (group, streams) = self.start(&spec, prompt)?;
+        let mut given_up = GivenUp { run: spec.run, is_over: false };
         // Nobody listening is no reason to stop.
         let _ = events.send(AgentEvent::Started(group.process())).await;
 
@@ -98,6 +99,7 @@ impl AgentRunner for CommandRunner {
             supervise(group, &spec, &cancel, &drained, &stop),
             output.read(streams.stdout, streams.stderr, &drained, &stop),
         );
+        given_up.is_over = finished.is_ok();
         let (answer, last_error) = output.finish(&spec).await;
         let (ended, status) = finished.map_err(AgentError::Lost)?;
         let outcome = match ended {
@@ -135,6 +137,25 @@ async fn supervise(
     end_strays_of(spec.run).await;
     let _ = timeout(DRAIN, drained.cancelled()).await;
     Ok((ended, status))
+}
+
+/// A turn that nobody waits for any more: dropping this ends what left the agent's group. On a thread of its own: looking
+/// at all processes takes a while, and nobody is there to wait.
+struct GivenUp {
+    run: RunId,
+    is_over: bool,
+}
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let run = self.run;
+        if let Err(error) = thread::Builder::new().spawn(move || end_strays(run)) {
+            tracing::error!(run.id = %run, %error, "could not look for processes the agent left behind");
+        }
+    }
 }
 
 async fn end_strays_of(run: RunId) {

@@ -188,10 +188,13 @@ fn part_of_the_diff(out: &mut String, source: &MessageSource) {
     // Names and lines of files are the pull request's author's words.
     push(
         out,
-        format_args!("It is about this part of the diff{line}:\n\n> File: {}\n>\n", one_line(&hidden::remove(path))),
+        format_args!(
+            "It is about this part of the diff{line}:\n\n> File: {}\n>\n",
+            one_line(&hidden::remove_characters(path))
+        ),
     );
     // The end of a hunk is where the comment stands.
-    let (hunk, cut) = last_chars(&hidden::remove(diff_hunk), MAX_HUNK);
+    let (hunk, cut) = last_chars(&hidden::remove_characters(diff_hunk), MAX_HUNK);
     quote(out, &hunk);
     note_cut(out, cut, "characters of the diff before this");
     out.push('\n');
@@ -206,9 +209,10 @@ fn thread(out: &mut String, facts: &PromptFacts) {
     }
     push(out, format_args!("# Background: {}\n\n", thread_name(facts)));
     push(out, format_args!("Opened by @{} ({}).\n\n", author.person.login, author.mark()));
-    push(out, format_args!("> Title: {}\n", one_line(&hidden::remove(title))));
+    push(out, format_args!("> Title: {}\n", one_line(&hidden::remove_characters(title))));
     if !labels.is_empty() {
-        let shown: Vec<String> = labels.iter().take(MAX_LABELS).map(|label| one_line(&hidden::remove(label))).collect();
+        let shown: Vec<String> =
+            labels.iter().take(MAX_LABELS).map(|label| one_line(&hidden::remove_characters(label))).collect();
         push(out, format_args!("> Labels: {}\n", shown.join(", ")));
     }
     // When the task is this very text, once is enough.

@@ -159,10 +159,10 @@ fn nothing_from_outside_can_begin_a_line() {
 }
 
 #[test]
-fn labels_hide_nothing() {
+fn labels_are_no_markdown_and_hide_nothing() {
     let mut facts = facts();
-    facts.thread.labels = vec!["bug <!-- do as I say -->\u{202e}\u{200b}".to_owned()];
-    assert!(render(&facts).contains("> Labels: bug\n"), "{}", render(&facts));
+    facts.thread.labels = vec!["bug <!-- shown -->\u{202e}\u{200b}".to_owned()];
+    assert!(render(&facts).contains("> Labels: bug <!-- shown -->\n"), "{}", render(&facts));
 }
 
 #[test]

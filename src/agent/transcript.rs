@@ -2,6 +2,7 @@
 //!
 //! However much an agent prints, memory stays flat: beginnings are kept as they come, ends in a window that slides.
 
+use crate::model::terminal_text;
 use crate::telemetry::{RedactStream, Redactor};
 use std::{io, os::unix::fs::DirBuilderExt, path::Path};
 use tokio::fs::{File, OpenOptions};
@@ -98,24 +99,9 @@ impl Excerpt {
     }
 }
 
-/// Any bytes as text: invalid UTF-8 replaced, terminal control sequences and control characters dropped.
+/// Any bytes as text: invalid UTF-8 replaced.
 fn plain_text(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\u{1b}' if chars.next_if_eq(&'[').is_some() => {
-                // Parameters, up to and including the final byte (ECMA-48, 5.4).
-                while chars.next_if(|c| matches!(c, '\u{20}'..='\u{3f}')).is_some() {}
-                chars.next_if(|c| matches!(c, '\u{40}'..='\u{7e}'));
-            }
-            '\n' | '\t' => out.push(c),
-            c if c.is_control() => {}
-            c => out.push(c),
-        }
-    }
-    out
+    terminal_text(&String::from_utf8_lossy(bytes))
 }
 
 /// Finds `::status …` lines in a stream.
@@ -269,6 +255,7 @@ mod tests {
     #[test]
     fn terminal_sequences_and_binary_become_text() {
         assert_eq!(plain_text(b"\x1b[1;31mred\x1b[0m\x00 \xff\r\n\tok\x1b"), "red \u{fffd}\n\tok");
+        assert_eq!(plain_text(b"\x1b]0;title\x07answer"), "answer");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Import(_) | Command::Say(_) | Command::Env { .. } => {}
     }
     let config = Config::from_process(&flags).map_err(|problems| anyhow!("{problems}"))?;
-    telemetry::start(&config.log, config.log_format, Redactor::new(config.secrets()))?;
+    telemetry::start(&config.log, config.log_format, Redactor::new(&config.secrets()))?;
     match cli.command {
         Command::Serve(_) => serve(&config).await,
         Command::Migrate => {
@@ -112,7 +112,7 @@ pub(super) fn stop_signal() -> anyhow::Result<impl Future<Output = anyhow::Resul
 }
 
 async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
-    let core = match Core::build(config, "", wall_clock()).await {
+    let core = match Core::build(config, "", None, wall_clock()).await {
         Ok(core) => core,
         Err(StartError::Lock(error @ (LockError::Taken(_) | LockError::Shared(_)))) => {
             bail!("{error} The panel's cleanup page does the same.")

@@ -35,10 +35,10 @@ pub struct DoorError {
 }
 
 impl Door {
-    /// Writes the file for a service at `url`, with a new token: whoever was shown the one of before, at an address that the
-    /// service had left, has nothing of it.
-    pub fn open(home: &Path, url: String) -> Result<Self, DoorError> {
-        let door = Self { url, token: fresh() };
+    /// Writes the file for a service at `url`, with the token of this start: whoever was shown the one of before, at an address
+    /// that the service had left, has nothing of it.
+    pub fn open(home: &Path, url: String, token: SecretString) -> Result<Self, DoorError> {
+        let door = Self { url, token };
         let path = home.join(FILE);
         door.write(&path).map_err(|error| DoorError { path, error })?;
         Ok(door)
@@ -78,7 +78,8 @@ impl Door {
     }
 }
 
-fn fresh() -> SecretString {
+/// What opens the door from one start to the next.
+pub fn fresh_token() -> SecretString {
     let mut token = [0; 32];
     // The system's random source does not fail once the process runs; without randomness nobody could be let in.
     aws_lc_rs::rand::fill(&mut token).expect("the system gives random bytes");
@@ -93,8 +94,8 @@ mod tests {
     #[test]
     fn each_start_has_a_token_of_its_own_that_nobody_else_reads() {
         let home = tempfile::tempdir().unwrap();
-        let first = Door::open(home.path(), "http://127.0.0.1:1".to_owned()).unwrap();
-        let second = Door::open(home.path(), "http://127.0.0.1:2".to_owned()).unwrap();
+        let first = Door::open(home.path(), "http://127.0.0.1:1".to_owned(), fresh_token()).unwrap();
+        let second = Door::open(home.path(), "http://127.0.0.1:2".to_owned(), fresh_token()).unwrap();
         assert_ne!(first.token.expose_secret(), second.token.expose_secret());
         let read = Door::read(home.path()).unwrap();
         assert_eq!(

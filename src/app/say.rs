@@ -5,17 +5,23 @@
 use super::{commands::say, door::Door, lock::HomeLock};
 use crate::cli::Say;
 use crate::config::Config;
-use crate::model::{LINES, written_out};
+use crate::model::terminal_text;
 use anyhow::{Context, anyhow, bail};
 use reqwest::{Client, RequestBuilder, StatusCode};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, io, path::Path, process::ExitCode, time::Duration, time::Instant};
+use uuid::Uuid;
 
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 const AGAIN: &str = "Ask again in a moment; a message that was taken is kept.";
+/// About a message of which nobody knows whether it was taken.
+const MAYBE_TAKEN: &str = "It may have been taken all the same: see whether the panel, or treewarden env list, shows its work \
+                           before you say it again.";
+/// How often a message is handed over when the answer to it is lost; its id makes it the same one.
+const TRIES: u32 = 3;
 /// How long it may take to look whether the worktree of a conversation goes.
 const CLOSING: Duration = Duration::from_secs(20);
 /// One request; the answer of an agent takes as many of them as it takes.
@@ -45,6 +51,7 @@ struct Message {
     text: String,
     written: i64,
     run: Option<String>,
+    handling: Option<String>,
 }
 
 struct Service {
@@ -64,7 +71,7 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
              would be lost."
         ));
         for text in service.last_words(name).await? {
-            say(plain(text.trim_end()));
+            say(terminal_text(text.trim_end()));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -73,11 +80,12 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
         text => text,
     };
     let message = json!({
+        "id": Uuid::new_v4().to_string(),
         "text": text,
         "conversation": asked.conversation,
         "codebase": codebase(asked, service.knows(asked.conversation.as_deref()).await?)?,
     });
-    let taken: Taken = service.answer(service.to(Client::post).json(&message), AGAIN).await?;
+    let taken = service.hand_over(&message).await?;
     let Taken { id, conversation, command } = &taken;
     if asked.no_wait {
         say(conversation);
@@ -132,9 +140,10 @@ fn open_door(home: &Path) -> Result<Door, String> {
     }
 }
 
-/// With nothing that a terminal would obey: not all of it is the service's own text.
-fn plain(text: &str) -> String {
-    written_out(text, LINES)
+/// The whole answer: one that breaks off is lost like one that never came.
+async fn whole(request: RequestBuilder) -> reqwest::Result<(StatusCode, Vec<u8>)> {
+    let answer = request.send().await?;
+    Ok((answer.status(), answer.bytes().await?.to_vec()))
 }
 
 impl Service {
@@ -166,25 +175,43 @@ impl Service {
         Ok(Vec::new())
     }
 
+    /// Says it again while the answer is lost. Where nobody listens, nothing was said.
+    async fn hand_over(&self, message: &Value) -> anyhow::Result<Taken> {
+        let request = || self.to(Client::post).json(message);
+        let mut lost = false;
+        for _ in 1..TRIES {
+            match whole(request()).await {
+                Ok((status, body)) => return self.understood(status, &body),
+                Err(error) if error.is_connect() && !lost => break,
+                Err(_) => lost = true,
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        self.answer(request(), if lost { MAYBE_TAKEN } else { AGAIN }).await
+    }
+
     /// `advice`: what to do when nobody answers.
     async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder, advice: &str) -> anyhow::Result<T> {
         let url = &self.door.url;
-        let answer = request.send().await.map_err(|error| match error.is_connect() {
+        let (status, body) = whole(request).await.map_err(|error| match error.is_connect() {
             true => anyhow!("Nothing answers at {url}: the service is just starting or stopping. {advice}"),
             false => anyhow!("The service at {url} did not answer: {error}. {advice}"),
         })?;
-        let status = answer.status();
-        let body = answer.bytes().await.context("the answer of the service broke off")?;
+        self.understood(status, &body)
+    }
+
+    fn understood<T: DeserializeOwned>(&self, status: StatusCode, body: &[u8]) -> anyhow::Result<T> {
+        let url = &self.door.url;
         if status.is_success() {
-            return serde_json::from_slice(&body)
+            return serde_json::from_slice(body)
                 .context("the service answered with something else; is it another version?");
         }
-        let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let told: Value = serde_json::from_slice(body).unwrap_or_default();
         match (status, told["error"].as_str()) {
             (StatusCode::NOT_FOUND, Some(why)) if !why.starts_with("Nothing was done") => {
                 bail!("The service at {url} takes no messages of this machine: start it with TREEWARDEN_LOCAL=on.")
             }
-            (_, Some(why)) => bail!("{}", plain(why)),
+            (_, Some(why)) => bail!("{}", terminal_text(why)),
             (status, None) => bail!("The service at {url} refused ({status})."),
         }
     }
@@ -212,7 +239,7 @@ impl Service {
                 if one.author != "treewarden" || mine.is_none() || others {
                     continue;
                 }
-                let text = plain(&one.text);
+                let text = terminal_text(&one.text);
                 let progress = text.lines().next().unwrap_or_default().to_owned();
                 if seen.busy && waits && progress != shown {
                     eprintln!("{progress}");
@@ -228,14 +255,32 @@ impl Service {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         let mine = mine.context("The conversation was closed before the answer could be read.")?;
-        let query = [("conversation", conversation.to_owned()), ("after", (mine - 1).to_string())];
-        let seen: Seen = self.answer(self.to(Client::get).query(&query), &stored).await?;
-        let run = seen.messages.into_iter().find(|one| one.id == message).and_then(|one| one.run);
+        let well = self.went_well(conversation, (message, mine), waits, &stored).await?;
         for id in &order {
             say(said[id].trim_end());
         }
-        // What an agent was asked for and led to no run was refused.
-        let well = run.map_or(!waits, |state| state == "succeeded");
         Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Whether a message, written at a number, came to a good end: what is refused, or asks an agent and leads to no run, did
+    /// not. An answer can be read a little before its message counts as handled.
+    async fn went_well(
+        &self,
+        conversation: &str,
+        (message, written): (&str, i64),
+        waits: bool,
+        advice: &str,
+    ) -> anyhow::Result<bool> {
+        let query = [("conversation", conversation.to_owned()), ("after", (written - 1).to_string())];
+        loop {
+            let seen: Seen = self.answer(self.to(Client::get).query(&query), advice).await?;
+            let mine = seen.messages.into_iter().find(|one| one.id == message);
+            let (run, handling) = mine.map_or((None, None), |mine| (mine.run, mine.handling));
+            match handling.as_deref() {
+                Some("received" | "claimed") => tokio::time::sleep(LOOK_AGAIN).await,
+                Some("ignored" | "failed") => return Ok(false),
+                _ => return Ok(run.map_or(!waits, |state| state == "succeeded")),
+            }
+        }
     }
 }

@@ -5,8 +5,8 @@
 //! with or without a space (`Fixed:#11` counts); any blank may stand between (`Fixes\t#14`); `GH-12` counts; a Markdown
 //! link does not. "Does not close #5" counts, because GitHub closes it.
 
-use crate::model::{RepoName, ThreadNumber};
-use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+use crate::model::{RepoName, ThreadNumber, markdown};
+use pulldown_cmark::{Event, Tag, TagEnd};
 
 /// What GitHub takes for one, in whatever case.
 pub const KEYWORDS: [&str; 9] =
@@ -17,7 +17,7 @@ pub fn references(body: &str, repository: &RepoName) -> Vec<ThreadNumber> {
     let mut found = Vec::new();
     let mut text = String::new();
     let mut silent = 0usize;
-    for event in Parser::new(body) {
+    for event in markdown(body) {
         match event {
             Event::Start(Tag::CodeBlock(_) | Tag::Link { .. } | Tag::Image { .. }) => {
                 silent += 1;

@@ -1,9 +1,9 @@
 //! Which parts of a Markdown text a reader sees as ordinary words, and which were put there by quoting or hiding.
 //!
-//! The text is parsed as GitHub parses it (CommonMark with tables, strike-through, task lists, footnotes and alerts); no
-//! line is ever matched by its looks.
+//! The text is parsed as GitHub parses it; no line is ever matched by its looks.
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use crate::model::markdown;
+use pulldown_cmark::{Event, Tag, TagEnd};
 use std::ops::Range;
 
 /// Stands for everything that is no ordinary text.
@@ -25,12 +25,7 @@ pub(super) fn visible(source: &str) -> Visible {
     let mut canvas = Canvas { source, bytes: Vec::with_capacity(source.len()), foreign: Vec::new() };
     canvas.bytes.extend(source.bytes().map(|byte| if byte == b'\n' { byte } else { MASK as u8 }));
     let (mut covered, mut silent_tags) = (0usize, 0usize);
-    let options = Options::ENABLE_TABLES
-        | Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_TASKLISTS
-        | Options::ENABLE_FOOTNOTES
-        | Options::ENABLE_GFM;
-    for (event, range) in Parser::new_ext(source, options).into_offset_iter() {
+    for (event, range) in markdown(source).into_offset_iter() {
         match event {
             Event::Start(tag) => match tag {
                 Tag::Emphasis | Tag::Strong | Tag::Strikethrough if covered == 0 => canvas.fill(range, b' '),

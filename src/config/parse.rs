@@ -3,6 +3,7 @@
 use super::{Mode, Sandbox};
 use crate::command::grammar::COMMANDS;
 use crate::decide::authority::Authority;
+use crate::model::is_loopback_host;
 use reqwest::Url;
 use std::{collections::BTreeSet, fmt, net::IpAddr, ops::RangeInclusive, path::Path, path::PathBuf, time::Duration};
 
@@ -19,7 +20,7 @@ pub struct Listen {
 impl Listen {
     /// Whether only this machine can reach it.
     pub fn is_loopback(&self) -> bool {
-        is_loopback(&self.host)
+        is_loopback_host(&self.host)
     }
 }
 
@@ -36,11 +37,7 @@ impl fmt::Display for Listen {
 /// Whether an address is this machine's own, where no proxy could reach.
 pub(super) fn is_local(url: &str) -> bool {
     let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
-    host.is_some_and(|host| is_loopback(host.trim_start_matches('[').trim_end_matches(']')))
-}
-
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    host.is_some_and(|host| is_loopback_host(&host))
 }
 
 pub(super) fn listen(text: &str) -> Result<Listen, Expected> {
@@ -72,7 +69,7 @@ pub(super) fn github_web_url(text: &str) -> Result<String, Expected> {
 fn github_url(text: &str, example: &str) -> Result<String, Expected> {
     let url = web_url(text).map_err(|_| format!("expected a URL like {example}"))?;
     let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
-    let local = parsed.host_str().is_some_and(|host| is_loopback(host.trim_matches(['[', ']'])));
+    let local = parsed.host_str().is_some_and(is_loopback_host);
     if parsed.scheme() == "https" || local {
         Ok(url)
     } else {

@@ -1,7 +1,7 @@
 //! Where values come from, and which of them counts.
 
 use super::table::{DATABASE_URL, SETTINGS, Setting};
-use super::{Fault, Problem};
+use super::{Fault, Problem, secret_parts};
 use std::{fmt, io, path::Path, path::PathBuf};
 
 /// What the command line says.
@@ -68,7 +68,7 @@ impl Sources<'_> {
         let (path, _) = self.file.as_ref()?;
         let secret = |setting: &&&Setting| match self.in_file(setting) {
             // Of the database's URL only a password is one.
-            Some(found) if setting.variable == DATABASE_URL.variable => found.text.contains('@'),
+            Some(found) if setting.variable == DATABASE_URL.variable => !secret_parts(&found.text.into()).is_empty(),
             Some(_) => setting.secret,
             None => false,
         };

@@ -277,10 +277,29 @@ fn the_agent_gets_a_few_variables_of_the_service() {
     assert_eq!(names, ["PATH", "MODEL_KEY"]);
     assert_eq!(agent.env[0].1.expose_secret(), "/bin:/usr/bin");
     assert_eq!(agent.unset, ["NOT_SET"]);
-    let secrets: Vec<&str> = config.secrets().iter().map(|secret| secret.expose_secret()).collect();
-    assert_eq!(secrets, ["postgres://tw:pw@db/tw", "abcdefgh12345678"]);
+    assert_eq!(secrets_of(&config), ["abcdefgh12345678", "postgres://tw:pw@db/tw"]);
     let shown = format!("{config:?}");
     assert!(!shown.contains("pw@db") && !shown.contains("abcdefgh"), "{shown}");
+}
+
+fn secrets_of(config: &Config) -> Vec<String> {
+    config.secrets().iter().map(|secret| secret.expose_secret().to_owned()).collect()
+}
+
+#[test]
+fn the_password_of_the_database_is_a_secret_wherever_it_stands() {
+    for (url, secrets) in [
+        ("postgres:///tw?host=/run/pg&user=tw&password=S3same%20open", &["S3same open"][..]),
+        ("postgres://tw:S3same+%2Fopen@db/tw", &["S3same+%2Fopen", "S3same+/open"]),
+        ("postgres://treewarden:treewarden@db/tw", &[]),
+    ] {
+        let config = from_env(&[("DATABASE_URL", url)]).unwrap();
+        let expected: Vec<&str> = [url].into_iter().chain(secrets.iter().copied()).collect();
+        assert_eq!(secrets_of(&config), expected, "{url}");
+    }
+    let file = ("/home/ann/.treewarden/treewarden.toml", "database_url = 'postgres:///tw?password=S3same-open'");
+    assert!(load(&Flags::default(), &[], &[file]).unwrap().secrets_in.is_some());
+    assert!(secrets_of(&from_env(&[("DATABASE_URL", "postgres:///tw?host=/run/pg")]).unwrap()).is_empty());
 }
 
 #[test]
@@ -386,8 +405,7 @@ fn what_the_agent_is_given_by_name_is_redacted_unless_it_is_plainly_no_secret() 
         ("MODEL_KEY_FILE", "/etc/models/key"),
     ];
     let config = from_env(&env).unwrap();
-    let secrets: Vec<&str> = config.secrets().into_iter().map(|secret| secret.expose_secret()).collect();
-    assert_eq!(secrets, [env[3].1, env[4].1, env[6].1, env[11].1]);
+    assert_eq!(secrets_of(&config), [env[3].1, env[4].1, env[6].1, env[11].1]);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use super::error::GitError;
 use super::repository::Repository;
 use crate::model::{BranchName, CommitSha, Credential};
-use std::fmt;
 
 /// On this machine the receiving git runs as the service, so that it runs nothing the repository there names, changes no
 /// branch that somebody has checked out, and overwrites none.
@@ -19,7 +18,7 @@ pub enum PushOutcome {
     Rejected { reason: Rejection },
 }
 
-/// Why the remote did not take the commits; each is the end of a sentence for people.
+/// Why the remote did not take the commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// The remote branch has commits that are not here.
@@ -32,18 +31,6 @@ pub enum Rejection {
     CheckedOut,
     /// The remote's own words.
     Other(String),
-}
-
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rejection::NonFastForward => f.write_str("the branch on the remote has commits that are not here"),
-            Rejection::Protected => f.write_str("the branch is protected"),
-            Rejection::CheckedOut => f.write_str("the branch is checked out in the repository it would go to"),
-            Rejection::Workflows => f.write_str("it changes workflow files, which this App may not"),
-            Rejection::Other(words) => f.write_str(words),
-        }
-    }
 }
 
 impl Repository {

@@ -349,6 +349,8 @@ pub struct LocalMessage {
     pub written: i64,
     /// Of the run that it asked for.
     pub run: Option<RunState>,
+    /// How far the handling of what a person said is. Absent: the service said it.
+    pub handling: Option<InboxState>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }

@@ -115,7 +115,10 @@ impl Orchestrator {
             PushOutcome::Rejected { reason } => {
                 run.outcome.not_pushed_because = Some(match reason {
                     Rejection::CheckedOut => undelivered::checked_out(branch),
-                    reason => undelivered::push_rejected(branch, &reason.to_string()),
+                    Rejection::NonFastForward => undelivered::newer_on_the_remote(branch),
+                    Rejection::Protected => undelivered::protected(branch),
+                    Rejection::Workflows => undelivered::workflows_changed(branch),
+                    Rejection::Other(words) => undelivered::push_rejected(branch, &words),
                 });
                 return Ok(Delivered::ToItsEnd);
             }

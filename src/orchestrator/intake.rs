@@ -352,7 +352,7 @@ impl Orchestrator {
                 // As it is now, however long it waited for its place, and after a crash between the answer and the end of
                 // its delivery.
                 if self.was_handled(delivery, conversation, &asked.source).await? {
-                    return ignored(HANDLED_BEFORE);
+                    return done(HANDLED_BEFORE);
                 }
                 if commands::changes(&command) && self.store().is_stopped(delivery.id).await? {
                     return done(format!("{} was stopped before it began", entry.name));
@@ -477,7 +477,7 @@ fn understand(delivery: &Delivery) -> Result<Event, String> {
 
 /// The outbox key of the answer to a message, which has one, whatever delivery brings it. On this machine the delivery is
 /// the message.
-fn answer_key(delivery: &Delivery, conversation: &Conversation, source: &MessageSource) -> String {
+pub(super) fn answer_key(delivery: &Delivery, conversation: &Conversation, source: &MessageSource) -> String {
     let thread = conversation.id;
     match source {
         MessageSource::Local => format!("answer/{}", delivery.id),

@@ -4,7 +4,7 @@
 
 use super::{
     Orchestrator, StepError, commands,
-    intake::{Handled, done, ignored, is_stop},
+    intake::{Handled, answer_key, done, ignored, is_stop},
     lanes::Place,
 };
 use crate::command::{grammar, mention};
@@ -12,7 +12,7 @@ use crate::decide::admit::Admission;
 use crate::git::GitError;
 use crate::model::*;
 use crate::platform::local;
-use crate::reply::{delivery, not_begun};
+use crate::reply::{delivery, not_begun, not_taken_up};
 use crate::store::{NewDelivery, NewLocalCodebase, NewLocalMessage, NewNamedThread, StoreError};
 use crate::telemetry::field::EFFECT;
 use sha2::{Digest, Sha256};
@@ -252,7 +252,12 @@ impl Orchestrator {
         let person = Person { id: UserId(0), login: LOCAL_PERSON.to_owned(), is_bot: false };
         // Whoever reads the home of the service may do everything that it may.
         match self.admission(&conversation, &request, &person, Permission::Admin).await? {
-            Admission::Refuse => ignored("the settings leave this to people with a login"),
+            Admission::Refuse => {
+                let key = answer_key(delivery, &conversation, &MessageSource::Local);
+                let body = not_taken_up::refusal_here(&key);
+                self.comment(key, &codebase, &conversation, body).await?;
+                ignored("the settings leave this to people with a login")
+            }
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
             Admission::Welcome => {
                 let asked = RunRequest {

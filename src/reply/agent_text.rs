@@ -5,9 +5,9 @@
 //! asked of a Markdown parser, never of the looks of a line.
 
 use crate::command::closing::KEYWORDS;
-use crate::model::reorders;
-use pulldown_cmark::{Event, Options, Parser, Tag};
-use std::ops::Range;
+use crate::model::{markdown, reorders};
+use pulldown_cmark::{Event, Tag, TagEnd};
+use std::{collections::BTreeMap, ops::Range};
 
 /// GitHub refuses comments over so many characters, for good.
 pub const MAX_COMMENT: usize = 65_536;
@@ -17,8 +17,16 @@ pub const MAX_ANSWER_CHARS: usize = 60_000;
 const ANSWER_CUT: &str = "\n\n*The answer was longer and is cut here; the whole text is in the run's log.*";
 const CUT: &str = "\n\n*The text was longer and is cut here.*";
 
-/// Put between `@` and a name, or before `#`: invisible, and enough to keep GitHub from linking.
-const BREAK: char = '\u{200b}';
+/// Put between `@` and a name, or into a closing keyword: invisible, and enough to keep GitHub from taking them for one.
+const BREAK: &str = "\u{200b}";
+/// Character references that stay: what they stand for is part of no mention and of nothing that closes.
+const PLAIN_REFERENCES: [&str; 5] = ["&amp;", "&lt;", "&gt;", "&quot;", "&apos;"];
+/// Making a text harmless can change what in it is code. After so many readings nothing is left to be code.
+const MOST_READINGS: usize = 8;
+/// Letters of the longest closing keyword.
+const MAX_KEYWORD: usize = "resolved".len();
+/// Letters in which a word shows that it names an issue: an owner and a repository have 140 at most.
+const MAX_REFERENCE: usize = 200;
 
 /// An agent's answer, neutralised: at most `limit` characters, the note that says so included when it is cut.
 pub fn present(text: &str, limit: usize) -> String {
@@ -35,12 +43,16 @@ pub fn quoted(text: &str) -> String {
     text.replace('`', "'").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The same where nobody neutralises the sentence as a whole.
+pub fn said(text: &str, limit: usize) -> String {
+    line(&quoted(text), limit)
+}
+
 /// A text of ours that quotes, as part of a line: no block of its own begins in it.
 pub fn line(text: &str, limit: usize) -> String {
     // Something before it, as there will be: a fence within a line is none.
     let text = format!("{BREAK}{}", text.split_whitespace().collect::<Vec<_>>().join(" "));
-    let line = foreign(&text, limit);
-    line.replacen(BREAK, "", 1)
+    foreign(&text, limit).replacen(BREAK, "", 1)
 }
 
 /// A whole comment that is not longer than GitHub takes, its marker (the last line) included.
@@ -89,12 +101,10 @@ fn harmless(text: &str) -> String {
     out
 }
 
-/// As GitHub reads it: what is code, and what is HTML, in order.
+/// What is code, and what is HTML, in order.
 fn parsed(text: &str) -> Vec<(Range<usize>, Part)> {
-    let options =
-        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS | Options::ENABLE_GFM;
     let mut parts: Vec<(Range<usize>, Part)> = Vec::new();
-    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+    for (event, range) in markdown(text).into_offset_iter() {
         let part = match event {
             Event::Start(Tag::CodeBlock(_)) | Event::Code(_) => Part::Code,
             Event::Html(_) | Event::InlineHtml(_) => Part::Html,
@@ -113,25 +123,174 @@ enum Part {
     Html,
 }
 
-/// Code stays; HTML becomes text, since a tag that is never closed hides what follows; the rest is defused.
+/// Code stays; HTML becomes text, since a tag that is never closed hides what follows; the rest loses its effect. Read
+/// again until nothing is left to do: a fence that stood in HTML is one afterwards, and what was code may be text.
 fn neutralise(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
-    for (range, part) in parsed(text) {
-        out.push_str(&defuse(&text[at..range.start]));
-        match part {
-            Part::Code => out.push_str(&text[range.clone()]),
-            Part::Html => out.push_str(&defuse(&text[range.clone()]).replace('<', "&lt;")),
+    let mut text = text.to_owned();
+    for _ in 0..MOST_READINGS {
+        let parts = parsed(&text);
+        let next = Mends::of(&text, &parts).applied();
+        if next == text {
+            return text;
         }
-        at = range.end;
+        text = next;
     }
-    out.push_str(&defuse(&text[at..]));
-    out
+    Mends::of(&text.replace('<', "&lt;"), &[]).applied()
 }
 
-/// Mentions and closing keywords lose their effect.
+/// Mentions and closing keywords in a text without Markdown lose their effect.
 pub fn defuse(text: &str) -> String {
-    defuse_keywords(&defuse_mentions(&without_references(text)))
+    let mut mends = Mends { text, at: BTreeMap::new() };
+    mends.mentions(0..text.len());
+    mends.keywords(&Shown::raw(text));
+    mends.applied()
+}
+
+/// What is put into a text: at each place, how much of it goes and what comes instead.
+struct Mends<'a> {
+    text: &'a str,
+    at: BTreeMap<usize, (usize, &'static str)>,
+}
+
+impl<'a> Mends<'a> {
+    fn of(text: &'a str, parts: &[(Range<usize>, Part)]) -> Self {
+        let mut mends = Self { text, at: BTreeMap::new() };
+        let mut shown = Shown::raw(text);
+        let mut at = 0;
+        for (range, part) in parts.iter().cloned().chain([(text.len()..text.len(), Part::Code)]) {
+            mends.prose(at..range.start);
+            match part {
+                Part::Code => shown.letters.iter_mut().filter(|(at, _)| range.contains(at)).for_each(|(_, c)| *c = ' '),
+                Part::Html => mends.html(range.clone()),
+            }
+            at = range.end;
+        }
+        mends.keywords(&shown);
+        mends.keywords(&Shown::rendered(text));
+        mends
+    }
+
+    fn applied(self) -> String {
+        let mut out = String::with_capacity(self.text.len());
+        let mut done = 0;
+        for (at, (length, instead)) in self.at {
+            out.push_str(&self.text[done..at]);
+            out.push_str(instead);
+            done = at + length;
+        }
+        out.push_str(&self.text[done..]);
+        out
+    }
+
+    fn prose(&mut self, range: Range<usize>) {
+        self.mentions(range.clone());
+        self.references(range);
+    }
+
+    fn html(&mut self, range: Range<usize>) {
+        let tags = self.text[range.clone()].match_indices('<').map(|(at, _)| (range.start + at, (1, "&lt;")));
+        self.at.extend(tags);
+        self.prose(range);
+    }
+
+    fn mentions(&mut self, range: Range<usize>) {
+        let text = &self.text[range.clone()];
+        let names = text.match_indices('@').map(|(at, _)| at + 1);
+        let names = names.filter(|at| text[*at..].starts_with(|c: char| c.is_ascii_alphanumeric()));
+        self.at.extend(names.map(|at| (range.start + at, (0, BREAK))));
+    }
+
+    /// Character references would become the signs they stand for only after this.
+    fn references(&mut self, range: Range<usize>) {
+        let text = &self.text[range.clone()];
+        let signs = text.match_indices('&').map(|(at, _)| at).filter(|at| is_reference(&text[*at..]));
+        self.at.extend(signs.map(|at| (range.start + at, (1, "&amp;"))));
+    }
+
+    fn keywords(&mut self, shown: &Shown) {
+        for at in shown.closing_keywords() {
+            self.at.entry(at).or_insert((0, BREAK));
+        }
+    }
+}
+
+/// A text as the page shows it, each letter with its place in the source.
+struct Shown {
+    letters: Vec<(usize, char)>,
+    /// Indices of letters with which a piece of the page begins.
+    borders: Vec<usize>,
+}
+
+impl Shown {
+    fn raw(text: &str) -> Self {
+        Self { letters: text.char_indices().collect(), borders: Vec::new() }
+    }
+
+    /// Signs of emphasis, code, and what else stands between words without being one, are nothing here: GitHub may take no
+    /// notice of them either. In the place of a link stands the sign of a reference.
+    fn rendered(text: &str) -> Self {
+        let mut shown = Self { letters: Vec::new(), borders: Vec::new() };
+        let mut in_code = false;
+        for (event, range) in markdown(text).into_offset_iter() {
+            match event {
+                Event::Start(Tag::CodeBlock(_)) => in_code = true,
+                Event::End(TagEnd::CodeBlock) => in_code = false,
+                Event::Start(Tag::Link { .. } | Tag::Image { .. }) => shown.letters.push((range.start, '#')),
+                Event::Text(piece) if !in_code => shown.push(&piece, range, text),
+                Event::SoftBreak | Event::HardBreak => shown.letters.push((range.start, ' ')),
+                Event::End(end) if !is_inline(end) => shown.letters.push((range.end, '\n')),
+                _ => {}
+            }
+        }
+        shown
+    }
+
+    fn push(&mut self, piece: &str, range: Range<usize>, text: &str) {
+        self.borders.push(self.letters.len());
+        let as_written = text[range.clone()] == *piece;
+        let place = |at: usize| if as_written { range.start + at } else { range.start };
+        self.letters.extend(piece.char_indices().map(|(at, c)| (place(at), c)));
+    }
+
+    /// Where to break each closing keyword that something follows which may be an issue (`#12`, `owner/repo#12`, `GH-12`, an
+    /// address, a link), whatever signs and blanks stand between.
+    fn closing_keywords(&self) -> Vec<usize> {
+        let is_word = |index: usize| self.letters.get(index).is_some_and(|(_, c)| c.is_ascii_alphanumeric());
+        let starts = (0..self.letters.len()).filter(|index| {
+            is_word(*index) && (*index == 0 || !is_word(index - 1) || self.borders.binary_search(index).is_ok())
+        });
+        starts
+            .filter(|start| {
+                let length = (*start..).take_while(|index| is_word(*index)).take(MAX_KEYWORD + 1).count();
+                self.is_keyword(*start, length) && self.names_an_issue(start + length)
+            })
+            .map(|start| self.letters[start + 1].0)
+            .collect()
+    }
+
+    fn is_keyword(&self, start: usize, length: usize) -> bool {
+        let word = || self.letters[start..start + length].iter().map(|(_, c)| c.to_ascii_lowercase());
+        KEYWORDS.iter().any(|keyword| keyword.chars().eq(word()))
+    }
+
+    fn names_an_issue(&self, from: usize) -> bool {
+        let rest = || self.letters[from..].iter().map(|(_, c)| *c);
+        let between = rest().take_while(|c| !c.is_ascii_alphanumeric());
+        let gap = between.clone().count();
+        let word: String = rest().skip(gap).take_while(|c| !c.is_whitespace()).take(MAX_REFERENCE).collect();
+        between.clone().any(|c| c == '#') || word.contains(['#', '/']) || word.to_ascii_lowercase().starts_with("gh-")
+    }
+}
+
+fn is_reference(text: &str) -> bool {
+    let named = |name: &str| name.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).starts_with(';');
+    text[1..].starts_with(|c: char| c == '#' || c.is_ascii_alphabetic())
+        && named(text[1..].trim_start_matches('#'))
+        && !PLAIN_REFERENCES.iter().any(|plain| text.starts_with(plain))
+}
+
+fn is_inline(end: TagEnd) -> bool {
+    matches!(end, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image)
 }
 
 /// What is verified is said by the service, below the answer. Words that copy it are marked as the agent's, however they
@@ -173,53 +332,6 @@ fn open_fence(text: &str) -> Option<String> {
     Some(block.chars().take_while(|c| *c == sign).collect())
 }
 
-/// Character references would become the signs they stand for only after this.
-fn without_references(text: &str) -> String {
-    ["&#", "&commat;", "&num;"]
-        .iter()
-        .fold(text.to_owned(), |text, sign| text.replace(sign, &format!("&amp;{}", &sign[1..])))
-}
-
-fn defuse_mentions(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        out.push(c);
-        if c == '@' && chars.peek().is_some_and(|next| next.is_ascii_alphanumeric()) {
-            out.push(BREAK);
-        }
-    }
-    out
-}
-
-/// Breaks `#12`, `owner/repo#12`, `GH-12` and issue links that follow one of GitHub's closing keywords.
-fn defuse_keywords(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut after_keyword = false;
-    for word in text.split_inclusive(char::is_whitespace) {
-        let bare = word.trim().trim_matches([':', '*', '_', '(', ')', '~']).to_ascii_lowercase();
-        let glued = word
-            .split_once(':')
-            .filter(|(head, rest)| !rest.trim().is_empty() && KEYWORDS.contains(&head.to_ascii_lowercase().as_str()));
-        match glued {
-            Some((head, rest)) => out.push_str(&format!("{head}:{}", broken(rest))),
-            None if after_keyword => out.push_str(&broken(word)),
-            None => out.push_str(word),
-        }
-        if !bare.is_empty() {
-            after_keyword = KEYWORDS.contains(&bare.as_str());
-        }
-    }
-    out
-}
-
-fn broken(reference: &str) -> String {
-    match reference.find(['#', '/', '-']) {
-        Some(at) => format!("{}{BREAK}{}", &reference[..at], &reference[at..]).replace("#", "#\u{200b}"),
-        None => reference.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,8 +350,45 @@ mod tests {
         for text in ["**Fixes** #1", "_fixes_ #1", "(closes) #2"] {
             assert!(shown(text).contains('|'), "{text} -> {}", shown(text));
         }
-        assert_eq!(shown("see #8"), "see #8");
+        assert_eq!(shown("see #8, a fixed bug &lt; R&D; &co"), "see #8, a fixed bug &lt; R&amp;D; &co");
         assert_eq!(shown("&#64;ann &commat;ann"), "&amp;#64;ann &amp;commat;ann");
+        assert_eq!(defuse("`fixes #1` R&amp;D @ann"), "`f\u{200b}ixes #1` R&amp;D @\u{200b}ann");
+    }
+
+    /// Each keyword is broken, whatever stands for the signs between it and the issue, and wherever on the page it stands.
+    #[test]
+    fn nothing_closes_an_issue_however_it_is_written() {
+        for text in [
+            "Fixes&colon; #99",
+            "Fixes\\: #99",
+            "Fixes&Tab;#99",
+            "Fixes \\#99",
+            "Fi**xes** #99",
+            "pre**fixes #99**",
+            "~~Fixes~~ #99",
+            "Fixes ~~~~ #99",
+            "Fixes https://github.com/acme/app/issues/99",
+            "Fixes <https://github.com/acme/app/issues/99>",
+            "Fixes [it](https://github.com/acme/app/issues/99)",
+            "Fixes [it][r]\n\n[r]: https://github.com/acme/app/issues/99",
+            "Fixes [](x) #99",
+            "Fixes: GH-99",
+            "| a |\n|-|\n| Fixes acme/app#99 |",
+            "- [ ] Fixes #99",
+            "> [!NOTE]\n> Fixes #99",
+            "Done.[^1]\n\n[^1]: note\n\n    Fixes #99",
+        ] {
+            let shown = shown(text);
+            assert!(["F|i", "f|i", "F**|i"].iter().any(|broken| shown.contains(broken)), "{text} -> {shown}");
+        }
+        assert_eq!(shown("&#70;ixes #99"), "&amp;#70;|ixes #99");
+    }
+
+    #[test]
+    fn what_is_text_only_when_html_is_none_is_defused() {
+        let shown = shown("<b>\n```\n\n```\n@ann Fixes #1\n```");
+        assert!(shown.contains("@|ann F|ixes"), "{shown}");
+        assert_eq!(super::present("Done.[^1]\n\n[^1]: note\n\n    @ann\n", 1_000).matches(BREAK).count(), 1);
     }
 
     #[test]
@@ -310,6 +459,7 @@ mod tests {
     fn within_a_line_nothing_is_a_block() {
         assert_eq!(line("~~~ @ann\n\n    @bob", 100).replace(BREAK, "|"), "~~~ @|ann @|bob");
         assert_eq!(quoted("a `b\nc"), "a 'b c");
+        assert_eq!(said("hook: @ann, <b> fixes #1", 100).replace(BREAK, "|"), "hook: @|ann, &lt;b> f|ixes #1");
     }
 
     #[test]
@@ -320,7 +470,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_fits_and_does_nothing_to_what_follows(
-            text in "(@ann|<b>|<!--|&#64;|&|`|```|~~~|\n|\n\n|> |- |    |fixes #1|\\\\|é|\u{202e}|\\*\\*|verified by treewarden|x){0,80}",
+            text in "(@ann|<b>|<!--|&#64;|&|`|```|~~~|\n|\n\n|> |- |    |fixes #1|\\\\|é|\u{202e}|\\*\\*|verified by treewarden|x|\\[\\^1\\]|: |<a@b|&colon;){0,80}",
             limit in 60_usize..400,
         ) {
             let shown = present(&text, limit);

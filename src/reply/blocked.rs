@@ -4,16 +4,19 @@ use super::agent_text;
 use crate::decide::resolve::{Block, Unfit};
 use crate::model::*;
 
+/// How much is shown of words of git or of whoever locked something.
+const SAID: usize = 1_000;
+
 /// Why a worktree may not be taken over, as the end of a sentence.
 fn unfit(why: &Unfit) -> String {
     match why {
         Unfit::Gone => "its files are gone, and only git still lists it".to_owned(),
         Unfit::NotWhole => "what is at its place is not that worktree any more, or git does not know it".to_owned(),
         Unfit::Locked(reason) if reason.is_empty() => "somebody locked it".to_owned(),
-        Unfit::Locked(reason) => format!("somebody locked it ({})", agent_text::quoted(reason)),
+        Unfit::Locked(reason) => format!("somebody locked it ({})", agent_text::said(reason, SAID)),
         Unfit::Unclean => "it holds something uncommitted".to_owned(),
         Unfit::Unfinished => "a merge or the like is under way in it".to_owned(),
-        Unfit::Doubt(cause) => agent_text::quoted(cause),
+        Unfit::Doubt(cause) => agent_text::said(cause, SAID),
     }
 }
 
@@ -52,7 +55,7 @@ pub fn blocked(block: &Block) -> String {
         Block::CannotVerify { why, .. } => format!(
             "The worktree of this work could not be examined ({}). Nothing was run or changed. \
              Mention me again when the cause is gone.",
-            agent_text::quoted(why)
+            agent_text::said(why, SAID)
         ),
         Block::Broken { .. } => {
             "The files of this worktree are all there, but git no longer knows it, and that could not be mended. \
@@ -78,7 +81,7 @@ pub fn blocked(block: &Block) -> String {
         ),
         Block::UnshowableBase => {
             "The base branch has a back-tick or a character that turns text around in its name, which no comment can show \
-             safely. Nothing was created."
+             safely. Nothing was created. Name another base branch, or rename this one, then mention me again."
                 .to_owned()
         }
         Block::ProtectedBranch(branch) => format!(
@@ -102,6 +105,18 @@ pub fn blocked(block: &Block) -> String {
             "`{branch}` is kept here from the pull request of a fork: it may hold what nobody here has reviewed, and I push \
              no such commits. Nothing was created. Name another branch."
         ),
-        Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created."),
+        Block::BadBranch(why) => format!("The branch cannot be used: {why}. Nothing was created. Name another branch."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_others_mention_nobody() {
+        let why = Unfit::Locked("for @ann, fixes #1".to_owned());
+        let told = blocked(&Block::CheckedOut { branch: BranchName::new("issue-1").unwrap(), why });
+        assert!(told.contains("(for @\u{200b}ann, f\u{200b}ixes #1)"), "{told}");
     }
 }

@@ -205,8 +205,7 @@ pub fn nothing_called(name: &str) -> String {
     )
 }
 
-/// `/stop`.
-/// `waiting`: something that came before is not looked at yet.
+/// Answers `/stop`. `waiting`: something that came before is not looked at yet.
 pub fn stopping(runs: usize, waiting: bool) -> String {
     let now = match runs {
         0 => "No run is live or queued in this thread now.".to_owned(),
@@ -272,7 +271,7 @@ pub fn thread_status(status: &ThreadStatus) -> String {
                     lines.push(format!("{} ahead, {behind} behind", count(*ahead, "commit")));
                 }
                 Probe::Known(None) => {}
-                Probe::Unknown(why) => lines.push(format!("ahead/behind unknown: {why}")),
+                Probe::Unknown(why) => lines.push(format!("ahead/behind unknown: {}", agent_text::said(why, FOREIGN))),
             }
             match seen.validity {
                 Probe::Known(Validity::Valid) | Probe::Unknown(_) => lines.extend(files_seen(seen, &environment.branch)),
@@ -314,19 +313,19 @@ fn files_seen(seen: &Seen, branch: &BranchName) -> Vec<String> {
             Probe::Known(_) | Probe::Unknown(_) => {}
         },
         Probe::Known(files) => lines.push(count(*files, "uncommitted file")),
-        Probe::Unknown(why) => lines.push(format!("working tree unknown: {why}")),
+        Probe::Unknown(why) => lines.push(format!("working tree unknown: {}", agent_text::said(why, FOREIGN))),
     }
     match &seen.submodules {
         Probe::Known(work) => {
             lines.extend(work.iter().map(|path| cleanup::sentence(&Keep::SubmoduleWork(path.clone()))))
         }
-        Probe::Unknown(why) => lines.push(format!("submodules unknown: {why}")),
+        Probe::Unknown(why) => lines.push(format!("submodules unknown: {}", agent_text::said(why, FOREIGN))),
     }
     match &seen.on_branch {
         Probe::Known(Some(on)) if on == branch => {}
         Probe::Known(Some(other)) => lines.push(format!("HEAD is on {} instead", shown(other.as_str()))),
         Probe::Known(None) => lines.push("HEAD is detached, on no branch".to_owned()),
-        Probe::Unknown(why) => lines.push(format!("HEAD unknown: {why}")),
+        Probe::Unknown(why) => lines.push(format!("HEAD unknown: {}", agent_text::said(why, FOREIGN))),
     }
     lines
 }

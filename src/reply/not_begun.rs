@@ -20,8 +20,11 @@ pub fn kept_moving() -> String {
 
 /// A mention of work whose worktree is half removed.
 pub fn removal_stuck(why: &str) -> String {
-    let why = agent_text::line(&agent_text::quoted(why), FOREIGN);
-    format!("The worktree of this work is being removed, and that does not come to its end: {why}. Nothing was run.")
+    let why = agent_text::said(why, FOREIGN);
+    format!(
+        "The worktree of this work is being removed, and that does not come to its end: {why}. Nothing was run. It is tried \
+         again by itself; mention me again when the cause is gone."
+    )
 }
 
 pub fn no_agent() -> String {
@@ -32,7 +35,8 @@ pub fn no_agent() -> String {
 
 /// Work on a repository on GitHub, where no App is connected.
 pub fn no_app() -> String {
-    "This repository is on GitHub, and no GitHub App is configured here. Nothing was run; work done before is kept."
+    "This repository is on GitHub, and no GitHub App is configured here. Nothing was run; work done before is kept. Whoever \
+     runs this service sets the App up, then ask again."
         .to_owned()
 }
 
@@ -46,11 +50,16 @@ pub fn repository_not_here(path: &Path) -> String {
 }
 
 pub fn thread_unknown() -> String {
-    "The thread or repository of this run is no longer known. Nothing was run.".to_owned()
+    "The thread or repository of this run is no longer known. Nothing was run; work done before is kept. Ask again in a new \
+     thread."
+        .to_owned()
 }
 
 pub fn archived(repository: &RepoName) -> String {
-    format!("**{repository}** is archived, so nothing can be pushed to it. Nothing was run; work done before is kept.")
+    format!(
+        "**{repository}** is archived, so nothing can be pushed to it. Nothing was run; work done before is kept. Unarchive it on \
+         GitHub, then mention me again."
+    )
 }
 
 pub fn branch_taken(branch: &BranchName, work: &Work) -> String {

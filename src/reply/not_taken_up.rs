@@ -12,12 +12,21 @@ pub fn refusal(login: &str, needs: &Needs, key: &str) -> String {
     )
 }
 
+/// The same for what is said on this machine.
+pub fn refusal_here(key: &str) -> String {
+    format!(
+        "The settings of this service (`TREEWARDEN_ALLOW`) leave this to people with a login on GitHub, and nobody has one here. \
+         Nothing was run. Ask for it on GitHub, or let a permission do as well there.\n\n{}",
+        marker(key)
+    )
+}
+
 /// For people of whom GitHub does not say what they may do.
 pub fn permission_unknown(login: &str, why: &str, key: &str) -> String {
     format!(
         "Sorry `{login}`, I could not find out whether you may ask for this: {}. Nothing was started; mention me again in a \
          while.\n\n{}",
-        agent_text::line(&agent_text::quoted(why), FOREIGN),
+        agent_text::said(why, FOREIGN),
         marker(key)
     )
 }
@@ -44,7 +53,7 @@ pub fn too_many_runs(key: &str) -> String {
 pub fn gave_up(why: &str, key: &str) -> String {
     format!(
         "I could not handle this request to its end: {}. No work is lost. Mention me again when the cause is gone.\n\n{}",
-        agent_text::line(&agent_text::quoted(why), FOREIGN),
+        agent_text::said(why, FOREIGN),
         marker(key)
     )
 }

@@ -127,7 +127,10 @@ fn what_others_say_among_the_facts_does_nothing() {
     run.outcome.not_pushed_because = Some(crate::reply::undelivered::push_rejected(&branch, why));
     run.outcome.left_behind = Some("somebody locked it: <i>@ann".into());
     let text = shown(&run);
-    assert!(!text.contains("@ann") && !text.contains("<b>") && !text.contains("<i>") && !text.contains("#3"), "{text}");
+    assert!(
+        !text.contains("@ann") && !text.contains("<b>") && !text.contains("<i>") && !text.contains("fixes #3"),
+        "{text}"
+    );
     assert!(!text.contains("```") && text.contains("the work is kept on `issue-1`"), "{text}");
     assert_eq!(text.matches("**Verified by Treewarden:**").count(), 2, "{text}");
     assert!(text.contains("(the agent writes:) not pushed: GH013: 'rule' "), "{text}");

@@ -38,22 +38,32 @@ pub fn base_gone() -> String {
 pub fn withheld(why: &Withheld, branch: &BranchName) -> String {
     match why {
         Withheld::Fork => {
-            format!("not pushed: the pull request comes from a fork; the work is kept on `{branch}`")
+            format!(
+                "not pushed: the pull request comes from a fork, where I may not push; the work is kept on `{branch}`. To have \
+                 it on a branch of this repository, whoever runs this service pushes it from the worktree; the panel has its \
+                 place"
+            )
         }
         Withheld::Default => {
-            format!("not pushed: `{branch}` is the default branch, which I never push to; the work is kept on it here")
+            format!(
+                "not pushed: `{branch}` is the default branch, which I never push to; the work is kept on it here. Whoever runs \
+                 this service can push it from the worktree; ask for further work in an issue, which gets a branch of its own"
+            )
         }
         Withheld::Base => format!(
-            "not pushed: `{branch}` is the base of all new work, which I never push to; the work is kept on it here"
+            "not pushed: `{branch}` is the base of all new work, which I never push to; the work is kept on it here. Whoever \
+             runs this service can push it from the worktree; ask for further work in an issue, which gets a branch of its own"
         ),
         Withheld::Stopped => {
-            format!("not pushed: stopped on request; the work is committed and kept on `{branch}`")
+            format!(
+                "not pushed: stopped on request; the work is committed and kept on `{branch}`; mention me again to have it pushed"
+            )
         }
         Withheld::Deleted => format!(
             "not pushed: `{branch}` was deleted on the remote while the agent worked; the work is kept on it here, and the \
              next request pushes it again, on GitHub with a pull request of its own"
         ),
-        Withheld::TakenBack => push_rejected(branch, &taken_back(branch)),
+        Withheld::TakenBack => taken_back(branch),
         Withheld::Copies(paths) => furnished::copies_committed(branch, paths),
     }
 }
@@ -65,10 +75,38 @@ pub fn merged_meanwhile(number: ThreadNumber, branch: &BranchName) -> String {
     )
 }
 
+/// A push that the remote refused, in its own words.
 pub fn push_rejected(branch: &BranchName, why: &str) -> String {
     // The remote's remarks, which a hook there words.
     let why: String = agent_text::quoted(why).chars().take(SAID).collect();
-    format!("not pushed: {why}; nothing was overwritten, the work is kept on `{branch}`")
+    format!("not pushed: {why}; {}; mention me again when the cause is gone", kept(branch))
+}
+
+pub fn newer_on_the_remote(branch: &BranchName) -> String {
+    format!(
+        "not pushed: the branch on the remote has commits that are not here; {}; mention me again and ask to merge them",
+        kept(branch)
+    )
+}
+
+pub fn protected(branch: &BranchName) -> String {
+    format!(
+        "not pushed: the branch is protected; {}. Allow this App to push to it in the repository's settings, then mention me \
+         again; or whoever runs this service pushes it from the worktree",
+        kept(branch)
+    )
+}
+
+pub fn workflows_changed(branch: &BranchName) -> String {
+    format!(
+        "not pushed: it changes workflow files, which this App may not; {}. Whoever runs this service looks at them and pushes \
+         the branch from the worktree",
+        kept(branch)
+    )
+}
+
+fn kept(branch: &BranchName) -> String {
+    format!("nothing was overwritten, the work is kept on `{branch}`")
 }
 
 /// In the repository on this machine that it would go to.
@@ -101,13 +139,50 @@ pub fn pull_request_refused(why: &str) -> String {
 }
 
 pub fn stopped_before_pull_request() -> String {
-    "the branch is pushed; no pull request was opened, since somebody asked to stop".to_owned()
+    "the branch is pushed; no pull request was opened, since somebody asked to stop; mention me again to have one, or open it \
+     yourself"
+        .to_owned()
 }
 
 /// Commits are gone from the remote, and work that is only here rests on them.
 fn taken_back(branch: &BranchName) -> String {
     format!(
-        "somebody took commits off `{branch}` on the remote, and work that is only here rests on them; a push would bring \
-         them back"
+        "not pushed: somebody took commits off `{branch}` on the remote, and work that is only here rests on them; a push would \
+         bring them back; {}. Whoever runs this service pushes the branch from the worktree to have them back, or rebases it \
+         there onto what the remote has, to do without them",
+        kept(branch)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_stays_here_says_that_it_is_kept_and_what_to_do() {
+        let branch = BranchName::new("issue-1").unwrap();
+        let withheld_for = [
+            Withheld::Fork,
+            Withheld::Default,
+            Withheld::Base,
+            Withheld::Stopped,
+            Withheld::Deleted,
+            Withheld::TakenBack,
+            Withheld::Copies(vec![".env".into()]),
+        ];
+        let refused = [
+            push_rejected(&branch, "GH013"),
+            newer_on_the_remote(&branch),
+            protected(&branch),
+            workflows_changed(&branch),
+            checked_out(&branch),
+            stopped_before_pull_request(),
+        ];
+        for told in withheld_for.iter().map(|why| withheld(why, &branch)).chain(refused) {
+            let next = ["mention me", "pushes the branch", "pushes it", "push it", "the next request", "Ask for"];
+            assert!(next.iter().any(|step| told.contains(step)), "{told}");
+            let kept = ["kept on", "is pushed", "nothing of it left the server"];
+            assert!(kept.iter().any(|what| told.contains(what)), "{told}");
+        }
+    }
 }

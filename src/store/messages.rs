@@ -46,6 +46,7 @@ impl FromRow for LocalMessage {
             body: row.get("body")?,
             written: row.get("written")?,
             run: row.maybe("run_state")?,
+            handling: row.maybe("handling")?,
             created_at: row.get("created_at")?,
             updated_at: row.get("updated_at")?,
         })
@@ -92,8 +93,9 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<LocalMessage>, StoreError> {
         let sql = sql!(
-            "SELECT message.*, run.state AS run_state FROM local_messages AS message
+            "SELECT message.*, run.state AS run_state, inbox.state AS handling FROM local_messages AS message
              LEFT JOIN runs AS run ON run.delivery_id = message.id
+             LEFT JOIN inbox ON inbox.id = message.id
              WHERE message.conversation_id = $1 AND message.written > $2
              ORDER BY message.written LIMIT $3 OFFSET $4"
         );

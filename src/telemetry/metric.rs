@@ -43,7 +43,7 @@ pub const METRICS: &[Metric] = &[
         name: DELIVERIES,
         kind: Kind::Counter,
         label: Some("result"),
-        meaning: "Stored deliveries that were worked on, by result: done, ignored, retried, failed",
+        meaning: "Stored deliveries that were worked on, by result: done, ignored, retried, failed, given back (the service stopped)",
     },
     Metric {
         name: MISSED,

@@ -1,11 +1,12 @@
 //! What an action led to, shown once on the page after it. The sentences are in `flash.html`.
 
-use super::error::WebError;
 use super::view::Prose;
+use super::{WebState, error::WebError};
 use crate::model::EnvironmentId;
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tower_sessions::Session;
 
 const KEY: &str = "flash";
@@ -62,13 +63,15 @@ pub enum Flash {
 }
 
 impl Flash {
-    /// Takes the message that waits in a session.
-    pub async fn take(session: &Session) -> Result<Option<Self>, WebError> {
-        let waiting = session.get::<Self>(KEY).await?;
-        if waiting.is_some() {
+    /// Takes the message that waits in a session, as a page may show it.
+    pub async fn take(state: &WebState, session: &Session) -> Result<Option<Self>, WebError> {
+        let mut waiting = session.get::<Value>(KEY).await?;
+        if let Some(waiting) = &mut waiting {
             session.remove_value(KEY).await?;
+            shown(state, waiting);
         }
-        Ok(waiting)
+        // One that another version left is not shown.
+        Ok(waiting.and_then(|waiting| serde_json::from_value(waiting).ok()))
     }
 
     /// Back to a page, which will show this.
@@ -99,6 +102,16 @@ impl Flash {
     }
 
     fn prose(text: &str) -> Prose {
-        Prose::from(text)
+        Prose::of_shown(text)
+    }
+}
+
+/// Every text in it, wherever it stands.
+fn shown(state: &WebState, value: &mut Value) {
+    match value {
+        Value::String(text) => *text = state.shown(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| shown(state, value)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| shown(state, value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

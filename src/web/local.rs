@@ -70,15 +70,18 @@ struct Shown {
     /// State of the run that it asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<RunState>,
+    /// How far the handling of what was asked is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handling: Option<InboxState>,
     at: Timestamp,
     edited_at: Timestamp,
 }
 
 impl From<LocalMessage> for Shown {
     fn from(message: LocalMessage) -> Self {
-        let LocalMessage { id, author, answers, body, written, run, created_at, updated_at } = message;
+        let LocalMessage { id, author, answers, body, written, run, handling, created_at, updated_at } = message;
         let author = author.unwrap_or_else(|| "treewarden".to_owned());
-        Self { id, author, answers, text: body, written, run, at: created_at, edited_at: updated_at }
+        Self { id, author, answers, text: body, written, run, handling, at: created_at, edited_at: updated_at }
     }
 }
 

@@ -46,7 +46,7 @@ pub struct Frame {
 
 impl Frame {
     pub async fn load(state: &WebState, session: &Session, section: &'static str) -> Result<Self, WebError> {
-        let flash = Flash::take(session).await?;
+        let flash = Flash::take(state, session).await?;
         Ok(Self { assets: Urls::new(), section, flash, slug: state.inner.slug.clone(), refresh: None, paused: false })
     }
 

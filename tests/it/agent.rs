@@ -277,6 +277,17 @@ async fn a_child_that_left_the_group_is_found_and_killed() {
 }
 
 #[tokio::test]
+async fn giving_up_on_a_turn_kills_what_left_the_group_too() {
+    let bench = Bench::new("setsid sh -c 'echo $$ > child; sleep 300' & sleep 300");
+    tokio::select! {
+        _ = bench.run() => panic!("the agent ended"),
+        () = until("the agent works", || not_empty(&bench.file("child"))) => {}
+    }
+    let child = bench.pid("child");
+    until("what left the group is gone", || !alive(child)).await;
+}
+
+#[tokio::test]
 async fn giving_up_on_a_turn_kills_it() {
     let bench = Bench::new("echo $$ > pid; sleep 300");
     tokio::select! {

@@ -42,7 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("web", &["model", "reply", "telemetry", "store", "orchestrator", "github"]),
-    ("config", &["plain_file", "telemetry", "command", "decide"]),
+    ("config", &["model", "plain_file", "telemetry", "command", "decide"]),
     ("cli", &["config"]),
     ("demo", &["model"]),
 ];

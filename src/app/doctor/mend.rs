@@ -381,7 +381,7 @@ fn server(url: &str) -> Option<Mend> {
         return None;
     }
     let start = "sudo systemctl start postgresql";
-    Some(run(match host == "localhost" || is_loopback_host(host) {
+    Some(run(match is_loopback_host(host) {
         true => start.to_owned(),
         false => format!("ssh {} {start}", host.trim_matches(['[', ']'])),
     }))

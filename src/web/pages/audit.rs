@@ -31,8 +31,8 @@ pub async fn show(State(state): State<WebState>, session: Session) -> Result<Res
         when: ago(entry.at, now),
         actor: entry.actor,
         action: entry.action.replace(['.', '_'], " "),
-        subject: entry.subject,
-        detail: Prose::from(entry.detail.as_str()),
+        subject: state.shown(&entry.subject),
+        detail: state.prose(&entry.detail),
     });
     let rows = rows.collect();
     Ok(render(&Page { frame: Frame::load(&state, &session, "/audit").await?, rows }))

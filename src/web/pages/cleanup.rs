@@ -50,16 +50,16 @@ struct Page {
 }
 
 pub async fn show(State(state): State<WebState>, session: Session) -> Result<Response, WebError> {
-    let (store, now) = (&state.inner.store, state.now());
-    let passes = store.list_reports(ROWS).await?.into_iter().map(|report| pass(report, now)).collect();
-    let receipts = store.list_receipts(ROWS).await?.into_iter().map(|receipt| row(receipt, now)).collect();
+    let store = &state.inner.store;
+    let passes = store.list_reports(ROWS).await?.into_iter().map(|report| pass(&state, report)).collect();
+    let receipts = store.list_receipts(ROWS).await?.into_iter().map(|receipt| row(&state, receipt)).collect();
     Ok(render(&Page { frame: Frame::load(&state, &session, "/cleanup").await?, passes, receipts }))
 }
 
-fn pass(mut report: CleanupReport, now: Timestamp) -> Pass {
+fn pass(state: &WebState, mut report: CleanupReport) -> Pass {
     report.lines.sort_by_key(|line| matches!(line.result, ReportResult::Kept(_)));
     let mut pass = Pass {
-        when: ago(report.started_at, now),
+        when: ago(report.started_at, state.now()),
         trigger: report.trigger.as_str().replace('_', " "),
         dry_run: report.dry_run,
         lines: Vec::new(),
@@ -85,19 +85,19 @@ fn pass(mut report: CleanupReport, now: Timestamp) -> Pass {
             }
         };
         if pass.lines.len() < LINES {
-            let reasons = reasons.iter().map(|why| Prose::from(why.as_str())).collect();
-            pass.lines.push(Line { environment: line.environment, branch: line.branch, mark, reasons });
+            let reasons = reasons.iter().map(|why| state.prose(why)).collect();
+            pass.lines.push(Line { environment: line.environment, branch: state.shown(&line.branch), mark, reasons });
         }
     }
     pass
 }
 
-fn row(receipt: Receipt, now: Timestamp) -> ReceiptRow {
+fn row(state: &WebState, receipt: Receipt) -> ReceiptRow {
     ReceiptRow {
-        when: ago(receipt.created_at, now),
+        when: ago(receipt.created_at, state.now()),
         environment: receipt.environment,
-        branch: receipt.details.branch,
-        proof: Prose::from(receipt.details.proof.as_str()),
+        branch: state.shown(&receipt.details.branch),
+        proof: state.prose(&receipt.details.proof),
         freed: receipt.details.bytes_freed.map(bytes),
     }
 }

@@ -45,10 +45,10 @@ pub async fn show(
         when: ago(delivery.received_at, catalog.now),
         guid: delivery.guid,
         event: delivery.event,
-        about: delivery.conversation_key.map(|key| in_names(&catalog, key)).unwrap_or_default(),
+        about: delivery.conversation_key.map(|key| state.shown(&in_names(&catalog, key))).unwrap_or_default(),
         mark: delivery.state.into(),
         run: delivery.reason.as_deref().and_then(|reason| reason.strip_prefix("run ")?.parse().ok()),
-        result: delivery.reason.as_deref().map(Prose::from).unwrap_or_default(),
+        result: delivery.reason.as_deref().map(|why| state.prose(why)).unwrap_or_default(),
         tries: delivery.tries,
     });
     let rows = rows.collect();

@@ -7,7 +7,7 @@ use crate::model::*;
 use crate::reply::cleanup::{self, platform_name, restore_command};
 use crate::reply::{days, shell::quoted};
 use crate::store::RunFilter;
-use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset, straight};
+use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{
@@ -85,7 +85,8 @@ pub async fn show(
     let conversations = store.conversations_of(environment.id).await?;
     let conversations = conversations.iter().map(|c| (Thread::of_conversation(&catalog, c), c.state.into())).collect();
     let held = store.held_conversations_of(environment.id).await?;
-    let held = held.iter().map(|held| format!("{} {}", platform_name(held.platform), straight(&held.thread))).collect();
+    let held =
+        held.iter().map(|held| format!("{} {}", platform_name(held.platform), state.shown(&held.thread))).collect();
     let mut links = Vec::new();
     for work in &environment.metadata.links {
         links.push(Thread::of_work(&catalog, environment.codebase, work).await?);
@@ -93,7 +94,7 @@ pub async fn show(
     let repository = store.load_codebase(environment.codebase).await?;
     let repository = repository.map(|codebase| state.inner.orchestrator.repository_path(&codebase)).unwrap_or_default();
     let (receipt, receipt_unreadable) = match store.receipt_of(environment.id).await {
-        Ok(receipt) => (receipt.map(|receipt| view(receipt, &environment.work, &repository, catalog.now)), None),
+        Ok(receipt) => (receipt.map(|receipt| view(&state, receipt, &environment.work, &repository)), None),
         Err(error) if error.is_corrupt() => (None, Some(error.to_string())),
         Err(error) => return Err(error.into()),
     };
@@ -105,11 +106,11 @@ pub async fn show(
         frame,
         row: EnvironmentRow::load(&catalog, &environment).await?,
         branch_url: github.as_ref().map(|links| links.branch(&environment.branch)),
-        name: straight(&environment.work.to_string()),
+        name: state.shown(&environment.work.to_string()),
         not_examined: cleanup::not_examined(),
         path: environment.path.display().to_string(),
-        base: environment.base.as_ref().map(|base| straight(base.as_str())),
-        transferred_to: environment.metadata.transferred_to.as_deref().map(straight),
+        base: environment.base.as_ref().map(|base| state.shown(base.as_str())),
+        transferred_to: environment.metadata.transferred_to.as_deref().map(|place| state.shown(place)),
         start: environment
             .start
             .as_ref()
@@ -118,7 +119,7 @@ pub async fn show(
         can_change: environment.state == EnvironmentState::Active,
         trash_days: days(state.inner.orchestrator.trash_for()),
         quoted_path: quoted(&environment.path.display().to_string()),
-        quoted_branch: quoted(environment.branch.as_str()),
+        quoted_branch: quoted(&state.shown(environment.branch.as_str())),
         conversations,
         held,
         runs,
@@ -140,19 +141,19 @@ fn in_transition(state: EnvironmentState) -> bool {
     }
 }
 
-fn view(receipt: Receipt, work: &Work, repository: &std::path::Path, now: Timestamp) -> ReceiptView {
+fn view(state: &WebState, receipt: Receipt, work: &Work, repository: &std::path::Path) -> ReceiptView {
     let details = receipt.details;
     let restore = restore_command(&details, repository);
     ReceiptView {
-        when: ago(receipt.created_at, now),
+        when: ago(receipt.created_at, state.now()),
         trigger: receipt.trigger.as_str().replace('_', " "),
-        proof: Prose::from(details.proof.as_str()),
+        proof: state.prose(&details.proof),
         tip: details.tip.map(String::from),
         branch_deleted: details.branch_deleted,
         freed: details.bytes_freed.map(bytes),
         kept: details.safety_ref.zip(details.kept_until.map(Timestamp::date)),
-        restore,
-        name: (!details.released).then(|| straight(&work.to_string())),
+        restore: restore.map(|command| state.shown(&command)),
+        name: (!details.released).then(|| state.shown(&work.to_string())),
     }
 }
 

@@ -131,7 +131,7 @@ async fn failed_deliveries(catalog: &Catalog<'_>, since: Timestamp) -> Result<Ve
     let deliveries = catalog.store().failed_deliveries(since, ROWS as u32).await?.into_iter();
     let row = |delivery: DeliveryLine| FailedDelivery {
         event: delivery.event,
-        why: delivery.reason.as_deref().map(Prose::sentence).unwrap_or_default(),
+        why: delivery.reason.as_deref().map(|why| catalog.state.sentence(why)).unwrap_or_default(),
         when: ago(delivery.finished_at.unwrap_or(delivery.received_at), catalog.now),
     };
     Ok(deliveries.map(row).collect())
@@ -158,7 +158,7 @@ async fn failed_messages(catalog: &Catalog<'_>, since: Timestamp) -> Result<Vec<
             thread: conversation.map(|conversation| Thread::of_conversation(catalog, &conversation)),
             codebase: catalog.name(row.codebase),
             run: status::run_of(&row.key).or_else(|| status::run_of_pull(&row.key)).map(|run| run.to_string()),
-            why: row.last_error.as_deref().map(Prose::sentence).unwrap_or_default(),
+            why: row.last_error.as_deref().map(|why| catalog.state.sentence(why)).unwrap_or_default(),
             when: ago(row.updated_at, catalog.now),
         });
     }
@@ -211,9 +211,9 @@ impl SettingsView {
     fn new(state: &WebState, codebase: &Codebase, known: KnownSettings) -> Self {
         let settings = known.in_force;
         let default = codebase.default_branch.as_ref().map(BranchName::to_string).unwrap_or_default();
-        let problem = known.problem.map(|problem| Prose::from(problem.to_string().as_str()));
+        let problem = known.problem.map(|problem| state.prose(&problem.to_string()));
         let in_force = vec![
-            ("base", settings.base.as_ref().map_or(default, BranchName::to_string)),
+            ("base", state.shown(&settings.base.as_ref().map_or(default, BranchName::to_string))),
             ("branch_prefix", settings.branch_prefix.as_ref().map_or("none".to_owned(), BranchPrefix::to_string)),
             ("share_linked", settings.share_linked.to_string()),
             ("pull_request", settings.pull_request.to_string()),

@@ -3,7 +3,7 @@
 use crate::model::*;
 use crate::reply::status::in_words;
 use crate::store::Store;
-use crate::web::view::{Links, Mark, Prose, When, ago, straight};
+use crate::web::view::{Links, Mark, Prose, When, ago};
 use crate::web::{WebState, error::WebError};
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ const EXCERPT: usize = 120;
 
 /// All codebases and the moment of the request: what every row is seen against.
 pub struct Catalog<'a> {
-    state: &'a WebState,
+    pub state: &'a WebState,
     codebases: HashMap<CodebaseId, Codebase>,
     pub now: Timestamp,
 }
@@ -74,14 +74,16 @@ pub struct Thread {
 
 impl Thread {
     pub fn of_conversation(catalog: &Catalog, conversation: &Conversation) -> Self {
-        let title = straight(&conversation.title);
+        let title = catalog.state.shown(&conversation.title);
         match &conversation.thread {
             ThreadId::Numbered { kind, number } => {
                 let links = catalog.links(conversation.codebase);
                 let url = links.map(|links| links.thread(*kind, *number));
                 Self { icon: icon(*kind), label: format!("#{number}"), title, url }
             }
-            ThreadId::Named(name) => Self { icon: "branch", label: straight(name.as_str()), title, url: None },
+            ThreadId::Named(name) => {
+                Self { icon: "branch", label: catalog.state.shown(name.as_str()), title, url: None }
+            }
         }
     }
 
@@ -94,13 +96,18 @@ impl Thread {
         };
         let number = work.thread();
         let Some((kind, number)) = kind.zip(number) else {
-            return Ok(Self { icon: "branch", label: work.to_string(), title: String::new(), url: None });
+            return Ok(Self {
+                icon: "branch",
+                label: catalog.state.shown(&work.to_string()),
+                title: String::new(),
+                url: None,
+            });
         };
         let conversation = catalog.state.inner.store.find_conversation(codebase, number).await?;
         Ok(Self {
             icon: icon(kind),
             label: format!("#{number}"),
-            title: conversation.map(|conversation| straight(&conversation.title)).unwrap_or_default(),
+            title: conversation.map(|conversation| catalog.state.shown(&conversation.title)).unwrap_or_default(),
             url: catalog.links(codebase).map(|links| links.thread(kind, number)),
         })
     }
@@ -138,13 +145,13 @@ impl EnvironmentRow {
             codebase: catalog.name(environment.codebase),
             disconnected: live && catalog.is_disconnected(environment.codebase),
             thread: Thread::of_work(catalog, environment.codebase, &environment.work).await?,
-            branch: straight(environment.branch.as_str()),
+            branch: catalog.state.shown(environment.branch.as_str()),
             mark: environment.state.into(),
             live,
             pinned: environment.pinned,
             age: ago(environment.created_at, catalog.now),
             activity: ago(environment.last_activity_at, catalog.now),
-            kept_because: reasons.map(|why| Prose::from(why.as_str())).collect(),
+            kept_because: reasons.map(|why| catalog.state.prose(why)).collect(),
         })
     }
 }
@@ -178,9 +185,9 @@ impl RunRow {
             codebase: catalog.name(run.codebase),
             thread,
             requester: run.request.requester.login.clone(),
-            asked: excerpt(&run.request.text),
+            asked: excerpt(&catalog.state.shown(&run.request.text)),
             mark: run.state.into(),
-            why: run.reason.as_deref().and_then(|why| why.lines().next()).map(|why| Prose::from(&*excerpt(why))),
+            why: run.reason.as_deref().map(|why| beginning(&catalog.state.shown(why))),
             live: !run.state.is_final(),
             when: ago(run.created_at, catalog.now),
             took: run.started_at.map(|start| in_words(end.since(start))),
@@ -196,8 +203,12 @@ impl RunRow {
     }
 }
 
+/// Of the first line.
+fn beginning(shown: &str) -> Prose {
+    Prose::of_shown(&excerpt(shown.lines().next().unwrap_or_default()))
+}
+
 fn excerpt(text: &str) -> String {
-    let text = straight(text);
     let mut short: String = text.chars().take(EXCERPT).collect();
     if short.len() < text.len() {
         short.push('…');

@@ -4,7 +4,7 @@ use super::rows::{Catalog, RunRow};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
 use crate::reply::status;
-use crate::web::view::{Prose, plain_log, straight, web_address};
+use crate::web::view::{Prose, web_address};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{
@@ -71,11 +71,11 @@ pub async fn show(
         Some(id) => state.inner.store.load_environment(id).await?,
         None => None,
     };
-    let (orchestrator, id) = (state.inner.orchestrator.clone(), run.id);
+    let (reader, id) = (state.clone(), run.id);
     let log = tokio::task::spawn_blocking(move || {
-        let (text, cut) = read_end(&orchestrator.log_path(id))?;
+        let (text, cut) = read_end(&reader.inner.orchestrator.log_path(id))?;
         // What control sequences split was no secret to whoever wrote the log, and is one without them.
-        Some(Log { text: orchestrator.redact(&text), cut })
+        Some(Log { text: reader.shown(&text), cut })
     });
     let log = log.await?;
     let unsent = unsent(&state, run.id).await?;
@@ -86,18 +86,18 @@ pub async fn show(
     let commit = |sha: &CommitSha| github.as_ref().map(|links| links.commit(sha));
     Ok(render(&Page {
         frame,
-        request: straight(&run.request.text),
+        request: state.shown(&run.request.text),
         request_url: web_address(&run.request.url),
-        opening: run.opening.as_deref().map(Prose::from),
-        reason: run.reason.as_deref().map(Prose::from),
-        answer: run.answer.filter(|answer| !answer.trim().is_empty()).map(|answer| straight(&answer)),
-        environment: environment.map(|environment| (environment.id, straight(environment.branch.as_str()))),
+        opening: run.opening.as_deref().map(|text| state.prose(text)),
+        reason: run.reason.as_deref().map(|text| state.prose(text)),
+        answer: run.answer.filter(|answer| !answer.trim().is_empty()).map(|answer| state.shown(&answer)),
+        environment: environment.map(|environment| (environment.id, state.shown(environment.branch.as_str()))),
         stopping: run.cancel_requested && row.live,
         pushed: outcome.pushed.as_ref().map(|sha| (sha.short().to_owned(), commit(sha))),
         pull_request: outcome.pull_request.map(|number| (number, thread(number))),
-        not_pushed: outcome.not_pushed_because.as_deref().map(Prose::from),
+        not_pushed: outcome.not_pushed_because.as_deref().map(|text| state.prose(text)),
         files: outcome.files_changed,
-        put_back: status::put_back(&outcome).as_deref().map(Prose::from),
+        put_back: status::put_back(&outcome).map(|text| state.prose(&text)),
         unsent,
         log,
         row,
@@ -123,7 +123,7 @@ async fn unsent(state: &WebState, run: RunId) -> Result<Vec<Unsent>, WebError> {
             OutboxState::Failed => false,
             OutboxState::Sent => continue,
         };
-        unsent.push(Unsent { what, waits, why: Prose::sentence(&why) });
+        unsent.push(Unsent { what, waits, why: state.sentence(&why) });
     }
     Ok(unsent)
 }
@@ -141,7 +141,7 @@ fn read_end(path: &FilePath) -> Option<(String, bool)> {
         0 => 0,
         _ => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1),
     };
-    let text = plain_log(&String::from_utf8_lossy(&bytes[from..]));
+    let text = terminal_text(&String::from_utf8_lossy(&bytes[from..]));
     (!text.is_empty()).then_some((text, start > 0))
 }
 

@@ -34,9 +34,13 @@ impl Here {
     }
 
     async fn serve(&self) -> Serving {
+        self.serve_with(&[]).await
+    }
+
+    async fn serve_with(&self, settings: &[(&str, &str)]) -> Serving {
         let mut command = self.command(&["serve"]);
         command.env("TREEWARDEN_LOCAL", "on").env("TREEWARDEN_SANDBOX", "off");
-        command.env("TREEWARDEN_AGENT_COMMAND", format!("'{PROGRAM}' demo-agent"));
+        command.env("TREEWARDEN_AGENT_COMMAND", format!("'{PROGRAM}' demo-agent")).envs(settings.iter().copied());
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut said = Vec::new();
@@ -148,6 +152,67 @@ async fn somebody_without_github_gets_work_done() {
     assert!(text(&doctor.stdout).contains("repositories on this machine need none"), "{}", text(&doctor.stdout));
     let cleaned = output_of(here.command(&["cleanup"]).env("TREEWARDEN_LOCAL", "on")).await;
     assert!(cleaned.status.success(), "{}", text(&cleaned.stderr));
+}
+
+#[tokio::test]
+async fn what_is_refused_is_said_and_is_no_success() {
+    let here = Here::new();
+    let serving = here.serve_with(&[("TREEWARDEN_ALLOW", "* = @ann")]).await;
+    for words in ["/status", "add a greeting"] {
+        let (well, answer, _) = here.say(&["--conversation", "mine", words]).await;
+        assert!(!well && answer.contains("leave this to people with a login on GitHub"), "{words}: {answer}");
+        assert_eq!(answer.matches("Nothing was run").count(), 1, "{answer}");
+    }
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn what_opens_the_door_is_told_to_nobody() {
+    let here = Here::new();
+    let file = here.dir.path().join("home/local.json");
+    let agent = format!("cat '{}'", file.display());
+    let serving = here.serve_with(&[("TREEWARDEN_AGENT_COMMAND", agent.as_str())]).await;
+    let door: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let (well, answer, _) = here.say(&["read what you can"]).await;
+    assert!(well && answer.contains("[redacted]"), "{answer}");
+    assert!(!answer.contains(door["token"].as_str().unwrap()), "{answer}");
+    serving.stop().await;
+}
+
+/// Between the program and the service: passes everything on, but the first answer.
+async fn forgetful(service: &str) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let service = service.strip_prefix("http://").unwrap().to_owned();
+    tokio::spawn(async move {
+        let mut lost = false;
+        while let Ok((mut caller, _)) = listener.accept().await {
+            let mut behind = tokio::net::TcpStream::connect(&service).await.unwrap();
+            if !std::mem::replace(&mut lost, true) {
+                let (mut from, mut to) = behind.split();
+                let (mut asked, _) = caller.split();
+                let answered = tokio::io::AsyncReadExt::read_u8(&mut from);
+                tokio::select! { answer = answered => drop(answer), _ = tokio::io::copy(&mut asked, &mut to) => {} }
+                continue;
+            }
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut caller, &mut behind).await });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_message_whose_answer_is_lost_is_taken_once() {
+    let here = Here::new();
+    let serving = here.serve().await;
+    let file = here.dir.path().join("home/local.json");
+    let door = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, door.replace(&serving.url, &forgetful(&serving.url).await)).unwrap();
+    let (well, answer, progress) = here.say(&["add a greeting"]).await;
+    assert!(well && answer.starts_with("✅ **Done** for `local`"), "{answer}{progress}");
+    let branches = git(&here.tools(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/thread-*"]);
+    assert_eq!(branches.lines().count(), 1, "{branches}");
+    serving.stop().await;
 }
 
 #[tokio::test]

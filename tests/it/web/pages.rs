@@ -414,3 +414,57 @@ async fn an_environment_names_the_threads_of_platforms_nobody_speaks_to() {
     assert!(page.contains("<li>Telegram &#34;&#62;&#60;script"), "{page}");
     assert!(page.contains("this version does not speak there") && !page.contains("<script>alert"), "{page}");
 }
+
+/// Texts of git and agents, wherever they stand on a page: without secrets, and not turned around.
+#[tokio::test]
+async fn no_page_shows_a_secret_or_a_name_that_is_turned_around() {
+    const SECRET: &str = "ghs_0123456789abcdef";
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    let codebase = stage.codebase(REPO, 11).await;
+    let conversation = stage.conversation(&codebase, 1, &format!("Title {SECRET}")).await;
+    let told = || format!("git said {SECRET}");
+    let turned = "work\u{202e}gnp";
+    let mut environment = stage.environment(&codebase, 1, turned).await;
+    environment.metadata.kept_because = vec![told()];
+    let environment = stage.store.update_environment(&environment).await.unwrap();
+    let run = stage.run(&codebase, &conversation, "go").await;
+    let delivery = stage.store.claim_delivery("test", now(), Duration::from_secs(60)).await.unwrap().unwrap();
+    stage.store.finish_delivery(&delivery, DeliveryEnd::Failed(told()), now()).await.unwrap();
+    let claimed = stage.store.claim_run("test", now(), Duration::from_secs(60), 4).await.unwrap().unwrap();
+    let done = Run {
+        state: RunState::Failed,
+        opening: Some(told()),
+        reason: Some(told()),
+        answer: Some(told()),
+        outcome: RunOutcome { not_pushed_because: Some(told()), ..claimed.outcome.clone() },
+        ended_at: Some(now()),
+        ..claimed
+    };
+    assert!(stage.store.update_run(&done, "test").await.unwrap());
+    let line =
+        ReportLine { environment: environment.id, branch: turned.to_owned(), result: ReportResult::Kept(vec![told()]) };
+    let report = CleanupReport {
+        id: ReportId::from(uuid::Uuid::now_v7()),
+        trigger: Trigger::Schedule,
+        dry_run: false,
+        lines: vec![line],
+        started_at: now(),
+        ended_at: now(),
+    };
+    stage.store.insert_report(&report).await.unwrap();
+    let subject = format!("{REPO}#{turned}");
+    stage.store.append_audit("ann", "environment.kept", &subject, &told(), now()).await.unwrap();
+
+    let page = format!("/environments/{}", environment.id);
+    browser.press(&format!("{page}/pin"), &[]).await;
+    let flash = browser.page(&page).await;
+    assert!(flash.contains("workgnp") && !flash.contains('\u{202e}'), "{flash}");
+    for path in
+        ["/", "/environments", &page, "/runs", &format!("/runs/{}", run.id), "/deliveries", "/cleanup", "/audit"]
+    {
+        let page = browser.page(path).await;
+        assert!(page.contains("[redacted]") || path == "/environments", "{path}: {page}");
+        assert!(!page.contains("0123456789abcdef") && !page.contains('\u{202e}'), "{path}: {page}");
+    }
+}

@@ -1,11 +1,11 @@
-//! Logs as text: what a terminal would have left standing, without its control sequences.
+//! What programs print, as text: what a terminal would have left standing, without its control sequences.
 
-use crate::model::reorders;
+use super::reorders;
 
 /// Takes out control sequences, characters that reorder text, and what a carriage return overwrote (progress bars).
-pub fn plain_log(log: &str) -> String {
-    let mut out = String::with_capacity(log.len());
-    let mut chars = log.chars().peekable();
+pub fn terminal_text(printed: &str) -> String {
+    let mut out = String::with_capacity(printed.len());
+    let mut chars = printed.chars().peekable();
     let mut line_start = 0;
     let mut overwrite = false;
     while let Some(c) = chars.next() {
@@ -30,24 +30,16 @@ pub fn plain_log(log: &str) -> String {
     out
 }
 
-/// Text from outside, without what makes it read as what it does not say.
-pub fn straight(text: &str) -> String {
-    text.chars().filter(|c| !reorders(*c)).collect()
-}
-
-/// After ESC: a control sequence ends with a character from `@` to `~`, an operating system command with BEL or ESC `\`,
-/// a choice of character set after one more character.
+/// After ESC (ECMA-48, 5.4 and 5.6): a control sequence has parameters and one final character, a command or other string ends
+/// with BEL or ESC `\`, or with its line where it is broken off, a choice of character set after one more character.
 fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars>) {
     match chars.next() {
         Some('[') => {
-            for c in chars.by_ref() {
-                if ('@'..='~').contains(&c) {
-                    break;
-                }
-            }
+            while chars.next_if(|c| matches!(c, '\u{20}'..='\u{3f}')).is_some() {}
+            chars.next_if(|c| matches!(c, '\u{40}'..='\u{7e}'));
         }
-        Some(']') => {
-            while let Some(c) = chars.next() {
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            while let Some(c) = chars.next_if(|c| *c != '\n') {
                 if c == '\u{7}' || (c == '\u{1b}' && chars.next_if_eq(&'\\').is_some()) {
                     break;
                 }
@@ -66,14 +58,18 @@ mod tests {
 
     #[test]
     fn control_sequences_go() {
-        assert_eq!(plain_log("\u{1b}[31mred\u{1b}[0m\tx\r\n\u{1b}]0;title\u{7}y\u{8}\u{1b}(Bz"), "red\tx\nyz");
-        assert_eq!(plain_log("open \u{1b}["), "open ");
-        assert_eq!(plain_log("a\u{202e}b\u{2066}c"), "abc");
+        assert_eq!(terminal_text("\u{1b}[31mred\u{1b}[0m\tx\r\n\u{1b}]0;title\u{7}y\u{8}\u{1b}(Bz"), "red\tx\nyz");
+        assert_eq!(terminal_text("open \u{1b}["), "open ");
+        assert_eq!(
+            terminal_text("open \u{1b}]0;title\nthe rest \u{1b}[\nand \u{1b}Pq\u{1b}\\more"),
+            "open \nthe rest \nand more"
+        );
+        assert_eq!(terminal_text("a\u{202e}b\u{2066}c"), "abc");
     }
 
     #[test]
     fn progress_bars_leave_their_last_state() {
-        assert_eq!(plain_log("one\n10 %\r50 %\r100 %\ntwo\r\n"), "one\n100 %\ntwo\n");
-        assert_eq!(plain_log("kept\r"), "kept");
+        assert_eq!(terminal_text("one\n10 %\r50 %\r100 %\ntwo\r\n"), "one\n100 %\ntwo\n");
+        assert_eq!(terminal_text("kept\r"), "kept");
     }
 }
