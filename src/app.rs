@@ -113,9 +113,14 @@ told_whole!(
 /// What is safe and what to do, where the sentence itself does not say it.
 fn after_home(error: &HomeError) -> String {
     match error {
-        HomeError::Open { .. } | HomeError::NotOurs { .. } => String::new(),
+        HomeError::Open { .. }
+        | HomeError::NotOurs { .. }
+        | HomeError::OfAnother { .. }
+        | HomeError::NotItsOwn { .. }
+        | HomeError::BaseOpen { .. } => String::new(),
         HomeError::NotMade { .. }
         | HomeError::NotADirectory { .. }
+        | HomeError::NotAFile { .. }
         | HomeError::NotWritable { .. }
         | HomeError::NotReadable { .. } => format!(". Nothing was begun; {DOCTOR}"),
         HomeError::WorktreeBase(inner) => after_home(inner),

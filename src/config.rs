@@ -4,6 +4,7 @@
 //! reads environment variables, and this one does so in a single place ([`Config::from_process`]); everything else takes
 //! its sources as arguments. What may not live here: starting anything, or a second list of settings beside [`SETTINGS`].
 
+mod base;
 mod home;
 mod parse;
 mod problem;
@@ -11,7 +12,7 @@ mod read;
 mod source;
 mod table;
 
-pub use home::{HomeError, HomeState};
+pub use home::{HomeError, HomeState, is_home, resolved};
 pub use parse::Listen;
 pub use problem::{ConfigProblems, Fault, Problem};
 pub use source::{Flags, Origin};
@@ -34,6 +35,8 @@ pub struct Config {
     pub home: PathBuf,
     /// Absolute.
     pub worktree_base: PathBuf,
+    /// The one of the user, as the environment says.
+    pub user_home: Option<PathBuf>,
     pub listen: Listen,
     /// Without a trailing slash; see [`Config::public_url`].
     pub public_url: Option<String>,
@@ -201,12 +204,14 @@ impl Config {
 
     /// Makes the home (readable by its owner only) and the directories in it.
     pub fn prepare_home(&self) -> Result<(), HomeError> {
+        base::look(self)?;
         home::prepare(&self.home, &self.worktree_base)
     }
 
     /// Whether [`prepare_home`](Self::prepare_home) would succeed; changes nothing.
     pub fn look_at_home(&self) -> Result<HomeState, HomeError> {
-        home::look(&self.home, &self.worktree_base)
+        let state = home::look(&self.home, &self.worktree_base)?;
+        base::look(self).map(|()| state)
     }
 
     /// How browsers and GitHub reach the service that listens on `bound`, without a trailing slash.

@@ -79,8 +79,10 @@ fn rest_unseen(asked: &Asked) -> Finding {
 async fn everything(config: &Config, asked: &Asked) -> Vec<Finding> {
     let looked = config.look_at_home();
     let (no_home, no_base) = match &looked {
-        Err(HomeError::NotADirectory { path }) => (config.home.starts_with(path), false),
-        Err(HomeError::WorktreeBase(_)) => (false, true),
+        Err(HomeError::NotADirectory { path }) => {
+            (config.home.starts_with(path), config.worktree_base.starts_with(path))
+        }
+        Err(HomeError::WorktreeBase(_) | HomeError::NotItsOwn { .. } | HomeError::BaseOpen { .. }) => (false, true),
         _ => (false, false),
     };
     let mut findings = vec![settings(config), home(looked, config, asked)];
@@ -127,10 +129,17 @@ fn home(looked: Result<HomeState, HomeError>, config: &Config, asked: &Asked) ->
         HomeError::Open { path, mode } => {
             format!("{} can be read by others (mode {mode:o}), and secrets lie in it", path.display())
         }
+        HomeError::BaseOpen { path, mode } => format!(
+            "{} cannot be the directory of the worktrees while others on this machine can change what is in it (mode {mode:o})",
+            path.display()
+        ),
         HomeError::NotOurs { path, mode, why } => {
             format!("{} is open to others (mode {mode:o}) and {why}; a directory of its own is wanted", path.display())
         }
         HomeError::NotADirectory { .. }
+        | HomeError::NotAFile { .. }
+        | HomeError::OfAnother { .. }
+        | HomeError::NotItsOwn { .. }
         | HomeError::NotMade { .. }
         | HomeError::NotWritable { .. }
         | HomeError::NotReadable { .. }

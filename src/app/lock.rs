@@ -1,15 +1,16 @@
 //! One service a home, and none in another's directory of worktrees: locks that the kernel gives back when the process ends,
 //! however it ends, and the name under which this home claims work.
 
+use crate::config;
 use rustix::{
-    fs::{Access, FlockOperation, access, flock},
+    fs::{Access, FlockOperation, OFlags, access, flock},
     io::Errno,
 };
 use std::{
     collections::BTreeSet,
     fs::File,
     io::{self, Read, Seek, Write},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -56,7 +57,8 @@ impl HomeLock {
         let unusable = |error| LockError::Unusable { path: path.clone(), error };
         file_or_nothing(&path).map_err(unusable)?;
         let mut options = File::options();
-        let mut file = options.create(true).read(true).write(true).truncate(false).open(&path).map_err(unusable)?;
+        options.create(true).read(true).write(true).truncate(false).custom_flags(NO_WAITING);
+        let mut file = options.open(&path).map_err(unusable)?;
         lock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
             Errno::WOULDBLOCK => LockError::Taken(home.to_owned()),
             error => unusable(error.into()),
@@ -105,7 +107,8 @@ impl HomeLock {
     pub fn is_held(home: &Path) -> bool {
         let held = |file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK);
         let path = home.join(NODE);
-        file_or_nothing(&path).is_ok() && File::open(path).is_ok_and(held)
+        let opened = || File::options().read(true).custom_flags(NO_WAITING).open(&path);
+        file_or_nothing(&path).is_ok() && opened().is_ok_and(held)
     }
 
     /// Stays the same over restarts on this home.
@@ -124,6 +127,9 @@ impl Drop for HomeLock {
 }
 
 /// Opening a pipe would wait for whoever writes.
+const NO_WAITING: i32 = OFlags::NONBLOCK.bits() as i32;
+const DIRECTORY: i32 = OFlags::DIRECTORY.bits() as i32;
+
 fn file_or_nothing(path: &Path) -> io::Result<()> {
     match path.metadata() {
         Ok(there) if !there.is_file() => Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file")),
@@ -135,10 +141,7 @@ fn file_or_nothing(path: &Path) -> io::Result<()> {
 
 /// With links resolved, also where not all of it is there yet.
 pub fn resolved(path: &Path) -> Result<PathBuf, LockError> {
-    let there = path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"));
-    let real = there.canonicalize().map_err(|error| LockError::Unusable { path: there.to_owned(), error })?;
-    let rest = path.strip_prefix(there).unwrap_or(path);
-    Ok(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+    config::resolved(path).map_err(|error| LockError::Unusable { path: path.to_owned(), error })
 }
 
 /// Somebody who only looks whether a service runs has it for a moment.
@@ -164,7 +167,7 @@ fn is_of_this_user(directory: &Path) -> bool {
 /// by what it is called. `None`: the file system locks no directories, or it cannot be read.
 fn take_directory(directory: &Path, operation: FlockOperation) -> Result<Option<File>, LockError> {
     let unusable = |error| LockError::Unusable { path: directory.to_owned(), error };
-    let file = match File::open(directory) {
+    let file = match File::options().read(true).custom_flags(DIRECTORY).open(directory) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
         Err(error) => return Err(unusable(error)),

@@ -17,9 +17,12 @@ const CONTAINER_HOME: &str = "/.treewarden";
 const OWN_ENTRIES: [&str; 4] = ["treewarden.toml", "treewarden.db", "repos", "runs"];
 
 /// What the service makes in the home, and changes.
-const FOLDERS: [&str; 5] = ["repos", "trash", "runs", "git", "agents"];
+pub(super) const FOLDERS: [&str; 5] = ["repos", "trash", "runs", "git", "agents"];
 /// What is kept there for new worktrees; it is only read.
-const COPY: &str = "copy";
+pub(super) const COPY: &str = "copy";
+
+/// What is replaced by a file of that name, whatever else it is.
+const FILES: [&str; 3] = ["local.json", "local.json.new", "worktrees.new"];
 
 /// Why the home cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -37,15 +40,34 @@ pub enum HomeError {
         path.display()
     )]
     NotOurs { path: PathBuf, mode: u32, why: &'static str },
+    #[error(
+        "{} belongs to another user of this machine (number {owner}), so it was left as it is. Start Treewarden as that user, or \
+         choose a directory of its own with --home or TREEWARDEN_HOME",
+        path.display()
+    )]
+    OfAnother { path: PathBuf, owner: u32 },
     #[error("{} cannot be written by this user: {error}", path.display())]
     NotWritable { path: PathBuf, error: io::Error },
     #[error("{} cannot be read by this user: {error}", path.display())]
     NotReadable { path: PathBuf, error: io::Error },
     #[error("{} is not a directory", path.display())]
     NotADirectory { path: PathBuf },
+    #[error("{} is a directory, where a file of Treewarden belongs", path.display())]
+    NotAFile { path: PathBuf },
     /// The directory of worktrees, where the settings give it a place of its own.
     #[error("The directory of worktrees that WORKTREE_BASE names cannot be used: {0}")]
     WorktreeBase(Box<HomeError>),
+    #[error(
+        "{} cannot be the directory of the worktrees: {why}. Nothing was changed. WORKTREE_BASE has to name a directory of its own",
+        path.display()
+    )]
+    NotItsOwn { path: PathBuf, why: &'static str },
+    #[error(
+        "{} cannot be the directory of the worktrees while others on this machine can change what is in it (mode {mode:o}). \
+         Nothing was changed. Run: chmod go-w {}",
+        path.display(), path.display()
+    )]
+    BaseOpen { path: PathBuf, mode: u32 },
 }
 
 /// The flag, else the fixed place in a container, else the environment, else below the user's own home.
@@ -116,6 +138,7 @@ pub enum HomeState {
 
 /// Looks whether [`prepare`] would succeed; changes nothing.
 pub(super) fn look(home: &Path, worktree_base: &Path) -> Result<HomeState, HomeError> {
+    look_at_owner(home)?;
     look_at_place(worktree_base).map_err(|error| of_base(error, home, worktree_base))?;
     if !look_at_place(home)? {
         return Ok(HomeState::ToBeMade);
@@ -126,10 +149,33 @@ pub(super) fn look(home: &Path, worktree_base: &Path) -> Result<HomeState, HomeE
     for folder in FOLDERS {
         look_at_place(&home.join(folder))?;
     }
+    if let Some(path) = FILES.map(|name| home.join(name)).into_iter().find(|path| is_plain_directory(path)) {
+        return Err(HomeError::NotAFile { path });
+    }
     let copy = home.join(COPY);
+    if !is_there(&copy)? {
+        return Ok(HomeState::Ready);
+    }
     match access(&copy, Access::READ_OK | Access::EXEC_OK) {
-        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(HomeState::Ready),
+        Ok(()) => Ok(HomeState::Ready),
         Err(error) => Err(HomeError::NotReadable { path: copy, error: error.into() }),
+    }
+}
+
+/// A link to one is replaced like a file.
+fn is_plain_directory(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|there| there.is_dir())
+}
+
+/// Whether a directory is there. What is something else, be it a link to nothing, is in its way.
+fn is_there(path: &Path) -> Result<bool, HomeError> {
+    match path.metadata() {
+        Ok(there) if there.is_dir() => Ok(true),
+        Err(_) if path.symlink_metadata().is_err() => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(HomeError::NotReadable { path: path.to_owned(), error })
+        }
+        Ok(_) | Err(_) => Err(HomeError::NotADirectory { path: path.to_owned() }),
     }
 }
 
@@ -137,12 +183,35 @@ pub(super) fn look(home: &Path, worktree_base: &Path) -> Result<HomeState, HomeE
 /// make it.
 fn look_at_place(path: &Path) -> Result<bool, HomeError> {
     let there = path.ancestors().find(|place| place.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
-    if !there.is_dir() {
-        return Err(HomeError::NotADirectory { path: there.to_owned() });
-    }
+    is_there(there)?;
     let needed = if there == path { Access::READ_OK } else { Access::empty() } | Access::WRITE_OK | Access::EXEC_OK;
     access(there, needed).map_err(|error| HomeError::NotWritable { path: there.to_owned(), error: error.into() })?;
     Ok(there == path)
+}
+
+/// With links resolved, also where not all of it is there yet.
+pub fn resolved(path: &Path) -> io::Result<PathBuf> {
+    let there = path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"));
+    let real = there.canonicalize()?;
+    let rest = path.strip_prefix(there).unwrap_or(path);
+    Ok(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+}
+
+/// Everybody makes things there, and removes only their own.
+pub(super) const SHARED: u32 = 0o1002;
+
+/// A home is used by the user it belongs to. One that everybody shares is refused for that.
+fn look_at_owner(home: &Path) -> Result<(), HomeError> {
+    match home.metadata() {
+        Ok(there) if there.is_dir() && !is_own(&there) && there.mode() & SHARED != SHARED => {
+            Err(HomeError::OfAnother { path: home.to_owned(), owner: there.uid() })
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+pub(super) fn is_own(there: &fs::Metadata) -> bool {
+    there.uid() == rustix::process::geteuid().as_raw()
 }
 
 enum Openness {
@@ -159,23 +228,24 @@ fn openness(home: &Path) -> Result<Openness, HomeError> {
     }
     let mode = metadata.permissions().mode() & 0o7777;
     let not_ours = |why| HomeError::NotOurs { path: home.to_owned(), mode, why };
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if mode & 0o077 == 0 {
-        return if is_ours { Ok(Openness::Closed) } else { Err(not_ours("belongs to another user")) };
+        return Ok(Openness::Closed);
     }
     if mode & 0o1000 != 0 {
         return Err(not_ours("shared by everybody on this machine"));
     }
-    if !is_ours {
-        return Err(not_ours("belongs to another user"));
-    }
     if fs::read_dir(home).map_err(failed)?.next().is_none() {
         return Ok(Openness::Empty);
     }
-    match OWN_ENTRIES.iter().any(|name| home.join(name).exists()) {
+    match is_home(home) {
         true => Err(HomeError::Open { path: home.to_owned(), mode }),
         false => Err(not_ours("holds other things")),
     }
+}
+
+/// Whether somebody's Treewarden has been at work in a directory.
+pub fn is_home(directory: &Path) -> bool {
+    OWN_ENTRIES.iter().any(|name| directory.join(name).exists())
 }
 
 fn close(home: &Path) -> Result<(), HomeError> {

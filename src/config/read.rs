@@ -48,6 +48,7 @@ impl Reader<'_> {
         let database = database.unwrap_or_else(|| format!("sqlite://{}", home.join("treewarden.db").display()));
         Config {
             worktree_base,
+            user_home: self.user_home.as_ref().map(PathBuf::from),
             listen: self.value(&LISTEN, parse::listen),
             public_url: self.optional(&PUBLIC_URL, parse::public_url),
             database_url: SecretString::from(database),

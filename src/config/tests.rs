@@ -375,6 +375,51 @@ fn a_directory_of_another_purpose_is_never_closed() {
 }
 
 #[test]
+fn a_directory_of_worktrees_is_one_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for made in ["srv/home", "ann", "open", "shared", "work/.git", "other/www", "disk/lost+found", "old/octo/hello/x"] {
+        std::fs::create_dir_all(at(made)).unwrap();
+    }
+    std::fs::write(at("old/octo/hello/x/.git"), "gitdir: elsewhere").unwrap();
+    for (name, mode) in [("srv/home", 0o700), ("open", 0o775), ("shared", 0o1777)] {
+        std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    std::os::unix::fs::symlink(at("srv"), at("link")).unwrap();
+    let home = at("srv/home").display().to_string();
+    let look = |base: &str| {
+        let (ann, base) = (at("ann").display().to_string(), at(base).display().to_string());
+        let env = [("HOME", &*ann), ("TREEWARDEN_HOME", &*home), ("WORKTREE_BASE", &*base)];
+        let looked = from_env(&env).unwrap().look_at_home();
+        looked.map_err(|error| error.to_string().replace(dir.path().to_str().unwrap(), ""))
+    };
+    for (base, why) in [
+        ("srv/home", "it is the home of Treewarden itself"),
+        ("srv", "the home of Treewarden lies in it"),
+        ("link", "the home of Treewarden lies in it"),
+        ("srv/home/repos", "that part of the home is kept for something else"),
+        ("srv/home/trash/trees", "that part of the home is kept for something else"),
+        ("ann", "it is the user's own"),
+        ("work", "it is a working copy of a repository"),
+        ("other", "it holds other things, and no worktree"),
+        ("shared", "it is shared with others on this machine"),
+        ("open", "others on this machine can change what is in it (mode 775)"),
+    ] {
+        let told = look(base).unwrap_err();
+        assert!(told.contains(why) && told.contains("Nothing was changed"), "{base}: {told}");
+    }
+    // New, empty, a new file system's, earlier worktrees, or in the home beside what is kept there.
+    for base in ["new/trees", "shared/trees", "srv/trees", "disk", "old", "srv/home/worktrees", "srv/home/trees"] {
+        assert_eq!(look(base), Ok(HomeState::Ready), "{base}");
+    }
+    // Begun before this was looked at; what others can change is another thing.
+    for base in ["srv", "other", "shared"] {
+        std::fs::write(at(base).join(".treewarden"), "its mark").unwrap();
+        assert_eq!(look(base).is_ok(), base != "shared", "{base}");
+    }
+}
+
+#[test]
 fn tables_name_every_setting() {
     for setting in SETTINGS {
         assert!(markdown_table().contains(&format!("| `{}` |", setting.variable)));

@@ -92,6 +92,14 @@ impl Asked {
         }
     }
 
+    /// Gives a setting its default again; nothing where it has it.
+    pub fn forget(&self, config: &Config, name: &str) -> Option<Mend> {
+        config.origin(name).map(|origin| match origin {
+            Origin::File(path) => self.edit(path),
+            Origin::Environment | Origin::Flag => self.unset(&[name]),
+        })
+    }
+
     pub fn unset(&self, names: &[&str]) -> Mend {
         Mend::Run(match &self.service {
             None => format!("unset {}", names.join(" ")),

@@ -2,7 +2,7 @@
 //! it belong to what was seen. No command takes anything away, and none points the service at another database.
 
 use super::asked::{Asked, RESTART, quoted, user};
-use crate::config::{AgentConfig, AppCredentials, Config, Fault, HomeError, Listen, Origin, Problem, SETTINGS};
+use crate::config::{self, AgentConfig, AppCredentials, Config, Fault, HomeError, Listen, Origin, Problem, SETTINGS};
 use crate::github::GithubError;
 use crate::isolation::IsolationError;
 use crate::model::is_loopback_host;
@@ -191,8 +191,18 @@ pub(super) fn apart(shared: &Path, config: &Config, home: &Path, asked: &Asked) 
 pub(super) fn home(error: &HomeError, config: &Config, asked: &Asked) -> Mend {
     match error {
         HomeError::WorktreeBase(inner) => directory(inner, &config.worktree_base, asked, BASE),
+        HomeError::NotItsOwn { path, .. } => match config::resolved(&config.home) {
+            Ok(home) if path.starts_with(&home) => default_base(config, asked),
+            Ok(_) | Err(_) => directory(error, path, asked, BASE),
+        },
         error => directory(error, &config.home, asked, HOME),
     }
+}
+
+/// Where the worktrees are when nothing is said about it.
+fn default_base(config: &Config, asked: &Asked) -> Mend {
+    let default = || asked.set(&[(BASE, &*config.home.join("trees").display().to_string())]);
+    asked.forget(config, BASE).unwrap_or_else(default)
 }
 
 const HOME: &str = "TREEWARDEN_HOME";
@@ -214,27 +224,46 @@ fn directory(error: &HomeError, wanted: &Path, asked: &Asked, variable: &str) ->
         HomeError::NotMade { path, .. } | HomeError::NotWritable { path, .. } | HomeError::NotReadable { path, .. }
             if inside(path) =>
         {
-            let given = || run(format!("sudo chown -RH {} {}", user(), quoted(path)));
-            reopened(path, asked).unwrap_or_else(given)
+            reopened(path, asked).unwrap_or_else(|| given(path))
         }
+        HomeError::NotAFile { path } => aside(path, asked),
         HomeError::Open { path, .. } => asked.on(path, format!("chmod 700 {}", quoted(path))),
-        HomeError::NotOurs { .. } | HomeError::NotADirectory { .. } => elsewhere(),
+        HomeError::BaseOpen { path, .. } => asked.on(path, format!("chmod go-w {}", quoted(path))),
+        HomeError::NotOurs { .. } | HomeError::NotADirectory { .. } | HomeError::NotItsOwn { .. } => elsewhere(),
+        HomeError::OfAnother { owner, .. } if *owner != 0 && !asked.is_service() => by(*owner, asked),
+        // Made, or brought back, by root for this user.
+        HomeError::OfAnother { path, .. } if config::is_home(path) => given(path),
+        HomeError::OfAnother { path, .. } if is_empty(path) => made(path),
+        HomeError::OfAnother { .. } => elsewhere().after(made(&another(error, wanted, variable)).line()),
         HomeError::NotMade { path, .. } | HomeError::NotWritable { path, .. } | HomeError::NotReadable { path, .. } => {
-            let missing = || run(format!("sudo install -d -m 700 -o {} {}", user(), quoted(wanted)));
             match unlocked(path, asked) {
                 Some(mend) => mend,
                 // What is there stays with whoever has it.
-                None if path != wanted => missing(),
-                None if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) => missing(),
-                None => {
-                    let made =
-                        format!("sudo install -d -m 700 -o {} {}", user(), quoted(&another(error, wanted, variable)));
-                    elsewhere().after(&made)
-                }
+                None if path != wanted || is_empty(path) => made(wanted),
+                None => elsewhere().after(made(&another(error, wanted, variable)).line()),
             }
         }
         HomeError::WorktreeBase(inner) => directory(inner, wanted, asked, variable),
     }
+}
+
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// A directory of this user's, by whoever may make it.
+fn made(directory: &Path) -> Mend {
+    run(format!("sudo install -d -m 700 -o {} {}", user(), quoted(directory)))
+}
+
+/// All that is in a directory becomes this user's.
+fn given(directory: &Path) -> Mend {
+    run(format!("sudo chown -RH {} {}", user(), quoted(directory)))
+}
+
+/// The same question by another user.
+fn by(owner: u32, asked: &Asked) -> Mend {
+    run(format!("sudo -E -u '#{owner}' {}", asked.again()))
 }
 
 /// Something that stands where something else belongs, and stays beside it.
@@ -243,11 +272,12 @@ pub(super) fn aside(path: &Path, asked: &Asked) -> Mend {
     asked.on(path, format!("mv {} {}", quoted(path), shell::quoted(&beside)))
 }
 
-/// A directory that is not there yet, beside a file or inside of a directory that stands in the way.
+/// A directory that is not there yet, beside what stands in the way, or inside of a directory that does.
 fn another(error: &HomeError, wanted: &Path, variable: &str) -> PathBuf {
     let name = if variable == HOME { "treewarden-home" } else { "treewarden-worktrees" };
     match error {
-        HomeError::NotADirectory { path } => path.with_file_name(name),
+        // Nobody else comes into the home of another user.
+        HomeError::NotADirectory { path } | HomeError::OfAnother { path, .. } => path.with_file_name(name),
         _ => wanted.join(name),
     }
 }
@@ -257,7 +287,7 @@ fn unlocked(place: &Path, asked: &Asked) -> Option<Mend> {
     let others = || match fs::metadata(place).ok()?.uid() {
         0 => None,
         // The user of the service, most of the time.
-        owner if !asked.is_service() => Some(run(format!("sudo -E -u '#{owner}' {}", asked.again()))),
+        owner if !asked.is_service() => Some(by(owner, asked)),
         _ => None,
     };
     reopened(place, asked).or_else(others)

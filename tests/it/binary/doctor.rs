@@ -21,7 +21,7 @@ fn tree(root: &Path) -> BTreeMap<String, (u32, u64)> {
     let mut found = BTreeMap::new();
     let mut rest = vec![root.to_owned()];
     while let Some(path) = rest.pop() {
-        let metadata = fs::metadata(&path).unwrap();
+        let metadata = fs::symlink_metadata(&path).unwrap();
         let size = if metadata.is_dir() { 0 } else { metadata.len() };
         found.insert(path.display().to_string(), (metadata.permissions().mode(), size));
         if metadata.is_dir() {
@@ -386,6 +386,52 @@ async fn a_place_that_is_none_is_told_in_one_line_with_what_mends_it() {
     assert!(wrong.len() == 1 && wrong[0].1.contains(&format!("{folder} is a directory")), "{wrong:?}");
 }
 
+#[tokio::test]
+async fn a_directory_of_worktrees_that_is_not_one_of_its_own_is_refused_by_both() {
+    let installation = Installation::new().await;
+    let dir = installation.dir.path();
+    let at = |name: &str| dir.join(name).display().to_string();
+    let made = |name: &str, mode| {
+        fs::create_dir_all(dir.join(name)).unwrap();
+        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    made("shared", 0o1777);
+    made("open", 0o775);
+    made("other/www", 0o755);
+    for (base, mended) in [
+        ("shared", format!("export WORKTREE_BASE={}", at("shared/treewarden-worktrees"))),
+        ("open", format!("chmod go-w {}", at("open"))),
+        ("other", format!("export WORKTREE_BASE={}", at("other/treewarden-worktrees"))),
+        ("", format!("export WORKTREE_BASE={}", at("treewarden-worktrees"))),
+        ("home", "unset WORKTREE_BASE".to_owned()),
+        ("home/repos", "unset WORKTREE_BASE".to_owned()),
+    ] {
+        let base = at(base).trim_end_matches('/').to_owned();
+        assert_eq!(both_refuse(&installation, "home", &[("WORKTREE_BASE", &base)]).await, mended);
+        assert!(!dir.join("home").exists(), "{base}");
+        let again = format!("{mended}; exec '{PROGRAM}' doctor \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &again, "sh"]).env_clear();
+        let asked = installation.command(&["doctor"]);
+        command.envs(asked.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("WORKTREE_BASE", &base);
+        assert_eq!(complaints(command).await, [], "{mended}");
+    }
+}
+
+#[tokio::test]
+async fn a_home_of_another_user_is_left_to_that_user() {
+    let installation = Installation::new().await;
+    let home = installation.dir.path().join("home");
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    fs::create_dir(&home).unwrap();
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(&home, Some(7), None).unwrap();
+    assert_eq!(both_refuse(&installation, "home", &[]).await, "sudo -E -u '#7' treewarden doctor");
+}
+
 /// Nobody waits at a pipe for whoever writes, and no directory is taken for the file that belongs there.
 #[tokio::test]
 async fn what_is_no_file_where_one_belongs_is_told_by_both() {
@@ -409,6 +455,31 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
             fs::rename(&kept, &path).unwrap();
             assert_eq!(complaints(installation.command(&["doctor"])).await, []);
         }
+    }
+    let aside = async |what: &str, path: &Path| {
+        let mend = both_refuse(&installation, what, &[]).await;
+        assert_eq!(mend, format!("mv {0} {0}.aside", path.display()));
+        assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success());
+        assert_eq!(complaints(installation.command(&["doctor"])).await, [], "{mend}");
+        let beside = format!("{}.aside", path.display());
+        fs::remove_file(&beside).or_else(|_| fs::remove_dir(&beside)).unwrap();
+    };
+    for name in ["local.json", "local.json.new", "worktrees.new"] {
+        make_directory(&home.join(name));
+        aside("home", &home.join(name)).await;
+    }
+    let link = |path: &Path| std::os::unix::fs::symlink("nothing", path).unwrap();
+    let file = |path: &Path| fs::write(path, "").unwrap();
+    let (trees, kept) = (home.join("worktrees"), installation.dir.path().join("kept"));
+    let others: [&dyn Fn(&Path); 3] = [&make_pipe, &link, &file];
+    for make in others {
+        make(&home.join("copy"));
+        aside("home", &home.join("copy")).await;
+        fs::rename(&trees, &kept).unwrap();
+        make(&trees);
+        assert_eq!(both_refuse(&installation, "home", &[]).await, format!("mv {0} {0}.aside", trees.display()));
+        fs::remove_file(&trees).unwrap();
+        fs::rename(&kept, &trees).unwrap();
     }
     let settings = home.join("treewarden.toml");
     make_pipe(&settings);

@@ -150,6 +150,11 @@ fn each_fault_of_the_home_has_its_command() {
             HomeError::NotOurs { path: path.clone(), mode: 0o755, why: "holds other things" },
             HomeError::NotWritable { path: path.clone(), error: denied() },
             HomeError::NotReadable { path: path.clone(), error: denied() },
+            HomeError::OfAnother { path: path.clone(), owner: 0 },
+            HomeError::OfAnother { path: path.clone(), owner: 7 },
+            HomeError::NotAFile { path: path.clone() },
+            HomeError::NotItsOwn { path: path.clone(), why: "it is the user's own" },
+            HomeError::BaseOpen { path: path.clone(), mode: 0o775 },
             HomeError::NotADirectory { path },
         ]
     };
@@ -164,6 +169,18 @@ fn each_fault_of_the_home_has_its_command() {
     let line = |flags: &Flags| home(not_ours, &config, &places(flags)[0]).line().to_owned();
     assert_eq!(line(&Flags::default()), "export TREEWARDEN_HOME=/home/ann/.treewarden/treewarden-home");
     assert_eq!(line(&flagged), "treewarden doctor --home /home/ann/.treewarden/treewarden-home", "the flag wins");
+    // Another user's is left to that user; root's, to what was there before.
+    let line = |path: &Path, owner| {
+        let error = HomeError::OfAnother { path: path.to_owned(), owner };
+        home(&error, &config, &shell()).line().to_owned()
+    };
+    assert_eq!(line(&place, 7), "sudo -E -u '#7' treewarden doctor");
+    fs::create_dir(&place).unwrap();
+    assert_eq!(line(&place, 0), format!("sudo install -d -m 700 -o {} {}", user(), quoted(&place)));
+    fs::write(place.join("file"), "").unwrap();
+    assert!(line(&place, 0).ends_with(&format!("export TREEWARDEN_HOME={}/treewarden-home", dir.path().display())));
+    fs::create_dir(place.join("repos")).unwrap();
+    assert_eq!(line(&place, 0), format!("sudo chown -RH {} {}", user(), quoted(&place)));
     // What lies in the home stays the home's, and the home where it is.
     let repos = config.home.join("repos");
     let file = HomeError::NotADirectory { path: repos.clone() };
