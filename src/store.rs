@@ -44,6 +44,7 @@ mod web_sessions;
 pub use codebases::{NewCodebase, NewLocalCodebase};
 pub use conversations::{NewConversation, NewNamedThread};
 pub use counts::{GivenUp, Unfinished};
+pub use db::Holder;
 pub use environments::{EnvironmentFilter, Inserted, NewEnvironment};
 pub use error::StoreError;
 pub use inbox::{Accepted, DeliveryEnd, DeliveryLine, InboxWriter, NewDelivery};
@@ -58,7 +59,12 @@ pub use web_sessions::WebSessions;
 use codec::FromRow;
 use db::Db;
 use error::corrupt;
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// How long a statement waits for a connection or a lock, where nothing else is said.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -94,6 +100,17 @@ impl Store {
     /// Whether a live environment lies in `directory`, by the database this URL names; changes nothing.
     pub async fn is_lived_in(url: &str, directory: &Path) -> Result<bool, StoreError> {
         Ok(db::live_paths(url).await?.iter().any(|path| Path::new(path).starts_with(directory)))
+    }
+
+    /// Another process that has the file of a database to itself for longer than a statement waits. Only for a process that
+    /// has not opened it.
+    pub async fn holder(file: &Path) -> Option<Holder> {
+        db::holder(file, PATIENCE).await
+    }
+
+    /// What belongs to a database that is a file and is no file itself: that one, its log, or the index of that.
+    pub fn not_a_file(file: &Path) -> Option<PathBuf> {
+        db::not_a_file(file)
     }
 
     /// The file of a database that is one.

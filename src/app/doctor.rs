@@ -6,6 +6,7 @@ mod mend;
 mod running;
 
 use super::commands::say;
+use super::lock::HomeLock;
 use super::look::left_over;
 use super::scratch::Scratch;
 use crate::agent::FALLBACK_PATH;
@@ -175,6 +176,12 @@ async fn git(asked: &Asked) -> Finding {
 async fn database(config: &Config, asked: &Asked) -> Finding {
     let url = config.database_url.expose_secret();
     let file = Store::file(url);
+    // A service writes now and then, and nobody else is let in beside it.
+    if let Some(file) = file.filter(|_| !HomeLock::is_held(&config.home))
+        && let Some(holder) = Store::holder(file).await
+    {
+        return wrong("database", StoreError::Busy.to_string(), mend::held(holder, asked));
+    }
     let schema = Store::schema(url).await;
     if let Some(place) = file.filter(|_| schema.is_ok()).and_then(unwritable) {
         let seen = format!("{} cannot be written by this user", place.display());
@@ -185,7 +192,7 @@ async fn database(config: &Config, asked: &Asked) -> Finding {
         Ok(Schema::Older { found, known }) => {
             return fine("database", format!("answers; the next start brings its schema from {found} to {known}"));
         }
-        Ok(Schema::Missing) => return missing(config, file, asked),
+        Ok(Schema::Missing) => return missing(config, file, asked).await,
         Ok(Schema::Newer { found, known }) => StoreError::NewerSchema { found, known },
         Err(error) => error,
     };
@@ -193,14 +200,22 @@ async fn database(config: &Config, asked: &Asked) -> Finding {
 }
 
 /// None, or one without tables.
-fn missing(config: &Config, file: Option<&Path>, asked: &Asked) -> Finding {
+async fn missing(config: &Config, file: Option<&Path>, asked: &Asked) -> Finding {
     const EMPTY: &str = "answers, and is empty";
     let none = file.filter(|file| !file.exists()).map(|file| format!("{} is not there", file.display()));
     if let Some(work) = left_over(config) {
+        let none = none.as_deref().unwrap_or(EMPTY);
+        if let Some((own, mend)) = own_database(config, asked).await {
+            let seen = format!(
+                "{none}, and there is earlier work in {}; it is {} that knows of it, which counts where DATABASE_URL is not set",
+                work.display(),
+                own.display()
+            );
+            return wrong("database", seen, mend);
+        }
         let seen = format!(
-            "{}, but there is earlier work in {}. A start leaves all of that where it is, and makes tables that know nothing of it: \
+            "{none}, but there is earlier work in {}. A start leaves all of that where it is, and makes tables that know nothing of it: \
              threads, runs, and whose worktree is whose. If there is a backup, it comes first",
-            none.as_deref().unwrap_or(EMPTY),
             work.display()
         );
         return wrong("database", seen, mend::backup(config, file, asked));
@@ -208,6 +223,19 @@ fn missing(config: &Config, file: Option<&Path>, asked: &Asked) -> Finding {
     match file {
         Some(file) if none.is_some() => missing_file(config, file, asked),
         Some(_) | None => fine("database", format!("{EMPTY}; the first start makes the tables")),
+    }
+}
+
+/// The database of the home with what brings it back, where the settings name another one.
+async fn own_database(config: &Config, asked: &Asked) -> Option<(PathBuf, Mend)> {
+    let own = config.home.join("treewarden.db");
+    let url = format!("sqlite://{}", own.display());
+    if url == config.database_url.expose_secret() {
+        return None;
+    }
+    match Store::schema(&url).await {
+        Ok(Schema::Current | Schema::Older { .. }) => Some((own, asked.forget(config, mend::DATABASE)?)),
+        Ok(Schema::Missing | Schema::Newer { .. }) | Err(_) => None,
     }
 }
 
@@ -222,11 +250,13 @@ fn unwritable(file: &Path) -> Option<&Path> {
 
 fn missing_file(config: &Config, file: &Path, asked: &Asked) -> Finding {
     let directory = file.parent().unwrap_or(Path::new("/"));
-    if directory.is_dir() || directory.starts_with(&config.home) {
+    if directory.is_dir() || directory == config.home {
         return fine("database", format!("none yet; the first start makes {}", file.display()));
     }
     let seen = format!("{} is not there, so no database can be made in it", directory.display());
-    wrong("database", seen, asked.make(directory))
+    let inside = directory.starts_with(&config.home).then_some(&*config.home);
+    let made: Vec<&Path> = inside.into_iter().chain([directory]).collect();
+    wrong("database", seen, asked.make(&made))
 }
 
 /// Files with secrets that others can read: the App's key, the settings.

@@ -91,6 +91,11 @@ impl Mark {
             (None, _) | (Some(_), None) if remembered.is_some() && present.is_none() => Err(mark.out_of_sight(base)),
             // New, or configured anew.
             _ => {
+                let new = base.join(MARK).with_extension("new");
+                if new.symlink_metadata().is_ok_and(|there| there.is_dir()) {
+                    let error = io::Error::from(io::ErrorKind::IsADirectory);
+                    return Err(IsolationError::files("marking", &new, &error));
+                }
                 mark.id = present.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
                 Ok((mark, News::New))
             }
@@ -123,7 +128,9 @@ impl Mark {
 /// All of it is on the disk, or what was there before.
 fn whole(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
-    let mut file = fs::File::create(&new)?;
+    // A pipe would be waited for.
+    let _ = fs::remove_file(&new);
+    let mut file = fs::File::create_new(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(new, path)

@@ -7,11 +7,14 @@
 
 mod failure;
 mod foreign;
+mod lock;
 mod open;
 mod row;
 
 pub(super) use foreign::{Foreign, ForeignError};
-pub(super) use open::{live_paths, schema, sqlite_path, versions};
+pub use lock::Holder;
+pub(super) use lock::holder;
+pub(super) use open::{live_paths, not_a_file, schema, sqlite_path, versions};
 pub(super) use row::{RawId, Row};
 
 use super::codec::FromRow;

@@ -24,6 +24,9 @@ pub enum StoreError {
          a database of its own, with DATABASE_URL", some(.0)
     )]
     OtherProgram(Vec<String>),
+    /// With the names of the tables that are not there any more.
+    #[error("the database lacks tables{} that Treewarden had made in it. Nothing was changed. Put its backup back", some(.0))]
+    Incomplete(Vec<String>),
     #[error("the database could not be brought up to date: {0}. What was there before is unchanged")]
     Migration(String),
     #[error("the database holds something unreadable in {what}: {why}. It is left as it is")]
@@ -50,6 +53,7 @@ impl StoreError {
             StoreError::Url(_)
             | StoreError::NewerSchema { .. }
             | StoreError::OtherProgram(_)
+            | StoreError::Incomplete(_)
             | StoreError::Migration(_)
             | StoreError::Corrupt { .. }
             | StoreError::Conflict(_)

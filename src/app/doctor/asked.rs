@@ -129,11 +129,12 @@ impl Asked {
         Mend::Run(if own && !self.is_service() { command } else { format!("sudo {command}") })
     }
 
-    /// Makes a directory that this user can write to.
-    pub fn make(&self, directory: &Path) -> Mend {
+    /// Makes directories that nobody but this user comes into.
+    pub fn make(&self, directories: &[&Path]) -> Mend {
+        let names: Vec<String> = directories.iter().map(|directory| quoted(directory)).collect();
         Mend::Run(match self.is_service() {
-            true => format!("sudo install -d -m 700 -o {} {}", user(), quoted(directory)),
-            false => format!("mkdir -p {}", quoted(directory)),
+            true => format!("sudo install -d -m 700 -o {} {}", user(), names.join(" ")),
+            false => format!("mkdir -p -m 700 {}", names.join(" ")),
         })
     }
 

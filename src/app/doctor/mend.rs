@@ -2,12 +2,14 @@
 //! it belong to what was seen. No command takes anything away, and none points the service at another database.
 
 use super::asked::{Asked, RESTART, quoted, user};
-use crate::config::{self, AgentConfig, AppCredentials, Config, Fault, HomeError, Listen, Origin, Problem, SETTINGS};
+use crate::config::{
+    self, AgentConfig, AppCredentials, Config, Fault, HomeError, Listen, Origin, Problem, SETTINGS, Setting,
+};
 use crate::github::GithubError;
 use crate::isolation::IsolationError;
 use crate::model::is_loopback_host;
 use crate::reply::shell;
-use crate::store::StoreError;
+use crate::store::{Holder, Store, StoreError};
 use reqwest::Url;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
@@ -15,6 +17,7 @@ use secrecy::ExposeSecret;
 use serde::Serialize;
 use std::{
     fs,
+    io::{self, Read},
     net::{TcpListener, TcpStream, ToSocketAddrs},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -59,15 +62,14 @@ pub(super) fn open(page: impl Into<String>) -> Mend {
 pub(super) fn problem(problem: &Problem, asked: &Asked) -> Mend {
     let setting = problem.setting.as_str();
     // Where nothing else rests on the value.
-    let has_default = SETTINGS
-        .iter()
-        .any(|known| known.variable == setting && !known.default.is_empty() && !known.default.contains('<'));
+    let is_optional = |known: &Setting| !known.default.is_empty() && setting != PUBLIC_URL || !known.has_effect();
+    let has_default = SETTINGS.iter().any(|known| known.variable == setting && is_optional(known));
     match (&problem.fault, &problem.origin) {
         (Fault::File(path), origin) if unreadable(path) => match origin {
             Some(_) => readable(path, asked),
             None => writable(path, asked),
         },
-        (Fault::File(path), None) if path.is_dir() => match asked.flags.config {
+        (Fault::File(path), None) if path.exists() && !path.is_file() => match asked.flags.config {
             Some(_) => run(asked.by_the_home().again()),
             None => aside(path, asked),
         },
@@ -97,6 +99,7 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Mend {
 
 const KEY: &str = "GITHUB_APP_PRIVATE_KEY";
 const KEY_FILE: &str = "GITHUB_APP_PRIVATE_KEY_FILE";
+const PUBLIC_URL: &str = "TREEWARDEN_PUBLIC_URL";
 const PEM: &str = "<the .pem file that GitHub gave>";
 /// They belong to one server: one of them alone is the next fault.
 const ADDRESSES: [&str; 2] = ["GITHUB_API_URL", "GITHUB_WEB_URL"];
@@ -107,6 +110,7 @@ fn hint(setting: &str) -> &'static str {
         "GITHUB_APP_ID" => "<the App ID at the top of its page>",
         "GITHUB_WEBHOOK_SECRET" => "<the webhook secret of its page>",
         KEY_FILE => "<the .pem file of the App>",
+        PUBLIC_URL => "https://<host>",
         _ => "<value>",
     }
 }
@@ -325,25 +329,28 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
             let program = std::env::current_exe().unwrap_or_else(|_| "/usr/local/bin/treewarden".into());
             run(format!("sudo install '<the newer treewarden>' {}", quoted(&program)))
         }
-        (StoreError::OtherProgram(_), Some(file)) => {
-            let own = ["treewarden.db", "treewarden-own.db"].map(|name| config.home.join(name));
-            let own = own.iter().find(|own| *own != file).unwrap_or(&own[0]);
-            asked.fill(config, DATABASE, &format!("sqlite://{}", own.display()))
-        }
+        (StoreError::OtherProgram(_), Some(file)) => own_database(config, file, asked),
         (StoreError::OtherProgram(_), None) => {
             let own = if url.ends_with("/treewarden") { "treewarden_own" } else { "treewarden" };
             let address = asked.fill(config, DATABASE, &beside(&address_of(url, "<password>"), own));
             address.after(&format!("psql {} -c 'CREATE DATABASE {own}'", shell::quoted(&address_of(url, ""))))
         }
-        (StoreError::Url(_), Some(file)) => {
-            let own = if file.is_dir() { file } else { config.home.as_path() }.join("treewarden.db");
-            asked.fill(config, DATABASE, &format!("sqlite://{}", own.display()))
+        (StoreError::Url(_), Some(file)) if file.exists() && file.starts_with(&config.home) => aside(file, asked),
+        (StoreError::Url(_), Some(file)) if file.is_dir() => {
+            asked.fill(config, DATABASE, &format!("sqlite://{}", file.join("treewarden.db").display()))
         }
+        (StoreError::Url(_), Some(file)) => own_database(config, file, asked),
         (StoreError::Url(_), None) => address(),
-        (StoreError::Unavailable(_), Some(file)) => writable(file, asked),
+        (StoreError::Unavailable(_) | StoreError::Corrupt { .. }, Some(file)) if !may_be_ours(file, config) => {
+            own_database(config, file, asked)
+        }
+        (StoreError::Unavailable(_), Some(file)) => match Store::not_a_file(file) {
+            Some(other) => aside(&other, asked),
+            None => writable(file, asked),
+        },
         (StoreError::Unavailable(_), None) => server(url).unwrap_or_else(address),
-        (StoreError::Corrupt { .. }, Some(file)) => run(restored(file, asked)),
-        (StoreError::Corrupt { .. }, None) => psql("-f '<its backup>'"),
+        (StoreError::Corrupt { .. } | StoreError::Incomplete(_), Some(file)) => run(restored(file, asked)),
+        (StoreError::Corrupt { .. } | StoreError::Incomplete(_), None) => psql("-f '<its backup>'"),
         (StoreError::DiskFull, Some(file)) => {
             let place = quoted(file.parent().unwrap_or(Path::new("/")));
             run(format!("sudo du -xh \"$(findmnt -n -o TARGET -T {place})\" | sort -h | tail -n 20"))
@@ -357,7 +364,38 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
     }
 }
 
-const DATABASE: &str = "DATABASE_URL";
+pub(super) const DATABASE: &str = "DATABASE_URL";
+
+/// A database of the home, in place of what is none, or somebody else's.
+fn own_database(config: &Config, file: &Path, asked: &Asked) -> Mend {
+    let other = || asked.set(&[(DATABASE, &*format!("sqlite://{}/treewarden-own.db", config.home.display()))]);
+    match file == config.home.join("treewarden.db") {
+        true => other(),
+        false => asked.forget(config, DATABASE).unwrap_or_else(other),
+    }
+}
+
+/// Whether a file may be given to this user, or be moved to make room for a backup. One that is no database, or that says
+/// nothing of it by its name either, is left to whoever has it.
+fn may_be_ours(file: &Path, config: &Config) -> bool {
+    const BEGINNING: &[u8] = b"SQLite format 3\0";
+    let mut beginning = [0; BEGINNING.len()];
+    let read = fs::File::open(file).and_then(|mut file| file.read_exact(&mut beginning));
+    let has_name = || file.extension().is_some_and(|extension| extension == "db");
+    file.starts_with(&config.home)
+        || match read {
+            Ok(()) => beginning == BEGINNING && fs::metadata(file).is_ok_and(|there| there.uid() == user()),
+            Err(error) => error.kind() == io::ErrorKind::PermissionDenied && has_name(),
+        }
+}
+
+/// Until another process has ended.
+pub(super) fn held(holder: Holder, asked: &Asked) -> Mend {
+    run(match holder.process {
+        Some(process) => format!("tail --pid={process} -f /dev/null; {}", asked.again()),
+        None => asked.again(),
+    })
+}
 
 /// The address of another database of the same server.
 fn beside(address: &str, name: &str) -> String {
@@ -367,6 +405,14 @@ fn beside(address: &str, name: &str) -> String {
 
 /// Into a database that is not there, or has nothing in it.
 pub(super) fn backup(config: &Config, file: Option<&Path>, asked: &Asked) -> Mend {
+    let put = put_backup(config, file, asked);
+    match file.and_then(Path::parent).filter(|directory| !directory.exists() && *directory != config.home) {
+        Some(directory) => put.after(asked.make(&[directory]).line()),
+        None => put,
+    }
+}
+
+fn put_backup(config: &Config, file: Option<&Path>, asked: &Asked) -> Mend {
     match (file, asked.is_service()) {
         (Some(file), true) => {
             run(format!("sudo install -m 600 -o {} '<its backup>' {} && {RESTART}", user(), quoted(file)))

@@ -8,7 +8,13 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
-use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, time::Duration};
+use std::{
+    fs, io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 static SQLITE: Migrator = sqlx::migrate!("migrations/sqlite");
 static POSTGRES: Migrator = sqlx::migrate!("migrations/postgres");
@@ -95,7 +101,11 @@ impl Found {
         let others: Vec<String> = self.tables.into_iter().filter(is_other).collect();
         let is_new = self.migrations.is_empty() && others.is_empty();
         if !(is_new || self.migrations.iter().any(is_first)) {
-            return Err(StoreError::OtherProgram(others));
+            let first = migrator.iter().next().map(|first| first.version);
+            return Err(match lost(migrator, first.as_slice(), &others).is_empty() {
+                true => StoreError::Incomplete(vec![MIGRATIONS.to_owned()]),
+                false => StoreError::OtherProgram(others),
+            });
         }
         for (version, checksum, success) in &self.migrations {
             if !success {
@@ -105,8 +115,20 @@ impl Found {
                 return Err(explain_migration(MigrateError::VersionMismatch(*version)));
             }
         }
-        Ok(self.migrations.into_iter().map(|(version, ..)| version).collect())
+        let versions: Vec<i64> = self.migrations.into_iter().map(|(version, ..)| version).collect();
+        // A newer program may have taken tables away.
+        let is_known = versions.iter().all(|version| migrator.version_exists(*version));
+        let lost = lost(migrator, if is_known { &versions[..] } else { &[] }, &others);
+        if lost.is_empty() { Ok(versions) } else { Err(StoreError::Incomplete(lost)) }
     }
+}
+
+/// The tables that migrations made, none of which takes one away, and that are not there.
+fn lost(migrator: &Migrator, versions: &[i64], tables: &[String]) -> Vec<String> {
+    let carried_out = migrator.iter().filter(|migration| versions.contains(&migration.version));
+    let statements = carried_out.flat_map(|migration| migration.sql.as_str().lines());
+    let made = statements.filter_map(|line| line.strip_prefix("CREATE TABLE ")?.split([' ', '(']).next());
+    made.filter(|made| !tables.iter().any(|table| table == made)).map(str::to_owned).collect()
 }
 
 /// What stands in the database, read without changing it: no file and no table is made. Another program's is an error.
@@ -149,20 +171,22 @@ async fn applied_sqlite(path: &Path, patience: Duration) -> Result<Vec<i64>, Sto
         return Ok(Vec::new());
     }
     let mut connection = look_into(path, patience).await?;
-    let tables: Vec<String> = sqlx::query_scalar(SQLITE_TABLES).fetch_all(&mut connection).await.map_err(explain)?;
+    // As for PostgreSQL below.
+    let mut look = connection.begin().await.map_err(explain)?;
+    let tables: Vec<String> = sqlx::query_scalar(SQLITE_TABLES).fetch_all(&mut *look).await.map_err(explain)?;
     let migrations = match tables.iter().any(|name| name == MIGRATIONS) {
-        true => sqlx::query_as(APPLIED).fetch_all(&mut connection).await.map_err(explain)?,
+        true => sqlx::query_as(APPLIED).fetch_all(&mut *look).await.map_err(explain)?,
         false => Vec::new(),
     };
+    look.rollback().await.map_err(explain)?;
     connection.close().await.map_err(explain)?;
     Found { tables, migrations }.ours(&SQLITE)
 }
 
 async fn look_into(path: &Path, patience: Duration) -> Result<SqliteConnection, StoreError> {
     // Nobody has it open when there is no log beside it; a reader that may assume so leaves no side files behind.
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(!Path::new(&log).exists());
+    let is_open = beside(path, "-wal").exists();
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(!is_open);
     SqliteConnection::connect_with(&options.busy_timeout(patience)).await.map_err(explain)
 }
 
@@ -170,14 +194,16 @@ async fn applied_postgres(url: &str) -> Result<Vec<i64>, StoreError> {
     applied_there(&postgres_options(url)?).await
 }
 
-/// The tables first: one of ours that is seen has its migration told, also while another process makes them.
+/// Tables and migrations as they were at one time: another process may be making them.
 async fn applied_there(options: &PgConnectOptions) -> Result<Vec<i64>, StoreError> {
     let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
-    let tables: Vec<String> = sqlx::query_scalar(POSTGRES_TABLES).fetch_all(&mut connection).await.map_err(explain)?;
+    let mut look = connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.map_err(explain)?;
+    let tables: Vec<String> = sqlx::query_scalar(POSTGRES_TABLES).fetch_all(&mut *look).await.map_err(explain)?;
     let migrations = match tables.iter().any(|name| name == MIGRATIONS) {
-        true => sqlx::query_as(APPLIED).fetch_all(&mut connection).await.map_err(explain)?,
+        true => sqlx::query_as(APPLIED).fetch_all(&mut *look).await.map_err(explain)?,
         false => Vec::new(),
     };
+    look.rollback().await.map_err(explain)?;
     connection.close().await.map_err(explain)?;
     Found { tables, migrations }.ours(&POSTGRES)
 }
@@ -200,6 +226,18 @@ pub(in crate::store) fn sqlite_path(url: &str) -> Option<&Path> {
     url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).map(Path::new)
 }
 
+/// What SQLite keeps beside a file.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+pub(in crate::store) fn not_a_file(path: &Path) -> Option<PathBuf> {
+    let is_other = |path: &PathBuf| path.metadata().is_ok_and(|there| !there.is_file());
+    ["", "-wal", "-shm"].map(|suffix| beside(path, suffix)).into_iter().find(is_other)
+}
+
 fn check_path(path: &Path) -> Result<(), StoreError> {
     if path.as_os_str().is_empty() || path == Path::new(":memory:") {
         return Err(StoreError::Url("a database that is kept needs a path".to_owned()));
@@ -211,7 +249,10 @@ fn check_path(path: &Path) -> Result<(), StoreError> {
         (Err(_), Some(above)) if !above.is_dir() => {
             Err(StoreError::Url(format!("{} is not a directory", above.display())))
         }
-        _ => Ok(()),
+        _ => match not_a_file(path) {
+            Some(other) => Err(StoreError::Unavailable(format!("{} is no file", other.display()))),
+            None => Ok(()),
+        },
     }
 }
 

@@ -70,8 +70,8 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
     assert!(mend == "sudo systemctl start postgresql", "{mend}");
     let folder = dir.join("no such folder");
     let mend = complaint(&format!("sqlite://{}/tw.db", folder.display())).await;
-    assert_eq!(mend, format!("mkdir -p '{}'", folder.display()));
-    fs::write(dir.join("tw.db"), "this is no database, and long enough to be looked at as one").unwrap();
+    assert_eq!(mend, format!("mkdir -p -m 700 '{}'", folder.display()));
+    fs::write(dir.join("tw.db"), "SQLite format 3\0 and nothing of a database, though long enough to be one").unwrap();
     let mend = complaint(&format!("sqlite://{}/tw.db", dir.display())).await;
     // What is spoilt is kept, with all that would be played over the backup.
     fs::write(dir.join("tw.db-wal"), "spoilt, too").unwrap();
@@ -80,7 +80,7 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
     assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
     assert_eq!(fs::read_to_string(dir.join("tw.db")).unwrap(), "whole", "{mend}");
     assert!(!dir.join("tw.db-wal").exists() && dir.join("tw.db.spoilt/tw.db-wal").exists(), "{mend}");
-    assert!(fs::read_to_string(dir.join("tw.db.spoilt/tw.db")).unwrap().starts_with("this is no"), "{mend}");
+    assert!(fs::read_to_string(dir.join("tw.db.spoilt/tw.db")).unwrap().starts_with("SQLite format"), "{mend}");
 
     assert!(installation.run(&["migrate"]).await.status.success());
     let file = dir.join("home/treewarden.db");
@@ -468,6 +468,15 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
         make_directory(&home.join(name));
         aside("home", &home.join(name)).await;
     }
+    for (name, make) in [("-wal", 0), ("-wal", 1), ("-shm", 0), ("-shm", 1), ("", 0), ("", 1)] {
+        let (path, kept) = (home.join(format!("treewarden.db{name}")), installation.dir.path().join("kept"));
+        let there = fs::rename(&path, &kept).is_ok();
+        makers[make](&path);
+        aside("database", &path).await;
+        if there {
+            fs::rename(&kept, &path).unwrap();
+        }
+    }
     let link = |path: &Path| std::os::unix::fs::symlink("nothing", path).unwrap();
     let file = |path: &Path| fs::write(path, "").unwrap();
     let (trees, kept) = (home.join("worktrees"), installation.dir.path().join("kept"));
@@ -482,11 +491,16 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
         fs::rename(&kept, &trees).unwrap();
     }
     let settings = home.join("treewarden.toml");
-    make_pipe(&settings);
-    for command in ["doctor", "serve"] {
-        let output = output_of(installation.command(&[command])).await;
-        let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
-        assert!(!output.status.success() && said.contains("it is no file"), "{command}: {said}");
+    for make in makers {
+        make(&settings);
+        for command in ["doctor", "serve"] {
+            let output = output_of(installation.command(&[command])).await;
+            let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+            assert!(!output.status.success() && said.contains("it is no file"), "{command}: {said}");
+            let mend = format!("    mv {0} {0}.aside\n", settings.display());
+            assert!(command == "serve" || said.contains(&mend), "{said}");
+        }
+        fs::remove_file(&settings).or_else(|_| fs::remove_dir(&settings)).unwrap();
     }
 }
 
@@ -504,6 +518,52 @@ async fn migrations_that_were_changed_or_broken_off_are_told_by_both() {
         database.execute(change).await.unwrap();
         database.close().await.unwrap();
         both_refuse(&installation, "database", &[]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_is_gone_is_missed_by_both() {
+    let installation = Installation::new().await;
+    assert!(installation.run(&["migrate"]).await.status.success());
+    let file = installation.dir.path().join("home/treewarden.db");
+    let whole = fs::read(&file).unwrap();
+    for table in ["cleanup_reports", "codebases", "_sqlx_migrations"] {
+        let options = SqliteConnectOptions::new().filename(&file).foreign_keys(false);
+        let mut database = SqliteConnection::connect_with(&options).await.unwrap();
+        let statement = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
+        sqlx::query(statement).execute(&mut database).await.unwrap();
+        database.close().await.unwrap();
+        let mend = both_refuse(&installation, "database", &[]).await;
+        assert!(mend.starts_with("mkdir ") && mend.contains("<its backup>"), "{table}: {mend}");
+        fs::write(&file, &whole).unwrap();
+        assert_eq!(complaints(installation.command(&["doctor"])).await, []);
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_another_process_has_to_itself_is_told_by_both() {
+    let refused = async |preparation: &'static str| {
+        let installation = Installation::new().await;
+        assert!(installation.run(&["migrate"]).await.status.success());
+        let file = installation.dir.path().join("home/treewarden.db");
+        let mut other = SqliteConnection::connect_with(&SqliteConnectOptions::new().filename(&file)).await.unwrap();
+        other.execute(preparation).await.unwrap();
+        other.execute("BEGIN EXCLUSIVE").await.unwrap();
+        let mend = both_refuse(&installation, "database", &[]).await;
+        assert_eq!(mend, format!("tail --pid={} -f /dev/null; treewarden doctor", std::process::id()));
+        other.execute("ROLLBACK").await.unwrap();
+        other.close().await.unwrap();
+        assert_eq!(complaints(installation.command(&["doctor"])).await, []);
+    };
+    // Its log, or none, in which only a look at the file shows it.
+    tokio::join!(refused("PRAGMA journal_mode = wal"), refused("PRAGMA journal_mode = delete"));
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_left_to_whoever_has_it() {
+    let installation = Installation::new().await;
+    for url in ["sqlite:///etc/passwd", "sqlite:/etc/passwd"] {
+        assert_eq!(both_refuse(&installation, "database", &[("DATABASE_URL", url)]).await, "unset DATABASE_URL");
     }
 }
 
@@ -534,7 +594,7 @@ async fn a_database_of_another_program_is_nobodys_to_change() {
         }
     }
     let mend = both_refuse(&installation, "database", &[("DATABASE_URL", &url)]).await;
-    assert_eq!(mend, format!("export DATABASE_URL=sqlite://{}/home/treewarden.db", installation.dir.path().display()));
+    assert_eq!(mend, "unset DATABASE_URL");
     assert_eq!(tree(installation.dir.path()), before);
 }
 
@@ -550,6 +610,24 @@ async fn a_database_that_is_gone_is_missed_where_there_is_work() {
     let home = installation.dir.path().join("home");
     let (file, backup) = (home.join("treewarden.db"), installation.dir.path().join("backup"));
     fs::copy(&file, &backup).unwrap();
+    // It is another one that is named; and one in a folder that has to be made for its backup.
+    let missing = installation.dir.path().join("missing");
+    let url = format!("sqlite://{}", missing.join("tw.db").display());
+    let elsewhere = || {
+        let mut command = installation.command(&["doctor"]);
+        command.env("DATABASE_URL", &url);
+        command
+    };
+    let wrong = complaints(elsewhere()).await;
+    assert!(wrong.len() == 1 && wrong[0].1.contains(&format!("{} that knows of it", file.display())), "{wrong:?}");
+    assert_eq!(wrong[0].2, "unset DATABASE_URL");
+    fs::rename(&file, home.join("kept")).unwrap();
+    let wrong = complaints(elsewhere()).await;
+    let mend = wrong[0].2.replace("<its backup>", backup.to_str().unwrap());
+    assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
+    assert_eq!(complaints(elsewhere()).await, [], "{mend}");
+    fs::remove_dir_all(&missing).unwrap();
+    fs::rename(home.join("kept"), &file).unwrap();
     for way in ["gone", "empty"] {
         if way == "gone" {
             fs::remove_file(&file).unwrap()

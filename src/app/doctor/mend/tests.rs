@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Flags;
-use std::{collections::HashMap, io};
+use std::collections::HashMap;
 
 const KEY_PEM: &str = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----\n";
 
@@ -30,7 +30,7 @@ fn shell() -> Asked {
 }
 
 fn check(mend: &Mend) {
-    const PROGRAMS: [&str; 17] = [
+    const PROGRAMS: [&str; 18] = [
         "export",
         "unset",
         "chmod",
@@ -47,6 +47,7 @@ fn check(mend: &Mend) {
         "ssh",
         "sqlite3",
         "sleep",
+        "tail",
         "${EDITOR:-vi}",
     ];
     match mend {
@@ -82,15 +83,17 @@ fn each_wrong_setting_is_mended_where_it_stands() {
     let file = ("/home/ann/.treewarden/treewarden.toml", "listn = 'x'");
     let [shell, service] = mends(&[("MAX_CONCURRENT_RUNS", "many"), ("WORKTREE_BASE", "trees")], &[file]);
     let edit = "${EDITOR:-vi} /home/ann/.treewarden/treewarden.toml";
-    assert_eq!(shell, [edit, "export WORKTREE_BASE='<value>'", "unset MAX_CONCURRENT_RUNS"]);
+    assert_eq!(shell, [edit, "unset WORKTREE_BASE", "unset MAX_CONCURRENT_RUNS"]);
     assert_eq!(
         service,
         [
             "sudoedit /home/ann/.treewarden/treewarden.toml && sudo systemctl restart treewarden",
-            "printf '\\n%s\\n' 'WORKTREE_BASE=<value>' | sudo tee -a /etc/passwd && sudo systemctl restart treewarden",
+            "sudo sed -i '/^WORKTREE_BASE=/d' /etc/passwd && sudo systemctl restart treewarden",
             "sudo sed -i '/^MAX_CONCURRENT_RUNS=/d' /etc/passwd && sudo systemctl restart treewarden",
         ]
     );
+    let [shell, _] = mends(&[("DATABASE_URL", "mysql://db/tw"), ("TREEWARDEN_PUBLIC_URL", "tw.acme")], &[]);
+    assert_eq!(shell, ["export TREEWARDEN_PUBLIC_URL='https://<host>'", "unset DATABASE_URL"]);
     // One address without the other would be the next fault.
     let both = |host: &str| format!("export GITHUB_API_URL={host}/api/v3 GITHUB_WEB_URL={host}");
     let [shell, _] = mends(&[("GITHUB_API_URL", "http://ghe.acme/api"), ("GITHUB_WEB_URL", "https://ghe.acme")], &[]);
@@ -235,6 +238,7 @@ fn each_fault_of_the_database_has_its_command_and_none_makes_another() {
         StoreError::Conflict(text()),
         StoreError::Full,
         StoreError::Failed(text()),
+        StoreError::Incomplete(vec![text()]),
     ];
     let at = |url: &str| load(&[("DATABASE_URL", url)], &[]).unwrap();
     let config = at("postgres://tw:hunter2@127.0.0.1:1/tw");
@@ -257,11 +261,25 @@ fn each_fault_of_the_database_has_its_command_and_none_makes_another() {
         "psql postgres://tw@127.0.0.1:1/tw -c 'CREATE DATABASE treewarden' && \
          export DATABASE_URL='postgres://tw:<password>@127.0.0.1:1/treewarden'"
     );
-    assert_eq!(other(&config, Some(&file)), "export DATABASE_URL=sqlite:///home/ann/.treewarden/treewarden.db");
+    assert_eq!(other(&config, Some(&file)), "unset DATABASE_URL");
     let own = config.home.join("treewarden.db");
     assert!(other(&config, Some(&own)).ends_with("/treewarden-own.db"));
     let folder = database(&faults[0], &config, Some(dir.path()), &shell());
     assert_eq!(folder.line(), format!("export DATABASE_URL=sqlite://{}/treewarden.db", dir.path().display()));
+    // Somebody else's file is neither moved nor given away; what was a database is kept beside its backup.
+    for (error, beginning, moved) in [
+        (7, "root:x:0:0", false),
+        (1, "root:x:0:0", false),
+        (7, "SQLite format 3\0", true),
+        (11, "SQLite format 3\0", true),
+    ] {
+        fs::write(&file, format!("{beginning}, and what comes after it")).unwrap();
+        let mend = database(&faults[error], &config, Some(&file), &shell()).line().to_owned();
+        assert!(if moved { mend.starts_with("mkdir ") } else { mend == "unset DATABASE_URL" }, "{mend}");
+    }
+    for process in [Some(7), None] {
+        check(&held(Holder { process }, &shell()));
+    }
     // It works wherever the address stands.
     let restored = database(&faults[7], &config, None, &shell());
     assert_eq!(restored.line(), "psql postgres://tw@127.0.0.1:1/tw -f '<its backup>'");
