@@ -7,7 +7,7 @@
 
 use crate::model::markdown;
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
-use std::{cmp::Reverse, collections::HashSet, ops::Range};
+use std::{cmp::Reverse, collections::HashSet, iter::once, ops::Range};
 
 /// Attributes of HTML that hold addresses.
 const ADDRESSES: [&str; 2] = ["href", "src"];
@@ -112,7 +112,7 @@ fn definitions(text: &str, events: &Events<'_>) -> Vec<Range<usize>> {
     };
     let (mut found, mut covered) = (Vec::new(), 0);
     let blocks = events.iter().filter(|(event, _)| !is_container(event)).map(|(_, range)| range.clone());
-    for block in blocks.chain([text.len()..text.len()]) {
+    for block in blocks.chain(once(text.len()..text.len())) {
         let gap = covered..block.start.max(covered);
         let end =
             if gap.end == text.len() { Some(gap.end) } else { text[gap.clone()].rfind('\n').map(|at| gap.start + at) };
