@@ -13,8 +13,10 @@ mod withheld;
 
 pub(super) use commit::is_there;
 pub use commit::{CommitRequest, Ident};
-pub(super) use contents::{submodule_holds_only, submodule_repository_has_commits, submodules_inside};
-pub(super) use entry::{LOGS, odd_logs, put_right, put_ties_right, tie_to_repository};
+pub(super) use contents::{
+    submodule_holds_only, submodule_repository_has_commits, submodule_repository_in_use, submodules_inside,
+};
+pub(super) use entry::{LOGS, odd_logs, put_right, put_ties_right, take_out, tie_to_repository};
 pub(super) use repair::rewrite;
 pub use status::Status;
 pub(super) use status::{is_cache, path_of, quiet};

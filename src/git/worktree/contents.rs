@@ -5,7 +5,8 @@
 
 use super::Worktree;
 use super::status::is_cache;
-use crate::git::{GitError, blocking};
+use crate::git::registry::linked_from;
+use crate::git::{GitError, blocking, canonical};
 use crate::model::Probe;
 use git2::{IndexEntryExtendedFlag, IndexEntryFlag, RepositoryOpenFlags, StatusOptions};
 use std::{
@@ -106,7 +107,19 @@ pub(in crate::git) fn submodule_holds_only(path: &Path, commit: git2::Oid) -> Re
 /// Whether a repository of a submodule, or one that lies inside of it, has commits found nowhere else.
 pub(in crate::git) fn submodule_repository_has_commits(git_dir: &Path) -> Result<bool, GitError> {
     for found in repositories_below(git_dir)? {
-        if has_own_commits(&open(&found)?)? {
+        if has_own_commits(&open_bare(&found)?)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a checkout names a repository of a submodule, or one that lies inside of it, as its own.
+pub(in crate::git) fn submodule_repository_in_use(git_dir: &Path) -> Result<bool, GitError> {
+    for found in repositories_below(git_dir)? {
+        // Where git wrote down where the checkout is.
+        let files = open_bare(&found)?.config()?.get_path("core.worktree");
+        if files.is_ok_and(|files| linked_from(&found.join(files)) == Some(canonical(&found))) {
             return Ok(true);
         }
     }
