@@ -67,7 +67,7 @@ use std::{
     collections::HashMap,
     fs,
     io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
@@ -84,6 +84,9 @@ const PIPE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Longest of git's own one-line files.
 const SMALL: u64 = 4096;
+
+/// More than any file that git or libgit2 reads as a whole: an index of some five million files.
+const LARGEST: u64 = 512 * 1024 * 1024;
 
 /// How git is run.
 #[derive(Clone, Debug)]
@@ -231,6 +234,14 @@ fn small_file(path: &Path) -> io::Result<Vec<u8>> {
 
 /// A plain file that agents can replace by anything: links and pipes are refused, and more than `most` bytes.
 fn plain_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let (file, _) = open_plain(path, most)?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same, still to be read, with its length.
+fn open_plain(path: &Path, most: u64) -> io::Result<(fs::File, u64)> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let odd = || io::Error::new(io::ErrorKind::InvalidData, "no plain file of the size it should have");
     let opened = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
@@ -242,9 +253,20 @@ fn plain_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if !meta.is_file() || meta.len() > most {
         return Err(odd());
     }
-    let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    Ok((file, meta.len()))
+}
+
+/// Before something reads a file as a whole, or waits at it, that agents can replace by anything; links are followed. One
+/// that is not there is fine.
+fn refuse_large(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_file() && meta.len() > LARGEST => Err(io::ErrorKind::FileTooLarge.into()),
+        // A socket cannot be opened, and so nobody waits at it.
+        Ok(meta) if meta.is_file() || meta.is_dir() || meta.file_type().is_socket() => Ok(()),
+        Ok(_) => Err(io::ErrorKind::InvalidData.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes beside and renames: there is never half a file. Among refs, git takes what is called a lock for no ref.

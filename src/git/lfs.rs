@@ -5,12 +5,12 @@
 //! and no file is downloaded but by the one call that is for it. Without the program pointers stay pointers, and changed
 //! files are not committed: as blobs they would be in the history for good.
 
-use super::blocking;
 use super::command::Call;
 use super::error::GitError;
 use super::remote_url::RemoteUrl;
 use super::repository::Repository;
 use super::worktree::{Worktree, path_of, quiet};
+use super::{blocking, plain_file};
 use crate::model::{BranchName, Credential, Lfs};
 use std::{
     path::{Path, PathBuf},
@@ -166,7 +166,7 @@ fn holds_pointer(path: &Path) -> bool {
 fn is_pointer(path: &Path) -> bool {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() && meta.len() <= POINTER_BYTES => {
-            std::fs::read(path).is_ok_and(|content| content.starts_with(POINTER))
+            plain_file(path, POINTER_BYTES).is_ok_and(|content| content.starts_with(POINTER))
         }
         Ok(meta) => !meta.is_file(),
         Err(_) => true,

@@ -9,7 +9,9 @@ use super::pipes::{self, Workplace};
 use super::remote_url::RemoteUrl;
 use super::whole::refuse_other_refs;
 use super::worktree::{LOGS, Worktree, put_right, put_ties_right};
-use super::{Git, Stamp, blocking, broken_refs, config, copies::Excludes, own_files, registry, registry::AdminEntry};
+use super::{
+    Git, Stamp, blocking, broken_refs, config, copies::Excludes, own_files, plain_file, registry, registry::AdminEntry,
+};
 use crate::model::BranchName;
 use std::{
     collections::BTreeMap,
@@ -203,8 +205,9 @@ impl Repository {
             return Ok(remote.clone());
         }
         let path = self.directory().join("config");
-        let text = fs::read_to_string(&path).map_err(|error| GitError::file("reading", &path, &error))?;
-        let url = config::url_in(&text).ok_or_else(|| GitError::refused("the repository names no remote any more"))?;
+        let text = plain_file(&path, config::MOST_BYTES).map_err(|error| GitError::file("reading", &path, &error))?;
+        let url = config::url_in(&String::from_utf8_lossy(&text))
+            .ok_or_else(|| GitError::refused("the repository names no remote any more"))?;
         let remote = RemoteUrl::new(&url, self.git.inner.local_remotes)?;
         *known = Some(remote.clone());
         Ok(remote)

@@ -14,7 +14,7 @@ use super::status::{is_cache, path_of, quiet};
 use crate::git::copies::Manifest;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
-use crate::git::{GitError, blocking, mode};
+use crate::git::{GitError, blocking, mode, refuse_large};
 use crate::model::{CommitSha, Probe};
 use git2::Oid;
 use std::{
@@ -398,7 +398,7 @@ fn look(files: &Path, path: PathBuf) -> Result<Look, GitError> {
 
 /// With its times: git compares them with those of the files to know which it has to read again.
 fn copy_index(from: &Path, to: &Path) -> Result<(), GitError> {
-    let copied = fs::copy(from, to).and_then(|_| {
+    let copied = refuse_large(from).and_then(|()| fs::copy(from, to)).and_then(|_| {
         let times = fs::FileTimes::new().set_modified(fs::metadata(from)?.modified()?);
         fs::File::options().write(true).open(to)?.set_times(times)
     });
