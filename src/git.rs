@@ -21,6 +21,7 @@ mod furnished;
 mod history;
 mod leftovers;
 mod lfs;
+mod limited;
 mod list;
 mod lock;
 mod main_repository;

@@ -133,7 +133,7 @@ impl Worktree {
     /// A submodule that was just filled, when it has submodules itself.
     async fn as_parent(&self, place: PathBuf, address: RemoteUrl) -> Result<Option<Parent>, GitError> {
         let files = self.files().join(&place);
-        blocking(move || {
+        self.look_inside(move || {
             let submodules = submodules_inside(&files)?;
             let own = linked_from(&files).filter(|_| !submodules.is_empty());
             Ok(own.map(|own| Parent { place, own, address, submodules }))
@@ -160,7 +160,7 @@ impl Worktree {
         let repository = self.repository();
         let address = addresses.of(path, &parent.address, &repository.remote()?, repository.admits_files())?;
         let (own, names) = (parent.own.clone(), addresses.names_of(path));
-        blocking(move || names.iter().try_for_each(|name| make_room(&own, name))).await?;
+        self.look_inside(move || names.iter().try_for_each(|name| make_room(&own, name))).await?;
         let call = self.submodule_call(parent, credential, end).await?;
         match call.arg("--").arg(path).ok().await {
             Err(GitError::Failed { stderr, .. }) if stderr.contains(ELSEWHERE) => {

@@ -1,12 +1,15 @@
 //! Repositories inside a worktree: submodules with work of their own, and whole repositories that merely lie there.
 //!
 //! They are examined with libgit2, which starts nothing: their configuration is in the agent's hands, and git would obey
-//! it. What libgit2 is known to miss (repositories inside) is looked for by a walk of our own.
+//! it. It is given a time limit ([`Worktree::look_inside`]), and let into nothing that it would not come back from. What
+//! libgit2 is known to miss (repositories inside) is looked for by a walk of our own.
 
 use super::Worktree;
 use super::status::is_cache;
+use crate::git::limited::refuse_unfit;
+use crate::git::pipes::Workplace;
 use crate::git::registry::linked_from;
-use crate::git::{GitError, blocking, canonical};
+use crate::git::{GitError, canonical};
 use crate::model::Probe;
 use git2::{IndexEntryExtendedFlag, IndexEntryFlag, RepositoryOpenFlags, StatusOptions};
 use std::{
@@ -24,7 +27,7 @@ impl Worktree {
             let modules = self.entry().await?.directory.join("modules");
             let paths = self.submodule_paths().await?;
             let files = self.files.clone();
-            blocking(move || {
+            self.look_inside(move || {
                 let mut work = Vec::new();
                 for path in paths {
                     if submodule_has_work(&files.join(&path))? {
@@ -50,13 +53,23 @@ impl Worktree {
         let answer = async {
             let submodules: HashSet<PathBuf> = self.submodule_paths().await?.into_iter().collect();
             let files = self.files.clone();
-            blocking(move || {
+            self.look_inside(move || {
                 let all = with_those_inside(&files, submodules)?;
                 nested(&files, &all)
             })
             .await
         };
         answer.await.into()
+    }
+
+    /// Reads what lies in it, or in its entry: any file there may be an agent's.
+    pub(in crate::git) async fn look_inside<T: Send + 'static>(
+        &self,
+        question: impl FnOnce() -> Result<T, GitError> + Send + 'static,
+    ) -> Result<T, GitError> {
+        let repository = self.repository.directory().to_owned();
+        let workplace = Workplace { repository: Some(repository), files: Some(self.files.clone()) };
+        self.repository.within_limit(&self.files, workplace, question).await
     }
 
     pub(in crate::git) async fn submodule_paths(&self) -> Result<Vec<PathBuf>, GitError> {
@@ -177,11 +190,13 @@ fn repositories_below(root: &Path) -> Result<Vec<PathBuf>, GitError> {
 }
 
 pub(super) fn open(path: &Path) -> Result<git2::Repository, GitError> {
+    refuse_unfit(path)?;
     Ok(git2::Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr])?)
 }
 
 /// Whatever its configuration says of a directory of files, which may be gone.
 fn open_bare(git_dir: &Path) -> Result<git2::Repository, GitError> {
+    refuse_unfit(git_dir)?;
     let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE;
     Ok(git2::Repository::open_ext(git_dir, flags, &[] as &[&OsStr])?)
 }
