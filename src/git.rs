@@ -21,6 +21,7 @@ mod furnished;
 mod history;
 mod leftovers;
 mod lfs;
+mod limited;
 mod list;
 mod lock;
 mod main_repository;
@@ -66,7 +67,7 @@ use secrecy::SecretString;
 use std::{
     collections::HashMap,
     fs, io,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
@@ -83,6 +84,9 @@ const PIPE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Longest of git's own one-line files.
 const SMALL: u64 = 4096;
+
+/// More than any file that git or libgit2 reads as a whole: an index of some five million files.
+const LARGEST: u64 = 512 * 1024 * 1024;
 
 /// How git is run.
 #[derive(Clone, Debug)]
@@ -236,6 +240,28 @@ fn small_file(path: &Path) -> io::Result<Vec<u8>> {
 /// A plain file that agents can replace by anything: links and pipes are refused, and more than `most` bytes.
 fn plain_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     plain_file::read(path, Links::Refuse, most)
+}
+
+/// The same, still to be read, with its length.
+fn open_plain(path: &Path, most: u64) -> io::Result<(fs::File, u64)> {
+    let file = plain_file::open(path, Links::Refuse)?;
+    match file.metadata()?.len() {
+        length if length > most => Err(io::ErrorKind::InvalidData.into()),
+        length => Ok((file, length)),
+    }
+}
+
+/// Before something reads a file as a whole, or waits at it, that agents can replace by anything; links are followed. One
+/// that is not there is fine.
+fn refuse_large(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_file() && meta.len() > LARGEST => Err(io::ErrorKind::FileTooLarge.into()),
+        // A socket cannot be opened, and so nobody waits at it.
+        Ok(meta) if meta.is_file() || meta.is_dir() || meta.file_type().is_socket() => Ok(()),
+        Ok(_) => Err(io::ErrorKind::InvalidData.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes beside and renames: there is never half a file. Among refs, git takes what is called a lock for no ref.

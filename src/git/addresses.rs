@@ -48,6 +48,12 @@ impl Addresses {
         }
         address
     }
+
+    /// What the submodule at `path` is called, by every value.
+    pub fn names_of(&self, path: &Path) -> Vec<PathBuf> {
+        let named = self.0.iter().filter(|(_, named)| named.paths.iter().any(|named| named == path));
+        named.map(|(name, _)| path_of(name)).collect()
+    }
 }
 
 fn admitted(address: &str, remote: &RemoteUrl, files: bool) -> Result<RemoteUrl, GitError> {

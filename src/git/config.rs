@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, fmt::Write as _, fs, io::Write as _, os::unix::
 const MOST_UPSTREAMS: usize = 1000;
 
 /// More than such a file with that many takes.
-const MOST_BYTES: u64 = 4 * 1024 * 1024;
+pub(super) const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
 const BEFORE_BRANCH: &str = "[branch \"";
 const AFTER_BRANCH: &str = "\"]";

@@ -48,18 +48,27 @@ pub(super) async fn watch(workplace: Workplace, mut pause: Duration) -> Infallib
 fn let_go(workplace: &Workplace) {
     if let Some(directory) = &workplace.repository {
         for path in waited_at_below(directory, &|_| true) {
-            // A log begins anew. Where git cannot read what stands there, it is looked for what should.
-            let is_log = path.starts_with(directory.join("logs"));
-            take_away(&path, Some(if is_log { b"" } else { UNREADABLE }));
+            take_away(&path, Some(instead(directory, &path)));
         }
     }
     if let Some(directory) = &workplace.files {
-        let read_by_git =
-            |path: &Path| path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|read| name == *read));
+        // Also all of a repository inside, whose HEAD git reads where it is one of its files.
+        let own = |path: &Path| {
+            let mut above = path.ancestors().skip(1).take_while(|above| above.starts_with(directory));
+            above.find(|above| above.ends_with(".git")).map(Path::to_owned)
+        };
+        let read_by_git = |path: &Path| {
+            path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|read| name == *read)) || own(path).is_some()
+        };
         for path in waited_at_below(directory, &read_by_git) {
-            take_away(&path, None);
+            take_away(&path, own(&path).map(|own| instead(&own, &path)));
         }
     }
+}
+
+/// A log begins anew. Where git cannot read what stands there, it is looked for what should.
+fn instead(repository: &Path, path: &Path) -> &'static [u8] {
+    if path.starts_with(repository.join("logs")) { b"" } else { UNREADABLE }
 }
 
 /// Pipes, and links to some.

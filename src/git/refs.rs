@@ -10,6 +10,10 @@ use git2::ErrorCode;
 /// What stands for "this ref must not exist".
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
+/// What a ref of ours holds is taken away elsewhere afterwards: it has to be on the disk by then.
+const OURS: &str = "refs/treewarden/";
+pub(super) const LASTING: &str = "core.fsync=all";
+
 impl Repository {
     /// Points a full ref at `new` if it stands at `old` (`None`: does not exist). True also when it is at `new` already.
     pub async fn set_ref(&self, full_ref: &str, new: &CommitSha, old: Option<&CommitSha>) -> Result<bool, GitError> {
@@ -94,7 +98,7 @@ impl Repository {
 
     /// Deletes a ref of ours if it stands at `expected`. True when it is gone, now or before.
     pub async fn delete_own_ref(&self, full_ref: &str, expected: &CommitSha) -> Result<bool, GitError> {
-        if !full_ref.starts_with("refs/treewarden/") {
+        if !full_ref.starts_with(OURS) {
             return Err(GitError::refused(format!("{full_ref} is none of ours")));
         }
         let _turn = self.turn().await;
@@ -126,7 +130,8 @@ impl Repository {
     ) -> Result<bool, GitError> {
         let old_value = old.map_or(NOTHING, CommitSha::as_str);
         let change = ["--no-deref", "--end-of-options", full_ref, new.as_str(), old_value];
-        match self.update_ref(&change).await {
+        let settings: &[&str] = if full_ref.starts_with(OURS) { &[LASTING] } else { &[] };
+        match self.update_ref(settings, &change).await {
             Ok(()) => Ok(true),
             Err(error) => self.settled(full_ref, Some(new), old, error).await,
         }
@@ -134,16 +139,17 @@ impl Repository {
 
     pub(super) async fn delete_ref_in_turn(&self, full_ref: &str, expected: &CommitSha) -> Result<bool, GitError> {
         let change = ["--no-deref", "-d", "--end-of-options", full_ref, expected.as_str()];
-        match self.update_ref(&change).await {
+        match self.update_ref(&[], &change).await {
             Ok(()) => Ok(true),
             Err(error) => self.settled(full_ref, None, Some(expected), error).await,
         }
     }
 
-    async fn update_ref(&self, change: &[&str]) -> Result<(), GitError> {
-        match self.call("update-ref").await?.args(change).ok().await {
+    async fn update_ref(&self, settings: &[&str], change: &[&str]) -> Result<(), GitError> {
+        const UPDATE: &str = "update-ref";
+        match self.bare_call_with(settings, UPDATE).await?.args(change).ok().await {
             Err(error) if self.clear_leftovers(None, &error).await? => {
-                self.call("update-ref").await?.args(change).ok().await.map(drop)
+                self.bare_call_with(settings, UPDATE).await?.args(change).ok().await.map(drop)
             }
             result => result.map(drop),
         }

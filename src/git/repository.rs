@@ -4,21 +4,21 @@ use super::command::{Call, Place};
 use super::config::Found;
 use super::error::GitError;
 use super::fetch::Waiting;
+use super::limited::{Overdue, overdue};
 use super::packs::Packs;
-use super::pipes::{self, Workplace};
+use super::pipes::Workplace;
 use super::remote_url::RemoteUrl;
 use super::whole::refuse_other_refs;
 use super::worktree::{LOGS, Worktree, put_right, put_ties_right};
-use super::{Git, Stamp, blocking, broken_refs, config, copies::Excludes, own_files, registry, registry::AdminEntry};
+use super::{
+    Git, Stamp, blocking, broken_refs, config, copies::Excludes, own_files, plain_file, registry, registry::AdminEntry,
+};
 use crate::model::BranchName;
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
@@ -44,8 +44,7 @@ pub(super) struct Shared {
     pub waiting: Waiting,
     /// The list of commits at which history ends that was found to say the truth.
     pub right_ends: Mutex<Option<Stamp>>,
-    /// Reads that took too long and have not ended yet.
-    overdue: AtomicUsize,
+    pub overdue: Overdue,
     restored: Mutex<Restored>,
     pub excludes: Excludes,
     packs: Packs,
@@ -72,7 +71,7 @@ impl Shared {
             remote: Mutex::default(),
             waiting: Waiting::default(),
             right_ends: Mutex::default(),
-            overdue: AtomicUsize::new(0),
+            overdue: Overdue::default(),
             restored: Mutex::default(),
             excludes: Excludes::default(),
             packs: Packs::default(),
@@ -211,8 +210,9 @@ impl Repository {
             return Ok(remote.clone());
         }
         let path = self.directory().join("config");
-        let text = fs::read_to_string(&path).map_err(|error| GitError::file("reading", &path, &error))?;
-        let url = config::url_in(&text).ok_or_else(|| GitError::refused("the repository names no remote any more"))?;
+        let text = plain_file(&path, config::MOST_BYTES).map_err(|error| GitError::file("reading", &path, &error))?;
+        let url = config::url_in(&String::from_utf8_lossy(&text))
+            .ok_or_else(|| GitError::refused("the repository names no remote any more"))?;
         let remote = RemoteUrl::new(&url, self.git.inner.local_remotes)?;
         *known = Some(remote.clone());
         Ok(remote)
@@ -353,20 +353,21 @@ impl Repository {
         super::scratch::Scratch::new(&self.git.program().files.scratch)
     }
 
-    /// Reads with libgit2, off the async threads. A read that does not end (libgit2 never comes back from an object that
-    /// was cut off) is an error, and until it has ended, so is every other of this repository: threads do not pile up. What
-    /// cannot be read is asked again if it was the refs, and they could be put right.
+    /// Reads with libgit2, off the async threads, within a time limit. What cannot be read is asked again if it was the refs,
+    /// and they could be put right.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         question: impl Fn(&git2::Repository) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T, GitError> {
         let shared = self.shared.clone();
-        if self.shared.overdue.load(Ordering::Relaxed) > 0 {
-            return Err(self.overdue());
+        if shared.overdue.has(self.directory()) {
+            return Err(overdue(&shared, self.directory()));
         }
         self.forget_false_ends().await?;
         let looks_only = self.looks_only();
-        let mut reading = tokio::spawn(blocking(move || {
+        let workplace =
+            Workplace { repository: Some(self.directory().to_owned()).filter(|_| !looks_only), files: None };
+        let asked = move || {
             refuse_other_refs(&shared.directory)?;
             let directory = &shared.directory;
             if !looks_only {
@@ -383,63 +384,7 @@ impl Repository {
             }
             let ask = || question(&git2::Repository::open_bare(directory).map_err(doubt)?);
             if looks_only { ask() } else { broken_refs::mending(directory, ask) }
-        }));
-        let workplace =
-            Workplace { repository: Some(self.directory().to_owned()).filter(|_| !looks_only), files: None };
-        let outcome = tokio::select! {
-            outcome = tokio::time::timeout(self.git.inner.read_limit, &mut reading) => outcome,
-            never = pipes::watch(workplace, self.git.inner.program.pipe_pause) => match never {},
         };
-        match outcome {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Ok(Err(error)) => Err(GitError::Unreadable(error.to_string())),
-            Err(_) => {
-                let shared = self.shared.clone();
-                shared.overdue.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(git.directory = %shared.directory.display(), "a read does not end; is an object damaged?");
-                tokio::spawn(async move {
-                    let _ = reading.await;
-                    shared.overdue.fetch_sub(1, Ordering::Relaxed);
-                });
-                Err(self.overdue())
-            }
-        }
-    }
-
-    fn overdue(&self) -> GitError {
-        GitError::Unreadable(
-            "reading it does not come to an end, so one of its objects may be damaged; `git fsck` in the service's \
-             repository says which"
-                .to_owned(),
-        )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::git::GitSettings;
-    use std::{sync::mpsc, time::Duration};
-
-    #[tokio::test]
-    async fn a_read_that_does_not_end_holds_up_nobody_else() {
-        let dir = tempfile::tempdir().unwrap();
-        let settings = GitSettings {
-            local_remotes: true,
-            read_limit: Duration::from_millis(50),
-            ..GitSettings::new("git", dir.path().join("state"))
-        };
-        let repository = Git::new(settings).unwrap().repository(dir.path().join("r.git"));
-        repository.ensure(dir.path().to_str().unwrap()).await.unwrap();
-        let (go_on, wait) = mpsc::channel::<()>();
-        let stuck = repository.read(move |_| Ok(wait.recv().is_err())).await;
-        assert!(matches!(&stuck, Err(GitError::Unreadable(why)) if why.contains("git fsck")), "{stuck:?}");
-        assert!(repository.has_remote_branches().await.is_err());
-        drop(go_on);
-        while repository.shared.overdue.load(Ordering::Relaxed) > 0 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(repository.has_remote_branches().await, Ok(false));
+        self.within_limit(self.directory(), workplace, asked).await
     }
 }

@@ -4,9 +4,11 @@
 //! Addresses come from the repository, so they are the least trusted thing here: only the remote's own host is asked, only
 //! encrypted transports are spoken (and what the canonical repository's own remote speaks), redirects are not followed, the
 //! token goes to that host only, and no hook, template or update command has a part in it. Each address is resolved and
-//! checked before git sees it, at every depth. Nothing is written to the configuration that all worktrees share.
+//! checked before git sees it, at every depth. Nothing is written to the configuration that all worktrees share, and no
+//! repository that was there before is taken: an agent may have written its configuration.
 
 mod along;
+mod room;
 
 use super::addresses::Addresses;
 use super::command::Call;
@@ -16,6 +18,7 @@ use super::remote_url::RemoteUrl;
 use super::worktree::{Worktree, submodules_inside};
 use super::{blocking, canonical, write_whole};
 use crate::model::{Credential, SubmodulePolicy, Submodules};
+use room::make_room;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -130,7 +133,7 @@ impl Worktree {
     /// A submodule that was just filled, when it has submodules itself.
     async fn as_parent(&self, place: PathBuf, address: RemoteUrl) -> Result<Option<Parent>, GitError> {
         let files = self.files().join(&place);
-        blocking(move || {
+        self.look_inside(move || {
             let submodules = submodules_inside(&files)?;
             let own = linked_from(&files).filter(|_| !submodules.is_empty());
             Ok(own.map(|own| Parent { place, own, address, submodules }))
@@ -156,6 +159,8 @@ impl Worktree {
     ) -> Result<RemoteUrl, GitError> {
         let repository = self.repository();
         let address = addresses.of(path, &parent.address, &repository.remote()?, repository.admits_files())?;
+        let (own, names) = (parent.own.clone(), addresses.names_of(path));
+        self.look_inside(move || names.iter().try_for_each(|name| make_room(&own, name))).await?;
         let call = self.submodule_call(parent, credential, end).await?;
         match call.arg("--").arg(path).ok().await {
             Err(GitError::Failed { stderr, .. }) if stderr.contains(ELSEWHERE) => {

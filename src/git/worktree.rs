@@ -13,8 +13,10 @@ mod withheld;
 
 pub(super) use commit::is_there;
 pub use commit::{CommitRequest, Ident};
-pub(super) use contents::{submodule_holds_only, submodule_repository_has_commits, submodules_inside};
-pub(super) use entry::{LOGS, odd_logs, put_right, put_ties_right, tie_to_repository};
+pub(super) use contents::{
+    submodule_holds_only, submodule_repository_has_commits, submodule_repository_in_use, submodules_inside,
+};
+pub(super) use entry::{LOGS, odd_logs, put_right, put_ties_right, take_out, tie_to_repository};
 pub(super) use repair::rewrite;
 pub use status::Status;
 pub(super) use status::{is_cache, path_of, quiet};
@@ -22,9 +24,10 @@ pub(super) use status::{is_cache, path_of, quiet};
 use super::command::Call;
 use super::error::GitError;
 use super::history::sha;
+use super::pipes::Workplace;
 use super::registry::{self, AdminEntry};
 use super::repository::Repository;
-use super::{blocking, broken_refs, canonical, own_files, small_file};
+use super::{blocking, broken_refs, canonical, own_files, refuse_large, small_file};
 use crate::model::{BranchName, CommitSha, Probe, Validity};
 use git2::{ErrorCode, ReferenceType, RepositoryOpenFlags};
 use std::{
@@ -112,7 +115,9 @@ impl Worktree {
     /// The branch and commit it is on. Starts no process.
     pub async fn head(&self) -> Result<Head, GitError> {
         let (entry, common) = (self.entry().await?, self.repository.directory().to_owned());
-        blocking(move || broken_refs::mending(&common, || head_of(&entry))).await
+        let (place, workplace) = (entry.directory.clone(), Workplace { repository: Some(common.clone()), files: None });
+        let question = move || broken_refs::mending(&common, || head_of(&entry));
+        self.repository.within_limit(&place, workplace, question).await
     }
 
     /// Its admin entry, which must be this repository's own.
@@ -152,6 +157,10 @@ impl Worktree {
 }
 
 fn head_of(entry: &AdminEntry) -> Result<Head, GitError> {
+    for name in ["HEAD", "config.worktree"] {
+        let path = entry.directory.join(name);
+        refuse_large(&path).map_err(|error| GitError::file("reading", &path, &error))?;
+    }
     let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
     let repository = git2::Repository::open_ext(&entry.directory, flags, &[] as &[&OsStr])?;
     let head = repository.find_reference("HEAD")?;

@@ -417,3 +417,26 @@ async fn what_changed_until_the_files_were_moved_is_kept_too() {
     assert!(!lab.try_run(directory, &["cat-file", "-e", &format!("{second}:gone")]).status.success());
     fs::rename(&trash, &path).unwrap();
 }
+
+/// A loss of power after a removal takes what was never written to the disk, and there is no other copy.
+#[tokio::test]
+async fn what_a_removal_rests_on_is_on_the_disk() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::write(path.join("f"), "2\n").unwrap();
+    // Git writes down what it does, and how often it had something written to the disk.
+    let notes = lab.path("notes");
+    fs::create_dir(&notes).unwrap();
+    fs::write(lab.path("state/gitconfig"), format!("[trace2]\n\teventTarget = {}\n", notes.display())).unwrap();
+    let sha = worktree.keep("refs/treewarden/trash/1", 1000).await.unwrap().unwrap();
+    assert!(repository.set_ref("refs/treewarden/archive/1", &sha, None).await.unwrap());
+    let notes = fs::read_dir(&notes).unwrap().map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+    let notes: Vec<_> = notes.collect();
+    for (name, times) in [("hash-object", 2), ("write-tree", 2), ("commit-tree", 2), ("update-ref", 2)] {
+        let of = |note: &&String| note.contains(&format!(r#""name":"{name}""#));
+        let of_name: Vec<_> = notes.iter().filter(of).collect();
+        assert_eq!(of_name.len(), times, "{name}");
+        assert!(of_name.iter().all(|note| note.contains(r#""name":"hardware-flush""#)), "{name}");
+    }
+}

@@ -287,6 +287,84 @@ async fn submodules_come_along_when_nobody_works_in_them() {
     place.remove(&place.removal("idle")).await.unwrap();
 }
 
+/// What an agent does to the repository of a submodule that it took the files away of: git would run this as the service.
+fn plant_filter(modules: &Path, trace: &Path) {
+    let repository = git2::Repository::open_bare(modules).unwrap();
+    let mut config = repository.config().unwrap();
+    config.set_str("filter.e.smudge", &format!("touch '{}'; cat", trace.display())).unwrap();
+    config.set_bool("filter.e.required", true).unwrap();
+    fs::create_dir_all(modules.join("info")).unwrap();
+    fs::write(modules.join("info/attributes"), "* filter=e\n").unwrap();
+}
+
+fn emptied(place: &Path) {
+    fs::remove_dir_all(place).unwrap();
+    fs::create_dir(place).unwrap();
+}
+
+#[tokio::test]
+async fn no_repository_that_was_there_before_is_taken_for_a_submodule() {
+    let place = place().await;
+    let (trace, patience) = (place.lab.path("pwned"), Duration::from_secs(60));
+    for name in ["idle", "busy", "linked", "nested"] {
+        made(&place, name, SubmodulePolicy::All).await;
+    }
+    let modules = |name: &str| place.repository.directory().join("worktrees").join(name).join("modules");
+    let sub = async |name: &str| place.request(name).await.path.join("sub");
+    let own = place.lab.commit(&sub("busy").await, "own", "1\n");
+    for name in ["idle", "busy"] {
+        plant_filter(&modules(name).join("sub"), &trace);
+        emptied(&sub(name).await);
+    }
+    // Git would write where a link leads.
+    emptied(&sub("linked").await);
+    let elsewhere = place.lab.path("elsewhere");
+    fs::rename(modules("linked"), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, modules("linked")).unwrap();
+    plant_filter(&elsewhere.join("sub"), &trace);
+    // One deeper, in a repository that is no submodule's any more.
+    plant_filter(&modules("nested").join("sub/modules/nested"), &trace);
+    emptied(&sub("nested").await);
+
+    let from = place.repository.tip("refs/heads/idle").await.unwrap().unwrap();
+    let to = bump(&place, "newer").await;
+    for name in ["idle", "busy", "linked", "nested"] {
+        let path = place.request(name).await.path;
+        let worktree = place.repository.worktree(&path);
+        worktree.fast_forward(&branch(name), &to).await.unwrap();
+        let told = worktree.bring_submodules_along(&from, &to, &SubmodulePolicy::All, None, patience).await.unwrap();
+        assert_eq!(told, Submodules::default(), "{name}");
+        assert!(path.join("sub/newer").exists() && path.join("sub/nested/n").exists(), "{name}");
+        assert!(!trace.exists(), "{name}: ran what an agent wrote");
+        assert!(known(worktree.status().await).is_clean(), "{name}");
+        let work = known(worktree.submodule_work().await);
+        assert_eq!(work.iter().any(|work| work.starts_with("treewarden-kept-")), name == "busy", "{name}: {work:?}");
+    }
+    assert!(!elsewhere.join("sub/newer").exists() && elsewhere.join("sub/HEAD").exists());
+    let mut kept = fs::read_dir(modules("busy")).unwrap().map(|entry| entry.unwrap().path());
+    let kept = kept.find(|path| !path.ends_with("sub")).unwrap();
+    let objects = git2::Repository::open_bare(kept).unwrap();
+    assert!(objects.find_commit(git2::Oid::from_str(own.as_str()).unwrap()).is_ok(), "no commit is lost");
+}
+
+#[tokio::test]
+async fn the_repository_of_a_submodule_that_somebody_works_in_is_not_taken_away_for_another() {
+    let place = place().await;
+    let (path, _) = made(&place, "b", SubmodulePolicy::All).await;
+    fs::write(path.join("sub/mine"), "work\n").unwrap();
+    let (people, lab) = (place.lab.path("people"), &place.lab);
+    lab.run(&people, &["mv", "sub", "moved"]);
+    let to = lab.people_commit("k", "1\n");
+    lab.fetch(&place.repository).await;
+    let from = place.repository.tip("refs/heads/b").await.unwrap().unwrap();
+    let worktree = place.repository.worktree(&path);
+    worktree.fast_forward(&branch("b"), &to).await.unwrap();
+    let patience = Duration::from_secs(60);
+    let told = worktree.bring_submodules_along(&from, &to, &SubmodulePolicy::All, None, patience).await.unwrap();
+    assert!(told.failed[0].1.contains("belongs to another checkout"), "{told:?}");
+    assert_eq!(lab.run(&path.join("sub"), &["status", "--porcelain"]), "?? mine");
+}
+
 #[tokio::test]
 async fn a_submodule_is_committed_forward_and_never_back() {
     let place = place().await;

@@ -7,6 +7,7 @@ mod crash;
 mod git;
 mod git_commit;
 mod git_copies;
+mod git_inside;
 mod git_keepsake;
 mod git_lab;
 mod git_leftovers;

@@ -4,7 +4,6 @@
 //! and holds nothing of its own is made anew; in all others somebody is at work, and they stay as they are.
 
 use super::{canonical, linked_from, take_back};
-use crate::git::blocking;
 use crate::git::error::GitError;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
@@ -47,7 +46,7 @@ impl Worktree {
         let end = Instant::now() + limit;
         let entry = self.entry().await?;
         let (own, files) = (entry.clone(), self.files().to_owned());
-        let empty: Vec<PathBuf> = blocking(move || {
+        let look = self.look_inside(move || {
             let free = moved.into_iter().filter(|moved| {
                 moved.makes_room(&own, &files).unwrap_or_else(|error| {
                     tracing::warn!(path = %moved.path.display(), error = %error, "a submodule stays where it was");
@@ -55,8 +54,8 @@ impl Worktree {
                 })
             });
             Ok(free.filter(|moved| moved.now.is_some()).map(|moved| moved.path).collect())
-        })
-        .await?;
+        });
+        let empty: Vec<PathBuf> = look.await?;
         if empty.is_empty() {
             return Ok(told);
         }

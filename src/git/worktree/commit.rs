@@ -3,6 +3,7 @@
 
 use super::status::{Change, Kind};
 use super::{Head, Worktree};
+use crate::git::command::Call;
 use crate::git::copies::Manifest;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
@@ -12,6 +13,9 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+/// What makes a commit.
+pub(super) const COMMIT: &str = "commit-tree";
 
 /// A name and an address, as commits show them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +75,8 @@ impl Worktree {
         let Some(tree) = self.stage(&entry, &head).await? else { return Ok(None) };
         let people = (&request.author, &request.committer);
         let parents: Vec<_> = head.sha.iter().collect();
-        let commit = self.commit(&entry, &tree, &parents, people, &request.full_message()).await?;
+        let call = self.call(&entry, COMMIT).await?;
+        let commit = commit(call, &tree, &parents, people, &request.full_message()).await?;
         let full = request.branch.full_ref();
         let _turn = self.repository.turn().await;
         let moved = self.repository.set_ref_in_turn(&full, &commit, head.sha.as_ref()).await?;
@@ -245,25 +250,24 @@ impl Worktree {
         }
         Ok(())
     }
+}
 
-    pub(super) async fn commit(
-        &self,
-        entry: &AdminEntry,
-        tree: &str,
-        parents: &[&CommitSha],
-        (author, committer): (&Ident, &Ident),
-        message: &str,
-    ) -> Result<CommitSha, GitError> {
-        let call = self.call(entry, "commit-tree").await?;
-        let call = call.env("GIT_AUTHOR_NAME", Ident::cleaned(&author.name));
-        let call = call.env("GIT_AUTHOR_EMAIL", Ident::cleaned(&author.email));
-        let call = call.env("GIT_COMMITTER_NAME", Ident::cleaned(&committer.name));
-        let call = call.env("GIT_COMMITTER_EMAIL", Ident::cleaned(&committer.email));
-        let parents = parents.iter().flat_map(|sha| ["-p", sha.as_str()]);
-        let output = call.args(parents).args(["-F", "-", tree]).input(message.as_bytes().to_vec()).ok().await?;
-        let sha = String::from_utf8_lossy(&output);
-        CommitSha::new(sha.trim_end()).map_err(|error| GitError::Unreadable(error.to_string()))
-    }
+/// Carries out a call of [`COMMIT`].
+pub(super) async fn commit(
+    call: Call<'_>,
+    tree: &str,
+    parents: &[&CommitSha],
+    (author, committer): (&Ident, &Ident),
+    message: &str,
+) -> Result<CommitSha, GitError> {
+    let call = call.env("GIT_AUTHOR_NAME", Ident::cleaned(&author.name));
+    let call = call.env("GIT_AUTHOR_EMAIL", Ident::cleaned(&author.email));
+    let call = call.env("GIT_COMMITTER_NAME", Ident::cleaned(&committer.name));
+    let call = call.env("GIT_COMMITTER_EMAIL", Ident::cleaned(&committer.email));
+    let parents = parents.iter().flat_map(|sha| ["-p", sha.as_str()]);
+    let output = call.args(parents).args(["-F", "-", tree]).input(message.as_bytes().to_vec()).ok().await?;
+    let sha = String::from_utf8_lossy(&output);
+    CommitSha::new(sha.trim_end()).map_err(|error| GitError::Unreadable(error.to_string()))
 }
 
 /// Whether a path leads to something, through directories only.

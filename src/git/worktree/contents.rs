@@ -1,11 +1,15 @@
 //! Repositories inside a worktree: submodules with work of their own, and whole repositories that merely lie there.
 //!
 //! They are examined with libgit2, which starts nothing: their configuration is in the agent's hands, and git would obey
-//! it. What libgit2 is known to miss (repositories inside) is looked for by a walk of our own.
+//! it. It is given a time limit ([`Worktree::look_inside`]), and let into nothing that it would not come back from. What
+//! libgit2 is known to miss (repositories inside) is looked for by a walk of our own.
 
 use super::Worktree;
 use super::status::is_cache;
-use crate::git::{GitError, blocking};
+use crate::git::limited::refuse_unfit;
+use crate::git::pipes::Workplace;
+use crate::git::registry::linked_from;
+use crate::git::{GitError, canonical};
 use crate::model::Probe;
 use git2::{IndexEntryExtendedFlag, IndexEntryFlag, RepositoryOpenFlags, StatusOptions};
 use std::{
@@ -23,7 +27,7 @@ impl Worktree {
             let modules = self.entry().await?.directory.join("modules");
             let paths = self.submodule_paths().await?;
             let files = self.files.clone();
-            blocking(move || {
+            self.look_inside(move || {
                 let mut work = Vec::new();
                 for path in paths {
                     if submodule_has_work(&files.join(&path))? {
@@ -49,13 +53,23 @@ impl Worktree {
         let answer = async {
             let submodules: HashSet<PathBuf> = self.submodule_paths().await?.into_iter().collect();
             let files = self.files.clone();
-            blocking(move || {
+            self.look_inside(move || {
                 let all = with_those_inside(&files, submodules)?;
                 nested(&files, &all)
             })
             .await
         };
         answer.await.into()
+    }
+
+    /// Reads what lies in it, or in its entry: any file there may be an agent's.
+    pub(in crate::git) async fn look_inside<T: Send + 'static>(
+        &self,
+        question: impl FnOnce() -> Result<T, GitError> + Send + 'static,
+    ) -> Result<T, GitError> {
+        let repository = self.repository.directory().to_owned();
+        let workplace = Workplace { repository: Some(repository), files: Some(self.files.clone()) };
+        self.repository.within_limit(&self.files, workplace, question).await
     }
 
     pub(in crate::git) async fn submodule_paths(&self) -> Result<Vec<PathBuf>, GitError> {
@@ -106,7 +120,19 @@ pub(in crate::git) fn submodule_holds_only(path: &Path, commit: git2::Oid) -> Re
 /// Whether a repository of a submodule, or one that lies inside of it, has commits found nowhere else.
 pub(in crate::git) fn submodule_repository_has_commits(git_dir: &Path) -> Result<bool, GitError> {
     for found in repositories_below(git_dir)? {
-        if has_own_commits(&open(&found)?)? {
+        if has_own_commits(&open_bare(&found)?)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a checkout names a repository of a submodule, or one that lies inside of it, as its own.
+pub(in crate::git) fn submodule_repository_in_use(git_dir: &Path) -> Result<bool, GitError> {
+    for found in repositories_below(git_dir)? {
+        // Where git wrote down where the checkout is.
+        let files = open_bare(&found)?.config()?.get_path("core.worktree");
+        if files.is_ok_and(|files| linked_from(&found.join(files)) == Some(canonical(&found))) {
             return Ok(true);
         }
     }
@@ -164,11 +190,13 @@ fn repositories_below(root: &Path) -> Result<Vec<PathBuf>, GitError> {
 }
 
 pub(super) fn open(path: &Path) -> Result<git2::Repository, GitError> {
+    refuse_unfit(path)?;
     Ok(git2::Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr])?)
 }
 
 /// Whatever its configuration says of a directory of files, which may be gone.
 fn open_bare(git_dir: &Path) -> Result<git2::Repository, GitError> {
+    refuse_unfit(git_dir)?;
     let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE;
     Ok(git2::Repository::open_ext(git_dir, flags, &[] as &[&OsStr])?)
 }

@@ -110,7 +110,7 @@ pub(super) fn is_spoilt(path: &Path, meta: &fs::Metadata) -> bool {
 }
 
 /// Out of git's way. Links and pipes hold nothing themselves; everything else is kept beside.
-pub(super) fn take_out(entry: &AdminEntry, path: &Path) -> Result<(), GitError> {
+pub(in crate::git) fn take_out(entry: &AdminEntry, path: &Path) -> Result<(), GitError> {
     let taken = match look(path)? {
         None => return Ok(()),
         Some(meta) if meta.is_dir() || meta.is_file() => fs::rename(path, place_beside(&entry.directory, path)),

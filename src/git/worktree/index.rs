@@ -2,15 +2,14 @@
 
 use super::Worktree;
 use super::status::quiet;
-use crate::git::{GitError, mode};
+use crate::git::{GitError, LARGEST, mode, open_plain, refuse_large};
 use crate::model::Probe;
-use crate::plain_file::{self, Links};
 use aws_lc_rs::digest;
 use git2::{ObjectType, Odb, Oid};
 use std::{
     ffi::{OsStr, OsString},
     fs,
-    io::{self, Read},
+    io::{self, BufRead, BufReader, Read},
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
         fs::PermissionsExt,
@@ -36,12 +35,15 @@ const SAMPLE: usize = 500;
 /// Sizes in the index file: signature, version and number of entries; the checksum at its end; more zeroes than git ever
 /// writes before that.
 const HEADER: usize = 12;
-const CHECKSUM: usize = 20;
+const CHECKSUM: u64 = 20;
 const PADDING: usize = 64;
 
 /// Whether a directory holds at least half of the files an index names, as far as a good number of them tell. An index
 /// that cannot be read, or names nothing, speaks against nobody.
 pub(super) fn is_of(index: &Path, directory: &Path) -> bool {
+    if refuse_large(index).is_err() {
+        return true;
+    }
     let Ok(index) = git2::Index::open(index) else { return true };
     let every = index.len().div_ceil(SAMPLE).max(1);
     let (mut looked_at, mut there) = (0, 0);
@@ -153,20 +155,37 @@ fn blob(content: &OsStr) -> Result<Oid, GitError> {
 /// where git was told to leave that out (gitformat-index(5)). Git itself looks at the checksum in `git fsck` only, and
 /// takes what a loss of power left for entries. One that is not there is an empty one.
 pub(super) fn is_whole(path: &Path) -> io::Result<bool> {
-    match fs::symlink_metadata(path) {
+    let (file, length) = match open_plain(path, LARGEST) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(error),
-        Ok(meta) if !meta.is_file() => return Ok(false),
-        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(false),
+        opened => opened?,
+    };
+    let Some(length) = length.checked_sub(CHECKSUM) else { return Ok(false) };
+    let mut content = BufReader::new(file).take(length);
+    let mut header = [0; HEADER];
+    if let Err(error) = content.read_exact(&mut header) {
+        return if error.kind() == io::ErrorKind::UnexpectedEof { Ok(false) } else { Err(error) };
     }
-    let mut bytes = Vec::new();
-    plain_file::open(path, Links::Refuse)?.read_to_end(&mut bytes)?;
-    let Some((content, checksum)) = bytes.split_last_chunk::<CHECKSUM>() else { return Ok(false) };
-    let known = content.len() >= HEADER && content.starts_with(b"DIRC\0\0\0") && matches!(content[7], 2..=4);
-    let sum = || digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, content);
+    let mut sum = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    sum.update(&header);
+    let mut zeroes = 0;
+    loop {
+        let part = content.fill_buf()?;
+        if part.is_empty() {
+            break;
+        }
+        sum.update(part);
+        let at_its_end = part.iter().rev().take_while(|byte| **byte == 0).count();
+        zeroes = if at_its_end == part.len() { zeroes + at_its_end } else { at_its_end };
+        let read = part.len();
+        content.consume(read);
+    }
+    let mut checksum = [0; CHECKSUM as usize];
+    content.into_inner().read_exact(&mut checksum)?;
+    let known = header.starts_with(b"DIRC\0\0\0") && matches!(header[7], 2..=4);
     // Blocks that never reached the disk are zeroes, too; no entry and no extension ends with as many.
-    let left_out = *checksum == [0; CHECKSUM] && !content.ends_with(&[0; PADDING]);
-    Ok(known && (left_out || sum().as_ref() == checksum))
+    let left_out = checksum == [0; CHECKSUM as usize] && zeroes < PADDING;
+    Ok(known && (left_out || sum.finish().as_ref() == checksum))
 }
 
 #[cfg(test)]

@@ -9,12 +9,13 @@
 mod back;
 
 use super::Worktree;
-use super::commit::{Ident, is_repository, is_there, list_of};
+use super::commit::{COMMIT, Ident, commit, is_repository, is_there, list_of};
 use super::status::{Change, Kind, is_cache, path_of, quiet};
 use crate::git::copies::Manifest;
 use crate::git::history::oid;
+use crate::git::refs::LASTING;
 use crate::git::registry::AdminEntry;
-use crate::git::{GitError, blocking, mode};
+use crate::git::{GitError, blocking, mode, refuse_large};
 use crate::model::{CommitSha, Probe};
 use git2::Oid;
 use std::{
@@ -31,7 +32,7 @@ const BESIDE: &str = "What else was there: ignored files, the index, modes\n";
 
 /// A removal ends with the files gone, so their contents have to be on the disk. And any name that the disk has may be in
 /// a tree.
-const SETTINGS: &[&str] = &["core.fsync=all", "core.protectNTFS=false", "core.protectHFS=false"];
+const SETTINGS: &[&str] = &[LASTING, "core.protectNTFS=false", "core.protectHFS=false"];
 
 /// What stands for "not there" in the format of `git update-index --index-info`.
 const NOTHING: &str = "0 0000000000000000000000000000000000000000";
@@ -77,8 +78,10 @@ impl Worktree {
             return Ok(Some(before.clone()));
         }
         let keeper = Ident { name: KEEPER.0.to_owned(), email: KEEPER.1.to_owned() };
-        let beside = self.commit(&entry, &beside, &[], (&keeper, &keeper), BESIDE).await?;
-        let commit = self.commit(&entry, &tree, &[&head, &beside], (&keeper, &keeper), MESSAGE).await?;
+        let call = self.raw_call(&entry, COMMIT, None).await?;
+        let beside = commit(call, &beside, &[], (&keeper, &keeper), BESIDE).await?;
+        let call = self.raw_call(&entry, COMMIT, None).await?;
+        let commit = commit(call, &tree, &[&head, &beside], (&keeper, &keeper), MESSAGE).await?;
         match self.repository.set_ref(full_ref, &commit, before.as_ref()).await? {
             true => Ok(Some(commit)),
             // Another removal is under way.
@@ -397,7 +400,7 @@ fn look(files: &Path, path: PathBuf) -> Result<Look, GitError> {
 
 /// With its times: git compares them with those of the files to know which it has to read again.
 fn copy_index(from: &Path, to: &Path) -> Result<(), GitError> {
-    let copied = fs::copy(from, to).and_then(|_| {
+    let copied = refuse_large(from).and_then(|()| fs::copy(from, to)).and_then(|_| {
         let times = fs::FileTimes::new().set_modified(fs::metadata(from)?.modified()?);
         fs::File::options().write(true).open(to)?.set_times(times)
     });

@@ -93,7 +93,7 @@ fn each_wrong_setting_is_mended_where_it_stands() {
         ]
     );
     let [shell, _] = mends(&[("DATABASE_URL", "mysql://db/tw"), ("TREEWARDEN_PUBLIC_URL", "tw.acme")], &[]);
-    assert_eq!(shell, ["export TREEWARDEN_PUBLIC_URL='https://<host>'", "unset DATABASE_URL"]);
+    assert_eq!(shell, ["unset DATABASE_URL", "export TREEWARDEN_PUBLIC_URL='https://<host>'"]);
     // One address without the other would be the next fault.
     let both = |host: &str| format!("export GITHUB_API_URL={host}/api/v3 GITHUB_WEB_URL={host}");
     let [shell, _] = mends(&[("GITHUB_API_URL", "http://ghe.acme/api"), ("GITHUB_WEB_URL", "https://ghe.acme")], &[]);
