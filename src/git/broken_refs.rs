@@ -16,7 +16,8 @@ use git2::{ObjectType, Odb, Oid, Reference};
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -27,6 +28,9 @@ pub(super) const PACKED: &str = "packed-refs";
 
 /// More than any number of refs takes.
 const MOST_PACKED: u64 = 512 * 1024 * 1024;
+
+/// More than git wrote into a file that somebody made longer than that.
+const MOST_WRITTEN: u64 = 64 * 1024 * 1024;
 
 /// How much of a reflog's end is read.
 const LOG_END: u64 = 64 * 1024;
@@ -335,6 +339,14 @@ fn read_packed(path: &Path) -> Result<Option<Packed>, GitError> {
         Ok(meta) if !meta.is_file() => Ok(Some(Packed { refs: BTreeMap::new(), is_whole: false })),
         Ok(_) => match plain_file(path, MOST_PACKED) {
             Ok(bytes) => Ok(Some(Packed::read(&bytes))),
+            // Far too long: what git wrote is at its beginning.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let mut bytes = Vec::new();
+                let read = plain_file::open(path, Links::Refuse)
+                    .and_then(|file| file.take(MOST_WRITTEN).read_to_end(&mut bytes));
+                read.map_err(|error| GitError::file("reading", path, &error))?;
+                Ok(Some(Packed { is_whole: false, ..Packed::read(&bytes) }))
+            }
             Err(error) => Err(GitError::file("reading", path, &error)),
         },
     }

@@ -9,7 +9,7 @@
 mod excludes;
 mod manifest;
 
-pub(super) use manifest::Manifest;
+pub(super) use manifest::{List, Manifest};
 
 use super::blocking;
 use super::error::GitError;
@@ -44,8 +44,8 @@ impl Worktree {
     /// nobody has worked yet: what an earlier try copied is made anew.
     pub async fn copy_in(&self, source: &Path, patterns: &[CopyPattern]) -> Result<Copies, GitError> {
         let entry = self.entry().await?;
-        let (files, begun) = (self.files().to_owned(), entry.clone());
-        blocking(move || undo(&begun, &files)).await?;
+        let (files, begun, list) = (self.files().to_owned(), entry.clone(), self.list());
+        blocking(move || undo(&list, &begun, &files)).await?;
         let mut lines = match self.include_file().await? {
             Ok(lines) => lines,
             Err(failed) => return Ok(Copies { failed: Some(failed), ..Copies::default() }),
@@ -63,12 +63,12 @@ impl Worktree {
         let kept = blocking(move || Ok(from.is_dir())).await?;
         let selected = if kept { self.select(&entry, source, &lines).await? } else { Vec::new() };
         let submodules = self.submodule_paths().await?;
-        let (begun, from, to) = (entry.clone(), source.to_owned(), self.files().to_owned());
+        let (list, from, to) = (self.list(), source.to_owned(), self.files().to_owned());
         let (plan, missing) = blocking(move || {
             let missing: Vec<String> = lines.into_iter().filter(|line| is_missing(line, &selected)).collect();
             let plan = plan(&from, &to, selected, &submodules)?;
             if !plan.paths.is_empty() {
-                Manifest(plan.paths.iter().map(|path| (path.clone(), None)).collect()).save(&begun)?;
+                list.save(&Manifest(plan.paths.iter().map(|path| (path.clone(), None)).collect()))?;
             }
             Ok((plan, missing))
         })
@@ -77,11 +77,11 @@ impl Worktree {
             let _turn = self.repository().turn().await;
             self.repository().write_excludes_in_turn().await?;
         }
-        let (from, to) = (source.to_owned(), self.files().to_owned());
+        let (list, from, to) = (self.list(), source.to_owned(), self.files().to_owned());
         blocking(move || {
             let (copies, copied) = carry_out(&from, &to, plan, missing)?;
             if !copied.is_empty() {
-                copied.save(&entry)?;
+                list.save(&copied)?;
             }
             Ok(copies)
         })
@@ -95,14 +95,13 @@ impl Worktree {
         entry: &AdminEntry,
         index: Option<&Path>,
     ) -> Result<Vec<PathBuf>, GitError> {
-        let (repository, files, own) =
-            (self.repository().directory().to_owned(), self.files().to_owned(), entry.clone());
+        let (repository, files, own) = (self.repository().directory().to_owned(), self.files().to_owned(), self.list());
         let there = blocking(move || {
             let text = match exclude_file(&repository) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
                 read => read.map_err(|error| GitError::file("reading", &repository.join("info/exclude"), &error))?,
             };
-            let mine = Manifest::load(&own)?;
+            let mine = own.load()?;
             let hidden = excluded(&text).into_iter().map(PathBuf::from);
             Ok(hidden.filter(|path| !mine.has(path) && is_there(&files, path)).collect::<Vec<_>>())
         });
@@ -175,8 +174,8 @@ fn patterns_of(lines: Vec<String>) -> Vec<String> {
 
 /// Takes away what a try that did not come to its end has copied: the worktree was never handed out. What the checkout has is
 /// no copy, should the list be an earlier worktree's.
-fn undo(entry: &AdminEntry, files: &Path) -> Result<(), GitError> {
-    let manifest = Manifest::load(entry)?;
+fn undo(list: &List, entry: &AdminEntry, files: &Path) -> Result<(), GitError> {
+    let manifest = list.load()?;
     if manifest.is_empty() {
         return Ok(());
     }
@@ -185,7 +184,7 @@ fn undo(entry: &AdminEntry, files: &Path) -> Result<(), GitError> {
     for path in manifest.0.keys().map(Path::new).filter(|path| index.get_path(path, 0).is_none()) {
         place::remove(&root, path).map_err(|error| GitError::file("removing", path, &error))?;
     }
-    Manifest::forget(entry)
+    list.forget()
 }
 
 /// What is to be copied, and what is not.

@@ -1,7 +1,7 @@
 //! The registry of worktrees: adding one, and taking exactly one out again. Never a prune over all of them: a directory
 //! that is merely out of sight for a moment must not lose its registration.
 
-use super::copies::Manifest;
+use super::copies::List;
 use super::error::GitError;
 use super::furnished::FURNISHED;
 use super::own_files::{look, set_aside};
@@ -280,7 +280,7 @@ impl Repository {
         let error = match call.ok().await {
             Ok(_) => {
                 // An earlier one of that name may have got some.
-                Manifest::forget(&entry_of(self.directory(), path)?)?;
+                List::of(self.directory(), path).forget()?;
                 return self.mark_complete(path).await;
             }
             Err(error) => error,
@@ -382,7 +382,7 @@ impl Repository {
         if entry.is_half_made()? {
             // Git may not even be able to read it.
             self.set_entry_aside(&entry).await?;
-            return Manifest::forget(&entry);
+            return List::of(self.directory(), path).forget();
         }
         put_right(&entry)?;
         self.pin_in_turn(&entry).await?;
@@ -395,7 +395,7 @@ impl Repository {
         }
         // Without force: should a directory have appeared, git examines it and refuses.
         self.change_registry("worktree remove", path).await?;
-        Manifest::forget(&entry)?;
+        List::of(self.directory(), path).forget()?;
         if let Err(error) = self.write_excludes_in_turn().await {
             tracing::warn!(error = %error, "paths of files copied into worktrees not written; the next change does so");
         }

@@ -22,6 +22,7 @@ pub use status::Status;
 pub(super) use status::{is_cache, path_of, quiet};
 
 use super::command::Call;
+use super::copies::List;
 use super::error::GitError;
 use super::history::sha;
 use super::pipes::Workplace;
@@ -67,6 +68,23 @@ impl Worktree {
     /// Where its files are.
     pub(super) fn files(&self) -> &Path {
         &self.files
+    }
+
+    /// Where it is written down what was copied into it.
+    pub(super) fn list(&self) -> List {
+        List::of(self.repository.directory(), &self.path)
+    }
+
+    /// Before it is removed and its work is kept: what comes back of that is known for copies.
+    pub async fn keep_list_of_copies(&self) -> Result<(), GitError> {
+        let list = self.list();
+        blocking(move || list.keep()).await
+    }
+
+    /// For a new one, to which no work comes back.
+    pub async fn forget_kept_copies(&self) -> Result<(), GitError> {
+        let list = self.list();
+        blocking(move || list.forget_kept()).await
     }
 
     /// A failure here, in words for people elsewhere: without where things are on this machine.

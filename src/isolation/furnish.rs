@@ -17,6 +17,9 @@ pub(super) async fn furnish(worktree: &Worktree, wanted: &Furnishing) -> Result<
     if let Some(before) = worktree.furnished().await? {
         return Ok(before);
     }
+    if wanted.keepsake.is_none() {
+        worktree.forget_kept_copies().await?;
+    }
     // Copies come last: nothing is to be in the way of what belongs to the repository.
     let submodules = submodules(worktree, wanted).await;
     let lfs = if wanted.lfs { lfs(worktree, wanted).await } else { Lfs::default() };

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use treewarden::git::{CommitRequest, Ident};
-use treewarden::isolation::{CreateRequest, Furnishing, Provider};
+use treewarden::isolation::{CreateRequest, Furnishing, Provider, RemoveRequest};
 use treewarden::model::*;
 
 /// A place whose operator keeps files in `kept`.
@@ -220,6 +220,48 @@ async fn what_an_agent_makes_of_its_registration_changes_nothing_about_copies() 
     assert!(worktree.repair(&branch("none")).await.unwrap());
     assert_eq!(worktree.commit_all(&commit("none")).await.unwrap(), None);
     assert!(secret.exists());
+}
+
+/// However it came there: from the operator, or back from the trash once the operator keeps it no more.
+#[tokio::test]
+async fn a_copy_that_comes_back_is_a_copy() {
+    let (place, kept) = place(&[("key", "secret\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &["key"]).await;
+    fs::write(path.join("key"), "secret\nextra\n").unwrap();
+    let name = "refs/treewarden/trash/x".to_owned();
+    let removal = RemoveRequest { keep_work_under: Some(name), ..place.removal("b") };
+    let keepsake = place.remove(&removal).await.unwrap().kept;
+    fs::remove_file(kept.join("key")).unwrap();
+    let mut again = request(&place, "b", &kept, &["key"]).await;
+    again.start = WorktreeStart::Existing;
+    again.furnishing.keepsake = keepsake;
+    place.provider.create(&place.repository, &again).await.unwrap();
+    assert_eq!(fs::read_to_string(path.join("key")).unwrap(), "secret\nextra\n");
+    let worktree = place.repository.worktree(&path);
+    assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
+    place.lab.run(&path, &["add", "-f", "key"]);
+    assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
+    // In another worktree of that name, to which nothing comes back, it is a file like any other.
+    place.lab.run(&path, &["reset", "-q"]);
+    fs::remove_file(path.join("key")).unwrap();
+    place.remove(&place.removal("b")).await.unwrap();
+    again.furnishing.keepsake = None;
+    place.provider.create(&place.repository, &again).await.unwrap();
+    fs::write(path.join("key"), "mine\n").unwrap();
+    assert!(worktree.commit_all(&commit("b")).await.unwrap().is_some());
+}
+
+/// An entry's name is the agent's to change.
+#[tokio::test]
+async fn a_renamed_registration_does_not_make_a_copy_work() {
+    let (place, kept) = place(&[("key", "secret\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &["key"]).await;
+    let (before, after) = (entry(&place, "b"), entry(&place, "b").with_file_name("x"));
+    fs::rename(before, &after).unwrap();
+    fs::write(path.join(".git"), format!("gitdir: {}\n", after.display())).unwrap();
+    fs::write(path.join("work"), "w\n").unwrap();
+    place.repository.worktree(&path).commit_all(&commit("b")).await.unwrap().unwrap();
+    assert_eq!(place.lab.run(&path, &["show", "--format=", "--name-only", "HEAD"]), "work");
 }
 
 /// Neither what was committed before, nor a list of an earlier worktree of the same name.

@@ -249,6 +249,12 @@ async fn packed_refs_keep_what_git_can_read() {
         assert_eq!(archived.is_some(), !["all of it", "its end"].contains(&why), "{why}");
         repository.set_ref("refs/treewarden/archive/x", &main, None).await.unwrap();
     }
+    // Longer than anybody could read it, which takes no disk.
+    lab.run(repository.directory(), &["pack-refs", "--all"]);
+    fs::File::options().write(true).open(&packed).unwrap().set_len(3 << 30).unwrap();
+    all_goes_on(&lab, &repository, "a huge one").await;
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap().as_ref(), Some(&tip));
+    assert!(repository.tip("refs/treewarden/archive/x").await.unwrap().is_some());
     fs::remove_file(&packed).unwrap();
     fs::create_dir_all(packed.join("deep/er")).unwrap();
     all_goes_on(&lab, &repository, "a directory").await;

@@ -42,7 +42,7 @@ async fn what_ties_a_worktree_to_its_repository_is_mended() {
             fs::remove_dir_all(entry.parent().unwrap()).unwrap();
         }),
         // What is left looks like a checkout that was killed; who has it in a row knows better.
-        ("its marks were taken away", Validity::Missing, |entry, _| {
+        ("its marks were taken away", Validity::Broken, |entry, _| {
             fs::remove_file(entry.join("treewarden-complete")).unwrap();
             fs::remove_file(entry.join("index")).unwrap();
         }),

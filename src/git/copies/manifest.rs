@@ -3,7 +3,6 @@
 
 use crate::git::error::GitError;
 use crate::git::own_files::gone;
-use crate::git::registry::AdminEntry;
 use crate::git::worktree::is_cache;
 use crate::git::{plain_file, write_whole};
 use git2::{ObjectType, Oid};
@@ -18,6 +17,9 @@ use std::{
 /// More than a list, or the exclude file of a repository, ever has.
 pub(super) const MOST_LISTED: u64 = 64 * 1024 * 1024;
 
+/// The end of the name of a list that was kept. No directory of a worktree has a name with it.
+const KEPT: &str = "~kept";
+
 /// Where the lists of a repository are: in a directory of its name and `.copies`, one file for each worktree.
 fn lists_of(repository: &Path) -> PathBuf {
     let mut name = repository.file_name().map(OsString::from).unwrap_or_default();
@@ -25,10 +27,62 @@ fn lists_of(repository: &Path) -> PathBuf {
     repository.with_file_name(name)
 }
 
-/// Named as its entry, which is at `<repository>/worktrees/<name>`.
-fn list_of(entry: &AdminEntry) -> PathBuf {
-    let repository = entry.directory.ancestors().nth(2).unwrap_or(&entry.directory);
-    lists_of(repository).join(entry.directory.file_name().unwrap_or_default())
+/// The list of the worktree at `path`, named as its directory: its entry's name is the agent's to change, and the directory
+/// around it may move.
+#[derive(Clone, Debug)]
+pub struct List(PathBuf);
+
+impl List {
+    pub fn of(repository: &Path, path: &Path) -> Self {
+        Self(lists_of(repository).join(path.file_name().unwrap_or_default()))
+    }
+
+    /// What is written down; without a list, nothing was copied.
+    pub fn load(&self) -> Result<Manifest, GitError> {
+        read(&self.0)
+    }
+
+    /// The same, with what was copied into an earlier worktree here whose work was kept: that may be back.
+    pub fn load_with_kept(&self) -> Result<Manifest, GitError> {
+        let (mut all, kept) = (self.load()?, read(&self.kept())?);
+        kept.0.into_iter().for_each(|(path, content)| _ = all.0.entry(path).or_insert(content));
+        Ok(all)
+    }
+
+    fn kept(&self) -> PathBuf {
+        let mut kept = self.0.as_os_str().to_owned();
+        kept.push(KEPT);
+        kept.into()
+    }
+
+    /// Before the worktree goes and its work is kept.
+    pub fn keep(&self) -> Result<(), GitError> {
+        let all = self.load_with_kept()?;
+        if all.is_empty() { Ok(()) } else { Self(self.kept()).save(&all) }
+    }
+
+    /// Where no work comes back.
+    pub fn forget_kept(&self) -> Result<(), GitError> {
+        Self(self.kept()).forget()
+    }
+
+    /// It is on the disk before the worktree is handed out: a copy that is on no list would be committed.
+    pub(super) fn save(&self, manifest: &Manifest) -> Result<(), GitError> {
+        let bytes = serde_json::to_vec(manifest).map_err(|error| GitError::Unreadable(error.to_string()))?;
+        let directory = self.0.parent().unwrap_or(&self.0);
+        let failed = |error: io::Error| GitError::file("writing", &self.0, &error);
+        fs::create_dir_all(directory).map_err(failed)?;
+        write_whole(&self.0, &bytes)?;
+        for written in [&self.0, directory] {
+            fs::File::open(written).and_then(|file| file.sync_all()).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing is written down any more: for a worktree that is new, or gone.
+    pub fn forget(&self) -> Result<(), GitError> {
+        gone(fs::remove_file(&self.0), "removing", &self.0)
+    }
 }
 
 /// What was copied into one worktree, by path; nothing yet while the copying is under way.
@@ -45,30 +99,6 @@ pub(super) struct Content {
 }
 
 impl Manifest {
-    /// What is written down for a worktree; without a list, nothing was copied.
-    pub fn load(entry: &AdminEntry) -> Result<Self, GitError> {
-        read(&list_of(entry))
-    }
-
-    /// It is on the disk before the worktree is handed out: a copy that is on no list would be committed.
-    pub(super) fn save(&self, entry: &AdminEntry) -> Result<(), GitError> {
-        let bytes = serde_json::to_vec(self).map_err(|error| GitError::Unreadable(error.to_string()))?;
-        let list = list_of(entry);
-        let directory = list.parent().unwrap_or(&list);
-        let failed = |error: io::Error| GitError::file("writing", &list, &error);
-        fs::create_dir_all(directory).map_err(failed)?;
-        write_whole(&list, &bytes)?;
-        for written in [&list, directory] {
-            fs::File::open(written).and_then(|file| file.sync_all()).map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    /// Nothing is written down any more: for an entry that is new, or gone.
-    pub fn forget(entry: &AdminEntry) -> Result<(), GitError> {
-        gone(fs::remove_file(list_of(entry)), "removing", &list_of(entry))
-    }
-
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -123,8 +153,8 @@ pub(super) fn all_listed(repository: &Path) -> Result<BTreeSet<String>, GitError
     };
     let mut listed = BTreeSet::new();
     for file in files.map_err(|error| GitError::file("reading", &lists, &error))? {
-        // What a kill left of one in the making.
-        if file.path().extension() == Some("lock".as_ref()) {
+        // What a kill left of one in the making, and what was kept: nothing of that is there.
+        if [".lock", KEPT].into_iter().any(|end| file.file_name().as_encoded_bytes().ends_with(end.as_bytes())) {
             continue;
         }
         match read(&file.path()) {

@@ -4,7 +4,6 @@
 use super::status::{Change, Kind};
 use super::{Head, Worktree};
 use crate::git::command::Call;
-use crate::git::copies::Manifest;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
@@ -203,7 +202,7 @@ impl Worktree {
         // By names, not by `git add --all`, which runs git inside submodules, with configuration an agent can write.
         let changes = self.changes(entry, None).await?;
         // Copies are out of sight already, unless somebody changed what git ignores.
-        let copies = Manifest::load(entry)?;
+        let copies = self.list().load_with_kept()?;
         let is_copy = |change: &Change| change.kind == Kind::Untracked && copies.has(&change.path);
         let changes = changes.into_iter().filter(|change| !is_copy(change)).map(|change| change.path);
         let mut changed: Vec<_> = changes.filter(|path| !is_repository(path)).collect();

@@ -11,7 +11,6 @@ mod back;
 use super::Worktree;
 use super::commit::{COMMIT, Ident, commit, is_repository, is_there, list_of};
 use super::status::{Change, Kind, is_cache, path_of, quiet};
-use crate::git::copies::Manifest;
 use crate::git::history::oid;
 use crate::git::refs::LASTING;
 use crate::git::registry::AdminEntry;
@@ -113,7 +112,7 @@ impl Worktree {
             call.args([flag, "-z", "--stdin"]).input(list_of(&hidden)).ok().await?;
         }
         let changes = self.changes(entry, Some(&index)).await?;
-        let ignored = self.ignored_files(entry).await?;
+        let ignored = self.ignored_files().await?;
         let bytes: u64 = ignored.iter().map(|file| file.size).sum();
         if bytes > most_ignored {
             let example = ignored.iter().max_by_key(|file| file.size).map(|file| file.path.display().to_string());
@@ -125,9 +124,9 @@ impl Worktree {
                 example.unwrap_or_default()
             )));
         }
-        let (files, entry) = (self.files.clone(), entry.clone());
+        let (files, list) = (self.files.clone(), self.list());
         blocking(move || {
-            let copies = Manifest::load(&entry)?;
+            let copies = list.load()?;
             let mut found = Found { ignored, ..Found::default() };
             for Change { kind, path, .. } in changes {
                 if is_repository(&path) {
@@ -165,14 +164,14 @@ impl Worktree {
         .await
     }
 
-    async fn ignored_files(&self, entry: &AdminEntry) -> Result<Vec<Kept>, GitError> {
+    async fn ignored_files(&self) -> Result<Vec<Kept>, GitError> {
         let listed = match self.ignored_work().await {
             Probe::Known(listed) => listed,
             Probe::Unknown(why) => return Err(GitError::Unreadable(why)),
         };
-        let (files, entry) = (self.files.clone(), entry.clone());
+        let (files, list) = (self.files.clone(), self.list());
         blocking(move || {
-            let copies = Manifest::load(&entry)?;
+            let copies = list.load()?;
             let mut found = Vec::new();
             let mut pending: Vec<PathBuf> = listed;
             while let Some(path) = pending.pop() {

@@ -3,7 +3,6 @@
 
 use super::Worktree;
 use super::index::is_blob;
-use crate::git::copies::Manifest;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
 use crate::model::Probe;
@@ -77,9 +76,9 @@ impl Worktree {
             let call = self.call(&entry, "ls-files").await?.slow();
             let call = call.args(["--others", "--ignored", "--exclude-standard", "--directory", "-z"]);
             let output = quiet(call.run().await?)?;
-            let files = self.files.clone();
+            let (files, list) = (self.files.clone(), self.list());
             blocking(move || {
-                let copies = Manifest::load(&entry)?;
+                let copies = list.load()?;
                 let is_work = |path: &PathBuf| !is_cache(path) && !copies.accounts_for(&files, path);
                 Ok(ignored(&output).into_iter().filter(is_work).collect())
             })

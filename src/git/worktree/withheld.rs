@@ -3,7 +3,7 @@
 
 use super::Worktree;
 use super::status::path_of;
-use crate::git::copies::Manifest;
+use crate::git::copies::{List, Manifest};
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, mode};
@@ -34,13 +34,13 @@ impl Worktree {
         let call = self.call(entry, "diff-index").await?.slow();
         let call = call.args(["--cached", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", "-z"]);
         let staged = parse(&call.args([head.as_str(), "--"]).ok().await?)?;
-        let (entry_of, head) = (entry.clone(), oid(head)?);
+        let (list, head) = (self.list(), oid(head)?);
         let (links, files): (Vec<_>, Vec<_>) =
             staged.into_iter().filter(|staged| !staged.is_gone()).partition(|staged| staged.now.0 == mode::SUBMODULE);
         let mut back = self
             .repository
             .read(move |objects| {
-                let copies = Copied::load(&entry_of)?;
+                let copies = Copied::load(&list)?;
                 let tree = objects.find_commit(head)?.tree()?;
                 let mut back = Vec::new();
                 for staged in &files {
@@ -102,12 +102,11 @@ impl Worktree {
     /// Files that the service copied in and that commits made here hold, by the names they have there. What the remote has
     /// already is no news. Whoever pushes such commits gives away what was meant to stay on this server.
     pub async fn copies_in_commits(&self) -> Result<Vec<PathBuf>, GitError> {
-        let entry = self.entry().await?;
         let Some(head) = self.head().await?.sha else { return Ok(Vec::new()) };
-        let head = oid(&head)?;
+        let (list, head) = (self.list(), oid(&head)?);
         self.repository
             .read(move |objects| {
-                let copies = Copied::load(&entry)?;
+                let copies = Copied::load(&list)?;
                 let mut found = BTreeSet::new();
                 if copies.is_empty() {
                     return Ok(Vec::new());
@@ -131,8 +130,8 @@ struct Copied {
 }
 
 impl Copied {
-    fn load(entry: &AdminEntry) -> Result<Self, GitError> {
-        let manifest = Manifest::load(entry)?;
+    fn load(list: &List) -> Result<Self, GitError> {
+        let manifest = list.load_with_kept()?;
         let mut contents = manifest.contents();
         // Nothing is given away with an empty file, and there are many.
         contents.remove(&Oid::hash_object(ObjectType::Blob, b"")?);

@@ -327,7 +327,7 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
     for (api, happened, advice) in [
         (&*nobody, "GitHub could not be reached", "Check the network"),
         (&*plain, "GitHub could not be reached", "has to lead to an HTTPS port"),
-        (&*nowhere, "GitHub does not know", "what answers there is not GitHub's API"),
+        (&*nowhere, "answer was not understood", "what answers there is not GitHub's API"),
     ] {
         let told = refusal(&[("GITHUB_API_URL", api), ("GITHUB_WEB_URL", &installation.standin.web_url())]).await;
         for words in ["GitHub did not say which App this is", happened, "Nothing was begun", advice] {
@@ -562,9 +562,8 @@ async fn a_database_that_another_process_has_to_itself_is_told_by_both() {
 #[tokio::test]
 async fn a_file_that_is_no_database_is_left_to_whoever_has_it() {
     let installation = Installation::new().await;
-    for url in ["sqlite:///etc/passwd", "sqlite:/etc/passwd"] {
-        assert_eq!(both_refuse(&installation, "database", &[("DATABASE_URL", url)]).await, "unset DATABASE_URL");
-    }
+    let mend = both_refuse(&installation, "database", &[("DATABASE_URL", "sqlite:///etc/passwd")]).await;
+    assert_eq!(mend, "unset DATABASE_URL");
 }
 
 #[tokio::test]
