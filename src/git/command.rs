@@ -27,7 +27,8 @@ use tokio::{
 /// Where programs that git needs are looked for; the service's own `PATH` is not handed on.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// For calls that only read or write small things.
+/// For calls that only read or write small things, and for looks at the files of a worktree: patterns that an agent wrote can
+/// keep git at those for ever.
 const SHORT: Duration = Duration::from_secs(120);
 /// For the network and for checkouts of large trees.
 const LONG: Duration = Duration::from_secs(1800);

@@ -107,7 +107,7 @@ impl Worktree {
         });
         let mut hidden = Vec::new();
         for some in there.await?.chunks(NAMES_AT_ONCE) {
-            let call = self.indexed(entry, "ls-files", index).await?.slow().env("GIT_LITERAL_PATHSPECS", "1");
+            let call = self.indexed(entry, "ls-files", index).await?.env("GIT_LITERAL_PATHSPECS", "1");
             let call = call.args(["--others", "--exclude-per-directory=.gitignore", "-z", "--"]).args(some);
             let output = quiet(call.run().await?)?;
             hidden.extend(output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of));

@@ -49,6 +49,13 @@ impl Timestamp {
     }
 }
 
+impl fmt::Display for Timestamp {
+    /// RFC 3339 with a `Z`, to the second.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_rfc3339_opts(chrono::SecondsFormat::Secs, true))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,12 +65,5 @@ mod tests {
         for moment in [i64::MIN, -1, 0, 8_200_000_000_000, i64::MAX].map(Timestamp::from_unix) {
             assert!(moment.plus(Duration::MAX) >= moment && moment.minus(Duration::MAX) <= moment);
         }
-    }
-}
-
-impl fmt::Display for Timestamp {
-    /// RFC 3339 with a `Z`, to the second.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.to_rfc3339_opts(chrono::SecondsFormat::Secs, true))
     }
 }

@@ -72,8 +72,9 @@ pub fn sentence(skip: &Skip) -> String {
         Skip::AtHome { path, branch } => {
             let on = match branch {
                 Some(branch) => format!(
-                    "its branch {} is in the repository, and can be worked on once `git -C {path} switch --detach` has freed it",
-                    plain(branch.as_str()),
+                    "its branch {name} is in the repository, and `/worktree create {name}` goes on with it once `git -C {path} switch \
+                     --detach` has freed it",
+                    name = plain(branch.as_str()),
                     path = quoted(path)
                 ),
                 None => "commit what matters on a branch".to_owned(),

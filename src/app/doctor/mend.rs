@@ -195,10 +195,8 @@ pub(super) fn apart(shared: &Path, config: &Config, home: &Path, asked: &Asked) 
 pub(super) fn home(error: &HomeError, config: &Config, asked: &Asked) -> Mend {
     match error {
         HomeError::WorktreeBase(inner) => directory(inner, &config.worktree_base, asked, BASE),
-        HomeError::NotItsOwn { path, .. } => match config::resolved(&config.home) {
-            Ok(home) if path.starts_with(&home) => default_base(config, asked),
-            Ok(_) | Err(_) => directory(error, path, asked, BASE),
-        },
+        // What lies near it may not last, either.
+        HomeError::NotItsOwn { .. } => default_base(config, asked),
         error => directory(error, &config.home, asked, HOME),
     }
 }

@@ -52,7 +52,7 @@ impl Worktree {
 
     /// Every path that differs from HEAD, by the worktree's own index or another.
     pub(super) async fn changes(&self, entry: &AdminEntry, index: Option<&Path>) -> Result<Vec<Change>, GitError> {
-        let call = self.indexed(entry, "status", index).await?.slow();
+        let call = self.indexed(entry, "status", index).await?;
         let call = call.args(["--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=dirty"]);
         let mut changes = parse(&quiet(call.arg("--no-renames").run().await?)?)?;
         let hidden = self.hidden_by_others(entry, index).await?;
@@ -73,7 +73,7 @@ impl Worktree {
     pub async fn ignored_work(&self) -> Probe<Vec<PathBuf>> {
         let list = async {
             let entry = self.entry().await?;
-            let call = self.call(&entry, "ls-files").await?.slow();
+            let call = self.call(&entry, "ls-files").await?;
             let call = call.args(["--others", "--ignored", "--exclude-standard", "--directory", "-z"]);
             let output = quiet(call.run().await?)?;
             let (files, list) = (self.files.clone(), self.list());

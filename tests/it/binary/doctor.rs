@@ -399,10 +399,10 @@ async fn a_directory_of_worktrees_that_is_not_one_of_its_own_is_refused_by_both(
     made("open", 0o775);
     made("other/www", 0o755);
     for (base, mended) in [
-        ("shared", format!("export WORKTREE_BASE={}", at("shared/treewarden-worktrees"))),
+        ("shared", "unset WORKTREE_BASE".to_owned()),
         ("open", format!("chmod go-w {}", at("open"))),
-        ("other", format!("export WORKTREE_BASE={}", at("other/treewarden-worktrees"))),
-        ("", format!("export WORKTREE_BASE={}", at("treewarden-worktrees"))),
+        ("other", "unset WORKTREE_BASE".to_owned()),
+        ("", "unset WORKTREE_BASE".to_owned()),
         ("home", "unset WORKTREE_BASE".to_owned()),
         ("home/repos", "unset WORKTREE_BASE".to_owned()),
     ] {
