@@ -251,6 +251,20 @@ async fn a_copy_that_comes_back_is_a_copy() {
     assert!(worktree.commit_all(&commit("b")).await.unwrap().is_some());
 }
 
+/// Directories of other people may have the same name.
+#[tokio::test]
+async fn the_end_of_another_worktree_leaves_a_list_alone() {
+    let (place, kept) = place(&[("key", "secret\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &["key"]).await;
+    let other = place.lab.path("elsewhere/b");
+    let add = ["worktree", "add", "-q", "-b", "other", other.to_str().unwrap()];
+    place.lab.run(place.repository.directory(), &add);
+    fs::remove_dir_all(&other).unwrap();
+    place.repository.unregister(&other).await.unwrap();
+    assert!(list(&place, "b").exists());
+    assert_eq!(place.repository.worktree(&path).commit_all(&commit("b")).await.unwrap(), None);
+}
+
 /// An entry's name is the agent's to change.
 #[tokio::test]
 async fn a_renamed_registration_does_not_make_a_copy_work() {
@@ -386,5 +400,7 @@ fn entry(place: &Place, name: &str) -> PathBuf {
 fn list(place: &Place, name: &str) -> PathBuf {
     let mut lists = place.repository.directory().as_os_str().to_owned();
     lists.push(".copies");
-    Path::new(&lists).join(name)
+    let path = place.path(name);
+    let around = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
+    Path::new(&lists).join(format!("{around}@{}", path.file_name().unwrap().to_str().unwrap()))
 }

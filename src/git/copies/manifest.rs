@@ -11,6 +11,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     ffi::OsString,
     fs, io,
+    os::unix::ffi::OsStringExt,
     path::{Component, Path, PathBuf},
 };
 
@@ -27,14 +28,16 @@ fn lists_of(repository: &Path) -> PathBuf {
     repository.with_file_name(name)
 }
 
-/// The list of the worktree at `path`, named as its directory: its entry's name is the agent's to change, and the directory
-/// around it may move.
+/// The list of the worktree at `path`, named as its directory and the one that has it: its entry's name is the agent's to change,
+/// and what is around those may move. Somebody else's worktree elsewhere has another name.
 #[derive(Clone, Debug)]
 pub struct List(PathBuf);
 
 impl List {
     pub fn of(repository: &Path, path: &Path) -> Self {
-        Self(lists_of(repository).join(path.file_name().unwrap_or_default()))
+        let around = path.parent().and_then(Path::file_name).unwrap_or_default();
+        let name = [around.as_encoded_bytes(), b"@", path.file_name().unwrap_or_default().as_encoded_bytes()].concat();
+        Self(lists_of(repository).join(OsString::from_vec(name)))
     }
 
     /// What is written down; without a list, nothing was copied.

@@ -4,9 +4,11 @@ use super::Worktree;
 use super::status::quiet;
 use crate::git::{GitError, LARGEST, mode, open_plain, refuse_large};
 use crate::model::Probe;
+use crate::plain_file::{self, Links};
 use aws_lc_rs::digest;
-use git2::{ObjectType, Odb, Oid};
+use git2::{ObjectType, Oid};
 use std::{
+    collections::HashMap,
     ffi::{OsStr, OsString},
     fs,
     io::{self, BufRead, BufReader, Read},
@@ -74,17 +76,17 @@ impl Worktree {
             return Ok(Vec::new());
         }
         let files = self.files.clone();
-        let hidden = move |objects: &git2::Repository| {
-            let odb = objects.odb()?;
+        let lengths = self.lengths_of(flagged.iter().map(|entry| entry.id).collect()).await?;
+        self.look_inside(move || {
             let mut hidden = Vec::new();
-            for entry in &flagged {
-                if differs(&odb, entry, &files)? {
-                    hidden.push(entry.path.clone());
+            for entry in flagged {
+                if differs(&lengths, &entry, &files)? {
+                    hidden.push(entry.path);
                 }
             }
             Ok(hidden)
-        };
-        self.repository.read(hidden).await
+        })
+        .await
     }
 
     /// Every entry of the index.
@@ -117,7 +119,7 @@ fn parse(line: &[u8]) -> Option<IndexEntry> {
 }
 
 /// Whether the file is not what the index says. Line-ending conversions count as a difference: doubt is dirty.
-fn differs(odb: &Odb<'_>, entry: &IndexEntry, root: &Path) -> Result<bool, GitError> {
+fn differs(lengths: &Lengths, entry: &IndexEntry, root: &Path) -> Result<bool, GitError> {
     let path = root.join(&entry.path);
     let meta = match fs::symlink_metadata(&path) {
         Ok(meta) => meta,
@@ -136,15 +138,52 @@ fn differs(odb: &Odb<'_>, entry: &IndexEntry, root: &Path) -> Result<bool, GitEr
         return Ok(true);
     }
     let executable = meta.permissions().mode() & 0o100 != 0;
-    Ok(executable != (entry.mode == mode::EXECUTABLE) || !is_blob(odb, &path, entry.id)?)
+    Ok(executable != (entry.mode == mode::EXECUTABLE) || !lengths.is_blob(&path, entry.id)?)
 }
 
-/// Whether a file holds exactly what the blob does. A file of another length does not, and is not read: an agent can make one
-/// of any length without any disk.
-pub(super) fn is_blob(odb: &Odb<'_>, file: &Path, blob: Oid) -> Result<bool, GitError> {
-    let meta = fs::symlink_metadata(file).map_err(|error| GitError::file("looking at", file, &error))?;
-    let (length, _) = odb.read_header(blob)?;
-    Ok(meta.is_file() && meta.len() == length as u64 && Oid::hash_file(ObjectType::Blob, file)? == blob)
+/// How long the contents of blobs are, in bytes; without those that are not here.
+pub(super) struct Lengths(HashMap<Oid, u64>);
+
+impl Worktree {
+    pub(super) async fn lengths_of(&self, blobs: Vec<Oid>) -> Result<Lengths, GitError> {
+        let lengths = move |objects: &git2::Repository| {
+            let odb = objects.odb()?;
+            let known = blobs.iter().filter_map(|blob| Some((*blob, odb.read_header(*blob).ok()?.0 as u64)));
+            Ok(Lengths(known.collect()))
+        };
+        self.repository.read(lengths).await
+    }
+}
+
+impl Lengths {
+    /// Whether a file holds exactly what the blob does. A file of another length does not, and is not read: an agent can make
+    /// one of any length without any disk.
+    pub fn is_blob(&self, path: &Path, blob: Oid) -> Result<bool, GitError> {
+        let failed = |error: io::Error| GitError::file("reading", path, &error);
+        let file = match plain_file::open(path, Links::Refuse) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(false),
+            opened => opened.map_err(failed)?,
+        };
+        let length = file.metadata().map_err(failed)?.len();
+        Ok(self.0.get(&blob) == Some(&length) && blob_of(file, length).map_err(failed)? == blob)
+    }
+}
+
+/// The id of the blob that holds the next `length` bytes.
+fn blob_of(file: fs::File, length: u64) -> io::Result<Oid> {
+    let mut sum = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    sum.update(format!("blob {length}\0").as_bytes());
+    let mut content = BufReader::new(file.take(length));
+    loop {
+        let part = content.fill_buf()?;
+        if part.is_empty() {
+            break;
+        }
+        sum.update(part);
+        let read = part.len();
+        content.consume(read);
+    }
+    Oid::from_bytes(sum.finish().as_ref()).map_err(io::Error::other)
 }
 
 fn blob(content: &OsStr) -> Result<Oid, GitError> {

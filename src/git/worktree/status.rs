@@ -2,10 +2,11 @@
 //! how a repository's own attributes and patterns are written are none.
 
 use super::Worktree;
-use super::index::is_blob;
+use super::index::Lengths;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
 use crate::model::Probe;
+use git2::Oid;
 use std::{
     ffi::OsString,
     os::unix::ffi::OsStringExt,
@@ -57,16 +58,15 @@ impl Worktree {
         let mut changes = parse(&quiet(call.arg("--no-renames").run().await?)?)?;
         let hidden = self.hidden_by_others(entry, index).await?;
         changes.extend(hidden.into_iter().map(|path| Change { kind: Kind::Untracked, path, committed: None }));
-        if changes.iter().all(|change| change.committed.is_none()) {
+        let committed: Vec<Oid> = changes.iter().filter_map(|change| change.committed).collect();
+        if committed.is_empty() {
             return Ok(changes);
         }
-        let files = self.files.clone();
-        let differs = move |objects: &git2::Repository| {
-            let odb = objects.odb()?;
-            let changes = changes.iter().filter(|change| !is_as_committed(&odb, &files, change));
-            Ok(changes.cloned().collect())
-        };
-        self.repository.read(differs).await
+        let (files, lengths) = (self.files.clone(), self.lengths_of(committed).await?);
+        self.look_inside(move || {
+            Ok(changes.into_iter().filter(|change| !is_as_committed(&lengths, &files, change)).collect())
+        })
+        .await
     }
 
     /// Ignored files and directories that no tool rebuilds by itself, and that are no unchanged copies. Relative paths.
@@ -163,9 +163,8 @@ const LINKED: &str = "': Too many levels of symbolic links";
 
 /// Byte for byte what is committed: only git's conversion of line ends would write it differently. Nobody changed it, and
 /// nothing is lost with it.
-fn is_as_committed(odb: &git2::Odb<'_>, files: &Path, change: &Change) -> bool {
-    let committed = change.committed.as_ref().and_then(|id| git2::Oid::from_str(id).ok());
-    committed.is_some_and(|blob| is_blob(odb, &files.join(&change.path), blob).unwrap_or(false))
+fn is_as_committed(lengths: &Lengths, files: &Path, change: &Change) -> bool {
+    change.committed.is_some_and(|blob| lengths.is_blob(&files.join(&change.path), blob).unwrap_or(false))
 }
 
 /// One path that differs from HEAD.
@@ -175,7 +174,7 @@ pub(super) struct Change {
     /// Relative; a final slash marks a repository of its own.
     pub path: PathBuf,
     /// The blob that HEAD and index agree on, where a plain file may still be exactly that.
-    pub committed: Option<String>,
+    pub committed: Option<Oid>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,13 +210,13 @@ fn parse(output: &[u8]) -> Result<Vec<Change>, GitError> {
 }
 
 /// Of `1 .M N... <mode HEAD> <mode index> <mode file> <HEAD> <index> <path>`, with one mode of a plain file.
-fn committed(record: &[u8]) -> Option<String> {
+fn committed(record: &[u8]) -> Option<Oid> {
     let fields: Vec<&[u8]> = record.splitn(9, |byte| *byte == b' ').collect();
     match fields[..] {
         [b"1", b".M", _, head_mode, index_mode, file_mode, head, index, _]
             if head == index && head_mode == index_mode && index_mode == file_mode && head_mode.starts_with(b"100") =>
         {
-            String::from_utf8(head.to_vec()).ok()
+            Oid::from_str(str::from_utf8(head).ok()?).ok()
         }
         _ => None,
     }
