@@ -46,8 +46,9 @@ mod tests {
             for busy in [true, false] {
                 let doubts = [Validity::Broken, Validity::OwnRepository, Validity::Foreign].map(Probe::Known);
                 for doubt in doubts.into_iter().chain([Probe::Unknown("no".into())]) {
-                    let done = repair(*state, &doubt, busy, false);
-                    assert!(matches!(done, Repair::Nothing | Repair::Reactivate), "{state}, {doubt:?}: {done:?}");
+                    let is_cut_off = *state == EnvironmentState::Removing && doubt == Probe::Known(Validity::Broken);
+                    let expected = if is_cut_off { Repair::Reactivate } else { Repair::Nothing };
+                    assert_eq!(repair(*state, &doubt, busy, false), expected, "{state}, {doubt:?}");
                 }
             }
         }

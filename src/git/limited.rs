@@ -84,8 +84,8 @@ pub(super) fn overdue(shared: &Shared, place: &Path) -> GitError {
                 .to_owned()
         }
         false => {
-            "reading what lies in the worktree does not come to an end, so a submodule or a repository inside may be \
-                  damaged; `git fsck` in each of them says which"
+            "reading what lies in the worktree takes too long: there is very much of it, or a submodule or a repository inside \
+                  is damaged, and `git fsck` in each of them says which"
                 .to_owned()
         }
     })

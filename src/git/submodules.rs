@@ -18,7 +18,7 @@ use super::remote_url::RemoteUrl;
 use super::worktree::{Worktree, submodules_inside};
 use super::{blocking, canonical, write_whole};
 use crate::model::{Credential, SubmodulePolicy, Submodules};
-use room::make_room;
+use room::in_the_way;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -160,7 +160,12 @@ impl Worktree {
         let repository = self.repository();
         let address = addresses.of(path, &parent.address, &repository.remote()?, repository.admits_files())?;
         let (own, names) = (parent.own.clone(), addresses.names_of(path));
-        self.look_inside(move || names.iter().try_for_each(|name| make_room(&own, name))).await?;
+        for name in names {
+            let (place, parent) = (own.clone(), own.clone());
+            let found = self.look_inside(move || in_the_way(&place, &name)).await?;
+            // Not in the look: whoever gave up waiting for it must not lose something afterwards.
+            blocking(move || found.map_or(Ok(()), |found| found.clear(&parent))).await?;
+        }
         let call = self.submodule_call(parent, credential, end).await?;
         match call.arg("--").arg(path).ok().await {
             Err(GitError::Failed { stderr, .. }) if stderr.contains(ELSEWHERE) => {

@@ -401,6 +401,7 @@ fn list(place: &Place, name: &str) -> PathBuf {
     let mut lists = place.repository.directory().as_os_str().to_owned();
     lists.push(".copies");
     let path = place.path(name);
-    let around = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
-    Path::new(&lists).join(format!("{around}@{}", path.file_name().unwrap().to_str().unwrap()))
+    let mut parts: Vec<&str> = path.iter().rev().take(3).map(|part| part.to_str().unwrap()).collect();
+    parts.reverse();
+    Path::new(&lists).join(parts.join("@"))
 }

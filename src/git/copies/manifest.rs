@@ -9,7 +9,7 @@ use git2::{ObjectType, Oid};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs, io,
     os::unix::ffi::OsStringExt,
     path::{Component, Path, PathBuf},
@@ -28,16 +28,16 @@ fn lists_of(repository: &Path) -> PathBuf {
     repository.with_file_name(name)
 }
 
-/// The list of the worktree at `path`, named as its directory and the one that has it: its entry's name is the agent's to change,
-/// and what is around those may move. Somebody else's worktree elsewhere has another name.
+/// The list of the worktree at `path`, named by the end of that, `<owner>/<repository>/<directory>` for one of ours: its entry's
+/// name is the agent's to change, and what is around may move.
 #[derive(Clone, Debug)]
 pub struct List(PathBuf);
 
 impl List {
     pub fn of(repository: &Path, path: &Path) -> Self {
-        let around = path.parent().and_then(Path::file_name).unwrap_or_default();
-        let name = [around.as_encoded_bytes(), b"@", path.file_name().unwrap_or_default().as_encoded_bytes()].concat();
-        Self(lists_of(repository).join(OsString::from_vec(name)))
+        let mut parts: Vec<&[u8]> = path.iter().rev().take(3).map(OsStr::as_encoded_bytes).collect();
+        parts.reverse();
+        Self(lists_of(repository).join(OsString::from_vec(parts.join(&b'@'))))
     }
 
     /// What is written down; without a list, nothing was copied.

@@ -3,7 +3,7 @@
 //! One that is left so would be taken for a change, and for the wish to go back. What stands exactly where it was recorded
 //! and holds nothing of its own is made anew; in all others somebody is at work, and they stay as they are.
 
-use super::{canonical, linked_from, take_back};
+use super::{blocking, canonical, linked_from, take_back};
 use crate::git::error::GitError;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
@@ -47,15 +47,25 @@ impl Worktree {
         let entry = self.entry().await?;
         let (own, files) = (entry.clone(), self.files().to_owned());
         let look = self.look_inside(move || {
-            let free = moved.into_iter().filter(|moved| {
-                moved.makes_room(&own, &files).unwrap_or_else(|error| {
+            let rooms = moved.into_iter().map(|moved| {
+                let room = moved.room(&own, &files).unwrap_or_else(|error| {
                     tracing::warn!(path = %moved.path.display(), error = %error, "a submodule stays where it was");
-                    false
-                })
+                    Room::Taken
+                });
+                (moved, room)
             });
-            Ok(free.filter(|moved| moved.now.is_some()).map(|moved| moved.path).collect())
+            Ok(rooms.filter(|(_, room)| *room != Room::Taken).collect::<Vec<_>>())
         });
-        let empty: Vec<PathBuf> = look.await?;
+        let rooms = look.await?;
+        // Not in the look: whoever gave up waiting for it must not lose something afterwards.
+        let (own, files) = (entry.clone(), self.files().to_owned());
+        let empty = blocking(move || {
+            for (moved, _) in rooms.iter().filter(|(_, room)| *room == Room::AsRecorded) {
+                moved.clear(&own, &files)?;
+            }
+            Ok(rooms.into_iter().filter(|(moved, _)| moved.now.is_some()).map(|(moved, _)| moved.path).collect())
+        });
+        let empty: Vec<PathBuf> = empty.await?;
         if empty.is_empty() {
             return Ok(told);
         }
@@ -86,33 +96,47 @@ impl Worktree {
     }
 }
 
+/// What stands at the place of a submodule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Free,
+    /// Just what was recorded, which can be fetched again.
+    AsRecorded,
+    Taken,
+}
+
 impl Moved {
-    /// Whether its place is empty, if need be since it was emptied here.
-    fn makes_room(&self, entry: &AdminEntry, files: &Path) -> Result<bool, GitError> {
+    fn room(&self, entry: &AdminEntry, files: &Path) -> Result<Room, GitError> {
         let place = files.join(&self.path);
         if !is_there(files, &self.path) {
             // Unless something else is where one of its directories should be.
             let mut parents = self.path.ancestors().skip(1);
-            return Ok(parents.all(|parent| match fs::symlink_metadata(files.join(parent)) {
+            let is_free = parents.all(|parent| match fs::symlink_metadata(files.join(parent)) {
                 Ok(meta) => meta.is_dir(),
                 Err(error) => error.kind() == io::ErrorKind::NotFound,
-            }));
+            });
+            return Ok(if is_free { Room::Free } else { Room::Taken });
         }
         let is_directory = fs::symlink_metadata(&place).is_ok_and(|meta| meta.is_dir());
         if is_directory && fs::read_dir(&place).is_ok_and(|mut entries| entries.next().is_none()) {
-            return Ok(true);
+            return Ok(Room::Free);
         }
         let modules = canonical(&entry.directory.join("modules"));
         let own = linked_from(&place).filter(|own| own.starts_with(&modules));
-        let (Some(before), Some(own)) = (self.before, own) else { return Ok(false) };
+        let (Some(before), Some(own)) = (self.before, own) else { return Ok(Room::Taken) };
         // Also those inside of it that are not checked out just now: their repositories go with it.
-        if !submodule_holds_only(&place, before)? || submodule_repository_has_commits(&own)? {
-            return Ok(false);
+        match submodule_holds_only(&place, before)? && !submodule_repository_has_commits(&own)? {
+            true => Ok(Room::AsRecorded),
+            false => Ok(Room::Taken),
         }
+    }
+
+    fn clear(&self, entry: &AdminEntry, files: &Path) -> Result<(), GitError> {
         take_back(entry, files, &self.path)?;
-        if self.now.is_none() {
-            fs::remove_dir(&place).map_err(|error| GitError::file("removing", &place, &error))?;
+        let place = files.join(&self.path);
+        match self.now {
+            Some(_) => Ok(()),
+            None => fs::remove_dir(&place).map_err(|error| GitError::file("removing", &place, &error)),
         }
-        Ok(true)
     }
 }
