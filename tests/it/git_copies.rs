@@ -257,7 +257,7 @@ async fn the_end_of_another_worktree_leaves_a_list_alone() {
     let (place, kept) = place(&[("key", "secret\n")]).await;
     let (path, _) = made(&place, "b", &kept, &["key"]).await;
     let other = place.lab.path("elsewhere/b");
-    let add = ["worktree", "add", "-q", "-b", "other", other.to_str().unwrap()];
+    let add = ["worktree", "add", "-q", "-b", "other", other.to_str().unwrap(), "refs/remotes/origin/main"];
     place.lab.run(place.repository.directory(), &add);
     fs::remove_dir_all(&other).unwrap();
     place.repository.unregister(&other).await.unwrap();
