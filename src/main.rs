@@ -4,7 +4,7 @@ use std::{fmt::Arguments, io::Write, process::ExitCode, time::Duration};
 use treewarden::{
     app::commands,
     cli::Cli,
-    model::{LINES, written_out},
+    model::{TERMINAL_LINES, written_out},
 };
 
 /// For threads at blocking work, once everything has been written.
@@ -36,5 +36,5 @@ fn main() -> ExitCode {
 
 /// On standard error, as far as anybody reads it.
 fn complain(line: Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "{}", written_out(&line.to_string(), LINES));
+    let _ = writeln!(std::io::stderr(), "{}", written_out(&line.to_string(), TERMINAL_LINES));
 }

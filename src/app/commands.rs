@@ -58,7 +58,7 @@ pub(super) fn say(line: impl Display) {
 
 /// Prints a line; false when nobody reads any more. Names and texts of others may be in it.
 pub(super) fn is_heard(line: impl Display) -> bool {
-    writeln!(io::stdout().lock(), "{}", written_out(&line.to_string(), LINES)).is_ok()
+    writeln!(io::stdout().lock(), "{}", written_out(&line.to_string(), TERMINAL_LINES)).is_ok()
 }
 
 async fn open_store(config: &Config) -> Result<Store, StartError> {

@@ -17,6 +17,7 @@ pub(super) use contents::{
     submodule_holds_only, submodule_repository_has_commits, submodule_repository_in_use, submodules_inside,
 };
 pub(super) use entry::{LOGS, odd_logs, put_right, put_ties_right, take_out, tie_to_repository};
+pub(super) use index::blob_of;
 pub(super) use repair::rewrite;
 pub use status::Status;
 pub(super) use status::{is_cache, path_of, quiet};

@@ -318,6 +318,9 @@ pub fn written_out(text: &str, stays: &[char]) -> String {
 /// What stays of a text of several lines.
 pub const LINES: &[char] = &['\n', '\r', '\t'];
 
+/// The same on a terminal, where a carriage return would write over what stands in its line.
+pub const TERMINAL_LINES: &[char] = &['\n', '\t'];
+
 macro_rules! text_conversions {
     ($($name:ident by $make:expr),* $(,)?) => {$(
         impl TryFrom<String> for $name {
@@ -352,6 +355,7 @@ mod tests {
     fn what_would_be_obeyed_is_written_out() {
         assert_eq!(written_out("a\u{1b}[2Jb\n\u{202e}c\u{9b}é", &[]), r"a\u001b[2Jb\u000a\u202ec\u009bé");
         assert_eq!(written_out("a\tb\n\u{7f}", LINES), "a\tb\n\\u007f");
+        assert_eq!(written_out("mine\ryours\n", TERMINAL_LINES), "mine\\u000dyours\n");
     }
 
     #[test]

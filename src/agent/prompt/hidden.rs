@@ -245,11 +245,12 @@ fn tag(rest: &str) -> Option<HtmlTag<'_>> {
     let name_at = if rest.starts_with("</") { 2 } else { 1 };
     let is_end = |c: char| c.is_whitespace() || matches!(c, '/' | '>');
     let until = |from: usize, stop: &dyn Fn(char) -> bool| rest[from..].find(stop).map(|at| from + at);
-    let mut at = until(name_at, &is_end)?;
-    let mut tag = HtmlTag { name: &rest[name_at..at], length: 0, unseen: Vec::new() };
-    if !tag.name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+    // Before its end is looked for, which may be far away.
+    if !rest[name_at..].starts_with(|c: char| c.is_ascii_alphabetic()) {
         return None;
     }
+    let mut at = until(name_at, &is_end)?;
+    let mut tag = HtmlTag { name: &rest[name_at..at], length: 0, unseen: Vec::new() };
     loop {
         let start = until(at, &|c| !c.is_whitespace() && c != '/')?;
         if rest[start..].starts_with('>') {

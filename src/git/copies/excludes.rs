@@ -33,7 +33,7 @@ impl Excludes {
         if !is_right() {
             put(repository, &wanted)?;
         }
-        // Before it is read again: from here on, whatever becomes of a list, its copies stay in it.
+        // Before it is read again: what is written meanwhile is another one.
         let now = Stamp::of(&file);
         if is_right() {
             *seen = Some(now);

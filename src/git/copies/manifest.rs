@@ -3,8 +3,9 @@
 
 use crate::git::error::GitError;
 use crate::git::own_files::gone;
-use crate::git::worktree::is_cache;
+use crate::git::worktree::{blob_of, is_cache};
 use crate::git::{plain_file, write_whole};
+use crate::plain_file::Links;
 use git2::{ObjectType, Oid};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -101,6 +102,23 @@ pub(super) struct Content {
     length: u64,
 }
 
+impl Content {
+    /// `None` where the length is not `wanted`: nothing is read then, as an agent can make a file as long as it likes.
+    fn read(path: &Path, wanted: impl FnOnce(u64) -> bool) -> io::Result<Option<Self>> {
+        if let Ok(target) = fs::read_link(path) {
+            let target = target.as_os_str().as_encoded_bytes();
+            let id = Oid::hash_object(ObjectType::Blob, target).map_err(io::Error::other)?;
+            return Ok(Some(Self { id: id.to_string(), length: target.len() as u64 }));
+        }
+        let file = crate::plain_file::open(path, Links::Refuse)?;
+        let length = file.metadata()?.len();
+        match wanted(length) {
+            true => Ok(Some(Self { id: blob_of(file, length)?.to_string(), length })),
+            false => Ok(None),
+        }
+    }
+}
+
 impl Manifest {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -139,10 +157,8 @@ impl Manifest {
 
     fn is_unchanged(&self, files: &Path, path: &Path) -> bool {
         let noted = path.to_str().and_then(|path| self.0.get(path)).and_then(Option::as_ref);
-        let path = files.join(path);
-        // One of another length is not read: an agent can make it as long as it likes.
-        let has_length = |length| fs::symlink_metadata(&path).is_ok_and(|meta| meta.len() == length);
-        noted.is_some_and(|noted| has_length(noted.length) && content_of(&path).is_ok_and(|now| now == *noted))
+        let now = |noted: &Content| Content::read(&files.join(path), |length| length == noted.length);
+        noted.is_some_and(|noted| now(noted).is_ok_and(|now| now.as_ref() == Some(noted)))
     }
 }
 
@@ -193,14 +209,7 @@ pub(super) fn nameable(path: &Path) -> Option<String> {
 }
 
 pub(super) fn content_of(path: &Path) -> io::Result<Content> {
-    let meta = fs::symlink_metadata(path)?;
-    let id = match meta.is_symlink() {
-        true => Oid::hash_object(ObjectType::Blob, fs::read_link(path)?.as_os_str().as_encoded_bytes()),
-        false if meta.is_file() => Oid::hash_file(ObjectType::Blob, path),
-        false => return Err(io::ErrorKind::InvalidInput.into()),
-    };
-    let id = id.map_err(io::Error::other)?;
-    Ok(Content { id: id.to_string(), length: meta.len() })
+    Content::read(path, |_| true)?.ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 #[cfg(test)]

@@ -48,11 +48,8 @@ impl Worktree {
         let (own, files) = (entry.clone(), self.files().to_owned());
         let look = self.look_inside(move || {
             let rooms = moved.into_iter().map(|moved| {
-                let room = moved.room(&own, &files).unwrap_or_else(|error| {
-                    tracing::warn!(path = %moved.path.display(), error = %error, "a submodule stays where it was");
-                    Room::Taken
-                });
-                (moved, room)
+                let room = moved.room(&own, &files).inspect_err(|error| stays(&moved, error));
+                (moved, room.unwrap_or(Room::Taken))
             });
             Ok(rooms.filter(|(_, room)| *room != Room::Taken).collect::<Vec<_>>())
         });
@@ -60,10 +57,11 @@ impl Worktree {
         // Not in the look: whoever gave up waiting for it must not lose something afterwards.
         let (own, files) = (entry.clone(), self.files().to_owned());
         let empty = blocking(move || {
-            for (moved, _) in rooms.iter().filter(|(_, room)| *room == Room::AsRecorded) {
-                moved.clear(&own, &files)?;
-            }
-            Ok(rooms.into_iter().filter(|(moved, _)| moved.now.is_some()).map(|(moved, _)| moved.path).collect())
+            let free = rooms.into_iter().filter(|(moved, room)| {
+                let cleared = if *room == Room::AsRecorded { moved.clear(&own, &files) } else { Ok(()) };
+                cleared.inspect_err(|error| stays(moved, error)).is_ok()
+            });
+            Ok(free.filter(|(moved, _)| moved.now.is_some()).map(|(moved, _)| moved.path).collect())
         });
         let empty: Vec<PathBuf> = empty.await?;
         if empty.is_empty() {
@@ -94,6 +92,10 @@ impl Worktree {
             })
             .await
     }
+}
+
+fn stays(moved: &Moved, error: &GitError) {
+    tracing::warn!(path = %moved.path.display(), error = %error, "a submodule stays where it was");
 }
 
 /// What stands at the place of a submodule.

@@ -170,7 +170,7 @@ impl Lengths {
 }
 
 /// The id of the blob that holds the next `length` bytes.
-fn blob_of(file: fs::File, length: u64) -> io::Result<Oid> {
+pub(in crate::git) fn blob_of(file: fs::File, length: u64) -> io::Result<Oid> {
     let mut sum = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     sum.update(format!("blob {length}\0").as_bytes());
     let mut content = BufReader::new(file.take(length));
