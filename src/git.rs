@@ -24,6 +24,7 @@ mod lfs;
 mod limited;
 mod list;
 mod lock;
+mod loose_objects;
 mod main_repository;
 mod merge;
 mod mode;

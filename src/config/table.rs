@@ -75,7 +75,7 @@ settings! {
     AGENT_ENV "TREEWARDEN_AGENT_ENV" = "",
         "names of environment variables the agent gets besides `PATH`, `HOME`, `LANG` and `TERM`, separated by commas";
     RUN_TIME_LIMIT "TREEWARDEN_RUN_TIME_LIMIT" = "1h", "how long one run of the agent may take, like `90m`; 1 second to 7 days";
-    ALLOW "TREEWARDEN_ALLOW" = "", "who may ask for what, where it is not everybody with write permission: rules like `/worktree cleanup = maintain; /status = read, @ann; requests = write` ([more](docs/operations.md#who-may-ask))";
+    ALLOW "TREEWARDEN_ALLOW" = "", "who may ask for what, where it is not everybody with write permission: rules like `/worktree cleanup = maintain; /status = read, @ann:583231; requests = write` ([more](docs/operations.md#who-may-ask))";
     ADMINS "TREEWARDEN_ADMINS" = "", "GitHub logins with rights on everything, separated by commas; reserved, no effect yet";
     MODE "TREEWARDEN_MODE" = "on", "what a new repository starts in; `staged` and `off` are reserved, this version starts with `on` only";
     LOCAL "TREEWARDEN_LOCAL" = "off", "`on` opens `/local/messages` on loopback, which `treewarden say` speaks to: for people and scripts without GitHub";

@@ -1,6 +1,6 @@
 //! Who may ask for what: the table's defaults, as far as the rules of whoever runs the service leave them.
 
-use crate::model::{Needs, Permission};
+use crate::model::{Needs, Permission, UserId};
 use std::collections::BTreeMap;
 
 /// What a rule calls requests in words, for the agent.
@@ -14,14 +14,14 @@ const APPROVE: &str = "/approve";
 pub struct Authority(BTreeMap<String, Needs>);
 
 impl Authority {
-    /// `/worktree cleanup = maintain; requests = write, @ann`: a command or the beginning of its name, `requests` or `*`; then
+    /// `/worktree cleanup = maintain; requests = write, @ann:583231`: a command or the beginning of its name, `requests` or `*`; then
     /// the least permission, and people, one of which is enough.
     pub fn parse(text: &str, commands: &[&str]) -> Result<Self, String> {
         let mut rules = BTreeMap::new();
         for rule in text.split(';').map(str::trim).filter(|rule| !rule.is_empty()) {
             let (what, who) = rule
                 .split_once('=')
-                .ok_or("expected rules like `/worktree cleanup = maintain; requests = write, @ann`")?;
+                .ok_or("expected rules like `/worktree cleanup = maintain; requests = write, @ann:583231`")?;
             let what = what.split_whitespace().collect::<Vec<_>>().join(" ").to_ascii_lowercase();
             if what != REQUESTS && what != EVERYTHING && !commands.iter().any(|name| covers(&what, name)) {
                 return Err(format!("there is no command {what:?}; `requests` and `*` are understood, too"));
@@ -61,18 +61,31 @@ fn needs(who: &str) -> Result<Needs, String> {
     let mut needs = Needs::default();
     for word in who.split(',').map(str::trim) {
         match (word.strip_prefix('@'), word.parse::<Permission>()) {
-            (Some(login), _) if is_login(login) => drop(needs.logins.insert(login.to_ascii_lowercase())),
+            (Some(login), _) if is_login(login) => {
+                return Err(format!(
+                    "{word} may be somebody else tomorrow: write {word}:<number>, with the number that \
+                     `curl -s https://api.github.com/users/{login}` gives as `id`"
+                ));
+            }
+            (Some(named), _) if person(named).is_some() => needs.people.extend(person(named)),
             (None, Ok(permission)) if permission != Permission::None && needs.permission.is_none() => {
                 needs.permission = Some(permission);
             }
             _ => {
                 return Err(format!(
-                    "expected one of read, triage, write, maintain, admin and logins like @ann behind `=`, not {word:?}"
+                    "expected one of read, triage, write, maintain, admin and people like @ann:583231 behind `=`, not {word:?}"
                 ));
             }
         }
     }
     Ok(needs)
+}
+
+/// `<login>:<number>`; the number counts, the login is for whoever reads it.
+fn person(text: &str) -> Option<UserId> {
+    let (login, number) = text.split_once(':')?;
+    // Nobody has 0: it stands for those who are not known.
+    number.parse().ok().filter(|number| is_login(login) && *number > 0).map(UserId)
 }
 
 fn is_login(text: &str) -> bool {
@@ -101,27 +114,27 @@ mod tests {
 
     #[test]
     fn the_most_exact_rule_counts_and_one_of_its_conditions_is_enough() {
-        let rules = "* = triage; /worktree = maintain; /Worktree  Cleanup = admin, @Ann ;requests=@bob;";
-        let ann = BTreeSet::from(["ann".to_owned()]);
+        let rules = "* = triage; /worktree = maintain; /Worktree  Cleanup = admin, @Ann:7 ;requests=@bob:8;";
+        let ann = BTreeSet::from([UserId(7)]);
         assert_eq!(needed(rules, "/status"), Needs::at_least(Permission::Triage));
         assert_eq!(needed(rules, "/worktree list"), Needs::at_least(Permission::Maintain));
         assert_eq!(
             needed(rules, "/worktree cleanup stale"),
-            Needs { permission: Some(Permission::Admin), logins: ann }
+            Needs { permission: Some(Permission::Admin), people: ann }
         );
         let requests = needed(rules, REQUESTS);
-        assert_eq!(requests, Needs { permission: None, logins: BTreeSet::from(["bob".to_owned()]) });
-        let person = |login: &str| Person { id: UserId(1), login: login.into(), is_bot: false };
-        assert!(requests.met_by(&person("Bob"), Permission::None));
-        assert!(!requests.met_by(&person("bobby"), Permission::Admin), "no permission is enough");
+        assert_eq!(requests, Needs { permission: None, people: BTreeSet::from([UserId(8)]) });
+        let person = |id, login: &str| Person { id: UserId(id), login: login.into(), is_bot: false };
+        assert!(requests.met_by(&person(8, "robert"), Permission::None));
+        assert!(!requests.met_by(&person(9, "bob"), Permission::Admin), "no name and no permission is enough");
     }
 
     #[test]
     fn nobody_but_writers_lets_strangers_code_run() {
-        assert_eq!(needed("* = read, @ann", APPROVE), Needs::at_least(Permission::Write));
-        assert_eq!(needed("* = admin, @ann", APPROVE), Needs::at_least(Permission::Admin));
+        assert_eq!(needed("* = read, @ann:7", APPROVE), Needs::at_least(Permission::Write));
+        assert_eq!(needed("* = admin, @ann:7", APPROVE), Needs::at_least(Permission::Admin));
         assert_eq!(needed("/approve = maintain", APPROVE), Needs::at_least(Permission::Maintain));
-        for bad in ["/approve = read", "/approve = write, @ann", "/approve = @ann"] {
+        for bad in ["/approve = read", "/approve = write, @ann:7", "/approve = @ann:7"] {
             assert!(Authority::parse(bad, &COMMANDS).unwrap_err().contains("at least write"), "{bad}");
         }
     }
@@ -137,6 +150,12 @@ mod tests {
             "/status = none",
             "/status = @",
             "/status = @a b",
+            "/status = @ann",
+            "/status = @ann:0",
+            "/status = @ann:-1",
+            "/status = @ann:x",
+            "/status = @:7",
+            "/status = 7",
             "/status = read, write",
             "/status = read; /STATUS = write",
             "/status = @a[bot]",

@@ -9,7 +9,7 @@ use super::askpass::{self, Prepared};
 use super::error::{GitError, failure};
 use super::pipes::{self, Workplace};
 use super::remote_url::RemoteUrl;
-use super::{blocking, broken_refs};
+use super::{blocking, broken_refs, loose_objects};
 use crate::model::Credential;
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::{ExposeSecret, SecretString};
@@ -87,8 +87,8 @@ pub(super) struct Call<'a> {
     input: Option<Vec<u8>>,
     limit: Duration,
     secret: Option<SecretString>,
-    /// The repository whose refs may be why it fails.
-    refs_of: Option<PathBuf>,
+    /// The repository whose refs and objects may be why it fails.
+    mended: Option<PathBuf>,
     workplace: Workplace,
 }
 
@@ -159,7 +159,7 @@ impl Program {
         command.args(name.split(' '));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let name = name.to_owned();
-        Call { program: self, command, name, input: None, limit: SHORT, secret: None, refs_of: None, workplace }
+        Call { program: self, command, name, input: None, limit: SHORT, secret: None, mended: None, workplace }
     }
 }
 
@@ -219,18 +219,22 @@ impl Call<'_> {
         self
     }
 
-    /// When it fails, or complains of a ref, the refs of this repository are put right; after a failure it is run again then.
+    /// When it fails, or complains of a ref, the refs of this repository and the objects it named are put right; after a
+    /// failure it is run again then.
     pub fn mending(mut self, repository: &Path) -> Self {
-        self.refs_of = Some(repository.to_owned());
+        self.mended = Some(repository.to_owned());
         self
     }
 
     /// Runs to the end, whatever the exit status.
     pub async fn run(mut self) -> Result<Output, GitError> {
         let output = self.run_once().await?;
-        let Some(repository) = self.refs_of.take().filter(|_| output.may_be_about_refs()) else { return Ok(output) };
-        let mended = blocking(move || Ok(broken_refs::mend(&repository))).await?;
-        match mended && output.status != Some(0) {
+        let Some(repository) = self.mended.take().filter(|_| output.may_be_about_refs()) else { return Ok(output) };
+        let (said, has_failed) = (output.stderr.clone(), output.status != Some(0));
+        // A ref may lead to an object that is taken away.
+        let mend = move || (has_failed && loose_objects::mend(&repository, &said)) | broken_refs::mend(&repository);
+        let mended = blocking(move || Ok(mend())).await?;
+        match mended && has_failed {
             true => self.run_once().await,
             false => Ok(output),
         }

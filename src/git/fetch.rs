@@ -2,7 +2,7 @@
 
 use super::error::GitError;
 use super::repository::Repository;
-use super::{blocking, broken_refs, small_file, write_whole};
+use super::{blocking, broken_refs, loose_objects, small_file, write_whole};
 use crate::model::{BranchName, CommitSha, Credential, Timestamp};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::oneshot;
@@ -136,13 +136,23 @@ impl Repository {
         let remote = self.remote()?;
         let before = if request.branches { self.remote_branches().await? } else { Vec::new() };
         let promised = if request.branches { self.promised()? } else { Vec::new() };
+        let lacks_objects = loose_objects::are_lacking(self.directory());
         let call = self.call("fetch").await?.credential(&remote, credential).slow();
         let call = call.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
         // Of a remote that is shallow itself, git would else bring nothing, and call that a success.
         let call = call.args(["--no-recurse-submodules", "--prune", "--update-shallow"]);
-        let call = call.args(self.missing_parts(&promised)?).args(["--end-of-options", &remote.text]);
-        call.args(request.refspecs()?).ok().await?;
+        let again = lacks_objects || !promised.is_empty();
+        let call = call.args(self.missing_parts(again)?).args(["--end-of-options", &remote.text]);
+        let outcome = call.args(request.refspecs()?).ok().await;
+        if !lacks_objects && loose_objects::are_lacking(self.directory()) {
+            // It came to light just now.
+            return Box::pin(self.fetch_now(request, credential)).await;
+        }
+        outcome?;
         self.forget_promises(&promised)?;
+        if lacks_objects && request.branches {
+            loose_objects::all_fetched(self.directory())?;
+        }
         self.forget_false_ends_anew().await?;
         self.refuse_cut_off_remote()?;
         match before.is_empty() || self.has_remote_branches().await? {

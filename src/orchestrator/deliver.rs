@@ -21,6 +21,9 @@ const PULL_REQUEST_WAIT: Duration = Duration::from_secs(120);
 /// Messages that a start looks through for pull requests that opened late.
 const LATE: u32 = 500;
 
+/// A commit that takes longer after a request to stop (an agent left very much) is given up; its files stay.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
 /// How far delivering went.
 pub(super) enum Delivered {
     ToItsEnd,
@@ -64,7 +67,12 @@ impl Orchestrator {
             return Ok(Delivered::ToItsEnd);
         }
         effect(run, "commit");
-        worktree.commit_all(&self.commit_request(run, prepared)).await?;
+        let request = self.commit_request(run, prepared);
+        tokio::select! {
+            biased;
+            committed = worktree.commit_all(&request) => drop(committed?),
+            () = stopped_long_ago(cancel) => return Ok(Delivered::Stopped),
+        }
         effect(run, "committed");
         let kept = furnished::kept_from_lfs(&worktree.kept_from_lfs().await?);
         run.outcome.left_behind = match kept {
@@ -388,6 +396,11 @@ fn noreply_host(web_url: &str) -> String {
     let host = web_url.split_once("://").map_or(web_url, |(_, rest)| rest);
     let host = host.split(['/', ':']).next().unwrap_or_default();
     format!("users.noreply.{host}")
+}
+
+async fn stopped_long_ago(cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    tokio::time::sleep(STOP_GRACE).await;
 }
 
 fn effect(run: &Run, what: &'static str) {

@@ -34,7 +34,7 @@ pub fn permission_unknown(login: &str, why: &str, key: &str) -> String {
 /// As in "this needs …".
 pub fn needed(needs: &Needs) -> String {
     let named = "to be named in the settings of this service";
-    match (needs.permission, needs.logins.is_empty()) {
+    match (needs.permission, needs.people.is_empty()) {
         (Some(permission), true) => format!("{permission} permission on the repository"),
         (Some(permission), false) => format!("{permission} permission on the repository, or {named}"),
         (None, _) => named.to_owned(),

@@ -262,6 +262,52 @@ async fn a_spoilt_index_of_a_pack_takes_nobodys_objects_away() {
     assert_eq!(repository.restored().since(&before), [""; 0], "nothing is left to be put right");
 }
 
+/// As a loss of power leaves them: empty, or with something else in them. What the remote has comes again with the next fetch,
+/// at the latest after something failed for it, and what stood there is kept.
+#[tokio::test]
+async fn a_damaged_object_is_fetched_again() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let mut number = 0;
+    for what in ["^{commit}", "^{tree}", ":f"] {
+        for content in ["", "garbage"] {
+            number += 1;
+            let why = format!("{what} {content:?}");
+            lab.people_commit("f", &why);
+            lab.fetch(&repository).await;
+            let id = lab.run(repository.directory(), &["rev-parse", &format!("origin/main{what}")]);
+            let file = repository.directory().join("objects").join(&id[..2]).join(&id[2..]);
+            fs::remove_file(&file).unwrap();
+            fs::write(&file, content).unwrap();
+            // What is new builds upon it.
+            lab.people_commit("g", &why);
+            lab.fetch(&repository).await;
+            let (name, path) = (branch(&format!("b{number}")), lab.path("worktrees").join(format!("b{number}")));
+            let start = WorktreeStart::NewBranch(lab.main_tip(&repository).await);
+            if repository.add_worktree(&path, &name, &start).await.is_err() {
+                lab.fetch(&repository).await;
+                repository.add_worktree(&path, &name, &start).await.expect(&why);
+            }
+            assert_eq!(fs::read_to_string(path.join("f")).unwrap(), why);
+            lab.run(repository.directory(), &["fsck", "--connectivity-only"]);
+            let kept = named(&repository.directory().join("treewarden-broken"), &id[2..]).into_iter();
+            assert_eq!(kept.map(|kept| fs::read_to_string(kept).unwrap()).collect::<Vec<_>>(), [content], "{why}");
+        }
+    }
+    assert!(!repository.directory().join("treewarden-lacks-objects").exists(), "all was fetched");
+}
+
+/// The files of this name below.
+fn named(directory: &std::path::Path, name: &str) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let found = entries.flat_map(|path| match path.is_dir() {
+        true => named(&path, name),
+        false if path.file_name() == Some(name.as_ref()) => vec![path],
+        false => vec![],
+    });
+    found.collect()
+}
+
 /// Nothing that stands in the place of what git keeps about one worktree holds anybody up, is written through, or costs work.
 #[tokio::test]
 async fn what_stands_in_the_place_of_gits_files_about_a_worktree_is_put_right() {

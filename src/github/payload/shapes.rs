@@ -1,12 +1,43 @@
 //! The parts of GitHub's payloads that are decoded. Every field is optional and of the loosest type that works: a field of
-//! an unexpected type counts as absent.
+//! an unexpected type counts as absent. What is not decoded is passed over as text and takes no memory.
 
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
 
 /// Decodes a field, or treats it as absent when it has another type than expected.
 fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(input: D) -> Result<Option<T>, D::Error> {
-    let value = serde_json::Value::deserialize(input)?;
-    Ok(serde_json::from_value(value).ok())
+    let text = <&RawValue>::deserialize(input)?;
+    Ok(serde_json::from_str(text.get()).ok())
+}
+
+/// Those of a list of repositories that say which they are: number and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named(pub Vec<(i64, String)>);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct Rows;
+        impl<'de> Visitor<'de> for Rows {
+            type Value = Named;
+
+            fn expecting(&self, text: &mut std::fmt::Formatter) -> std::fmt::Result {
+                text.write_str("a list of repositories")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<Named, A::Error> {
+                let mut named = Named::default();
+                while let Some(row) = rows.next_element::<&RawValue>()? {
+                    let row: Repository = serde_json::from_str(row.get()).unwrap_or_default();
+                    named.0.extend(row.id.zip(row.full_name));
+                }
+                Ok(named)
+            }
+        }
+        input.deserialize_seq(Rows)
+    }
 }
 
 macro_rules! shapes {
@@ -30,9 +61,9 @@ shapes! {
         review: Comment,
         changes: Changes,
         before: String,
-        repositories: Vec<Repository>,
-        repositories_added: Vec<Repository>,
-        repositories_removed: Vec<Repository>,
+        repositories: Named,
+        repositories_added: Named,
+        repositories_removed: Named,
     }
     User { id: i64, login: String, #[serde(rename = "type")] kind: String }
     Installation { id: i64 }
@@ -48,8 +79,9 @@ shapes! {
         merged: bool,
         merged_at: String,
         head: Head,
-        pull_request: serde_json::Map<String, serde_json::Value>,
+        pull_request: Merge,
     }
+    Merge { merged_at: String }
     Head { sha: String }
     Comment {
         id: i64,

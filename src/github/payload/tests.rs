@@ -277,8 +277,21 @@ fn what_is_said_of_a_repository_counts_for_no_installation_nor_the_other_way_rou
 }
 
 #[test]
+fn of_a_list_those_count_that_say_which_they_are() {
+    let rows =
+        json!([{"id": 1}, 5, null, {}, {"id": 2, "full_name": "acme/two"}, {"id": "3", "full_name": "acme/three"}]);
+    let lists = json!({"action": "added", "installation": {"id": 3}, "repositories_added": rows});
+    let Event::Installation { access: Access::Repositories { added, .. }, .. } =
+        event("installation_repositories", &lists)
+    else {
+        panic!()
+    };
+    assert_eq!(added, [(RepositoryId(2), "acme/two".parse().unwrap())]);
+}
+
+#[test]
 fn what_is_not_json_is_refused() {
-    for body in [&b""[..], b"[]", b"5", b"{\"a\":", b"payload=%7B%7D", b"\xff"] {
+    for body in [&b""[..], b"[]", b" [\"created\", null]", b"5", b"{\"a\":", b"payload=%7B%7D", b"\xff"] {
         assert!(understand("issues", body).is_err());
         assert!(conversation_key(body).is_err());
     }

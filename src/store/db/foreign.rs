@@ -37,16 +37,22 @@ impl Foreign {
         }
     }
 
-    /// The names of a table's columns; none when there is no such table.
+    /// The names of a table's columns; none when there is no such table. A view is none: it may compute for ever.
     pub async fn columns(&mut self, table: &str) -> Result<Vec<String>, ForeignError> {
         match self {
             Foreign::Sqlite(connection) => {
-                sqlx::query_scalar("SELECT name FROM pragma_table_info($1)").bind(table).fetch_all(connection).await
+                sqlx::query_scalar(
+                    "SELECT name FROM pragma_table_info($1)
+                     WHERE EXISTS (SELECT 1 FROM sqlite_schema WHERE name = $1 AND type = 'table')",
+                )
+                .bind(table)
+                .fetch_all(connection)
+                .await
             }
             Foreign::Postgres(connection) => {
                 sqlx::query_scalar(
-                    "SELECT attname::text FROM pg_attribute
-                     WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped",
+                    "SELECT attname::text FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+                     WHERE attrelid = to_regclass($1) AND relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped",
                 )
                 .bind(table)
                 .fetch_all(connection)

@@ -157,7 +157,7 @@ async fn somebody_without_github_gets_work_done() {
 #[tokio::test]
 async fn what_is_refused_is_said_and_is_no_success() {
     let here = Here::new();
-    let serving = here.serve_with(&[("TREEWARDEN_ALLOW", "* = @ann")]).await;
+    let serving = here.serve_with(&[("TREEWARDEN_ALLOW", "* = @ann:7")]).await;
     for words in ["/status", "add a greeting"] {
         let (well, answer, _) = here.say(&["--conversation", "mine", words]).await;
         assert!(!well && answer.contains("leave this to people with a login on GitHub"), "{words}: {answer}");

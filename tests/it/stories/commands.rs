@@ -85,6 +85,24 @@ async fn a_stop_overtakes_what_waits_in_its_thread_and_ends_it() {
     world.end().await;
 }
 
+/// Git would be at it for an hour; its file stays.
+#[tokio::test]
+async fn a_commit_that_takes_very_long_ends_when_somebody_asks_to_stop() {
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", "truncate -s 1T huge")]).await;
+    let issue = world.issue();
+    world.ask(issue, "fill the disk");
+    let delivering = || async { (world.run_states().await == [RunState::Delivering]).then_some(()) };
+    world.until("the delivery to begin", delivering).await;
+    world.ask(issue, "/stop");
+    world.settle().await;
+    assert_eq!(world.run_states().await, [RunState::Cancelled]);
+    let status = world.status(issue);
+    assert!(status.contains("while the work was being delivered. Everything the agent had done is kept"), "{status}");
+    assert!(world.environment().await.path.join("huge").exists() && world.remote_tip("issue-1").await.is_none());
+    std::fs::remove_file(world.environment().await.path.join("huge")).unwrap();
+    world.end().await;
+}
+
 /// What is pushed stays there; the next step is not taken.
 #[tokio::test]
 async fn a_run_that_is_stopped_while_it_delivers_opens_no_pull_request() {

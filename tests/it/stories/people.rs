@@ -25,8 +25,10 @@ async fn without_write_permission_there_is_one_explanation_for_two_tries() {
 
 #[tokio::test]
 async fn the_operators_rules_widen_and_narrow_who_may_ask_for_what() {
-    let rules = "/worktree = maintain; /status = read; requests = triage, @Erin; * = write";
-    let world = World::with(&[("TREEWARDEN_ALLOW", rules)]).await;
+    let world = World::new().await;
+    let erin = world.standin.user_number("erin");
+    let rules = format!("/worktree = maintain; /status = read; requests = triage, @Erin:{erin}; * = write");
+    let world = world.restart_with(&[("TREEWARDEN_ALLOW", &rules)]).await;
     world.standin.set_permission(REPO, "carol", Permission::Read).unwrap();
     world.standin.set_permission(REPO, "dan", Permission::Triage).unwrap();
     let issue = world.issue();

@@ -92,6 +92,12 @@ impl World {
         self
     }
 
+    /// Stops the service, and starts it again with further settings.
+    pub async fn restart_with(mut self, settings: &[(&str, &str)]) -> Self {
+        self.settings.extend(settings.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+        self.restart(|_| ()).await
+    }
+
     /// The service from here on in a runtime of its own, as in a process, which [`World::killed_after`] ends.
     pub async fn in_a_process(mut self) -> (Self, Runtime) {
         let (standin, home, settings) = (self.standin.clone(), self.home(), self.settings.clone());

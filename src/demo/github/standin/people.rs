@@ -27,6 +27,11 @@ impl Standin {
         world.set_permission(id, account, permission)
     }
 
+    /// The number that stays when a person takes another login.
+    pub fn user_number(&self, login: &str) -> i64 {
+        self.hub.world().ensure_account(login)
+    }
+
     /// A token for a person, as OAuth would give it; also the password for git.
     pub fn user_token(&self, login: &str) -> String {
         let mut world = self.hub.world();
