@@ -83,9 +83,24 @@ impl Orchestrator {
         // One that was let go of is still there, and is nobody's.
         let is_live = |one: &&Candidate| one.environment.state != EnvironmentState::Destroyed;
         let has_place = current.iter().chain(&same_work).filter(is_live).any(Candidate::is_valid);
-        let mut linked = Vec::new();
+        let pull_facts = match pull {
+            Some(pull) => Some(pull_facts(repository, pull).await?),
+            None => None,
+        };
+        // What is on the pull request's own branch is its work, whatever GitHub knows of links.
+        let on_its_branch = match &pull_facts {
+            Some(pull) if !pull.fork && !pull.head_gone && !pull.head_renamed => {
+                self.store().find_live_environment_on(codebase.id, &pull.head).await?
+            }
+            Some(_) | None => None,
+        };
+        let mut others: Vec<_> = on_its_branch.into_iter().collect();
         for link in &links {
-            let Some(environment) = self.store().find_live_environment(codebase.id, link).await? else { continue };
+            let environment = self.store().find_live_environment(codebase.id, link).await?;
+            others.extend(environment.filter(|new| others.iter().all(|one| one.id != new.id)));
+        }
+        let mut linked = Vec::new();
+        for environment in others {
             let contains_head = match pull {
                 Some(pull) => contains(repository, &environment.branch, &pull.head_sha).await,
                 None => Probe::Known(false),
@@ -110,10 +125,7 @@ impl Orchestrator {
         };
         let mut facts = ResolveFacts {
             work,
-            pull: match pull {
-                Some(pull) => Some(pull_facts(repository, pull).await?),
-                None => None,
-            },
+            pull: pull_facts,
             default_branch: codebase.default_branch.clone(),
             remote: self.remote(codebase, repository).await?,
             settings: settings.clone(),

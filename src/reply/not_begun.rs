@@ -65,7 +65,7 @@ pub fn archived(repository: &RepoName) -> String {
 pub fn branch_taken(branch: &BranchName, work: &Work) -> String {
     format!(
         "The branch `{branch}` is in use by the worktree of {work}. Nothing was created. \
-         Go on in that thread, or remove its worktree first."
+         Go on in that thread, or link this one to its worktree with `/worktree link {work}`."
     )
 }
 

@@ -104,6 +104,18 @@ impl Store {
         }
     }
 
+    /// The one whose worktree has a branch: git has none in two.
+    pub async fn find_live_environment_on(
+        &self,
+        codebase: CodebaseId,
+        branch: &BranchName,
+    ) -> Result<Option<Environment>, StoreError> {
+        let sql = sql!(
+            "SELECT * FROM isolation_environments WHERE codebase_id = $1 AND branch = $2 AND state <> 'destroyed'"
+        );
+        self.db.fetch_optional(sql.bind(codebase).bind(branch)).await
+    }
+
     async fn live_environment_of(
         &self,
         codebase: CodebaseId,

@@ -226,9 +226,9 @@ async fn making_way_works_at_the_limit() {
     world.end().await;
 }
 
-/// One that could not be made afterwards takes nothing away before.
+/// Git has a branch in one worktree: whoever asks about a pull request goes on where its branch is, and nothing makes way.
 #[tokio::test]
-async fn nothing_makes_way_for_a_branch_that_is_in_use() {
+async fn a_pull_request_is_worked_on_where_its_branch_is() {
     let world = World::new().await;
     let issue = world.worked_issue("agent:noop").await;
     let pull = world.pull_from("feature/x", &format!("Closes #{issue}")).await;
@@ -237,9 +237,21 @@ async fn nothing_makes_way_for_a_branch_that_is_in_use() {
     world.settle().await;
     world.ask(pull, "agent:noop");
     world.settle().await;
-    assert!(world.status(pull).contains("is in use by the worktree of"), "{}", world.status(pull));
+    let told = "Reusing worktree from task-feature/x";
+    assert!(world.status(pull).contains(told), "{}", world.status(pull));
     let branches: Vec<_> = world.environments().await.iter().map(|live| live.branch.to_string()).collect();
     assert_eq!(branches, ["issue-1", "feature/x"]);
+    // Also one that the service opened itself, and that closes no issue.
+    let task = world.issue();
+    world.ask(task, "/worktree create dark");
+    world.settle().await;
+    world.ask(task, "add a greeting");
+    world.settle().await;
+    let own = world.pull_of("dark").number;
+    world.ask(own, "add a note");
+    world.settle().await;
+    assert!(world.status(own).starts_with('✅'), "{}", world.status(own));
+    assert_eq!((world.pull_of("dark").commits.len(), world.environments().await.len()), (2, 3));
     world.end().await;
 }
 
