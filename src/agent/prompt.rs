@@ -34,6 +34,8 @@ pub struct PromptFacts {
     pub comments: Vec<Comment>,
     /// For pull requests.
     pub changes: Option<Changes>,
+    /// How many commits the branch has on the remote that it has not here.
+    pub only_on_remote: u64,
 }
 
 /// The message that asks for work.
@@ -139,6 +141,25 @@ fn rules(out: &mut String, facts: &PromptFacts) {
             work = facts.work,
         ),
     );
+    if facts.only_on_remote > 0 {
+        // In the list, which ends with an empty line.
+        out.pop();
+        push(
+            out,
+            format_args!(
+                "- On the remote the branch has {} that {} not here, and nothing can be pushed before {} taken in: if the task \
+                 asks for that, `git merge origin/{}`.\n\n",
+                if facts.only_on_remote == 1 {
+                    "1 commit".to_owned()
+                } else {
+                    format!("{} commits", facts.only_on_remote)
+                },
+                if facts.only_on_remote == 1 { "is" } else { "are" },
+                if facts.only_on_remote == 1 { "it is" } else { "they are" },
+                facts.branch,
+            ),
+        );
+    }
 }
 
 fn task(out: &mut String, facts: &PromptFacts) {

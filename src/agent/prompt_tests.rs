@@ -42,6 +42,7 @@ fn facts() -> PromptFacts {
             comment(6, author(1, "ann", Permission::Write), "written after the task"),
         ],
         changes: None,
+        only_on_remote: 0,
     }
 }
 
@@ -87,6 +88,14 @@ fn an_issue_reads_like_this() {
 
     Left out: 1 comment by people without write access.
     "#);
+}
+
+#[test]
+fn what_is_on_the_remote_only_is_named_with_the_way_to_take_it_in() {
+    let text = render(&PromptFacts { only_on_remote: 2, ..facts() });
+    let told = "the thread.\n- On the remote the branch has 2 commits that are not here, and nothing can be pushed before they \
+                are taken in: if the task asks for that, `git merge origin/issue-42`.\n\n# Task";
+    assert!(text.contains(told), "{text}");
 }
 
 #[test]

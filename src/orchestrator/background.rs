@@ -42,6 +42,7 @@ impl Orchestrator {
             thread,
             comments,
             changes: self.changes(prepared).await?,
+            only_on_remote: only_on_remote(prepared).await?,
         })
     }
 
@@ -184,6 +185,15 @@ impl Orchestrator {
         let Some(base) = prepared.repository.tip(&base.remote_ref()).await? else { return Ok(None) };
         let stat = prepared.repository.diff_stat(&base, &pull.head_sha).await?;
         Ok(Some(Changes { files: stat.files, insertions: stat.insertions, deletions: stat.deletions }))
+    }
+}
+
+async fn only_on_remote(prepared: &Prepared) -> Result<u64, StepError> {
+    let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
+    let (here, there) = (repository.tip(&branch.full_ref()).await?, repository.tip(&branch.remote_ref()).await?);
+    match (here, there) {
+        (Some(here), Some(there)) => Ok(repository.ahead_behind(&here, &there).await?.1),
+        (Some(_), None) | (None, _) => Ok(0),
     }
 }
 
