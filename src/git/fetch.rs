@@ -191,6 +191,14 @@ impl Repository {
         sha.map(|(sha, _)| CommitSha::new(sha)).transpose().map_err(|error| GitError::Unreadable(error.to_string()))
     }
 
+    /// The branch that one of the remote only stands for: git would write through it, whatever that is.
+    pub(super) async fn remote_alias(&self, branch: &BranchName) -> Result<Option<String>, GitError> {
+        let full = branch.full_ref();
+        let text = self.ask(&["--symref"], &full, None).await?;
+        let alias = text.lines().find_map(|line| line.strip_prefix("ref: ")?.strip_suffix(&full)?.strip_suffix('\t'));
+        Ok(alias.map(|name| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned()))
+    }
+
     async fn ask(&self, options: &[&str], what: &str, credential: Option<&Credential>) -> Result<String, GitError> {
         let remote = self.remote()?;
         remote.admits(credential)?;

@@ -29,6 +29,8 @@ pub enum Rejection {
     Workflows,
     /// Somebody has the branch checked out in the repository on this machine.
     CheckedOut,
+    /// It is only another name of this one, in a repository on this machine.
+    NameOf(String),
     /// The remote's own words.
     Other(String),
 }
@@ -40,6 +42,11 @@ impl Repository {
         remote.admits(credential)?;
         let full = branch.full_ref();
         let tip = self.tip(&full).await?.ok_or_else(|| GitError::NotFound(format!("the branch {branch}")))?;
+        if self.shared.origin.is_some()
+            && let Some(other) = self.remote_alias(branch).await?
+        {
+            return Ok(PushOutcome::Rejected { reason: Rejection::NameOf(other) });
+        }
         let call = self.call("push").await?.credential(&remote, credential).slow();
         let call = call.args(["--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]);
         let call = match self.shared.origin {

@@ -123,6 +123,7 @@ impl Orchestrator {
             PushOutcome::Rejected { reason } => {
                 run.outcome.not_pushed_because = Some(match reason {
                     Rejection::CheckedOut => undelivered::checked_out(branch),
+                    Rejection::NameOf(other) => undelivered::name_of(branch, &other),
                     Rejection::NonFastForward => undelivered::newer_on_the_remote(branch),
                     Rejection::Protected => undelivered::protected(branch),
                     Rejection::Workflows => undelivered::workflows_changed(branch),

@@ -117,6 +117,15 @@ pub fn checked_out(branch: &BranchName) -> String {
     )
 }
 
+pub fn name_of(branch: &BranchName, other: &str) -> String {
+    format!(
+        "not pushed: in the repository it would go to, `{branch}` is only another name of `{}`, which nobody asked to change; the \
+         work is kept on `{branch}` here. Delete that name there (`git symbolic-ref --delete refs/heads/{branch}`), then mention \
+         me again",
+        other.replace('`', "'")
+    )
+}
+
 pub fn gone_after_the_push(branch: &BranchName) -> String {
     format!(
         "the remote took the commits, but has no branch `{branch}` afterwards; the work is kept on it here, and the next \

@@ -610,6 +610,15 @@ async fn a_copy_of_a_repository_here_speaks_with_that_one_only() {
     let behind = PushOutcome::Rejected { reason: Rejection::NonFastForward };
     assert_eq!(repository.push(&branch("ours"), None).await.unwrap(), behind);
     assert!(!touched.exists());
+
+    // Nor through a name that stands for another branch.
+    lab.run(&people, &["symbolic-ref", "refs/heads/master", "refs/heads/main"]);
+    lab.fetch(&repository).await;
+    lab.worktree(&repository, "master").await;
+    lab.commit(&lab.path("worktrees/master"), "f", "through\n");
+    let alias = PushOutcome::Rejected { reason: Rejection::NameOf("main".to_owned()) };
+    assert_eq!(repository.push(&branch("master"), None).await.unwrap(), alias);
+    assert_eq!(lab.sha(&people, "refs/heads/main"), tip);
 }
 
 /// All the ways in which people keep repositories, under names that a shell or an address would read otherwise.
