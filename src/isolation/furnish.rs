@@ -15,10 +15,13 @@ pub const LFS: Duration = Duration::from_secs(600);
 /// Repeatable: what an earlier try left unfinished is made anew; what was finished is only told again.
 pub(super) async fn furnish(worktree: &Worktree, wanted: &Furnishing) -> Result<Furnished, IsolationError> {
     if let Some(before) = worktree.furnished().await? {
-        return Ok(before);
-    }
-    if wanted.keepsake.is_none() {
-        worktree.forget_kept_copies().await?;
+        if wanted.keepsake.is_none() || before.work.keepsake == wanted.keepsake {
+            return Ok(before);
+        }
+        // Somebody made it meanwhile who knows nothing of what is to come back.
+        let furnished = Furnished { work: work(worktree, wanted).await, ..before };
+        worktree.mark_furnished(&furnished).await?;
+        return Ok(furnished);
     }
     // Copies come last: nothing is to be in the way of what belongs to the repository.
     let submodules = submodules(worktree, wanted).await;

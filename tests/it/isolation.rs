@@ -271,6 +271,22 @@ async fn a_lost_directory_is_made_again_from_its_branch() {
 }
 
 /// BR-060
+/// Whoever made the worktree in which it is to be.
+#[tokio::test]
+async fn what_was_kept_comes_back_to_a_worktree_that_people_made() {
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    fs::write(path.join("precious"), "work\n").unwrap();
+    let removal = RemoveRequest { keep_work_under: Some("refs/treewarden/trash/x".to_owned()), ..place.removal("b") };
+    let keepsake = place.remove(&removal).await.unwrap().kept;
+    place.lab.run(place.repository.directory(), &["worktree", "add", "-q", path.to_str().unwrap(), "b"]);
+    let furnishing = Furnishing { keepsake: keepsake.clone(), ..Furnishing::default() };
+    let request = CreateRequest { start: WorktreeStart::Existing, furnishing, ..place.request("b").await };
+    let back = place.provider.create(&place.repository, &request).await.unwrap().work;
+    assert!(keepsake.is_some() && back.keepsake == keepsake && back.is_whole(), "{back:?}");
+    assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "work\n");
+}
+
 #[tokio::test]
 async fn nothing_happens_outside_the_base() {
     let place = Place::new().await;
