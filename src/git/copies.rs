@@ -2,13 +2,16 @@
 //!
 //! Git itself says which files match, so patterns mean exactly what they mean in a `.gitignore`. Nothing that is there is
 //! written over, no link is followed, on neither side. What was copied is written down beside the repository, with the
-//! content's id: an unchanged copy is nobody's work, and no copy is ever committed by the service. The paths also stand in
+//! content's id: an unchanged copy is nobody's work. For each branch, and for what the copies held, it stays written down, so
+//! that no copy is ever committed by the service, or pushed. The paths also stand in
 //! the repository's `info/exclude`, for everybody else's git; there is one such file for all worktrees of a repository,
 //! git reads none in an admin entry.
 
 mod excludes;
+mod known;
 mod manifest;
 
+pub(super) use known::Known;
 pub(super) use manifest::{List, Manifest};
 
 use super::blocking;
@@ -63,29 +66,49 @@ impl Worktree {
         let kept = blocking(move || Ok(from.is_dir())).await?;
         let selected = if kept { self.select(&entry, source, &lines).await? } else { Vec::new() };
         let submodules = self.submodule_paths().await?;
-        let (list, from, to) = (self.list(), source.to_owned(), self.files().to_owned());
+        let (list, of_branch) = (self.list(), self.list_of_branch().await?);
+        let (from, to) = (source.to_owned(), self.files().to_owned());
         let (plan, missing) = blocking(move || {
             let missing: Vec<String> = lines.into_iter().filter(|line| is_missing(line, &selected)).collect();
             let plan = plan(&from, &to, selected, &submodules)?;
             if !plan.paths.is_empty() {
-                list.save(&Manifest(plan.paths.iter().map(|path| (path.clone(), None)).collect()))?;
+                let planned = Manifest(plan.paths.iter().map(|path| (path.clone(), None)).collect());
+                list.save(&planned)?;
+                of_branch.iter().try_for_each(|list| list.add(&planned))?;
             }
             Ok((plan, missing))
         })
         .await?;
-        if !plan.paths.is_empty() {
+        if plan.paths.is_empty() {
+            return Ok(Copies { missing, refused: plan.refused, ..Copies::default() });
+        }
+        {
             let _turn = self.repository().turn().await;
             self.repository().write_excludes_in_turn().await?;
         }
-        let (list, from, to) = (self.list(), source.to_owned(), self.files().to_owned());
-        blocking(move || {
-            let (copies, copied) = carry_out(&from, &to, plan, missing)?;
-            if !copied.is_empty() {
-                list.save(&copied)?;
+        match self.carry_out(source, plan, missing).await {
+            Ok(copies) => Ok(copies),
+            Err(error) => {
+                // Nothing stays of which it is not written down what it held.
+                let (files, list) = (self.files().to_owned(), self.list());
+                blocking(move || undo(&list, &entry, &files)).await?;
+                Err(error)
             }
-            Ok(copies)
+        }
+    }
+
+    async fn carry_out(&self, source: &Path, plan: Plan, missing: Vec<String>) -> Result<Copies, GitError> {
+        let (from, to) = (source.to_owned(), self.files().to_owned());
+        let (copies, copied) = blocking(move || carry_out(&from, &to, plan, missing)).await?;
+        let (list, repository, files) =
+            (self.list(), self.repository().directory().to_owned(), self.files().to_owned());
+        let _turn = self.repository().turn().await;
+        blocking(move || {
+            Known::add(&repository, &files, copied.0.keys())?;
+            list.save(&copied)
         })
-        .await
+        .await?;
+        Ok(copies)
     }
 
     /// Files that git does not see here only since another worktree has a copy of that name: there is one `info/exclude`
@@ -225,9 +248,6 @@ fn plan(source: &Path, files: &Path, selected: Vec<PathBuf>, submodules: &[PathB
 
 fn carry_out(source: &Path, files: &Path, plan: Plan, missing: Vec<String>) -> Result<(Copies, Manifest), GitError> {
     let mut copies = Copies { missing, refused: plan.refused, ..Copies::default() };
-    if plan.paths.is_empty() {
-        return Ok((copies, Manifest::default()));
-    }
     let open = |path: &Path| place::open_root(path).map_err(|error| GitError::file("opening", path, &error));
     let (from, to) = (open(source)?, open(files)?);
     let mut manifest = Manifest::default();

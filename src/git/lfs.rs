@@ -18,7 +18,7 @@ use std::{
 };
 
 /// How a pointer file begins, in every version of its format.
-const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+pub(super) const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// Longest of them.
 const POINTER_BYTES: u64 = 1024;

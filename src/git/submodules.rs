@@ -133,7 +133,8 @@ impl Worktree {
     /// A submodule that was just filled, when it has submodules itself.
     async fn as_parent(&self, place: PathBuf, address: RemoteUrl) -> Result<Option<Parent>, GitError> {
         let files = self.files().join(&place);
-        self.look_inside(move || {
+        let inside = files.clone();
+        self.look_inside(&inside, move || {
             let submodules = submodules_inside(&files)?;
             let own = linked_from(&files).filter(|_| !submodules.is_empty());
             Ok(own.map(|own| Parent { place, own, address, submodules }))
@@ -162,7 +163,7 @@ impl Worktree {
         let (own, names) = (parent.own.clone(), addresses.names_of(path));
         for name in names {
             let (place, parent) = (own.clone(), own.clone());
-            let found = self.look_inside(move || in_the_way(&place, &name)).await?;
+            let found = self.look_inside(&own, move || in_the_way(&place, &name)).await?;
             // Not in the look: whoever gave up waiting for it must not lose something afterwards.
             blocking(move || found.map_or(Ok(()), |found| found.clear(&parent))).await?;
         }

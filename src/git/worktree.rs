@@ -1,6 +1,7 @@
 //! One worktree, always addressed by its admin entry and its files, never by what a `.git` file in it says: that file,
 //! like everything in the directory, may have been replaced by an agent.
 
+mod caches;
 mod commit;
 mod contents;
 mod entry;
@@ -11,6 +12,7 @@ mod repair;
 mod status;
 mod withheld;
 
+pub(super) use caches::is_cache_inside;
 pub(super) use commit::is_there;
 pub use commit::{CommitRequest, Ident};
 pub(super) use contents::{
@@ -20,10 +22,10 @@ pub(super) use entry::{LOGS, odd_logs, put_right, put_ties_right, take_out, tie_
 pub(super) use index::blob_of;
 pub(super) use repair::rewrite;
 pub use status::Status;
-pub(super) use status::{is_cache, path_of, quiet};
+pub(super) use status::{path_of, quiet};
 
 use super::command::Call;
-use super::copies::List;
+use super::copies::{List, Manifest};
 use super::error::GitError;
 use super::history::sha;
 use super::pipes::Workplace;
@@ -76,16 +78,20 @@ impl Worktree {
         List::of(self.repository.directory(), &self.path)
     }
 
-    /// Before it is removed and its work is kept: what comes back of that is known for copies.
-    pub async fn keep_list_of_copies(&self) -> Result<(), GitError> {
-        let list = self.list();
-        blocking(move || list.keep()).await
+    /// The same for all worktrees that its branch ever had; absent where it is on none.
+    pub(super) async fn list_of_branch(&self) -> Result<Option<List>, GitError> {
+        let branch = self.head().await?.branch;
+        Ok(branch.map(|branch| List::of_branch(self.repository.directory(), &branch)))
     }
 
-    /// For a new one, to which no work comes back.
-    pub async fn forget_kept_copies(&self) -> Result<(), GitError> {
-        let list = self.list();
-        blocking(move || list.forget_kept()).await
+    /// By their paths, all copies that may be here, or in commits of its branch.
+    pub(super) async fn copies_of_branch(&self) -> Result<Manifest, GitError> {
+        let (own, of_branch) = (self.list(), self.list_of_branch().await?);
+        blocking(move || {
+            let more = of_branch.map(|list| list.load()).transpose()?;
+            Ok(own.load()?.with(more.unwrap_or_default()))
+        })
+        .await
     }
 
     /// A failure here, in words for people elsewhere: without where things are on this machine.

@@ -188,9 +188,6 @@ impl WorktreeProvider {
                 None => None,
             }
         };
-        if request.keep_work_under.is_some() {
-            worktree.keep_list_of_copies().await?;
-        }
         repository.unregister(path).await?;
         Ok(kept)
     }

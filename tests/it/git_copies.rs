@@ -241,14 +241,58 @@ async fn a_copy_that_comes_back_is_a_copy() {
     assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
     place.lab.run(&path, &["add", "-f", "key"]);
     assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
-    // In another worktree of that name, to which nothing comes back, it is a file like any other.
-    place.lab.run(&path, &["reset", "-q"]);
-    fs::remove_file(path.join("key")).unwrap();
-    place.remove(&place.removal("b")).await.unwrap();
+    // Whatever came and went on that branch since.
+    let second = RemoveRequest { keep_work_under: Some("refs/treewarden/trash/y".to_owned()), ..place.removal("b") };
+    let keepsake = place.remove(&second).await.unwrap().kept;
     again.furnishing.keepsake = None;
     place.provider.create(&place.repository, &again).await.unwrap();
-    fs::write(path.join("key"), "mine\n").unwrap();
-    assert!(worktree.commit_all(&commit("b")).await.unwrap().is_some());
+    place.remove(&place.removal("b")).await.unwrap();
+    again.furnishing.keepsake = keepsake;
+    place.provider.create(&place.repository, &again).await.unwrap();
+    assert_eq!(fs::read_to_string(path.join("key")).unwrap(), "secret\nextra\n");
+    place.lab.run(&path, &["add", "-f", "key"]);
+    assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
+}
+
+/// What the operator kept is no secret less because it changed since, or because the worktree that had it went.
+#[tokio::test]
+async fn a_copy_in_commits_outlives_its_worktree() {
+    let (place, kept) = place(&[(".env", "K=1\n"), ("key", "k1\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &[".env", "key"]).await;
+    fs::copy(path.join(".env"), path.join("other")).unwrap();
+    fs::write(path.join("key"), "changed here\n").unwrap();
+    place.lab.run(&path, &["add", "-f", "other", "key"]);
+    place.lab.run(&path, &["commit", "-qm", "copies"]);
+    place.remove(&place.removal("b")).await.unwrap();
+    fs::write(kept.join(".env"), "K=2\n").unwrap();
+    fs::remove_file(kept.join("key")).unwrap();
+    let mut again = request(&place, "b", &kept, &[".env", "key"]).await;
+    again.start = WorktreeStart::Existing;
+    place.provider.create(&place.repository, &again).await.unwrap();
+    let found = place.repository.worktree(&path).copies_in_commits().await.unwrap();
+    assert_eq!(found, ["key", "other"].map(PathBuf::from));
+}
+
+/// Git commits what `.gitattributes` makes of a file, which anybody may write.
+#[tokio::test]
+async fn a_copy_that_git_converts_is_a_copy() {
+    let (place, kept) = place(&[(".env", "K=1\r\nL=2\r\n"), ("lines", "a=1\nb=2\n")]).await;
+    place.lab.people_commit(".gitattributes", "* text=auto\n*.id ident\n*.wide working-tree-encoding=UTF-16\n");
+    place.lab.fetch(&place.repository).await;
+    fs::write(kept.join("id"), "# $Id: 42 $\nsecret\n").unwrap();
+    let wide: Vec<u8> = [0xfeff].into_iter().chain("S=é\n".encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    fs::write(kept.join("wide"), wide).unwrap();
+    let (path, _) = made(&place, "b", &kept, &["*"]).await;
+    let worktree = place.repository.worktree(&path);
+    for (from, to) in [(".env", "env"), ("id", "x.id"), ("wide", "x.wide")] {
+        fs::copy(path.join(from), path.join(to)).unwrap();
+    }
+    fs::write(path.join("crlf"), "a=1\r\nb=2\r\n").unwrap();
+    assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
+    place.lab.run(&path, &["add", "env", "x.id", "x.wide", "crlf"]);
+    place.lab.run(&path, &["commit", "-qm", "copies"]);
+    let found = worktree.copies_in_commits().await.unwrap();
+    assert_eq!(found, ["crlf", "env", "x.id", "x.wide"].map(PathBuf::from));
 }
 
 /// Directories of other people may have the same name.

@@ -298,6 +298,13 @@ async fn ignored_files_outside_caches_are_work() {
     // BR-006
     let ignored = known(worktree.ignored_work().await);
     assert_eq!(ignored, [PathBuf::from("sub/.env")]);
+    // A directory of people's that has the name of a cache.
+    let source = path.join("services/target");
+    fs::create_dir_all(&source).unwrap();
+    fs::write(source.join("main"), "").unwrap();
+    lab.run(&path, &["add", "-f", "services/target/main"]);
+    fs::write(source.join(".env"), "SECRET=2").unwrap();
+    assert_eq!(known(worktree.ignored_work().await), ["services/target/.env", "sub/.env"].map(PathBuf::from));
 }
 
 #[tokio::test]

@@ -3,13 +3,15 @@
 
 use crate::git::error::GitError;
 use crate::git::own_files::gone;
-use crate::git::worktree::{blob_of, is_cache};
+use crate::git::worktree::{blob_of, is_cache_inside};
 use crate::git::{plain_file, write_whole};
+use crate::model::BranchName;
 use crate::plain_file::Links;
 use git2::{ObjectType, Oid};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
     fs, io,
     os::unix::ffi::OsStringExt,
@@ -19,11 +21,12 @@ use std::{
 /// More than a list, or the exclude file of a repository, ever has.
 pub(super) const MOST_LISTED: u64 = 64 * 1024 * 1024;
 
-/// The end of the name of a list that was kept. No directory of a worktree has a name with it.
-const KEPT: &str = "~kept";
+/// The end of the name of what is no worktree's list. No directory of a worktree has a name with it.
+const NO_WORKTREES: [&str; 3] = [".lock", OF_BRANCH, super::known::FILE];
+const OF_BRANCH: &str = "~branch";
 
 /// Where the lists of a repository are: in a directory of its name and `.copies`, one file for each worktree.
-fn lists_of(repository: &Path) -> PathBuf {
+pub(super) fn lists_of(repository: &Path) -> PathBuf {
     let mut name = repository.file_name().map(OsString::from).unwrap_or_default();
     name.push(".copies");
     repository.with_file_name(name)
@@ -41,46 +44,29 @@ impl List {
         Self(lists_of(repository).join(OsString::from_vec(parts.join(&b'@'))))
     }
 
+    /// The list of all that was ever copied into worktrees of a branch. It outlives them: what comes back from the trash, or is in
+    /// commits, is a copy as it was.
+    pub fn of_branch(repository: &Path, branch: &BranchName) -> Self {
+        let name = hex::encode(Sha256::digest(branch.as_str()));
+        Self(lists_of(repository).join(name + OF_BRANCH))
+    }
+
     /// What is written down; without a list, nothing was copied.
     pub fn load(&self) -> Result<Manifest, GitError> {
         read(&self.0)
     }
 
-    /// The same, with what was copied into an earlier worktree here whose work was kept: that may be back.
-    pub fn load_with_kept(&self) -> Result<Manifest, GitError> {
-        let (mut all, kept) = (self.load()?, read(&self.kept())?);
-        kept.0.into_iter().for_each(|(path, content)| _ = all.0.entry(path).or_insert(content));
-        Ok(all)
-    }
-
-    fn kept(&self) -> PathBuf {
-        let mut kept = self.0.as_os_str().to_owned();
-        kept.push(KEPT);
-        kept.into()
-    }
-
-    /// Before the worktree goes and its work is kept.
-    pub fn keep(&self) -> Result<(), GitError> {
-        let all = self.load_with_kept()?;
-        if all.is_empty() { Ok(()) } else { Self(self.kept()).save(&all) }
-    }
-
-    /// Where no work comes back.
-    pub fn forget_kept(&self) -> Result<(), GitError> {
-        Self(self.kept()).forget()
+    /// Further copies of the same branch.
+    pub(super) fn add(&self, more: &Manifest) -> Result<(), GitError> {
+        let mut all = self.load()?;
+        all.0.extend(more.0.iter().map(|(path, content)| (path.clone(), content.clone())));
+        self.save(&all)
     }
 
     /// It is on the disk before the worktree is handed out: a copy that is on no list would be committed.
     pub(super) fn save(&self, manifest: &Manifest) -> Result<(), GitError> {
         let bytes = serde_json::to_vec(manifest).map_err(|error| GitError::Unreadable(error.to_string()))?;
-        let directory = self.0.parent().unwrap_or(&self.0);
-        let failed = |error: io::Error| GitError::file("writing", &self.0, &error);
-        fs::create_dir_all(directory).map_err(failed)?;
-        write_whole(&self.0, &bytes)?;
-        for written in [&self.0, directory] {
-            fs::File::open(written).and_then(|file| file.sync_all()).map_err(failed)?;
-        }
-        Ok(())
+        write_down(&self.0, &bytes)
     }
 
     /// Nothing is written down any more: for a worktree that is new, or gone.
@@ -124,9 +110,9 @@ impl Manifest {
         self.0.is_empty()
     }
 
-    /// The blobs that the copies would become, as they were when they were made.
-    pub fn contents(&self) -> HashSet<Oid> {
-        self.0.values().flatten().filter_map(|content| Oid::from_str(&content.id).ok()).collect()
+    pub fn with(mut self, more: Manifest) -> Self {
+        more.0.into_iter().for_each(|(path, content)| _ = self.0.entry(path).or_insert(content));
+        self
     }
 
     pub fn has(&self, path: &Path) -> bool {
@@ -148,7 +134,7 @@ impl Manifest {
             let Ok(entry) = entry else { return false };
             let path = directory.join(entry.file_name());
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => is_cache(&path.join("")) || self.accounts_for_all(files, &path),
+                Ok(kind) if kind.is_dir() => is_cache_inside(files, &path) || self.accounts_for_all(files, &path),
                 Ok(_) => self.is_unchanged(files, &path),
                 Err(_) => false,
             }
@@ -172,8 +158,8 @@ pub(super) fn all_listed(repository: &Path) -> Result<BTreeSet<String>, GitError
     };
     let mut listed = BTreeSet::new();
     for file in files.map_err(|error| GitError::file("reading", &lists, &error))? {
-        // What a kill left of one in the making, and what was kept: nothing of that is there.
-        if [".lock", KEPT].into_iter().any(|end| file.file_name().as_encoded_bytes().ends_with(end.as_bytes())) {
+        // What a kill left of one in the making is nowhere, either.
+        if NO_WORKTREES.into_iter().any(|end| file.file_name().as_encoded_bytes().ends_with(end.as_bytes())) {
             continue;
         }
         match read(&file.path()) {
@@ -185,6 +171,16 @@ pub(super) fn all_listed(repository: &Path) -> Result<BTreeSet<String>, GitError
         }
     }
     Ok(listed)
+}
+
+/// Whole, and on the disk.
+pub(super) fn write_down(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
+    let directory = path.parent().unwrap_or(path);
+    let failed = |error: io::Error| GitError::file("writing", path, &error);
+    fs::create_dir_all(directory).map_err(failed)?;
+    write_whole(path, bytes)?;
+    let on_disk = |written: &Path| fs::File::open(written).and_then(|file| file.sync_all()).map_err(failed);
+    [path, directory].into_iter().chain(directory.parent()).try_for_each(on_disk)
 }
 
 fn read(list: &Path) -> Result<Manifest, GitError> {

@@ -46,7 +46,8 @@ impl Worktree {
         let end = Instant::now() + limit;
         let entry = self.entry().await?;
         let (own, files) = (entry.clone(), self.files().to_owned());
-        let look = self.look_inside(move || {
+        let place = entry.directory.join("modules");
+        let look = self.look_inside(&place, move || {
             let rooms = moved.into_iter().map(|moved| {
                 let room = moved.room(&own, &files).inspect_err(|error| stays(&moved, error));
                 (moved, room.unwrap_or(Room::Taken))

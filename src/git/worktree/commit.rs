@@ -202,7 +202,7 @@ impl Worktree {
         // By names, not by `git add --all`, which runs git inside submodules, with configuration an agent can write.
         let changes = self.changes(entry, None).await?;
         // Copies are out of sight already, unless somebody changed what git ignores.
-        let copies = self.list().load_with_kept()?;
+        let copies = self.copies_of_branch().await?;
         let is_copy = |change: &Change| change.kind == Kind::Untracked && copies.has(&change.path);
         let changes = changes.into_iter().filter(|change| !is_copy(change)).map(|change| change.path);
         let mut changed: Vec<_> = changes.filter(|path| !is_repository(path)).collect();

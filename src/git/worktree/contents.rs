@@ -5,11 +5,11 @@
 //! libgit2 is known to miss (repositories inside) is looked for by a walk of our own.
 
 use super::Worktree;
-use super::status::is_cache;
+use super::caches::cache_of;
 use crate::git::limited::refuse_unfit;
 use crate::git::pipes::Workplace;
 use crate::git::registry::linked_from;
-use crate::git::{GitError, canonical};
+use crate::git::{GitError, blocking, canonical};
 use crate::model::Probe;
 use git2::{IndexEntryExtendedFlag, IndexEntryFlag, RepositoryOpenFlags, StatusOptions};
 use std::{
@@ -26,24 +26,26 @@ impl Worktree {
         let answer = async {
             let modules = self.entry().await?.directory.join("modules");
             let paths = self.submodule_paths().await?;
-            let files = self.files.clone();
-            self.look_inside(move || {
-                let mut work = Vec::new();
-                for path in paths {
-                    if submodule_has_work(&files.join(&path))? {
-                        work.push(path.display().to_string());
-                    }
+            let mut work = Vec::new();
+            for path in paths {
+                let place = self.files.join(&path);
+                let submodule = place.clone();
+                if self.look_inside(&place, move || submodule_has_work(&submodule)).await? {
+                    work.push(path.display().to_string());
                 }
-                // Also those whose directory was taken away: their commits are still in the admin entry.
-                for git_dir in repositories_below(&modules)? {
-                    let name = git_dir.strip_prefix(&modules).unwrap_or(&git_dir).display().to_string();
-                    if !work.contains(&name) && has_own_commits(&open_bare(&git_dir)?)? {
-                        work.push(name);
-                    }
+            }
+            // Also those whose directory was taken away: their commits are still in the admin entry.
+            let all = modules.clone();
+            for git_dir in blocking(move || repositories_below(&all)).await? {
+                let name = git_dir.strip_prefix(&modules).unwrap_or(&git_dir).display().to_string();
+                let place = git_dir.clone();
+                if !work.contains(&name)
+                    && self.look_inside(&git_dir, move || has_own_commits(&open_bare(&place)?)).await?
+                {
+                    work.push(name);
                 }
-                Ok(work)
-            })
-            .await
+            }
+            Ok::<_, GitError>(work)
         };
         answer.await.into()
     }
@@ -52,8 +54,8 @@ impl Worktree {
     pub async fn nested_repositories(&self) -> Probe<Vec<String>> {
         let answer = async {
             let submodules: HashSet<PathBuf> = self.submodule_paths().await?.into_iter().collect();
-            let files = self.files.clone();
-            self.look_inside(move || {
+            let (files, modules) = (self.files.clone(), self.entry().await?.directory.join("modules"));
+            self.look_inside(&modules, move || {
                 let all = with_those_inside(&files, submodules)?;
                 nested(&files, &all)
             })
@@ -62,14 +64,16 @@ impl Worktree {
         answer.await.into()
     }
 
-    /// Reads what lies in it, or in its entry: any file there may be an agent's.
+    /// Reads what lies at a place in it, or in its entry: any file there may be an agent's. What does not end is in the way of
+    /// looks at the same place only.
     pub(in crate::git) async fn look_inside<T: Send + 'static>(
         &self,
+        place: &Path,
         question: impl FnOnce() -> Result<T, GitError> + Send + 'static,
     ) -> Result<T, GitError> {
         let repository = self.repository.directory().to_owned();
         let workplace = Workplace { repository: Some(repository), files: Some(self.files.clone()) };
-        self.repository.within_limit(&self.files, workplace, question).await
+        self.repository.within_limit(place, workplace, question).await
     }
 
     pub(in crate::git) async fn submodule_paths(&self) -> Result<Vec<PathBuf>, GitError> {
@@ -227,9 +231,11 @@ fn has_changes(repository: &git2::Repository) -> Result<bool, GitError> {
     let mut options = StatusOptions::new();
     options.include_untracked(true).include_ignored(true).include_unreadable(true).update_index(false);
     let statuses = repository.statuses(Some(&mut options))?;
+    let index = repository.index()?;
+    let is_cached = |path: &Path| cache_of(path).is_some_and(|cache| index.find_prefix(cache.join("")).is_err());
     Ok(statuses.iter().any(|entry| {
         let path = PathBuf::from(OsString::from_vec(entry.path_bytes().to_vec()));
-        !(entry.status() == git2::Status::IGNORED && is_cache(&path))
+        !(entry.status() == git2::Status::IGNORED && is_cached(&path))
     }))
 }
 

@@ -77,7 +77,7 @@ impl Worktree {
         }
         let files = self.files.clone();
         let lengths = self.lengths_of(flagged.iter().map(|entry| entry.id).collect()).await?;
-        self.look_inside(move || {
+        self.look_inside(&self.files, move || {
             let mut hidden = Vec::new();
             for entry in flagged {
                 if differs(&lengths, &entry, &files)? {

@@ -9,8 +9,9 @@
 mod back;
 
 use super::Worktree;
+use super::caches::is_cache_inside;
 use super::commit::{COMMIT, Ident, commit, is_repository, is_there, list_of};
-use super::status::{Change, Kind, is_cache, path_of, quiet};
+use super::status::{Change, Kind, path_of, quiet};
 use crate::git::history::oid;
 use crate::git::refs::LASTING;
 use crate::git::registry::AdminEntry;
@@ -173,17 +174,18 @@ impl Worktree {
         blocking(move || {
             let copies = list.load()?;
             let mut found = Vec::new();
-            let mut pending: Vec<PathBuf> = listed;
-            while let Some(path) = pending.pop() {
+            // Those that are listed are in no cache.
+            let mut pending: Vec<(PathBuf, bool)> = listed.into_iter().map(|path| (path, true)).collect();
+            while let Some((path, is_listed)) = pending.pop() {
                 if path.file_name() == Some(".git".as_ref()) {
                     return Err(GitError::NotKeepable(format!("a repository lies in {}", path.display())));
                 }
                 match look(&files, path)? {
                     Look::File(file) if !copies.accounts_for(&files, &file.path) => found.push(file),
-                    Look::Directory(path) if !is_cache(&path.join("")) => {
+                    Look::Directory(path) if is_listed || !is_cache_inside(&files, &path) => {
                         let failed = |error: io::Error| GitError::file("reading", &path, &error);
                         for inner in fs::read_dir(files.join(&path)).map_err(failed)? {
-                            pending.push(path.join(inner.map_err(failed)?.file_name()));
+                            pending.push((path.join(inner.map_err(failed)?.file_name()), false));
                         }
                     }
                     Look::File(_) | Look::Directory(_) | Look::Other(_) => {}

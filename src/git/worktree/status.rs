@@ -63,7 +63,7 @@ impl Worktree {
             return Ok(changes);
         }
         let (files, lengths) = (self.files.clone(), self.lengths_of(committed).await?);
-        self.look_inside(move || {
+        self.look_inside(&self.files, move || {
             Ok(changes.into_iter().filter(|change| !is_as_committed(&lengths, &files, change)).collect())
         })
         .await
@@ -76,43 +76,16 @@ impl Worktree {
             let call = self.call(&entry, "ls-files").await?;
             let call = call.args(["--others", "--ignored", "--exclude-standard", "--directory", "-z"]);
             let output = quiet(call.run().await?)?;
+            let listed = self.outside_caches(&entry, ignored(&output)).await?;
             let (files, list) = (self.files.clone(), self.list());
             blocking(move || {
                 let copies = list.load()?;
-                let is_work = |path: &PathBuf| !is_cache(path) && !copies.accounts_for(&files, path);
-                Ok(ignored(&output).into_iter().filter(is_work).collect())
+                Ok(listed.into_iter().filter(|path| !copies.accounts_for(&files, path)).collect())
             })
             .await
         };
         list.await.into()
     }
-}
-
-/// Directories that tools fill and fill again.
-const CACHES: &[&str] = &[
-    "node_modules",
-    "target",
-    ".venv",
-    "venv",
-    "__pycache__",
-    ".mypy_cache",
-    ".pytest_cache",
-    ".ruff_cache",
-    ".tox",
-    ".gradle",
-    ".next",
-    ".nuxt",
-    ".turbo",
-    ".parcel-cache",
-    ".svelte-kit",
-];
-
-/// Whether a listed path is a known cache directory (git marks directories by a final slash) or lies in one.
-pub(in crate::git) fn is_cache(path: &Path) -> bool {
-    let is_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/");
-    let parts: Vec<_> = path.components().collect();
-    let directories = if is_directory { &parts[..] } else { &parts[..parts.len().saturating_sub(1)] };
-    directories.iter().any(|part| CACHES.iter().any(|cache| part.as_os_str() == *cache))
 }
 
 /// Output of a call that must have looked at everything: an unreadable directory is only a warning to git.
@@ -305,20 +278,6 @@ mod tests {
     fn a_directory_that_merely_holds_ignored_files_is_not_listed() {
         let listed = ignored(b"sub/\0sub/.env\0pkg/\0pkg/node_modules/\0build/\0x\0");
         assert_eq!(listed, ["build/", "pkg/node_modules/", "sub/.env", "x"].map(PathBuf::from));
-    }
-
-    #[test]
-    fn caches_are_known_by_their_directory() {
-        for (path, cache) in [
-            ("node_modules/", true),
-            ("packages/a/node_modules/", true),
-            ("target/x", true),
-            (".env", false),
-            ("target", false),
-            ("build/", false),
-        ] {
-            assert_eq!(is_cache(Path::new(path)), cache, "{path}");
-        }
     }
 
     proptest! {

@@ -3,14 +3,14 @@
 
 use super::Worktree;
 use super::status::path_of;
-use crate::git::copies::{List, Manifest};
+use crate::git::copies::{Known, Manifest};
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
-use crate::git::{GitError, mode};
+use crate::git::{GitError, blocking, mode};
 use crate::model::CommitSha;
-use git2::{Delta, FileMode, ObjectType, Oid, Repository as Objects, Tree, TreeWalkMode, TreeWalkResult};
+use git2::{Delta, FileMode, Oid, Repository as Objects, Tree, TreeWalkMode, TreeWalkResult};
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::BTreeSet,
     path::{Path, PathBuf},
 };
 
@@ -34,17 +34,16 @@ impl Worktree {
         let call = self.call(entry, "diff-index").await?.slow();
         let call = call.args(["--cached", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", "-z"]);
         let staged = parse(&call.args([head.as_str(), "--"]).ok().await?)?;
-        let (list, head) = (self.list(), oid(head)?);
+        let (copies, head) = (self.copies().await?, oid(head)?);
         let (links, files): (Vec<_>, Vec<_>) =
             staged.into_iter().filter(|staged| !staged.is_gone()).partition(|staged| staged.now.0 == mode::SUBMODULE);
         let mut back = self
             .repository
             .read(move |objects| {
-                let copies = Copied::load(&list)?;
                 let tree = objects.find_commit(head)?.tree()?;
                 let mut back = Vec::new();
                 for staged in &files {
-                    if copies.holds(std::slice::from_ref(&tree), &staged.path, staged.now.1)? {
+                    if copies.hold(objects, std::slice::from_ref(&tree), &staged.path, staged.now.1)? {
                         back.push(staged.clone());
                     }
                 }
@@ -75,7 +74,8 @@ impl Worktree {
     /// not have the recorded one, nobody can tell, and that counts as going back.
     async fn goes_back(&self, head: Oid, path: &Path, recorded: Oid, checkout: Oid) -> Result<bool, GitError> {
         let place = self.files.join(path);
-        let grew_from = self.look_inside(move || {
+        let submodule = place.clone();
+        let grew_from = self.look_inside(&submodule, move || {
             // Started by nothing: libgit2 runs no program that the submodule's configuration may name.
             let Ok(submodule) = super::contents::open(&place) else { return Ok(false) };
             Ok(submodule.graph_descendant_of(recorded, checkout).unwrap_or(true))
@@ -99,18 +99,22 @@ impl Worktree {
             .await
     }
 
+    async fn copies(&self) -> Result<Copied, GitError> {
+        let (places, repository) = (self.copies_of_branch().await?, self.repository.directory().to_owned());
+        blocking(move || Ok(Copied { places, known: Known::load(&repository)? })).await
+    }
+
     /// Files that the service copied in and that commits made here hold, by the names they have there. What the remote has
     /// already is no news. Whoever pushes such commits gives away what was meant to stay on this server.
     pub async fn copies_in_commits(&self) -> Result<Vec<PathBuf>, GitError> {
         let Some(head) = self.head().await?.sha else { return Ok(Vec::new()) };
-        let (list, head) = (self.list(), oid(&head)?);
+        let (copies, head) = (self.copies().await?, oid(&head)?);
+        if copies.is_empty() {
+            return Ok(Vec::new());
+        }
         self.repository
             .read(move |objects| {
-                let copies = Copied::load(&list)?;
                 let mut found = BTreeSet::new();
-                if copies.is_empty() {
-                    return Ok(Vec::new());
-                }
                 let mut walk = objects.revwalk()?;
                 walk.push(head)?;
                 walk.hide_glob("refs/remotes/origin/*")?;
@@ -125,30 +129,25 @@ impl Worktree {
 
 /// How copies are known again: by where they are, and by what is in them.
 struct Copied {
-    manifest: Manifest,
-    contents: HashSet<Oid>,
+    places: Manifest,
+    known: Known,
 }
 
 impl Copied {
-    fn load(list: &List) -> Result<Self, GitError> {
-        let manifest = list.load_with_kept()?;
-        let mut contents = manifest.contents();
-        // Nothing is given away with an empty file, and there are many.
-        contents.remove(&Oid::hash_object(ObjectType::Blob, b"")?);
-        Ok(Self { manifest, contents })
-    }
-
     fn is_empty(&self) -> bool {
-        self.manifest.is_empty()
+        self.places.is_empty() && self.known.is_empty()
     }
 
     /// Whether a blob at `path` is a copy that none of the trees before had.
-    fn holds(&self, before: &[Tree<'_>], path: &Path, blob: Oid) -> Result<bool, GitError> {
+    fn hold(&self, objects: &Objects, before: &[Tree<'_>], path: &Path, blob: Oid) -> Result<bool, GitError> {
         let here_before = before.iter().any(|tree| tree.get_path(path).is_ok());
-        if self.manifest.has(path) && !here_before {
+        if self.places.has(path) && !here_before {
             return Ok(true);
         }
-        Ok(self.contents.contains(&blob) && !has_blob(before, blob)?)
+        // An agent's may be as large as it likes.
+        let length = objects.odb()?.read_header(blob)?.0 as u64;
+        let is_known = self.known.may_hold(length) && self.known.holds(objects.find_blob(blob)?.content());
+        Ok(is_known && !has_blob(before, blob)?)
     }
 
     /// The copies that this very commit adds.
@@ -161,7 +160,7 @@ impl Copied {
             let Some(path) = file.path_bytes().map(path_of).filter(|_| delta.status() != Delta::Deleted) else {
                 continue;
             };
-            if file.mode() != FileMode::Commit && self.holds(&before, &path, file.id())? {
+            if file.mode() != FileMode::Commit && self.hold(objects, &before, &path, file.id())? {
                 brought.push(path);
             }
         }

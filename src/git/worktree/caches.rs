@@ -1,0 +1,91 @@
+//! Directories that tools fill and fill again: what git ignores there is nobody's work.
+
+use super::Worktree;
+use super::status::{path_of, quiet};
+use crate::git::GitError;
+use crate::git::registry::AdminEntry;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+const CACHES: &[&str] = &[
+    "node_modules",
+    "target",
+    ".venv",
+    "venv",
+    "__pycache__",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".tox",
+    ".gradle",
+    ".next",
+    ".nuxt",
+    ".turbo",
+    ".parcel-cache",
+    ".svelte-kit",
+];
+
+/// Names that people give to directories of their own, too, and what the tools leave in theirs.
+const ALSO_OF_PEOPLE: &[&str] = &["target", "venv"];
+const MARKS: &[&str] = &["CACHEDIR.TAG", ".rustc_info.json", "maven-status", "pyvenv.cfg"];
+
+/// Fewer than what one command line takes.
+const NAMES_AT_ONCE: usize = 500;
+
+/// The cache directory, by its name, that a listed path is or lies in; git marks directories by a final slash. It is none if
+/// anything in it is tracked.
+pub(super) fn cache_of(path: &Path) -> Option<PathBuf> {
+    let is_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let parts: Vec<_> = path.components().collect();
+    let directories = if is_directory { &parts[..] } else { &parts[..parts.len().saturating_sub(1)] };
+    let at = directories.iter().position(|part| CACHES.iter().any(|cache| part.as_os_str() == *cache))?;
+    Some(parts[..=at].iter().collect())
+}
+
+/// Whether a directory within one that git ignores as a whole, below `files`, is a cache.
+pub(in crate::git) fn is_cache_inside(files: &Path, directory: &Path) -> bool {
+    let named = |names: &[&str]| directory.file_name().is_some_and(|name| names.iter().any(|known| name == *known));
+    let has_mark = || MARKS.iter().any(|mark| files.join(directory).join(mark).exists());
+    named(CACHES) && (!named(ALSO_OF_PEOPLE) || has_mark())
+}
+
+impl Worktree {
+    /// Those of the listed paths that are in no cache.
+    pub(super) async fn outside_caches(
+        &self,
+        entry: &AdminEntry,
+        mut listed: Vec<PathBuf>,
+    ) -> Result<Vec<PathBuf>, GitError> {
+        let named: BTreeSet<PathBuf> = listed.iter().filter_map(|path| cache_of(path)).collect();
+        let mut sources = BTreeSet::new();
+        for some in named.iter().collect::<Vec<_>>().chunks(NAMES_AT_ONCE) {
+            let call = self.call(entry, "ls-files").await?.env("GIT_LITERAL_PATHSPECS", "1");
+            let output = quiet(call.args(["-z", "--"]).args(some).run().await?)?;
+            let tracked = output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of);
+            sources.extend(tracked.filter_map(|path| cache_of(&path)));
+        }
+        listed.retain(|path| cache_of(path).is_none_or(|cache| sources.contains(&cache)));
+        Ok(listed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_are_known_by_their_directory() {
+        for (path, cache) in [
+            ("node_modules/", Some("node_modules")),
+            ("packages/a/node_modules/", Some("packages/a/node_modules")),
+            ("target/debug/target/x", Some("target")),
+            (".env", None),
+            ("target", None),
+            ("build/", None),
+        ] {
+            assert_eq!(cache_of(Path::new(path)), cache.map(PathBuf::from), "{path}");
+        }
+    }
+}
