@@ -84,7 +84,7 @@ impl Orchestrator {
             repository: &repository,
             settings: &settings,
             thread: None,
-            unheard: false,
+            told_later: false,
         };
         let mut notes = Notes(offline.into_iter().collect());
         for _ in 0..DECISIONS {
@@ -95,7 +95,8 @@ impl Orchestrator {
                 }
                 Some(environment) => environment,
                 None => {
-                    let journalled = self.journal_creation(&creation, &place, adopted.as_ref(), &mut notes).await?;
+                    let journalled =
+                        self.journal_creation(&creation, &place, adopted.as_ref(), Vec::new(), &mut notes).await?;
                     let Some(environment) = journalled else { continue };
                     notes.0.extend(adopted.as_ref().map(|_| opening::adopted(&environment.branch)));
                     environment

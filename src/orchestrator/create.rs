@@ -30,8 +30,9 @@ pub(super) struct Creation<'a> {
     pub settings: &'a RepoSettings,
     /// The thread whose run it is for.
     pub thread: Option<ConversationId>,
-    /// Nobody waits for it: what there is to tell is told with the next run.
-    pub unheard: bool,
+    /// What there is to tell is kept with the environment until the next run tells it: nobody waits for it, or a kill may come
+    /// before they hear.
+    pub told_later: bool,
 }
 
 /// A worktree that was made.
@@ -44,12 +45,14 @@ struct Made {
 }
 
 impl Orchestrator {
-    /// Writes the journal row of a new environment, `adopted`: of a place that is there already. `None`: somebody else was faster, decide again.
+    /// Writes the journal row of a new environment, `adopted`: of a place that is there already, with what the next run is to
+    /// tell. `None`: somebody else was faster, decide again.
     pub(super) async fn journal_creation(
         &self,
         creation: &Creation<'_>,
         place: &Place,
         adopted: Option<&Adopted>,
+        untold: Vec<String>,
         notes: &mut Notes,
     ) -> Result<Option<Environment>, StepError> {
         let Creation { codebase, repository, .. } = *creation;
@@ -77,6 +80,7 @@ impl Orchestrator {
                 foreign_branch: is_foreign(place, adopted.is_some(), &tips),
                 adopted_from,
                 migrated: adopted_from == Some(AdoptedFrom::Legacy),
+                untold,
                 ..Default::default()
             },
         };
@@ -174,8 +178,11 @@ impl Orchestrator {
         tracing::info!(target: EFFECT, { environment.id = %environment.id }, "create worktree");
         match self.make_worktree(creation, &environment, notes).await {
             Ok(Made { start, began_ahead, whole }) => {
-                // The first note is a run's opening, which each run has of its own.
-                let untold = if creation.unheard { notes.0.iter().skip(1).cloned().collect() } else { Vec::new() };
+                let mut untold = environment.metadata.untold;
+                if creation.told_later {
+                    // The first note is a run's opening, which each run has of its own.
+                    untold.extend(notes.0.drain(1..));
+                }
                 let restores = environment.metadata.restores.map(|restores| Restores { whole, ..restores });
                 let metadata = EnvironmentMetadata { began_ahead, untold, restores, ..environment.metadata };
                 let active =

@@ -37,15 +37,15 @@ pub(super) struct Prepared {
 #[derive(Default)]
 pub(super) struct Notes(pub Vec<String>);
 
-impl Notes {
-    /// Why a worktree of its own does not go on in that of linked work.
-    fn apart(&mut self, place: &Place, links_unknown: bool) {
-        match &place.not_shared {
-            Some((work, why)) => self.0.push(opening::not_shared(work, *why)),
-            None => self.0.extend(links_unknown.then(opening::links_unknown)),
-        }
+/// Why a worktree of its own does not go on in that of linked work.
+fn apart(place: &Place, links_unknown: bool) -> Option<String> {
+    match &place.not_shared {
+        Some((work, why)) => Some(opening::not_shared(work, *why)),
+        None => links_unknown.then(opening::links_unknown),
     }
+}
 
+impl Notes {
     /// An environment that was there already.
     fn found(&mut self, environment: &Environment, found: &Found) {
         let opening = match (found, &environment.metadata.fork_head) {
@@ -102,7 +102,7 @@ impl Orchestrator {
             repository: &repository,
             settings: &settings,
             thread: Some(conversation.id),
-            unheard: false,
+            told_later: true,
         };
         // Without a fetch nobody knows what is merged or empty.
         let mut fetched = offline.is_none();
@@ -168,23 +168,24 @@ impl Orchestrator {
                 }
                 Choice::Adopt { place, path, from, unclean } => {
                     let adopted = Adopted { path, from };
-                    let journalled = self.journal_creation(&creation, &place, Some(&adopted), &mut notes).await?;
+                    let mut untold = vec![match unclean {
+                        true => opening::adopted_unclean(&place.branch),
+                        false => opening::adopted(&place.branch),
+                    }];
+                    untold.extend(apart(&place, facts.links_unknown && adopted.from != AdoptedFrom::Legacy));
+                    let journalled =
+                        self.journal_creation(&creation, &place, Some(&adopted), untold, &mut notes).await?;
                     let Some(environment) = journalled else { continue };
-                    notes.0.push(match unclean {
-                        true => opening::adopted_unclean(&environment.branch),
-                        false => opening::adopted(&environment.branch),
-                    });
-                    notes.apart(&place, facts.links_unknown && adopted.from != AdoptedFrom::Legacy);
                     (environment, None)
                 }
                 Choice::Create(place) => {
-                    let journalled = self.journal_creation(&creation, &place, None, &mut notes).await?;
-                    let Some(environment) = journalled else { continue };
-                    notes.apart(&place, facts.links_unknown);
-                    notes.0.extend(place.instead_of.as_ref().map(|old| opening::merged_before(old, &place.branch)));
+                    let mut untold = Vec::from_iter(apart(&place, facts.links_unknown));
+                    untold.extend(place.instead_of.as_ref().map(|old| opening::merged_before(old, &place.branch)));
                     if let Origin::LostHead { head, lost, .. } = &place.origin {
-                        notes.0.push(opening::lost_head(*lost, head, &place.branch));
+                        untold.push(opening::lost_head(*lost, head, &place.branch));
                     }
+                    let journalled = self.journal_creation(&creation, &place, None, untold, &mut notes).await?;
+                    let Some(environment) = journalled else { continue };
                     (environment, None)
                 }
             };

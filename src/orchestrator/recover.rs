@@ -136,7 +136,7 @@ impl Orchestrator {
                     repository: &repository,
                     settings: &settings,
                     thread: None,
-                    unheard: true,
+                    told_later: true,
                 };
                 let mut notes = Notes::default();
                 self.finish_creation(&creation, environment, &mut notes).await?;

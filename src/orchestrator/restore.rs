@@ -98,7 +98,7 @@ impl Orchestrator {
             repository: &repository,
             settings: &settings,
             thread: None,
-            unheard: false,
+            told_later: false,
         };
         let mut notes = Notes(offline.into_iter().collect());
         for _ in 0..DECISIONS {

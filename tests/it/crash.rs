@@ -346,17 +346,13 @@ async fn killed_while_a_worktree_makes_way_it_comes_to_the_same_end() {
     killed_everywhere(None, 2, made_way, Story::tell_of_making_way).await;
 }
 
-/// At that moment only the receipt says that it went, and for which request.
+/// Whatever there is to tell of the old worktree and the new one is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_once_a_merged_worktree_is_gone_its_thread_hears_of_it() {
-    let mut undisturbed = Story::begin(0, None).await;
-    let expected = undisturbed.tell_of_going_on().await;
-    assert_eq!((expected.receipts, expected.worktrees), (1, 2), "{expected:?}");
-    let bomb = undisturbed.effect_of_act("receipt written");
-    drop(undisturbed);
-    let mut story = Story::begin(bomb, None).await;
-    assert_eq!(story.tell_of_going_on().await, expected, "{}", story.account());
-    assert_eq!(story.killed, [true]);
+async fn killed_once_work_was_merged_its_thread_hears_what_became_of_it() {
+    let went_on = |end: &End| {
+        assert_eq!((end.receipts, end.worktrees, end.succeeded), (1, 2, 2), "{end:?}");
+    };
+    killed_everywhere(None, 3, went_on, Story::tell_of_going_on).await;
 }
 
 /// Tells the story undisturbed, whose end is to be `right`, and then with a kill at each effect, or at each `stride`th, of

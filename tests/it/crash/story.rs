@@ -298,14 +298,6 @@ impl Story {
         diary.lines().filter(|line| line.starts_with("effect ")).count()
     }
 
-    /// Which of the last act's effects is told in these words, counted from 1, when nothing was killed.
-    pub fn effect_of_act(&self, words: &str) -> usize {
-        let diary = fs::read_to_string(self.diary(1)).unwrap();
-        let effects = diary.lines().filter(|line| line.starts_with("effect ")).skip(*self.before_acts.last().unwrap());
-        let found = effects.zip(1..).find(|(effect, _)| effect.contains(words));
-        found.unwrap_or_else(|| panic!("no {words}\n{}", self.account())).1
-    }
-
     /// How many each act had, when nothing was killed.
     pub fn effects_of_acts(&self) -> Vec<usize> {
         let ends = self.before_acts.iter().skip(1).copied().chain([self.effects()]);
