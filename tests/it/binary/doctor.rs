@@ -330,7 +330,8 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
         (&*nowhere, "answer was not understood", "what answers there is not GitHub's API"),
     ] {
         let told = refusal(&[("GITHUB_API_URL", api), ("GITHUB_WEB_URL", &installation.standin.web_url())]).await;
-        for words in ["GitHub did not say which App this is", happened, "Nothing was begun", advice] {
+        let again = "whoever mentions the bot before its first start has to do so again";
+        for words in ["GitHub did not say which App this is", happened, "Nothing was begun", again, advice] {
             assert!(told.contains(words), "{words} in {told}");
         }
     }
