@@ -450,7 +450,7 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
             let mend = both_refuse(&installation, what, &[]).await;
             // A base with a directory of that name is taken for somebody else's.
             if name != "worktrees/.treewarden" || number == 0 {
-                assert_eq!(mend, format!("mv {0} {0}.aside", path.display()));
+                assert_eq!(mend, format!("mv -T --backup=t {0} {0}.aside", path.display()));
             }
             fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
             fs::rename(&kept, &path).unwrap();
@@ -459,7 +459,7 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
     }
     let aside = async |what: &str, path: &Path| {
         let mend = both_refuse(&installation, what, &[]).await;
-        assert_eq!(mend, format!("mv {0} {0}.aside", path.display()));
+        assert_eq!(mend, format!("mv -T --backup=t {0} {0}.aside", path.display()));
         assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success());
         assert_eq!(complaints(installation.command(&["doctor"])).await, [], "{mend}");
         let beside = format!("{}.aside", path.display());
@@ -487,7 +487,10 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
         aside("home", &home.join("copy")).await;
         fs::rename(&trees, &kept).unwrap();
         make(&trees);
-        assert_eq!(both_refuse(&installation, "home", &[]).await, format!("mv {0} {0}.aside", trees.display()));
+        assert_eq!(
+            both_refuse(&installation, "home", &[]).await,
+            format!("mv -T --backup=t {0} {0}.aside", trees.display())
+        );
         fs::remove_file(&trees).unwrap();
         fs::rename(&kept, &trees).unwrap();
     }
@@ -498,7 +501,7 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
             let output = output_of(installation.command(&[command])).await;
             let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
             assert!(!output.status.success() && said.contains("it is no file"), "{command}: {said}");
-            let mend = format!("    mv {0} {0}.aside\n", settings.display());
+            let mend = format!("    mv -T --backup=t {0} {0}.aside\n", settings.display());
             assert!(command == "serve" || said.contains(&mend), "{said}");
         }
         fs::remove_file(&settings).or_else(|_| fs::remove_dir(&settings)).unwrap();
