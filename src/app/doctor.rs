@@ -13,10 +13,11 @@ use super::scratch::Scratch;
 use crate::agent::FALLBACK_PATH;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
-use crate::github::{Github, GithubError, GithubSettings, Registration};
+use crate::github::{Github, GithubError, GithubSettings, Registration, Webhook};
 use crate::store::{Schema, Store, StoreError};
 use asked::{Asked, quoted};
 use mend::{Mend, open, run};
+use reqwest::Url;
 use rustix::fs::{Access, access};
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -323,7 +324,7 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
         Err(error) => Err(error),
     };
     match registration {
-        Ok(registration) => registered(&registration, &config.github.web_url),
+        Ok(registration) => registered(&registration, config),
         Err(error) => {
             let seen = match &error {
                 GithubError::Unauthorized => {
@@ -343,9 +344,13 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
     }
 }
 
-fn registered(app: &Registration, web_url: &str) -> Vec<Finding> {
+fn registered(app: &Registration, config: &Config) -> Vec<Finding> {
+    let web_url = &*config.github.web_url;
     let page = format!("{web_url}/{}/permissions", app.settings);
     let mut findings = vec![fine("github", format!("this is the App @{}", app.slug))];
+    if let Some(seen) = app.webhook.as_ref().and_then(|webhook| not_delivered(webhook, config.public_url.as_deref())) {
+        findings.push(wrong("webhook", seen, open(format!("{web_url}/{}", app.settings))));
+    }
     if !app.missing_permissions.is_empty() {
         let missing = app.missing_permissions.join(", ");
         let seen = format!("the App lacks permissions: {missing}; grant them, then accept them where it is installed");
@@ -388,6 +393,21 @@ fn registered(app: &Registration, web_url: &str) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// Why GitHub's deliveries do not come here, as far as its settings show.
+fn not_delivered(webhook: &Webhook, public_url: Option<&str>) -> Option<String> {
+    let here = format!("{}/webhooks/github", public_url.unwrap_or("https://<host>"));
+    let Webhook { url, as_json } = webhook;
+    if url.is_empty() {
+        return Some(format!(
+            "the App has no webhook, so that GitHub tells of nothing: tick \"Active\", with the URL {here}"
+        ));
+    }
+    if public_url.is_some() && Url::parse(url) != Url::parse(&here) {
+        return Some(format!("the App's webhook leads to {url}; by TREEWARDEN_PUBLIC_URL it has to be {here}"));
+    }
+    (!as_json).then(|| "the App's webhook sends forms; its content type has to be application/json".to_owned())
 }
 
 fn agent(config: &Config, asked: &Asked) -> Vec<Finding> {

@@ -433,6 +433,34 @@ async fn a_home_of_another_user_is_left_to_that_user() {
     assert_eq!(both_refuse(&installation, "home", &[]).await, "sudo -E -u '#7' treewarden doctor");
 }
 
+/// The App is there, and nothing of what people write would come.
+#[tokio::test]
+async fn a_webhook_that_leads_elsewhere_is_seen() {
+    let installation = Installation::new().await;
+    let told = async |url: &str, public: &str| {
+        installation.standin.set_webhook(url, "a secret of the test".to_owned().into());
+        let mut command = installation.command(&["doctor"]);
+        command.env("TREEWARDEN_PUBLIC_URL", public);
+        let mut wrong = complaints(command).await;
+        assert!(wrong.len() <= 1 && wrong.iter().all(|one| one.0 == "webhook"), "{url}: {wrong:?}");
+        wrong.pop().map(|(_, seen, page)| {
+            assert_eq!(page, format!("{}/settings/apps/treewarden-demo", installation.standin.web_url()));
+            seen
+        })
+    };
+    const PUBLIC: &str = "https://tw.example.org";
+    assert_eq!(told("https://tw.example.org/webhooks/github", PUBLIC).await, None);
+    assert_eq!(told("https://smee.example/abc", "").await, None, "nobody knows where that leads");
+    for url in ["https://tw.example.org", "https://tw.example.org/webhook", "https://other.example/webhooks/github"] {
+        let seen = told(url, PUBLIC).await.unwrap();
+        assert!(seen.contains(url) && seen.ends_with("it has to be https://tw.example.org/webhooks/github"), "{seen}");
+    }
+    for (public, host) in [(PUBLIC, PUBLIC), ("", "https://<host>")] {
+        let seen = told("", public).await.unwrap();
+        assert!(seen.contains("no webhook") && seen.ends_with(&format!("{host}/webhooks/github")), "{seen}");
+    }
+}
+
 /// Nobody waits at a pipe for whoever writes, and no directory is taken for the file that belongs there.
 #[tokio::test]
 async fn what_is_no_file_where_one_belongs_is_told_by_both() {
