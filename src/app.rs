@@ -77,10 +77,10 @@ pub enum StartError {
     #[error("{0}{after}", after = after_isolation(.0))]
     Isolation(IsolationError),
     #[error(
-        "GitHub did not say which App this is, and without that the bot could not recognise its own comments: {0}. Nothing was \
-         begun, and what GitHub delivers meanwhile is asked for again. {advice}", advice = advice(.0)
+        "GitHub did not say which App this is, and without that the bot could not recognise its own comments: \
+         {error}. Nothing was begun; {meanwhile}. {advice}", meanwhile = meanwhile(*began_before), advice = advice(error)
     )]
-    Github(GithubError),
+    Github { error: GithubError, began_before: bool },
     #[error("The state of the last run could not be recovered")]
     Recover(#[from] StepError),
     #[error("{address} cannot be listened on: {error}. Choose another with --listen or TREEWARDEN_LISTEN.")]
@@ -106,8 +106,7 @@ told_whole!(
     Door(DoorError),
     Store(StoreError),
     Git(GitError),
-    Isolation(IsolationError),
-    Github(GithubError)
+    Isolation(IsolationError)
 );
 
 /// What is safe and what to do, where the sentence itself does not say it.
@@ -140,6 +139,14 @@ fn after_isolation(error: &IsolationError) -> String {
             ".".to_owned()
         }
         _ => format!(". Nothing was begun; {DOCTOR}"),
+    }
+}
+
+/// What becomes of what people write until the next start. `began_before`: there was one of this App here.
+fn meanwhile(began_before: bool) -> &'static str {
+    match began_before {
+        true => "what GitHub delivers meanwhile is asked for again",
+        false => "whoever mentions the bot before its first start has to do so again afterwards",
     }
 }
 
@@ -237,8 +244,10 @@ async fn orchestrator(
     git.version().await?;
     let (github, identity) = match &config.github.app {
         Some(app) => {
-            let github = connected(config, app)?;
-            let identity = who_we_are(&github, store, app.app_id, clock()).await?;
+            let began_before = store.load_missed_watch(app.app_id).await?.is_some();
+            let unknown = |error| StartError::Github { error, began_before };
+            let github = connected(config, app).map_err(unknown)?;
+            let identity = who_we_are(&github, store, app.app_id, clock()).await?.map_err(unknown)?;
             (Some(github), identity)
         }
         None => (None, AppIdentity::nobody()),
@@ -281,24 +290,29 @@ fn connected(config: &Config, app: &AppCredentials) -> Result<Github, GithubErro
 }
 
 /// What GitHub says, else what it said before: a GitHub that is down keeps nobody from taking its deliveries.
-async fn who_we_are(github: &Github, store: &Store, app_id: u64, now: Timestamp) -> Result<AppIdentity, StartError> {
+async fn who_we_are(
+    github: &Github,
+    store: &Store,
+    app_id: u64,
+    now: Timestamp,
+) -> Result<Result<AppIdentity, GithubError>, StoreError> {
     let error = match github.app().await {
         Ok(identity) => {
             let value = serde_json::to_value(&identity).expect("plain data");
             store.set_setting(IDENTITY, &value, now).await?;
-            return Ok(identity);
+            return Ok(Ok(identity));
         }
         Err(error) if error.is_transient() => error,
-        Err(error) => return Err(error.into()),
+        Err(error) => return Ok(Err(error)),
     };
     let known = store.setting(IDENTITY).await?.and_then(|value| serde_json::from_value::<AppIdentity>(value).ok());
     match known.filter(|identity| identity.app_id == app_id) {
         Some(identity) => {
             let safe = "GitHub does not answer; going on as the App it named before. Deliveries are kept, and what needs GitHub waits";
             tracing::warn!(app.slug = %identity.slug, %error, reason = advice(&error), "{safe}");
-            Ok(identity)
+            Ok(Ok(identity))
         }
-        None => Err(error.into()),
+        None => Ok(Err(error)),
     }
 }
 

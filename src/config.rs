@@ -12,7 +12,7 @@ mod read;
 mod source;
 mod table;
 
-pub use home::{HomeError, HomeState, is_home, resolved};
+pub use home::{HomeError, HomeState, resolved};
 pub use parse::Listen;
 pub use problem::{ConfigProblems, Fault, Problem};
 pub use source::{Flags, Origin};

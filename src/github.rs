@@ -23,7 +23,7 @@ pub use deliveries::AttemptLog;
 pub use error::GithubError;
 pub use graphql::LinkedThread;
 pub use pulls::{NewPullRequest, PullRequest};
-pub use registration::{Installed, Registration};
+pub use registration::{Installed, Registration, Webhook};
 pub use rest::{IssueInfo, RepositoryInfo};
 pub use reviews::ReviewPart;
 

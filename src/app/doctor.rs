@@ -3,6 +3,7 @@
 
 mod asked;
 mod mend;
+mod root;
 mod running;
 
 use super::commands::say;
@@ -12,10 +13,11 @@ use super::scratch::Scratch;
 use crate::agent::FALLBACK_PATH;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
-use crate::github::{Github, GithubError, GithubSettings, Registration};
+use crate::github::{Github, GithubError, GithubSettings, Registration, Webhook};
 use crate::store::{Schema, Store, StoreError};
 use asked::{Asked, quoted};
 use mend::{Mend, open, run};
+use reqwest::Url;
 use rustix::fs::{Access, access};
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -42,7 +44,11 @@ fn fine(what: &'static str, seen: impl Into<String>) -> Finding {
 }
 
 fn wrong(what: &'static str, seen: impl Into<String>, mend: Mend) -> Finding {
-    Finding { what, fine: false, seen: seen.into(), mend: Some(mend) }
+    let seen = match &mend {
+        Mend::Aside { seen: link, .. } => format!("{}; {link}", seen.into()),
+        Mend::Run(_) | Mend::Open(_) => seen.into(),
+    };
+    Finding { what, fine: false, seen, mend: Some(mend) }
 }
 
 pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
@@ -80,7 +86,7 @@ fn rest_unseen(asked: &Asked) -> Finding {
 async fn everything(config: &Config, asked: &Asked) -> Vec<Finding> {
     let looked = config.look_at_home();
     let (no_home, no_base) = match &looked {
-        Err(HomeError::NotADirectory { path }) => {
+        Err(HomeError::NotADirectory { path } | HomeError::OfAnother { path, .. }) => {
             (config.home.starts_with(path), config.worktree_base.starts_with(path))
         }
         Err(HomeError::WorktreeBase(_) | HomeError::NotItsOwn { .. } | HomeError::BaseOpen { .. }) => (false, true),
@@ -183,9 +189,9 @@ async fn database(config: &Config, asked: &Asked) -> Finding {
         return wrong("database", StoreError::Busy.to_string(), mend::held(holder, asked));
     }
     let schema = Store::schema(url).await;
-    if let Some(place) = file.filter(|_| schema.is_ok()).and_then(unwritable) {
+    if let Some((file, place)) = file.filter(|_| schema.is_ok()).and_then(|file| Some((file, unwritable(file)?))) {
         let seen = format!("{} cannot be written by this user", place.display());
-        return wrong("database", seen, mend::writable(place, asked));
+        return wrong("database", seen, mend::database_writable(place, config, file, asked));
     }
     let error = match schema {
         Ok(Schema::Current) => return fine("database", "answers, and has this version's schema"),
@@ -256,7 +262,8 @@ fn missing_file(config: &Config, file: &Path, asked: &Asked) -> Finding {
     let seen = format!("{} is not there, so no database can be made in it", directory.display());
     let inside = directory.starts_with(&config.home).then_some(&*config.home);
     let made: Vec<&Path> = inside.into_iter().chain([directory]).collect();
-    wrong("database", seen, asked.make(&made))
+    let make = || asked.make(&made);
+    wrong("database", seen, root::by_settings(mend::DATABASE, directory, config, asked).unwrap_or_else(make))
 }
 
 /// Files with secrets that others can read: the App's key, the settings.
@@ -264,6 +271,8 @@ fn secret_files(config: &Config, asked: &Asked) -> Vec<Finding> {
     let key = config.github.app.as_ref().and_then(|app| app.private_key_file.as_ref()).map(|path| ("key", path));
     let settings = config.secrets_in.as_ref().map(|path| ("settings", path));
     let open = |(what, path): (&'static str, &PathBuf)| {
+        // The file itself, wherever a link leads to it.
+        let path = &path.canonicalize().ok()?;
         let mode = openness(path)?;
         let seen = format!("{} holds a secret and can be read or changed by others (mode {mode:o})", path.display());
         Some(wrong(what, seen, asked.on(path, format!("chmod o-rwx,g-w {}", quoted(path)))))
@@ -283,11 +292,10 @@ fn short_secret(config: &Config, asked: &Asked) -> Option<Finding> {
     app.has_short_secret().then(|| wrong("secret", seen(), mend::webhook_secret(config, asked)))
 }
 
-/// The mode of a file that others come to and may read or change.
+/// The mode of a file, named without links, that others come to and may read or change.
 fn openness(file: &Path) -> Option<u32> {
     let mode = |path: &Path| fs::metadata(path).map(|metadata| metadata.permissions().mode() & 0o777);
-    let file = file.canonicalize().ok()?;
-    let found = mode(&file).ok()?;
+    let found = mode(file).ok()?;
     let reached = |by| file.ancestors().skip(1).all(|directory| mode(directory).is_ok_and(|mode| mode & by != 0));
     // A group that only reads may be how the service's user is given a file that belongs to root.
     let open = found & 0o007 != 0 && reached(0o001) || found & 0o020 != 0 && reached(0o011);
@@ -316,7 +324,7 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
         Err(error) => Err(error),
     };
     match registration {
-        Ok(registration) => registered(&registration, &config.github.web_url),
+        Ok(registration) => registered(&registration, config),
         Err(error) => {
             let seen = match &error {
                 GithubError::Unauthorized => {
@@ -336,9 +344,13 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
     }
 }
 
-fn registered(app: &Registration, web_url: &str) -> Vec<Finding> {
+fn registered(app: &Registration, config: &Config) -> Vec<Finding> {
+    let web_url = &*config.github.web_url;
     let page = format!("{web_url}/{}/permissions", app.settings);
     let mut findings = vec![fine("github", format!("this is the App @{}", app.slug))];
+    if let Some(seen) = app.webhook.as_ref().and_then(|webhook| not_delivered(webhook, config.public_url.as_deref())) {
+        findings.push(wrong("webhook", seen, open(format!("{web_url}/{}", app.settings))));
+    }
     if !app.missing_permissions.is_empty() {
         let missing = app.missing_permissions.join(", ");
         let seen = format!("the App lacks permissions: {missing}; grant them, then accept them where it is installed");
@@ -381,6 +393,21 @@ fn registered(app: &Registration, web_url: &str) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// Why GitHub's deliveries do not come here, as far as its settings show.
+fn not_delivered(webhook: &Webhook, public_url: Option<&str>) -> Option<String> {
+    let here = format!("{}/webhooks/github", public_url.unwrap_or("https://<host>"));
+    let Webhook { url, as_json } = webhook;
+    if url.is_empty() {
+        return Some(format!(
+            "the App has no webhook, so that GitHub tells of nothing: tick \"Active\", with the URL {here}"
+        ));
+    }
+    if public_url.is_some() && Url::parse(url) != Url::parse(&here) {
+        return Some(format!("the App's webhook leads to {url}; by TREEWARDEN_PUBLIC_URL it has to be {here}"));
+    }
+    (!as_json).then(|| "the App's webhook sends forms; its content type has to be application/json".to_owned())
 }
 
 fn agent(config: &Config, asked: &Asked) -> Vec<Finding> {

@@ -234,26 +234,40 @@ pub fn parse(text: &str) -> Request {
     }
 }
 
-/// The first command that has a line of its own further down, after words of explanation: as ordinary text, and whole.
+/// The first command that has a line of its own further down, after words of explanation: as ordinary text, and whole. Else
+/// the first line that was meant to be one.
 fn alone(text: &str) -> Option<Request> {
     let visible = visible(text).text;
     let lines =
         text.lines().zip(visible.lines()).map(|(line, seen)| (line.trim(), seen.trim_matches(['\0', ' ', '\r', '\t'])));
-    lines.filter(|(line, seen)| line == seen && starts_with_command(line)).find_map(|(line, _)| match in_line(line) {
-        command @ Request::Command(..) => Some(command),
-        Request::Agent(_) | Request::Unknown { .. } => None,
-    })
+    let lines = lines.filter(|(line, seen)| line == seen && starts_with_command(line)).map(|(line, _)| line);
+    let read: Vec<(&str, Request)> = lines.map(|line| (line, in_line(line))).collect();
+    let command = read.iter().find(|(_, request)| matches!(request, Request::Command(..)));
+    command.or_else(|| read.iter().find(|(line, request)| is_slip(line, request))).map(|(_, request)| request.clone())
+}
+
+/// Whether a line is a command with a slip, or without what belongs to it; what has more words than the command is a remark.
+fn is_slip(line: &str, request: &Request) -> bool {
+    let words = |text: &str| text.split_whitespace().count();
+    let meant = |usage: &&str| words(line) <= words(usage);
+    match request {
+        Request::Unknown { hint: Hint::Usage(usages), .. } => usages.iter().any(meant),
+        Request::Unknown { hint: Hint::Nearest(name), .. } => {
+            COMMANDS.iter().any(|entry| entry.name == *name && meant(&entry.usage))
+        }
+        Request::Unknown { hint: Hint::None, .. } | Request::Command(..) | Request::Agent(_) => false,
+    }
 }
 
 /// A line that starts like a command.
 fn in_line(line: &str) -> Request {
-    let given: Vec<&str> = line.split_whitespace().collect();
+    let given: Vec<&str> = line.trim_end_matches(closing).split_whitespace().collect();
     let read = COMMANDS.iter().find_map(|entry| {
         let command = (entry.reads)(entry.after_name(&given)?)?;
         Some(Request::Command(entry, command))
     });
     read.unwrap_or_else(|| {
-        let words: Vec<String> = given.iter().map(|word| word.to_lowercase()).collect();
+        let words: Vec<String> = given.iter().map(|word| word.trim_end_matches(closing).to_lowercase()).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         Request::Unknown { given: line.to_owned(), hint: hint(&words) }
     })
@@ -301,7 +315,12 @@ fn one_name(rest: &[&str]) -> Option<String> {
 /// The first word starts with `/` and is no path (`/etc/hosts is wrong` is a remark for the agent).
 fn starts_with_command(text: &str) -> bool {
     let word = text.split_whitespace().next().unwrap_or_default();
-    word.strip_prefix('/').is_some_and(|name| !name.contains(['/', '.']))
+    word.trim_end_matches(closing).strip_prefix('/').is_some_and(|name| !name.contains(['/', '.']))
+}
+
+/// What ends a sentence belongs to no command: `/stop.` stops.
+fn closing(letter: char) -> bool {
+    letter.is_whitespace() || ['.', ',', ';', ':', '!', '?', '…'].contains(&letter)
 }
 
 fn is_name(word: &str) -> bool {
@@ -391,13 +410,39 @@ mod tests {
     #[test]
     fn plain_text_is_for_the_agent() {
         assert_eq!(parse(" add a greeting "), Request::Agent("add a greeting".into()));
-        let further_down = "Branch is wrong, sorry.\n\n/worktree create";
+        let further_down = "Look here.\n\n/status shows nothing\n/worktree is wrong here\n/deploy\n/";
         let quoted = "Document this:\n\n```\n/stop\n```\n\n> /stop\n\n- /stop\n\n`/stop`\n/stop it\nplease /stop";
         for text in
             ["see /etc/hosts", "/etc/hosts is wrong", "/Makefile.am fails", "// TODO in a.rs", "", further_down, quoted]
+                .into_iter()
+                .chain(["/etc/hosts.", "/etc/ is wrong", "/.env, too", "... /stop"])
         {
             assert_eq!(parse(text), Request::Agent(text.into()));
         }
+    }
+
+    /// Whoever ends a sentence means the command before its end, and must not set an agent to work by `/stop.`.
+    #[test]
+    fn what_ends_a_sentence_belongs_to_no_command() {
+        for text in
+            ["/stop.", "/stop!", "/Stop, ", "/stop?!", "/stop …", "/stop.\nIt goes wrong.", "Thanks.\n\n/stop.\nBye"]
+        {
+            assert_eq!(said(text), Command::Stop, "{text}");
+        }
+        for text in ["/worktree remove issue-5 --force.", "/worktree remove --force issue-5."] {
+            assert_eq!(said(text), Command::Remove { name: Some("issue-5".into()), force: true }, "{text}");
+        }
+        let (release, sha) = (Command::Restore { name: "v1.2".into() }, CommitSha::new(&"a".repeat(40)).unwrap());
+        assert_eq!(said("/worktree restore v1.2."), release);
+        assert_eq!(said(&format!("/approve {sha}.")), Command::Approve { head: sha });
+        for (text, usage) in
+            [("/stop. It goes wrong.", "/stop"), ("/stop, please", "/stop"), ("/approve.", "/approve <full sha>")]
+        {
+            let hint = Hint::Usage(vec![usage]);
+            assert_eq!(parse(text), Request::Unknown { given: text.into(), hint }, "{text}");
+        }
+        let slip = Hint::Nearest("/status");
+        assert_eq!(parse("/stauts."), Request::Unknown { given: "/stauts.".into(), hint: slip });
     }
 
     /// BR-131
@@ -408,6 +453,21 @@ mod tests {
         {
             assert_eq!(said(text), Command::Stop, "{text}");
         }
+    }
+
+    /// It is no work for the agent, whatever else is said.
+    #[test]
+    fn a_slip_on_a_line_of_its_own_gets_its_hint() {
+        let hint = |text| match parse(text) {
+            Request::Unknown { hint, .. } => hint,
+            other => panic!("{text}: {other:?}"),
+        };
+        let create = "/worktree create <branch or words> [--base <branch>]";
+        assert_eq!(hint("Branch is wrong, sorry.\n\n/worktree create\n"), Hint::Usage(vec![create]));
+        assert_eq!(hint("Looks fine.\n\n/approve abc"), Hint::Usage(vec!["/approve <full sha>"]));
+        assert_eq!(hint("That is enough.\n\n/stopp"), Hint::Nearest("/stop"));
+        assert_eq!(hint("Thanks\n\n/worktree remov"), Hint::Nearest("/worktree remove"));
+        assert_eq!(said("Well.\n\n/worktree create\n/stop"), Command::Stop, "a whole command comes first");
     }
 
     #[test]

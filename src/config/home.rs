@@ -201,7 +201,7 @@ pub fn resolved(path: &Path) -> io::Result<PathBuf> {
 pub(super) const SHARED: u32 = 0o1002;
 
 /// A home is used by the user it belongs to. One that everybody shares is refused for that.
-fn look_at_owner(home: &Path) -> Result<(), HomeError> {
+pub(super) fn look_at_owner(home: &Path) -> Result<(), HomeError> {
     match home.metadata() {
         Ok(there) if there.is_dir() && !is_own(&there) && there.mode() & SHARED != SHARED => {
             Err(HomeError::OfAnother { path: home.to_owned(), owner: there.uid() })
@@ -244,7 +244,7 @@ fn openness(home: &Path) -> Result<Openness, HomeError> {
 }
 
 /// Whether somebody's Treewarden has been at work in a directory.
-pub fn is_home(directory: &Path) -> bool {
+fn is_home(directory: &Path) -> bool {
     OWN_ENTRIES.iter().any(|name| directory.join(name).exists())
 }
 

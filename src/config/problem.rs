@@ -23,6 +23,8 @@ pub enum Fault {
     Surplus,
     /// What stands in a file, or that it cannot be read: that of the settings, or one that a setting names.
     File(PathBuf),
+    /// Who uses the home: its settings are for its owner only.
+    OfAnother { home: PathBuf, owner: u32 },
 }
 
 /// Every wrong setting. Nothing was begun.

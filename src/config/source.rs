@@ -1,6 +1,7 @@
 //! Where values come from, and which of them counts.
 
-use super::table::{DATABASE_URL, SETTINGS, Setting};
+use super::home::{HomeError, look_at_owner};
+use super::table::{DATABASE_URL, HOME, SETTINGS, Setting};
 use super::{Fault, Problem, secret_parts};
 use std::{fmt, io, path::Path, path::PathBuf};
 
@@ -104,7 +105,7 @@ pub(super) fn read_file(
         {
             return Ok(None);
         }
-        Err(error) => return Err(about_file(&path, format!("cannot be read: {error}"))),
+        Err(error) => return Err(unread(&path, home, &error)),
     };
     let table = text.parse::<toml::Table>().map_err(|error| {
         // The error's full text quotes the line, which may hold a secret.
@@ -113,6 +114,18 @@ pub(super) fn read_file(
     })?;
     problems.extend(table.iter().filter_map(|(key, value)| check_entry(key, value, &path)));
     Ok(Some((path, table)))
+}
+
+/// That the home is another user's says more than that a file in it cannot be read, which need not even be there.
+fn unread(path: &Path, home: &Path, error: &io::Error) -> Problem {
+    match look_at_owner(home) {
+        Err(of_another @ HomeError::OfAnother { owner, .. }) if path.starts_with(home) => Problem {
+            fault: Fault::OfAnother { home: home.to_owned(), owner },
+            setting: HOME.variable.to_owned(),
+            ..about_file(home, of_another.to_string())
+        },
+        _ => about_file(path, format!("cannot be read: {error}")),
+    }
 }
 
 fn about_file(path: &Path, expected: String) -> Problem {

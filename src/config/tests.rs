@@ -130,6 +130,25 @@ fn a_file_that_cannot_be_read_is_the_one_problem_it_makes() {
     assert_eq!(problems.0.len(), 4, "{problems}");
 }
 
+/// Its settings cannot be read, and need not even be there.
+#[test]
+fn a_home_of_another_user_is_told_before_what_cannot_be_read_in_it() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join(".treewarden");
+    std::fs::create_dir(&home).unwrap();
+    let env = |name: &str| (name == "HOME").then(|| dir.path().display().to_string());
+    let denied = |_: &Path| Err(io::Error::from(io::ErrorKind::PermissionDenied));
+    let problem = || Config::load(&Flags::default(), env, denied).unwrap_err().0.remove(0);
+    assert_eq!(problem().fault, Fault::File(home.join("treewarden.toml")));
+    std::os::unix::fs::chown(&home, Some(7), None).unwrap();
+    assert_eq!(problem().fault, Fault::OfAnother { home: home.clone(), owner: 7 });
+    let told = format!("TREEWARDEN_HOME: {} belongs to another user of this machine (number 7)", home.display());
+    assert!(problem().to_string().starts_with(&told), "{}", problem());
+}
+
 #[test]
 fn where_values_stand_and_which_have_no_effect_is_known() {
     let env =

@@ -9,7 +9,7 @@ use crate::model::*;
 use octocrab::Octocrab;
 use reqwest::{Method, StatusCode, Url, header::HeaderMap};
 use secrecy::SecretString;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
@@ -154,16 +154,23 @@ impl Github {
         for _ in 0..=MAX_REDIRECTS {
             match send_once(client, method, &path, body).await? {
                 Reply::Answer(answer) => return Ok(answer),
-                Reply::Moved(target) => {
-                    path = self.on_this_host(&target).ok_or_else(|| gone(&path))?;
+                Reply::Moved { target, repeatable } => {
+                    let here = self.on_this_host(&target).ok_or_else(|| of_a_proxy("a redirect to elsewhere"))?;
+                    if !repeatable {
+                        return Err(gone(&path));
+                    }
+                    path = here;
                 }
             }
         }
         Err(gone(&path))
     }
 
-    /// Path and query of a redirect's target, if it stays on the configured API host.
+    /// Path and query of a redirect's target, if there is one and it stays on the configured API host.
     fn on_this_host(&self, target: &str) -> Option<String> {
+        if target.is_empty() {
+            return None;
+        }
         let target = self.inner.api_url.join(target).ok()?;
         (target.origin() == self.inner.api_url.origin()).then(|| match target.query() {
             Some(query) => format!("{}?{query}", target.path()),
@@ -246,8 +253,11 @@ fn is_loopback(url: &Url) -> bool {
 
 enum Reply {
     Answer(Answer),
-    /// The same request is to be made there.
-    Moved(String),
+    /// It is to be asked there; the same request, where it is one that may be made again.
+    Moved {
+        target: String,
+        repeatable: bool,
+    },
 }
 
 async fn send_once(client: &Octocrab, method: &Method, path: &str, body: Option<&Value>) -> Result<Reply, GithubError> {
@@ -263,14 +273,23 @@ async fn send_once(client: &Octocrab, method: &Method, path: &str, body: Option<
     let (status, headers) = (response.status(), response.headers().clone());
     let body = client.body_to_string(response).await.map_err(|error| transport_error(&error, reading))?;
     if status.is_success() {
-        return Ok(Reply::Answer(Answer { headers, body }));
+        return match body.is_empty() || serde_json::from_str::<IgnoredAny>(&body).is_ok() {
+            true => Ok(Reply::Answer(Answer { headers, body })),
+            false => Err(of_a_proxy("a success without JSON")),
+        };
     }
-    // 301 and 302 do not say whether a write keeps its method; 307 and 308 do.
-    let repeatable = matches!(status.as_u16(), 307 | 308) || reading && matches!(status.as_u16(), 301 | 302);
-    if let Some(target) = headers.get("location").filter(|_| repeatable).and_then(|target| target.to_str().ok()) {
-        return Ok(Reply::Moved(target.to_owned()));
+    if matches!(status.as_u16(), 301 | 302 | 307 | 308) {
+        let target = headers.get("location").and_then(|target| target.to_str().ok()).unwrap_or_default().to_owned();
+        // 301 and 302 do not say whether a write keeps its method; 307 and 308 do.
+        let repeatable = reading || matches!(status.as_u16(), 307 | 308);
+        return Ok(Reply::Moved { target, repeatable });
     }
     Err(refusal(status, &headers, &body, path))
+}
+
+/// What GitHub does not say: a login page in front of it does.
+fn of_a_proxy(what: &str) -> GithubError {
+    GithubError::BadAnswer(format!("{what}, perhaps of a proxy on the way"))
 }
 
 fn transport_error(error: &octocrab::Error, reading: bool) -> GithubError {
@@ -301,11 +320,8 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &str, path: &str) -> G
     match (status.as_u16(), asked) {
         (403 | 429, Some(retry_after)) => GithubError::RateLimited { retry_after },
         (429, None) => GithubError::RateLimited { retry_after: UNNAMED_WAIT },
-        (301 | 302 | 307 | 308, _) => gone(path),
         (status @ 500..=599, _) => GithubError::Server { status },
-        (status, _) if !is_verdict(status, body) => {
-            GithubError::BadAnswer(format!("status {status}, perhaps of a proxy on the way"))
-        }
+        (status, _) if !is_verdict(status, body) => of_a_proxy(&format!("status {status}")),
         (401, _) => GithubError::Unauthorized,
         (403, _) => GithubError::Forbidden(message()),
         (404 | 410 | 451, _) => gone(path),

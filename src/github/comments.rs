@@ -77,7 +77,11 @@ impl InstallationClient {
         body: &str,
     ) -> Result<(), GithubError> {
         let path = format!("/repos/{name}/issues/comments/{id}");
-        self.write(repository, Method::PATCH, &path, &json!({"body": body})).await.map(drop)
+        let changed: IdShape = self.write(repository, Method::PATCH, &path, &json!({"body": body})).await?.json()?;
+        match changed.id == id.0 {
+            true => Ok(()),
+            false => Err(GithubError::BadAnswer("another comment".to_owned())),
+        }
     }
 
     /// The comment by `author` that carries `marker`, written at `since` or later; markers in anybody else's comments count

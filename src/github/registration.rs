@@ -21,8 +21,19 @@ pub struct Registration {
     /// As people set them, like `issues: write`.
     pub missing_permissions: Vec<String>,
     pub missing_events: Vec<String>,
+    /// Absent: GitHub does not say.
+    pub webhook: Option<Webhook>,
     /// At most 100 of them.
     pub installations: Vec<Installed>,
+}
+
+/// Where GitHub delivers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Empty where none is set.
+    pub url: String,
+    /// Else as a form.
+    pub as_json: bool,
 }
 
 /// One installation of the App.
@@ -48,6 +59,19 @@ struct AppAnswer {
 }
 
 #[derive(Deserialize)]
+struct HookAnswer {
+    url: Option<String>,
+    content_type: Option<String>,
+}
+
+impl From<HookAnswer> for Webhook {
+    fn from(hook: HookAnswer) -> Self {
+        let as_json = hook.content_type.is_none_or(|kind| kind == "json");
+        Webhook { url: hook.url.unwrap_or_default(), as_json }
+    }
+}
+
+#[derive(Deserialize)]
 struct InstallationAnswer {
     html_url: String,
     account: Option<AccountAnswer>,
@@ -65,9 +89,15 @@ struct AccountAnswer {
 }
 
 impl Github {
-    /// Source: "Get the authenticated app" and "List installations" of the REST reference.
+    /// Source: "Get the authenticated app", "Get a webhook configuration for an app" and "List installations" of the REST
+    /// reference.
     pub async fn registration(&self) -> Result<Registration, GithubError> {
         let app: AppAnswer = self.as_app(Method::GET, "/app", None).await?.json()?;
+        let hook: Option<HookAnswer> = match self.as_app(Method::GET, "/app/hook/config", None).await {
+            Ok(answer) => Some(answer.json()?),
+            Err(GithubError::NotFound(_)) => None,
+            Err(error) => return Err(error),
+        };
         let known = self.as_app(Method::GET, "/app/installations?per_page=100", None).await?;
         let known: Vec<InstallationAnswer> = known.json()?;
         let installations = known.into_iter().map(|found| Installed {
@@ -88,6 +118,7 @@ impl Github {
             slug: app.slug,
             missing_permissions: missing_permissions(&app.permissions),
             missing_events: unheard.map(|event| (*event).to_owned()).collect(),
+            webhook: hook.map(Webhook::from),
             installations: installations.collect(),
         })
     }

@@ -284,7 +284,9 @@ impl InstallationClient {
             MessageSource::Local => return Err(GithubError::NotFound("the message".to_owned())),
         };
         let path = format!("/repos/{name}/{target}/reactions");
-        self.write(repository, Method::POST, &path, &json!({"content": content})).await.map(drop)
+        // Whatever else comes with a success is not GitHub's word for it.
+        let _: IdShape = self.write(repository, Method::POST, &path, &json!({"content": content})).await?.json()?;
+        Ok(())
     }
 }
 

@@ -36,15 +36,20 @@ impl Orchestrator {
 
     /// Carries a claimed run to its end. Dropping this future leaves the run to the next start.
     pub(super) async fn drive(&self, here: Here<Run>) {
-        let (id, run) = (here.id, Run::clone(&here));
+        let (id, mut run) = (here.id, Run::clone(&here));
         let cancel = CancellationToken::new();
         let heart = self.heartbeat(run.clone(), cancel.clone());
+        // With its end the lease ends as well, which no beat is to take for a loss.
         let outcome = tokio::select! {
-            outcome = self.to_its_end(run, &cancel) => outcome,
+            biased;
+            outcome = self.to_its_end(&mut run, &cancel) => outcome,
             () = heart => Err(StepError::LeaseLost),
         };
         match outcome {
-            Ok(()) => {}
+            Ok(()) if run.state.is_final() => self.look_after(&run).await,
+            Ok(()) => {
+                self.show(&run, None).await;
+            }
             Err(StepError::LeaseLost) => tracing::warn!(run.id = %id, "lease lost; another worker goes on"),
             Err(error) => {
                 tracing::error!(run.id = %id, %error, "the end of the run could not be written; a later start repeats it");
@@ -52,24 +57,24 @@ impl Orchestrator {
         }
     }
 
-    async fn to_its_end(&self, mut run: Run, cancel: &CancellationToken) -> Result<(), StepError> {
+    /// Until its end is written down, or that it waits in the queue again.
+    async fn to_its_end(&self, run: &mut Run, cancel: &CancellationToken) -> Result<(), StepError> {
         // Asked before this process had it.
         if run.cancel_requested {
             cancel.cancel();
         }
-        let ended = match unwinding(self.stages(&mut run, cancel)).await {
+        let ended = match unwinding(self.stages(run, cancel)).await {
             Ok(ended) => ended,
             Err(StepError::LeaseLost) => return Err(StepError::LeaseLost),
             Err(StepError::Occupied(environment)) => {
-                outlasting!(self.store().requeue_run(&run, self.node(), environment))?;
+                outlasting!(self.store().requeue_run(run, self.node(), environment))?;
                 run.state = RunState::Queued;
                 run.started_at = None;
-                self.show(&run, None).await;
                 return Ok(());
             }
             Err(error) => Ended::failed(error.worded(run_end::broken_off).to_string()),
         };
-        self.finish(&mut run, ended).await
+        self.finish(run, ended).await
     }
 
     async fn stages(&self, run: &mut Run, cancel: &CancellationToken) -> Result<Ended, StepError> {
@@ -265,26 +270,33 @@ impl Orchestrator {
     async fn heartbeat(&self, run: Run, cancel: CancellationToken) {
         let lease = self.settings().lease;
         loop {
-            tokio::select! {
-                () = self.inner.wake.cancelled.notified() => {}
-                () = tokio::time::sleep(lease / 3) => {}
-            }
+            // Listened for before the row is asked: what is rung meanwhile is heard.
+            let cancelled = self.inner.wake.cancelled.notified();
             match self.store().heartbeat_run(&run, self.node(), self.now().plus(lease)).await {
                 Ok(Some(true)) => cancel.cancel(),
                 Ok(Some(false)) => {}
                 Ok(None) => return,
                 Err(error) => tracing::warn!(run.id = %run.id, error = %error, "heartbeat not written"),
             }
+            tokio::select! {
+                () = cancelled => {}
+                () = tokio::time::sleep(lease / 3) => {}
+            }
         }
     }
 
-    /// Writes the end of a run and its last status comment in one transaction, then looks after its thread.
+    /// Writes the end of a run and its last status comment in one transaction.
     async fn finish(&self, run: &mut Run, ended: Ended) -> Result<(), StepError> {
         run.state = ended.state;
         run.reason = ended.reason.map(|reason| (self.parts().redact)(&reason));
         run.process = None;
         run.ended_at = Some(self.now());
         outlasting!(self.conclude(run))?;
+        Ok(())
+    }
+
+    /// What comes after the end of a run, which then has no lease any more.
+    async fn look_after(&self, run: &Run) {
         // Whatever became of its pull request since it was looked at last.
         if let Err(error) = self.late_pull_request(run.id).await {
             tracing::error!(run.id = %run.id, %error, "the run was not brought up to date with its pull request");
@@ -292,7 +304,6 @@ impl Orchestrator {
         if let Err(error) = self.after_run(run).await {
             tracing::error!(run.id = %run.id, %error, "the run's thread was not looked after; the next pass does");
         }
-        Ok(())
     }
 
     /// Writes a run's final state together with its status comment.

@@ -69,6 +69,7 @@ impl Installation {
         let standin = Standin::start(StandinOptions::new(dir.path().join("github"))).await.unwrap();
         standin.create_repository(REPO, &[("README.md", "# hello\n")]).await.unwrap();
         standin.set_permission(REPO, ANN, Permission::Write).unwrap();
+        standin.set_webhook("http://127.0.0.1:1/webhooks/github", "a secret of the test".to_owned().into());
         Self { dir, standin }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::git_commit::request;
 use crate::git_lab::{Lab, branch, known};
+use crate::support::alone::{peak, ran_alone};
 use std::{
     fs,
     os::unix::fs::{FileTypeExt, symlink},
@@ -82,6 +83,9 @@ fn traps(pipe_elsewhere: PathBuf) -> [Trap; 10] {
 
 #[tokio::test]
 async fn what_lies_in_a_repository_inside_holds_nobody_up() {
+    if ran_alone("git_inside::what_lies_in_a_repository_inside_holds_nobody_up") {
+        return;
+    }
     let lab = Lab::new();
     let repository = lab.repository().await;
     let (path, worktree) = lab.worktree(&repository, "b").await;
@@ -93,7 +97,7 @@ async fn what_lies_in_a_repository_inside_holds_nobody_up() {
     copied(&sub.join(".git"), &good);
     let elsewhere = lab.path("pipe");
     pipe(&elsewhere);
-    let before = peak_from_now();
+    let before = peak();
     for (why, set) in traps(elsewhere) {
         copied(&good, &sub.join(".git"));
         set(&sub.join(".git"));
@@ -126,11 +130,14 @@ async fn what_lies_in_a_repository_inside_holds_nobody_up() {
 
 #[tokio::test]
 async fn an_endless_index_is_not_read_and_made_anew() {
+    if ran_alone("git_inside::an_endless_index_is_not_read_and_made_anew") {
+        return;
+    }
     let lab = Lab::new();
     let repository = lab.repository().await;
     let (path, worktree) = lab.worktree(&repository, "b").await;
     let index = repository.directory().join("worktrees/b/index");
-    let before = peak_from_now();
+    let before = peak();
     fs::write(path.join("new"), "n\n").unwrap();
     long(&index);
     assert!(worktree.keep("refs/treewarden/trash/1", 1000).await.is_err(), "an index that nobody can copy");
@@ -152,17 +159,4 @@ async fn a_head_that_is_none_holds_nobody_up() {
         set(&head);
         assert!(in_time("HEAD", &lab.root, worktree.head()).await.is_err());
     }
-}
-
-/// Forgets the most that this process had before, as proc_pid_clear_refs(5) describes it.
-fn peak_from_now() -> u64 {
-    fs::write("/proc/self/clear_refs", "5").unwrap();
-    peak()
-}
-
-/// Most memory that this process had, in bytes.
-fn peak() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
 }

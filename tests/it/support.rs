@@ -1,4 +1,5 @@
 //! What several rooms' tests share.
 
+pub mod alone;
 pub mod postgres;
 pub mod world;

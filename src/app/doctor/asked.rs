@@ -1,9 +1,11 @@
 //! Where the doctor was asked, and so in which way a setting is changed there: in the shell that the service is started
 //! from, or in the file that systemd gives it, as docs/operations.md sets it up. Commands are built here only.
 
-use super::mend::Mend;
+use super::mend::{Mend, run};
+use super::root::{by_root, link_aside};
 use crate::config::{Config, Flags, Origin};
 use crate::reply::shell;
+use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use std::{
     borrow::Cow,
@@ -77,11 +79,10 @@ impl Asked {
 
     /// The same for what stands in the shell's own words.
     pub fn put(&self, words: String) -> Mend {
-        Mend::Run(match &self.service {
-            None => format!("export {words}"),
-            // The file's last line may lack its end; of two lines with one name the later counts.
-            Some(file) => format!("printf '\\n%s\\n' {words} | sudo tee -a {} && {RESTART}", quoted(file)),
-        })
+        let Some(file) = &self.service else { return run(format!("export {words}")) };
+        // The file's last line may lack its end; of two lines with one name the later counts.
+        let add = || run(format!("printf '\\n%s\\n' {words} | sudo tee -a {} && {RESTART}", quoted(file)));
+        link_aside(file).unwrap_or_else(add)
     }
 
     /// Asks for a value that only a person knows, where the setting stands now.
@@ -123,31 +124,44 @@ impl Asked {
         self.service.as_deref().map(|file| self.edit(file))
     }
 
-    /// A program with its arguments, by whoever may do that to `place`.
+    /// A program with its arguments, by whoever may do that to `place`: this user wherever that is enough.
     pub fn on(&self, place: &Path, command: String) -> Mend {
-        let own = fs::metadata(place).map_or(true, |meta| meta.uid() == geteuid().as_raw());
-        Mend::Run(if own && !self.is_service() { command } else { format!("sudo {command}") })
+        match (is_own(place), self.is_service()) {
+            (true, false) => run(command),
+            (true, true) => run(format!("sudo -u '#{}' {command}", user())),
+            (false, _) => by_root(place, command),
+        }
     }
 
     /// Makes directories that nobody but this user comes into.
     pub fn make(&self, directories: &[&Path]) -> Mend {
         let names: Vec<String> = directories.iter().map(|directory| quoted(directory)).collect();
-        Mend::Run(match self.is_service() {
-            true => format!("sudo install -d -m 700 -o {} {}", user(), names.join(" ")),
-            false => format!("mkdir -p -m 700 {}", names.join(" ")),
-        })
+        let names = names.join(" ");
+        match directories.iter().find(|directory| !is_own(directory)) {
+            Some(directory) => by_root(directory, format!("install -d -m 700 -o {} {names}", user())),
+            None => self.on(directories[0], format!("mkdir -p -m 700 {names}")),
+        }
     }
 
     /// Puts a file in the place of another, which is kept beside it.
     pub fn place(&self, what: &str, file: &Path) -> Mend {
         let to = quoted(file);
-        Mend::Run(match (self.is_service(), file.parent().filter(|directory| !directory.exists())) {
-            (true, _) => format!("sudo install -b -m 600 -o {} '{what}' {to} && {RESTART}", user()),
-            (false, None) => format!("install -b -m 600 '{what}' {to}"),
+        match (self.is_service(), file.parent().filter(|directory| !directory.exists())) {
+            (true, _) => by_root(file, format!("install -b -m 600 -o {} '{what}' {to} && {RESTART}", user())),
+            (false, None) => run(format!("install -b -m 600 '{what}' {to}")),
             (false, Some(directory)) => {
-                format!("mkdir -p -m 700 {} && install -m 600 '{what}' {to}", quoted(directory))
+                run(format!("mkdir -p -m 700 {} && install -m 600 '{what}' {to}", quoted(directory)))
             }
-        })
+        }
+    }
+}
+
+/// Whether a place is this user's; one that is not there yet, whether this user can make it.
+pub(super) fn is_own(place: &Path) -> bool {
+    let above = || place.ancestors().skip(1).find(|above| above.exists());
+    match fs::metadata(place) {
+        Ok(there) => there.uid() == user(),
+        Err(_) => above().is_some_and(|above| access(above, Access::WRITE_OK).is_ok()),
     }
 }
 

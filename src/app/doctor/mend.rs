@@ -1,9 +1,10 @@
 //! What helps against what the doctor found: for each fault one line to copy, a command or the page to open. Words about
 //! it belong to what was seen. No command takes anything away, and none points the service at another database.
 
-use super::asked::{Asked, RESTART, quoted, user};
+use super::asked::{Asked, RESTART, is_own, quoted, user};
+use super::root::{by_root, by_settings, is_in_home, link_aside, may_be_agents, moved, shut};
 use crate::config::{
-    self, AgentConfig, AppCredentials, Config, Fault, HomeError, Listen, Origin, Problem, SETTINGS, Setting,
+    AgentConfig, AppCredentials, Config, Fault, HomeError, Listen, Origin, Problem, SETTINGS, Setting,
 };
 use crate::github::GithubError;
 use crate::isolation::IsolationError;
@@ -14,7 +15,7 @@ use reqwest::Url;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use secrecy::ExposeSecret;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::{
     fs,
     io::{self, Read},
@@ -25,19 +26,26 @@ use std::{
 };
 
 /// One line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mend {
     /// For a shell. What only a person knows stands in angle brackets.
     Run(String),
+    /// For a shell, against a link; and what has to be known of it.
+    Aside { line: String, seen: String },
     /// An address, where nothing but a click helps.
     Open(String),
+}
+
+impl Serialize for Mend {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.line())
+    }
 }
 
 impl Mend {
     pub fn line(&self) -> &str {
         match self {
-            Mend::Run(line) | Mend::Open(line) => line,
+            Mend::Run(line) | Mend::Aside { line, .. } | Mend::Open(line) => line,
         }
     }
 
@@ -45,6 +53,7 @@ impl Mend {
     fn after(self, first: &str) -> Self {
         match self {
             Mend::Run(line) => Mend::Run(format!("{first} && {line}")),
+            Mend::Aside { line, seen } => Mend::Aside { line: format!("{first} && {line}"), seen },
             Mend::Open(page) => Mend::Open(page),
         }
     }
@@ -65,10 +74,23 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Mend {
     let is_optional = |known: &Setting| !known.default.is_empty() && setting != PUBLIC_URL || !known.has_effect();
     let has_default = SETTINGS.iter().any(|known| known.variable == setting && is_optional(known));
     match (&problem.fault, &problem.origin) {
-        (Fault::File(path), origin) if unreadable(path) => match origin {
-            Some(_) => readable(path, asked),
-            None => writable(path, asked),
+        (Fault::OfAnother { home, owner }, _) => {
+            directory(&HomeError::OfAnother { path: home.clone(), owner: *owner }, home, asked, HOME)
+        }
+        (Fault::File(path), None) if shut(path).is_some_and(|directory| !is_own(&directory)) => {
+            match asked.flags.config {
+                Some(_) => run(asked.by_the_home().again()),
+                None => in_own_directory(HOME, asked),
+            }
+        }
+        (Fault::File(path), None) if unreadable(path) => match is_own(path) || is_called(path, "toml") {
+            true => writable(path, asked),
+            false => run(asked.by_the_home().again()),
         },
+        (Fault::File(path), Some(Origin::File(settings))) if may_be_agents(settings) && !is_own(path) => {
+            asked.edit(settings)
+        }
+        (Fault::File(path), Some(_)) if unreadable(path) => key_readable(path, asked),
         (Fault::File(path), None) if path.exists() && !path.is_file() => match asked.flags.config {
             Some(_) => run(asked.by_the_home().again()),
             None => aside(path, asked),
@@ -133,16 +155,30 @@ fn unreadable(file: &Path) -> bool {
     access(file, Access::READ_OK) == Err(Errno::ACCESS)
 }
 
-/// A file that is only read may stay somebody else's.
-fn readable(file: &Path, asked: &Asked) -> Mend {
-    match fs::metadata(file).is_ok_and(|meta| meta.uid() == user()) {
-        true => asked.on(file, format!("chmod u+r {}", quoted(file))),
-        false => run(format!("sudo chown {} {}", user(), quoted(file))),
+/// What is only read may stay somebody else's. Only what is a key by its name is given away.
+fn key_readable(file: &Path, asked: &Asked) -> Mend {
+    match shut(file) {
+        Some(directory) if is_own(&directory) => asked.on(&directory, format!("chmod u+x {}", quoted(&directory))),
+        None if is_own(file) => asked.on(file, format!("chmod u+r {}", quoted(file))),
+        None if is_called(file, "pem") => owned(file),
+        Some(_) | None => asked.set(&[(KEY_FILE, "<a copy of the .pem file that this user can read>")]),
     }
 }
 
+fn is_called(file: &Path, extension: &str) -> bool {
+    file.extension().is_some_and(|there| there == extension)
+}
+
+/// A file becomes this user's.
+fn owned(file: &Path) -> Mend {
+    by_root(file, format!("chown -h {} {}", user(), quoted(file)))
+}
+
 /// A directory of worktrees that is not the one of before.
-pub(super) fn worktrees(error: &IsolationError, base: &Path, asked: &Asked) -> Mend {
+pub(super) fn worktrees(error: &IsolationError, base: &Path, config: &Config, asked: &Asked) -> Mend {
+    if let Some(mend) = by_settings(BASE, base, config, asked) {
+        return mend;
+    }
     match error {
         IsolationError::LeftBehind { before, .. } => asked.set(&[(BASE, &*before.display().to_string())]),
         IsolationError::MarkTaken(base) => asked.set(&[(BASE, &*base.join("worktrees").display().to_string())]),
@@ -194,7 +230,8 @@ pub(super) fn apart(shared: &Path, config: &Config, home: &Path, asked: &Asked) 
 
 pub(super) fn home(error: &HomeError, config: &Config, asked: &Asked) -> Mend {
     match error {
-        HomeError::WorktreeBase(inner) => directory(inner, &config.worktree_base, asked, BASE),
+        HomeError::WorktreeBase(inner) => by_settings(BASE, &config.worktree_base, config, asked)
+            .unwrap_or_else(|| directory(inner, &config.worktree_base, asked, BASE)),
         // What lies near it may not last, either.
         HomeError::NotItsOwn { .. } => default_base(config, asked),
         error => directory(error, &config.home, asked, HOME),
@@ -211,13 +248,9 @@ const HOME: &str = "TREEWARDEN_HOME";
 const BASE: &str = "WORKTREE_BASE";
 
 fn directory(error: &HomeError, wanted: &Path, asked: &Asked, variable: &str) -> Mend {
-    let elsewhere = || {
-        let other = another(error, wanted, variable);
-        match asked.flags.home {
-            // The flag would win over the variable.
-            Some(_) if variable == HOME => run(asked.about(Some(other)).again()),
-            _ => asked.set(&[(variable, &*other.display().to_string())]),
-        }
+    let elsewhere = || match another(error, wanted, variable) {
+        other if variable == HOME => home_elsewhere(other, asked),
+        other => asked.set(&[(variable, &*other.display().to_string())]),
     };
     let inside = |path: &PathBuf| path != wanted && path.starts_with(wanted);
     match error {
@@ -234,10 +267,18 @@ fn directory(error: &HomeError, wanted: &Path, asked: &Asked, variable: &str) ->
         HomeError::NotOurs { .. } | HomeError::NotADirectory { .. } | HomeError::NotItsOwn { .. } => elsewhere(),
         HomeError::OfAnother { owner, .. } if *owner != 0 && !asked.is_service() => by(*owner, asked),
         // Made, or brought back, by root for this user.
-        HomeError::OfAnother { path, .. } if config::is_home(path) => given(path),
+        HomeError::OfAnother { path, .. } if was_prepared(path) => given(path),
+        // What only root sees, root has to look at first.
+        HomeError::OfAnother { path, .. } if access(path, Access::EXEC_OK) == Err(Errno::ACCESS) => {
+            let there = PREPARED.map(|name| format!("-d {}", quoted(&path.join(name)))).join(" -a ");
+            by_root(path, format!("test {there} && sudo {}", to_this_user(path)))
+        }
         HomeError::OfAnother { path, .. } if is_empty(path) => made(path),
         HomeError::OfAnother { .. } => elsewhere().after(made(&another(error, wanted, variable)).line()),
         HomeError::NotMade { path, .. } | HomeError::NotWritable { path, .. } | HomeError::NotReadable { path, .. } => {
+            if let Some(directory) = shut(wanted) {
+                return reopened(&directory, asked).unwrap_or_else(|| in_own_directory(variable, asked));
+            }
             match unlocked(path, asked) {
                 Some(mend) => mend,
                 // What is there stays with whoever has it.
@@ -249,18 +290,46 @@ fn directory(error: &HomeError, wanted: &Path, asked: &Asked, variable: &str) ->
     }
 }
 
+/// What each start makes in a home: no other directory has all of them.
+const PREPARED: [&str; 3] = ["repos", "trash", "runs"];
+
+fn was_prepared(directory: &Path) -> bool {
+    PREPARED.iter().all(|name| directory.join(name).is_dir())
+}
+
+fn in_own_directory(variable: &str, asked: &Asked) -> Mend {
+    const OWN: &str = "<a directory of its own>";
+    match variable {
+        HOME => home_elsewhere(OWN, asked),
+        variable => asked.set(&[(variable, OWN)]),
+    }
+}
+
+/// The flag would win over the variable.
+fn home_elsewhere(other: impl Into<PathBuf>, asked: &Asked) -> Mend {
+    let other = other.into();
+    match asked.flags.home {
+        Some(_) => run(asked.about(Some(other)).again()),
+        None => asked.set(&[(HOME, &*other.display().to_string())]),
+    }
+}
+
 fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// A directory of this user's, by whoever may make it.
 fn made(directory: &Path) -> Mend {
-    run(format!("sudo install -d -m 700 -o {} {}", user(), quoted(directory)))
+    by_root(directory, format!("install -d -m 700 -o {} {}", user(), quoted(directory)))
 }
 
 /// All that is in a directory becomes this user's.
 fn given(directory: &Path) -> Mend {
-    run(format!("sudo chown -RH {} {}", user(), quoted(directory)))
+    by_root(directory, to_this_user(directory))
+}
+
+fn to_this_user(directory: &Path) -> String {
+    format!("chown -hR {} {}", user(), quoted(directory))
 }
 
 /// The same question by another user.
@@ -270,8 +339,7 @@ fn by(owner: u32, asked: &Asked) -> Mend {
 
 /// Something that stands where something else belongs, and stays beside it.
 pub(super) fn aside(path: &Path, asked: &Asked) -> Mend {
-    let beside = format!("{}.aside", path.display());
-    asked.on(path, format!("mv {} {}", quoted(path), shell::quoted(&beside)))
+    asked.on(path.parent().unwrap_or(path), moved(path))
 }
 
 /// A directory that is not there yet, beside what stands in the way, or inside of a directory that does.
@@ -292,14 +360,14 @@ fn unlocked(place: &Path, asked: &Asked) -> Option<Mend> {
         owner if !asked.is_service() => Some(by(owner, asked)),
         _ => None,
     };
-    reopened(place, asked).or_else(others)
+    reopened(place, asked).or_else(|| link_aside(place)).or_else(others)
 }
 
 /// The same where the place is this user's own, or its file system is in the way.
 fn reopened(place: &Path, asked: &Asked) -> Option<Mend> {
     if access(place, Access::WRITE_OK) == Err(Errno::ROFS) {
-        let place = quoted(place);
-        return Some(run(format!("sudo mount -o remount,rw \"$(findmnt -n -o TARGET -T {place})\"")));
+        let quoted = quoted(place);
+        return Some(by_root(place, format!("mount -o remount,rw \"$(findmnt -n -o TARGET -T {quoted})\"")));
     }
     let mode = if place.is_dir() { "u+rwx" } else { "u+rw" };
     let own = fs::metadata(place).is_ok_and(|meta| meta.uid() == user());
@@ -308,13 +376,15 @@ fn reopened(place: &Path, asked: &Asked) -> Option<Mend> {
 
 /// Lets this user write to a file or directory that stays where it is.
 pub(super) fn writable(place: &Path, asked: &Asked) -> Mend {
-    let user = user();
     let given = || match place.is_dir() {
         // Not taken away from those who have it.
-        true => run(format!("sudo setfacl -m u:{user}:rwx {}", quoted(place))),
-        false => run(format!("sudo chown {user} {}", quoted(place))),
+        true => by_root(place, format!("setfacl -m u:{}:rwx {}", user(), quoted(place))),
+        false => owned(place),
     };
-    unlocked(place, asked).unwrap_or_else(given)
+    match shut(place) {
+        Some(directory) if is_own(&directory) => asked.on(&directory, format!("chmod u+x {}", quoted(&directory))),
+        Some(_) | None => unlocked(place, asked).unwrap_or_else(given),
+    }
 }
 
 /// Another database only where the one that is named is no installation's: it would start with an empty memory.
@@ -333,7 +403,7 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
             let address = asked.fill(config, DATABASE, &beside(&address_of(url, "<password>"), own));
             address.after(&format!("psql {} -c 'CREATE DATABASE {own}'", shell::quoted(&address_of(url, ""))))
         }
-        (StoreError::Url(_), Some(file)) if file.exists() && file.starts_with(&config.home) => aside(file, asked),
+        (StoreError::Url(_), Some(file)) if file.exists() && is_in_home(file, config) => aside(file, asked),
         (StoreError::Url(_), Some(file)) if file.is_dir() => {
             asked.fill(config, DATABASE, &format!("sqlite://{}", file.join("treewarden.db").display()))
         }
@@ -342,12 +412,14 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
         (StoreError::Unavailable(_) | StoreError::Corrupt { .. }, Some(file)) if !may_be_ours(file, config) => {
             own_database(config, file, asked)
         }
+        (StoreError::Corrupt { .. } | StoreError::Incomplete(_), Some(file)) => {
+            by_settings(DATABASE, file, config, asked).unwrap_or_else(|| restored(file, asked))
+        }
         (StoreError::Unavailable(_), Some(file)) => match Store::not_a_file(file) {
             Some(other) => aside(&other, asked),
-            None => writable(file, asked),
+            None => database_writable(file, config, file, asked),
         },
         (StoreError::Unavailable(_), None) => server(url).unwrap_or_else(address),
-        (StoreError::Corrupt { .. } | StoreError::Incomplete(_), Some(file)) => run(restored(file, asked)),
         (StoreError::Corrupt { .. } | StoreError::Incomplete(_), None) => psql("-f '<its backup>'"),
         (StoreError::DiskFull, Some(file)) => {
             let place = quoted(file.parent().unwrap_or(Path::new("/")));
@@ -363,6 +435,22 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
 }
 
 pub(super) const DATABASE: &str = "DATABASE_URL";
+
+/// What is in the way of writing to the database in `file`: that, or its directory. One outside of the home is opened only
+/// where the database in it is this user's.
+pub(super) fn database_writable(place: &Path, config: &Config, file: &Path, asked: &Asked) -> Mend {
+    let is_foreign = match place == file {
+        true => shut(file).is_some_and(|directory| !is_own(&directory)),
+        false => !is_own(place) && !(file.exists() && is_own(file)),
+    };
+    match by_settings(DATABASE, place, config, asked) {
+        Some(mend) => mend,
+        None if is_foreign && !is_in_home(place, config) => {
+            asked.fill(config, DATABASE, "sqlite:///<a directory of its own>/treewarden.db")
+        }
+        None => writable(place, asked),
+    }
+}
 
 /// A database of the home, in place of what is none, or somebody else's.
 fn own_database(config: &Config, file: &Path, asked: &Asked) -> Mend {
@@ -380,7 +468,7 @@ fn may_be_ours(file: &Path, config: &Config) -> bool {
     let mut beginning = [0; BEGINNING.len()];
     let read = fs::File::open(file).and_then(|mut file| file.read_exact(&mut beginning));
     let has_name = || file.extension().is_some_and(|extension| extension == "db");
-    file.starts_with(&config.home)
+    is_in_home(file, config)
         || match read {
             Ok(()) => beginning == BEGINNING && fs::metadata(file).is_ok_and(|there| there.uid() == user()),
             Err(error) => error.kind() == io::ErrorKind::PermissionDenied && has_name(),
@@ -403,6 +491,9 @@ fn beside(address: &str, name: &str) -> String {
 
 /// Into a database that is not there, or has nothing in it.
 pub(super) fn backup(config: &Config, file: Option<&Path>, asked: &Asked) -> Mend {
+    if let Some(mend) = file.and_then(|file| by_settings(DATABASE, file, config, asked)) {
+        return mend;
+    }
     let put = put_backup(config, file, asked);
     match file.and_then(Path::parent).filter(|directory| !directory.exists() && *directory != config.home) {
         Some(directory) => put.after(asked.make(&[directory]).line()),
@@ -413,7 +504,7 @@ pub(super) fn backup(config: &Config, file: Option<&Path>, asked: &Asked) -> Men
 fn put_backup(config: &Config, file: Option<&Path>, asked: &Asked) -> Mend {
     match (file, asked.is_service()) {
         (Some(file), true) => {
-            run(format!("sudo install -m 600 -o {} '<its backup>' {} && {RESTART}", user(), quoted(file)))
+            by_root(file, format!("install -m 600 -o {} '<its backup>' {} && {RESTART}", user(), quoted(file)))
         }
         (Some(file), false) => run(format!("install -m 600 '<its backup>' {}", quoted(file))),
         (None, _) => run(format!(
@@ -424,22 +515,20 @@ fn put_backup(config: &Config, file: Option<&Path>, asked: &Asked) -> Mend {
 }
 
 /// What is there is moved away with what SQLite keeps beside it: that would be played over a backup.
-fn restored(file: &Path, asked: &Asked) -> String {
+fn restored(database: &Path, asked: &Asked) -> Mend {
     let aside = |suffix: &str| {
-        let mut name = file.as_os_str().to_owned();
+        let mut name = database.as_os_str().to_owned();
         name.push(suffix);
         PathBuf::from(name)
     };
     let (wal, shm) = (aside("-wal"), aside("-shm"));
-    let (file, spoilt, wal, shm) = (quoted(file), quoted(&aside(".spoilt")), quoted(&wal), quoted(&shm));
+    let (file, spoilt, wal, shm) = (quoted(database), quoted(&aside(".spoilt")), quoted(&wal), quoted(&shm));
     match asked.is_service() {
-        false => format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; cp '<its backup>' {file})"),
+        false => run(format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; cp '<its backup>' {file})")),
         true => {
             let put = format!("install -m 600 -o {} \"<its backup>\" {file}", user());
-            format!(
-                "sudo sh -c {}",
-                shell::quoted(&format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; {put})"))
-            )
+            let both = shell::quoted(&format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; {put})"));
+            by_root(database, format!("sh -c {both}"))
         }
     }
 }
@@ -479,7 +568,7 @@ pub(super) fn github(error: &GithubError, config: &Config, app: &AppCredentials,
     let (api, web) = (&config.github.api_url, &config.github.web_url);
     match error {
         GithubError::Settings(_) => match &app.private_key_file {
-            Some(file) => asked.place(PEM, file),
+            Some(file) => by_settings(KEY_FILE, file, config, asked).unwrap_or_else(|| asked.place(PEM, file)),
             None => key(asked),
         },
         GithubError::Unauthorized | GithubError::Forbidden(_) | GithubError::Invalid(_) => {

@@ -45,7 +45,7 @@ async fn worktrees(places: &Places, config: &Config, asked: &Asked) -> Finding {
     match places.look(config).await {
         Ok(()) if base.exists() => fine("worktrees", format!("{} is their directory", base.display())),
         Ok(()) => fine("worktrees", format!("{} is made by the first start", base.display())),
-        Err(error) => wrong("worktrees", error.to_string(), mend::worktrees(&error, base, asked)),
+        Err(error) => wrong("worktrees", error.to_string(), mend::worktrees(&error, base, config, asked)),
     }
 }
 

@@ -330,7 +330,8 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
         (&*nowhere, "answer was not understood", "what answers there is not GitHub's API"),
     ] {
         let told = refusal(&[("GITHUB_API_URL", api), ("GITHUB_WEB_URL", &installation.standin.web_url())]).await;
-        for words in ["GitHub did not say which App this is", happened, "Nothing was begun", advice] {
+        let again = "whoever mentions the bot before its first start has to do so again";
+        for words in ["GitHub did not say which App this is", happened, "Nothing was begun", again, advice] {
             assert!(told.contains(words), "{words} in {told}");
         }
     }
@@ -432,6 +433,34 @@ async fn a_home_of_another_user_is_left_to_that_user() {
     assert_eq!(both_refuse(&installation, "home", &[]).await, "sudo -E -u '#7' treewarden doctor");
 }
 
+/// The App is there, and nothing of what people write would come.
+#[tokio::test]
+async fn a_webhook_that_leads_elsewhere_is_seen() {
+    let installation = Installation::new().await;
+    let told = async |url: &str, public: &str| {
+        installation.standin.set_webhook(url, "a secret of the test".to_owned().into());
+        let mut command = installation.command(&["doctor"]);
+        command.env("TREEWARDEN_PUBLIC_URL", public);
+        let mut wrong = complaints(command).await;
+        assert!(wrong.len() <= 1 && wrong.iter().all(|one| one.0 == "webhook"), "{url}: {wrong:?}");
+        wrong.pop().map(|(_, seen, page)| {
+            assert_eq!(page, format!("{}/settings/apps/treewarden-demo", installation.standin.web_url()));
+            seen
+        })
+    };
+    const PUBLIC: &str = "https://tw.example.org";
+    assert_eq!(told("https://tw.example.org/webhooks/github", PUBLIC).await, None);
+    assert_eq!(told("https://smee.example/abc", "").await, None, "nobody knows where that leads");
+    for url in ["https://tw.example.org", "https://tw.example.org/webhook", "https://other.example/webhooks/github"] {
+        let seen = told(url, PUBLIC).await.unwrap();
+        assert!(seen.contains(url) && seen.ends_with("it has to be https://tw.example.org/webhooks/github"), "{seen}");
+    }
+    for (public, host) in [(PUBLIC, PUBLIC), ("", "https://<host>")] {
+        let seen = told("", public).await.unwrap();
+        assert!(seen.contains("no webhook") && seen.ends_with(&format!("{host}/webhooks/github")), "{seen}");
+    }
+}
+
 /// Nobody waits at a pipe for whoever writes, and no directory is taken for the file that belongs there.
 #[tokio::test]
 async fn what_is_no_file_where_one_belongs_is_told_by_both() {
@@ -449,7 +478,7 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
             let mend = both_refuse(&installation, what, &[]).await;
             // A base with a directory of that name is taken for somebody else's.
             if name != "worktrees/.treewarden" || number == 0 {
-                assert_eq!(mend, format!("mv {0} {0}.aside", path.display()));
+                assert_eq!(mend, format!("mv -T --backup=t {0} {0}.aside", path.display()));
             }
             fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
             fs::rename(&kept, &path).unwrap();
@@ -458,7 +487,7 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
     }
     let aside = async |what: &str, path: &Path| {
         let mend = both_refuse(&installation, what, &[]).await;
-        assert_eq!(mend, format!("mv {0} {0}.aside", path.display()));
+        assert_eq!(mend, format!("mv -T --backup=t {0} {0}.aside", path.display()));
         assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success());
         assert_eq!(complaints(installation.command(&["doctor"])).await, [], "{mend}");
         let beside = format!("{}.aside", path.display());
@@ -486,7 +515,10 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
         aside("home", &home.join("copy")).await;
         fs::rename(&trees, &kept).unwrap();
         make(&trees);
-        assert_eq!(both_refuse(&installation, "home", &[]).await, format!("mv {0} {0}.aside", trees.display()));
+        assert_eq!(
+            both_refuse(&installation, "home", &[]).await,
+            format!("mv -T --backup=t {0} {0}.aside", trees.display())
+        );
         fs::remove_file(&trees).unwrap();
         fs::rename(&kept, &trees).unwrap();
     }
@@ -497,7 +529,7 @@ async fn what_is_no_file_where_one_belongs_is_told_by_both() {
             let output = output_of(installation.command(&[command])).await;
             let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
             assert!(!output.status.success() && said.contains("it is no file"), "{command}: {said}");
-            let mend = format!("    mv {0} {0}.aside\n", settings.display());
+            let mend = format!("    mv -T --backup=t {0} {0}.aside\n", settings.display());
             assert!(command == "serve" || said.contains(&mend), "{said}");
         }
         fs::remove_file(&settings).or_else(|_| fs::remove_dir(&settings)).unwrap();

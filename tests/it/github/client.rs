@@ -72,6 +72,34 @@ async fn pages_for_people_and_nothing_at_all_are_bad_answers() {
     }
 }
 
+/// Also to a write of which nothing has to be read: it would count as done.
+#[tokio::test]
+async fn a_success_that_is_not_githubs_is_none() {
+    const EDIT: &str = "PATCH /api/v3/repos/acme/app/issues/comments/7";
+    const REACTION: &str = "POST /api/v3/repos/acme/app/issues/comments/7/reactions";
+    const AGAIN: &str = "POST /api/v3/app/hook/deliveries/4/attempts";
+    let (fake, installation) = fake().await;
+    let edited = async || installation.update_comment(REPOSITORY, &name(), CommentId(7), "x").await;
+    let source = MessageSource::IssueComment { id: CommentId(7) };
+    let reacted = async || installation.react(REPOSITORY, &name(), ISSUE, &source, "eyes").await;
+    for body in ["<!doctype html><title>Log in</title>", "", "{}", "null", r#"{"error": "log in"}"#] {
+        for door in [EDIT, REACTION] {
+            fake.on(door, [text(200, &[], body)]);
+        }
+        let outcomes = [edited().await, reacted().await];
+        assert!(outcomes.iter().all(|one| matches!(one, Err(GithubError::BadAnswer(_)))), "{body}: {outcomes:?}");
+    }
+    fake.on(EDIT, [text(200, &[], r#"{"id": 8}"#), text(200, &[], r#"{"id": 7}"#)]);
+    assert!(matches!(edited().await, Err(GithubError::BadAnswer(_))), "another comment");
+    fake.on(REACTION, [text(200, &[], r#"{"id": 1}"#)]);
+    assert_eq!((edited().await, reacted().await), (Ok(()), Ok(())));
+    // GitHub says nothing more here than that it was taken.
+    fake.on(AGAIN, [text(200, &[], "<title>Log in</title>"), text(202, &[], ""), text(202, &[], "{}")]);
+    let again = async || fake.client().redeliver(AttemptId(4)).await;
+    assert!(matches!(again().await, Err(GithubError::BadAnswer(_))));
+    assert_eq!((again().await, again().await), (Ok(()), Ok(())));
+}
+
 #[tokio::test]
 async fn a_read_survives_two_stumbles_and_not_three() {
     let (fake, installation) = fake().await;
@@ -144,10 +172,20 @@ async fn a_renamed_repository_is_followed_on_the_same_host_only() {
     let followed = fake.seen("POST /api/v3/repositories/1/issues/5/comments");
     assert_eq!((followed[0].auth.as_str(), &followed[0].body), ("Bearer token-2", &json!({"body": "x"})));
 
-    for target in [format!("{}/api/v3/repositories/1", other.url), "//elsewhere.example/x".to_owned(), ":".to_owned()] {
-        fake.on(READ, [to(301, target)]);
-        assert!(matches!(installation.repository(REPOSITORY).await, Err(GithubError::NotFound(_))));
+    // Whoever leads elsewhere, or nowhere, is somebody on the way, who says nothing of the repository.
+    let elsewhere = format!("{}/api/v3/repositories/1", other.url);
+    for target in [&elsewhere, "//elsewhere.example/x", "http://[", ""] {
+        for status in [301, 302, 307, 308] {
+            fake.on(READ, [to(status, target.to_owned())]);
+            let read = installation.repository(REPOSITORY).await.unwrap_err();
+            fake.on(WRITE, [to(status, target.to_owned())]);
+            let written = installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await.unwrap_err();
+            assert!(read.is_transient() && written.is_transient(), "{status} {target}: {read}; {written}");
+        }
     }
+    fake.on(WRITE, [to(301, "/api/v3/repositories/1/issues/5/comments".to_owned())]);
+    let once = installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await;
+    assert!(matches!(once, Err(GithubError::NotFound(_))), "a write goes nowhere by chance: {once:?}");
     let circle = |_| to(302, format!("{}/api/v3/repositories/1", fake.url));
     fake.on(READ, (0..9).map(circle));
     assert!(matches!(installation.repository(REPOSITORY).await, Err(GithubError::NotFound(_))));

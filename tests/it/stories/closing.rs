@@ -59,6 +59,36 @@ async fn a_thread_that_never_met_the_bot_leaves_no_trace() {
     world.end().await;
 }
 
+/// Its lease ends with the run, and that is no loss of it to anybody.
+#[tokio::test]
+async fn a_thread_that_is_closed_during_its_run_is_looked_after_however_long_that_takes() {
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", "sleep 600")]).await;
+    let (closed, other) = (world.issue(), world.issue());
+    world.ask(closed, "work");
+    let agent = world.until_agent_works().await.process.unwrap();
+    let path = world.environment().await.path;
+    world.standin.close(REPO, ANN, closed).unwrap();
+    world
+        .until("the close to wait for the run", || async {
+            let kept = world.environment().await.metadata.kept_because;
+            kept.iter().any(|why| why.starts_with("a run is live")).then_some(())
+        })
+        .await;
+
+    let mut held = world.standin.faults().hold("GET", "/octo/hello.git/info/refs");
+    assert!(Command::new("kill").args(["-KILL", "--", &format!("-{}", agent.group)]).status().unwrap().success());
+    held.arrived().await;
+    assert_eq!(world.run_states().await, [RunState::Failed]);
+    // Rings for all runs of the service.
+    world.ask(other, "/stop");
+    world.until("an answer", || async { world.answers(other).pop() }).await;
+    drop(held);
+    world.settle().await;
+    assert!(!path.exists() && world.environments().await.is_empty());
+    assert!(world.answer(closed).starts_with("🧹 The worktree was removed"), "{}", world.answer(closed));
+    world.end().await;
+}
+
 /// The branch that was kept here is behind the remote's by then.
 #[tokio::test]
 async fn a_kept_branch_takes_in_what_people_pushed_meanwhile() {

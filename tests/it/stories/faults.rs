@@ -44,6 +44,14 @@ async fn a_page_for_people_for_a_comment() {
     survives("POST", COMMENTS, 1, Fault::Html { status: 200 }).await;
 }
 
+/// It would count as done, and the thread say for ever that the work is under way.
+#[tokio::test]
+async fn a_page_for_people_or_nothing_for_an_edit_is_no_success() {
+    for fault in [Fault::Html { status: 200 }, Fault::Empty { status: 200 }] {
+        survives("PATCH", "/repos/octo/hello/issues/comments/", 3, fault).await;
+    }
+}
+
 /// GitHub answers so while permissions, a rename or a suspension settle.
 #[tokio::test]
 async fn a_refusal_that_passes_leaves_no_comment_behind() {

@@ -51,7 +51,7 @@ fn check(mend: &Mend) {
         "${EDITOR:-vi}",
     ];
     match mend {
-        Mend::Run(line) => {
+        Mend::Run(line) | Mend::Aside { line, .. } => {
             let words = shlex::split(line).unwrap_or_else(|| panic!("no command: {line}"));
             assert!(PROGRAMS.contains(&&*words[0]) && words.len() > 1 && !line.contains('\n'), "{line}");
             assert!(!line.ends_with('.'), "a sentence: {line}");
@@ -182,40 +182,144 @@ fn each_fault_of_the_home_has_its_command() {
     assert_eq!(line(&place, 0), format!("sudo install -d -m 700 -o {} {}", user(), quoted(&place)));
     fs::write(place.join("file"), "").unwrap();
     assert!(line(&place, 0).ends_with(&format!("export TREEWARDEN_HOME={}/treewarden-home", dir.path().display())));
-    fs::create_dir(place.join("repos")).unwrap();
-    assert_eq!(line(&place, 0), format!("sudo chown -RH {} {}", user(), quoted(&place)));
+    for name in PREPARED {
+        fs::create_dir(place.join(name)).unwrap();
+    }
+    assert_eq!(line(&place, 0), format!("sudo chown -hR {} {}", user(), quoted(&place)));
     // What lies in the home stays the home's, and the home where it is.
+    let config = load(&[("HOME", dir.path().to_str().unwrap())], &[]).unwrap();
     let repos = config.home.join("repos");
     let file = HomeError::NotADirectory { path: repos.clone() };
-    let aside = format!("mv {} {}.aside", repos.display(), repos.display());
+    let aside = format!("mv -T --backup=t {} {}.aside", repos.display(), repos.display());
     assert_eq!(home(&file, &config, &shell()).line(), aside);
     let other = HomeError::NotWritable { path: repos.clone(), error: denied() };
-    assert_eq!(home(&other, &config, &shell()).line(), format!("sudo chown -RH {} {}", user(), repos.display()));
+    assert_eq!(home(&other, &config, &shell()).line(), format!("sudo chown -hR {} {}", user(), repos.display()));
     // What lies above belongs to everybody.
     let above = HomeError::NotWritable { path: "/no such place".into(), error: denied() };
-    let made = format!("sudo install -d -m 700 -o {} /home/ann/.treewarden", user());
+    let made = format!("sudo install -d -m 700 -o {} {}", user(), config.home.display());
     assert_eq!(home(&above, &config, &shell()).line(), made);
+}
+
+/// Whoever runs as this user may have laid it: an agent, asked by whoever may write comments.
+#[test]
+fn root_is_asked_for_nothing_that_a_link_leads_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = load(&[("HOME", dir.path().to_str().unwrap())], &[]).unwrap();
+    fs::create_dir(&config.home).unwrap();
+    let target = match user() {
+        0 => dir.path().join("of another"),
+        _ => PathBuf::from("/etc"),
+    };
+    let (runs, file) = (config.home.join("runs"), config.home.join("treewarden.db"));
+    let links = [(&runs, target.clone()), (&file, target.join("passwd"))];
+    if user() == 0 {
+        let others = |path: &Path| std::os::unix::fs::chown(path, Some(7), None).unwrap();
+        fs::create_dir(&target).unwrap();
+        fs::write(target.join("passwd"), "").unwrap();
+        others(&target);
+        others(&target.join("passwd"));
+    }
+    for (link, to) in &links {
+        std::os::unix::fs::symlink(to, link).unwrap();
+        if user() == 0 {
+            std::os::unix::fs::lchown(link, Some(7), None).unwrap();
+        }
+    }
+    let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+    let unreadable = StoreError::Unavailable("why".into());
+    for asked in places(&Flags::default()) {
+        let mut mends = vec![(&file, owned(&file)), (&file, restored(&file, &asked))];
+        for path in [&runs, &runs.join("1")] {
+            mends.extend([
+                (&runs, home(&HomeError::NotWritable { path: path.clone(), error: denied() }, &config, &asked)),
+                (&runs, home(&HomeError::NotMade { path: path.clone(), error: denied() }, &config, &asked)),
+                (&runs, writable(path, &asked)),
+                (&runs, given(path)),
+                (&runs, made(path)),
+            ]);
+        }
+        mends.push((&file, database(&unreadable, &config, Some(&file), &asked)));
+        for (number, (link, mend)) in mends.iter().enumerate() {
+            let ran_by_its_owner = number == 1 && !asked.is_service();
+            if ran_by_its_owner {
+                continue;
+            }
+            assert_eq!(mend.line(), format!("mv -T --backup=t {0} {0}.aside", link.display()), "{number}");
+            let Mend::Aside { seen, .. } = mend else { panic!("{number}: {mend:?}") };
+            assert!(seen.contains(&format!("{} is a link to {}", link.display(), target.display())), "{seen}");
+        }
+    }
+    // What root has laid, root may follow.
+    if user() == 0 {
+        std::os::unix::fs::lchown(&runs, Some(0), None).unwrap();
+        assert!(given(&runs).line().starts_with("sudo chown -hR "));
+    }
+}
+
+/// One line of it would have root open `/etc` to whoever wrote it.
+#[test]
+fn what_only_a_settings_file_of_this_users_names_is_not_roots_to_give() {
+    let dir = tempfile::tempdir().unwrap();
+    let home_of_user = dir.path().to_str().unwrap();
+    let others = match user() {
+        0 => dir.path().join("of another"),
+        _ => PathBuf::from("/etc"),
+    };
+    let file = others.join("passwd");
+    if user() == 0 {
+        fs::create_dir(&others).unwrap();
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::chown(&others, Some(7), None).unwrap();
+        std::os::unix::fs::chown(&file, Some(7), None).unwrap();
+    }
+    let settings = dir.path().join(".treewarden/treewarden.toml");
+    let (url, trees) = (format!("sqlite://{}/tw.db", others.display()), others.join("trees"));
+    let text = format!("database_url = '{url}'\nworktree_base = '{}'\n", trees.display());
+    let config = load(&[("HOME", home_of_user)], &[(settings.to_str().unwrap(), &text)]).unwrap();
+    let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+    let base = HomeError::WorktreeBase(Box::new(HomeError::NotWritable { path: others.clone(), error: denied }));
+    let asked = shell();
+    let key = Problem {
+        setting: "github_app_private_key_file".to_owned(),
+        origin: Some(Origin::File(settings.clone())),
+        given: None,
+        expected: "cannot be read".to_owned(),
+        fault: Fault::File(file.clone()),
+    };
+    let mut mends = vec![database_writable(&others, &config, &others.join("tw.db"), &asked), problem(&key, &asked)];
+    // Root could do all of that as well.
+    if user() != 0 {
+        mends.extend([home(&base, &config, &asked), backup(&config, Some(&others.join("tw.db")), &asked)]);
+    }
+    for (number, mend) in mends.iter().enumerate() {
+        assert_eq!(mend.line(), format!("${{EDITOR:-vi}} {}", settings.display()), "{number}");
+    }
+    let climbing = config.home.join("../..").join(others.strip_prefix("/").unwrap());
+    assert!(!is_in_home(&climbing, &config) && is_in_home(&config.home.join("runs"), &config));
+    // What a person has said is looked at more kindly, and still nobody else's directory is opened.
+    let config = load(&[("HOME", home_of_user), ("DATABASE_URL", &url)], &[]).unwrap();
+    let mend = database_writable(&others, &config, &others.join("tw.db"), &asked);
+    assert_eq!(mend.line(), "export DATABASE_URL='sqlite:///<a directory of its own>/treewarden.db'");
 }
 
 #[test]
 fn worktrees_out_of_sight_are_brought_back() {
-    let dir = tempfile::tempdir().unwrap();
+    let (config, dir) = (config(), tempfile::tempdir().unwrap());
     let base = dir.path().join("base");
     let lost = IsolationError::OutOfSight { base: base.clone(), memory: dir.path().join("worktrees.mark") };
     for asked in places(&Flags::default()) {
-        let mend = worktrees(&lost, &base, &asked);
+        let mend = worktrees(&lost, &base, &config, &asked);
         check(&mend);
         assert!(mend.line().ends_with(&format!("cp -a '<where they are now>/.' {}", base.display())), "{mend:?}");
     }
     let left = IsolationError::LeftBehind { before: "/srv/trees".into(), base: base.clone() };
-    assert_eq!(worktrees(&left, &base, &shell()).line(), "export WORKTREE_BASE=/srv/trees");
+    assert_eq!(worktrees(&left, &base, &config, &shell()).line(), "export WORKTREE_BASE=/srv/trees");
     let taken = IsolationError::MarkTaken("/home/ann".into());
-    assert_eq!(worktrees(&taken, &base, &shell()).line(), "export WORKTREE_BASE=/home/ann/worktrees");
+    assert_eq!(worktrees(&taken, &base, &config, &shell()).line(), "export WORKTREE_BASE=/home/ann/worktrees");
     fs::create_dir(&base).unwrap();
     fs::write(base.join(".treewarden"), "of another home").unwrap();
-    assert!(worktrees(&lost, &base, &shell()).line().starts_with("export WORKTREE_BASE='<"));
+    assert!(worktrees(&lost, &base, &config, &shell()).line().starts_with("export WORKTREE_BASE='<"));
 
-    let config = config();
     let apart = |shared: &str| apart(Path::new(shared), &config, &config.home, &shell()).line().to_owned();
     assert_eq!(apart("/srv/trees"), "export WORKTREE_BASE=/home/ann/.treewarden/trees");
     assert_eq!(apart("/home/ann"), "export TREEWARDEN_HOME=/home/treewarden-home");

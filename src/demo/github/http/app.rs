@@ -31,6 +31,7 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
         .route("/app/installations/{id}", get(show_installation))
         .route("/app/installations/{id}/access_tokens", post(issue_token))
         .route("/repos/{owner}/{repo}/installation", get(show_installation_of))
+        .route("/app/hook/config", get(show_webhook))
         .route("/app/hook/deliveries", get(list_deliveries))
         .route("/app/hook/deliveries/{id}", get(show_delivery))
         .route("/app/hook/deliveries/{id}/attempts", post(redeliver))
@@ -47,6 +48,12 @@ fn app_only(caller: &Caller) -> Result<(), Refusal> {
 async fn show_app(State(hub): State<Arc<Hub>>, caller: Caller) -> Answer {
     app_only(&caller)?;
     ok(hub.world().app_json())
+}
+
+async fn show_webhook(State(hub): State<Arc<Hub>>, caller: Caller) -> Answer {
+    app_only(&caller)?;
+    let url = hub.world().post.receiver.as_ref().map(|receiver| receiver.url.clone()).unwrap_or_default();
+    ok(json!({ "content_type": "json", "insecure_ssl": "0", "secret": "********", "url": url }))
 }
 
 async fn list_installations(State(hub): State<Arc<Hub>>, caller: Caller, page: Page) -> Answer {
