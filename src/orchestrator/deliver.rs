@@ -416,7 +416,11 @@ async fn left_behind(worktree: &Worktree) -> Option<String> {
         }
         (Probe::Unknown(why), _) | (_, Probe::Unknown(why)) => Keep::CannotVerify(why),
     };
-    Some(cleanup::sentence(&reason))
+    let not_taken = match matches!(reason, Keep::UncommittedChanges { .. } | Keep::CannotVerify(_)) {
+        true => worktree.not_taken().await.unwrap_or_default(),
+        false => Vec::new(),
+    };
+    Some(furnished::not_taken(&not_taken).unwrap_or_else(|| cleanup::sentence(&reason)))
 }
 
 /// Where GitHub's own addresses for commits are, which lead to an account and nowhere else: `users.noreply.` before the
