@@ -167,6 +167,10 @@ pub trait Provider: Send + Sync {
     /// there is to tell about what it got beside its checkout.
     async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<Furnished, IsolationError>;
 
+    /// Takes away what a creation that was cut short left of a place that was never handed out, and the place's registration,
+    /// so that nothing is in the way of the next. Files that may be somebody's stay.
+    async fn clear(&self, repository: &Repository, path: &Path) -> Result<(), IsolationError>;
+
     /// Whether a place lies where removing it means to let go of it.
     fn is_outside(&self, path: &Path) -> bool;
 

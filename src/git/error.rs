@@ -176,7 +176,8 @@ pub(super) fn failure(command: &str, status: Option<i32>, stderr: &[u8], secret:
     ]) {
         return GitError::Unreachable(text);
     }
-    if says(&["unable to write", "failed to write", "could not write"]) {
+    if says(&["unable to write", "failed to write", "could not write", "insufficient permission for adding an object"])
+    {
         return GitError::NotWritten { command: command.to_owned(), stderr: text };
     }
     GitError::Failed { command: command.to_owned(), status, stderr: text }

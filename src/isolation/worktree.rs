@@ -350,6 +350,18 @@ impl Provider for WorktreeProvider {
         }
     }
 
+    async fn clear(&self, repository: &Repository, path: &Path) -> Result<(), IsolationError> {
+        let (provider, repository, path) = (self.clone(), repository.clone(), self.place(path)?);
+        self.to_the_end(path.clone(), async move {
+            provider.clear_half_made(&repository, &repository.worktree(&path), &path).await?;
+            match exists(&path)? {
+                true => Ok(()),
+                false => Ok(repository.unregister(&path).await?),
+            }
+        })
+        .await
+    }
+
     fn is_outside(&self, path: &Path) -> bool {
         matches!(place::below(&self.base, path), Err(IsolationError::Outside(_)))
     }

@@ -2,6 +2,7 @@
 
 use super::CommitSha;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Patterns at the root of a checkout, as in a `.gitignore`: which of the operator's files are copied.
 pub const COPY_FILE: &str = ".worktreeinclude";
@@ -44,6 +45,15 @@ pub struct Lfs {
     pub without_program: u64,
     /// Why some may still be pointers, in words for people.
     pub failed: Option<String>,
+}
+
+/// Something in a worktree that git does not take into a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotTaken {
+    /// Relative; a final slash marks a directory.
+    pub path: PathBuf,
+    /// Git's words, fit for people elsewhere.
+    pub why: String,
 }
 
 /// What became of the submodules; nothing in it: all are there, or none were wanted.

@@ -203,7 +203,12 @@ impl Orchestrator {
                         }
                         self.store().destroy_environment(&environment, None, self.now()).await?;
                     }
-                    Probe::Known(Validity::Missing | Validity::Foreign | Validity::OwnRepository) => {
+                    Probe::Known(Validity::Missing) => {
+                        if let Err(error) = self.discard(creation.repository, &environment).await {
+                            tracing::warn!(environment.id = %environment.id, %error, "what is left of a creation stays for now");
+                        }
+                    }
+                    Probe::Known(Validity::Foreign | Validity::OwnRepository) => {
                         self.store().destroy_environment(&environment, None, self.now()).await?;
                     }
                     // Something of ours is there: the next try, or the reconciliation, goes on with it.

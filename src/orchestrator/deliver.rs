@@ -31,6 +31,13 @@ pub(super) enum Delivered {
     Stopped,
 }
 
+/// What was there when the remote was asked.
+struct OnRemote {
+    /// The branch's commit.
+    there: Option<CommitSha>,
+    default: Option<BranchName>,
+}
+
 impl Orchestrator {
     /// Delivers the work of a run; what was verified is written into `run.outcome`. A request to stop is heeded as long as
     /// there is something left that people would see.
@@ -82,22 +89,54 @@ impl Orchestrator {
         let tip =
             repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(run_end::environment_lost()))?;
         run.outcome.head_after = Some(tip.clone());
-        let base_tip = match &environment.base {
-            Some(base) => repository.tip(&base.remote_ref()).await?,
-            None => None,
+        let mut ahead = self.reckon(run, prepared, &tip).await?;
+        let from_fork = environment.metadata.fork_head.is_some();
+        let nothing_done = ahead == Some(0) && run.outcome.head_before.as_ref() == Some(&tip);
+        // A fork's commits go nowhere, so nothing is asked about them.
+        let on_remote = if nothing_done || (from_fork && ahead.is_some()) {
+            OnRemote { there: None, default: prepared.codebase.default_branch.clone() }
+        } else {
+            // What the last fetch brought may have been taken away or moved since, by this agent or another one.
+            let asked = retry::patiently(|| self.on_the_remote(run, prepared)).await?;
+            ahead = self.reckon(run, prepared, &tip).await?;
+            asked
         };
-        let Some(base_tip) = base_tip else {
-            run.outcome.not_pushed_because = Some(undelivered::base_gone());
-            return Ok(Delivered::ToItsEnd);
-        };
-        let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
+        match ahead {
+            None => run.outcome.not_pushed_because = Some(undelivered::base_gone()),
+            Some(0) => {}
+            Some(_) => return self.push_and_propose(run, prepared, &worktree, (tip, on_remote), cancel).await,
+        }
+        Ok(Delivered::ToItsEnd)
+    }
+
+    /// What the branch at `tip` has that its base lacks, as the last fetch left that; it goes into the outcome. `None`: there is
+    /// no base.
+    async fn reckon(&self, run: &mut Run, prepared: &Prepared, tip: &CommitSha) -> Result<Option<u64>, StepError> {
+        let (repository, environment) = (&prepared.repository, &prepared.environment);
+        (run.outcome.commits, run.outcome.files_changed) = (None, None);
+        let Some(base) = &environment.base else { return Ok(None) };
+        let Some(base) = repository.tip(&base.remote_ref()).await? else { return Ok(None) };
+        let (ahead, _) = repository.ahead_behind(tip, &base).await?;
         // A head that is not to be worked on is somebody else's until there is work on top of it.
-        if ahead == 0 || environment.metadata.lost_head.as_ref() == Some(&tip) {
-            return Ok(Delivered::ToItsEnd);
+        if ahead == 0 || environment.metadata.lost_head.as_ref() == Some(tip) {
+            return Ok(Some(0));
         }
         run.outcome.commits = Some(ahead);
-        run.outcome.files_changed = Some(repository.diff_stat(&base_tip, &tip).await?.files);
-        let facts = self.push_facts(run, prepared, &worktree, tip, cancel).await?;
+        run.outcome.files_changed = Some(repository.diff_stat(&base, tip).await?.files);
+        Ok(Some(ahead))
+    }
+
+    async fn push_and_propose(
+        &self,
+        run: &mut Run,
+        prepared: &Prepared,
+        worktree: &Worktree,
+        (tip, on_remote): (CommitSha, OnRemote),
+        cancel: &CancellationToken,
+    ) -> Result<Delivered, StepError> {
+        let environment = &prepared.environment;
+        let branch = &environment.branch;
+        let facts = self.push_facts(run, prepared, worktree, (tip, on_remote), cancel).await?;
         match push(facts) {
             Push::Go => {}
             Push::NothingNew => return Ok(Delivered::ToItsEnd),
@@ -154,19 +193,13 @@ impl Orchestrator {
         run: &Run,
         prepared: &Prepared,
         worktree: &Worktree,
-        tip: CommitSha,
+        (tip, OnRemote { there, default }): (CommitSha, OnRemote),
         cancel: &CancellationToken,
     ) -> Result<PushFacts, StepError> {
         let environment = &prepared.environment;
         let branch = Some(&environment.branch);
-        let from_fork = environment.metadata.fork_head.is_some();
-        // A fork's commits go nowhere, so nothing is asked about them.
-        let (there, default) = match from_fork {
-            true => (None, prepared.codebase.default_branch.clone()),
-            false => retry::patiently(|| self.on_the_remote(run, prepared)).await?,
-        };
         Ok(PushFacts {
-            from_fork,
+            from_fork: environment.metadata.fork_head.is_some(),
             is_default: default.as_ref() == branch,
             is_base: prepared.settings.base.as_ref() == branch,
             was_there: run.outcome.remote_before.is_some(),
@@ -205,20 +238,16 @@ impl Orchestrator {
         }
     }
 
-    /// The branch's commit on the remote now, where the repository is now: it may have been renamed while the agent was at
-    /// work.
-    async fn on_the_remote(
-        &self,
-        run: &Run,
-        prepared: &Prepared,
-    ) -> Result<(Option<CommitSha>, Option<BranchName>), StepError> {
+    /// Fetches from where the repository is now: it may have been renamed while the agent was at work.
+    async fn on_the_remote(&self, run: &Run, prepared: &Prepared) -> Result<OnRemote, StepError> {
+        let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
         let (codebase, clone_url) = self.refreshed(&prepared.codebase).await?;
-        prepared.repository.ensure(&clone_url).await?;
-        let there = self.read_back(prepared).await?;
+        self.fetch(&codebase, repository, &clone_url, None).await?;
+        let there = repository.tip(&branch.remote_ref()).await?;
         if there.is_none() && run.outcome.remote_before.is_some() {
-            self.demand_absence(&codebase, &prepared.environment.branch).await?;
+            self.demand_absence(&codebase, branch).await?;
         }
-        Ok((there, codebase.default_branch))
+        Ok(OnRemote { there, default: codebase.default_branch })
     }
 
     /// The token is asked for just before the push: one that has expired, or soon does, is replaced then.
@@ -388,7 +417,11 @@ async fn left_behind(worktree: &Worktree) -> Option<String> {
         }
         (Probe::Unknown(why), _) | (_, Probe::Unknown(why)) => Keep::CannotVerify(why),
     };
-    Some(cleanup::sentence(&reason))
+    let not_taken = match matches!(reason, Keep::UncommittedChanges { .. } | Keep::CannotVerify(_)) {
+        true => worktree.not_taken().await.unwrap_or_default(),
+        false => Vec::new(),
+    };
+    Some(furnished::not_taken(&not_taken).unwrap_or_else(|| cleanup::sentence(&reason)))
 }
 
 /// Where GitHub's own addresses for commits are, which lead to an account and nowhere else: `users.noreply.` before the

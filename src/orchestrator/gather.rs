@@ -4,7 +4,7 @@ use super::{Orchestrator, StepError};
 use crate::decide::branches::Branches;
 use crate::decide::cleanup::{Occasion, RemovalFacts, WorkInProgress};
 use crate::decide::resolve::{Candidate, Holds, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch};
-use crate::git::{GitError, Repository, Worktree};
+use crate::git::{GitError, LOCK_REASON, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::isolation::{Maker, Stage};
 use crate::model::*;
@@ -186,9 +186,9 @@ impl Orchestrator {
             let at_place = entry.is_at(place);
             let has_branch = branch.is_some() && entry.branch.as_ref() == branch;
             let known = live.iter().any(|environment| entry.is_at(&environment.path));
+            let is_inside = !provider.is_outside(&entry.path);
             // A missing one of ours is no obstacle: its place is made anew.
-            let ours_and_gone = entry.prunable && !provider.is_outside(&entry.path);
-            if known || ours_and_gone || !(at_place || has_branch) {
+            if known || (entry.prunable && is_inside) || !(at_place || has_branch) {
                 continue;
             }
             self.hide_if_outside(&entry.path);
@@ -200,6 +200,11 @@ impl Orchestrator {
                 true => Probe::Unknown("it lies inside another one, or around it".to_owned()),
                 false => provider.health(repository, &entry.path, Maker::Others, Stage::InTheMaking).await,
             };
+            // Nor is what a creation of ours left that was cut short; git calls none of them prunable, since they are locked.
+            let ours = at_place && is_inside && entry.locked.as_deref() == Some(LOCK_REASON);
+            if ours && validity == Probe::Known(Validity::Missing) {
+                continue;
+            }
             let (foreign_lock, holds) = match validity == Probe::Known(Validity::Valid) {
                 true => (worktree.foreign_lock().await, holds(&worktree).await),
                 false => (Probe::Known(None), Probe::Unknown("there is no worktree to look at".to_owned())),

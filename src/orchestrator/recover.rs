@@ -2,10 +2,13 @@
 //! be examined is left as it is and shown.
 
 use super::create::Creation;
+use super::mend::maker;
 use super::prepare::Notes;
 use super::{Orchestrator, StepError};
 use crate::agent::process;
 use crate::decide::reconcile::{Repair, repair};
+use crate::git::Repository;
+use crate::isolation::Maker;
 use crate::model::*;
 use crate::reply::run_end;
 use crate::store::LeftBehind;
@@ -141,9 +144,9 @@ impl Orchestrator {
                 let mut notes = Notes::default();
                 self.finish_creation(&creation, environment, &mut notes).await?;
             }
-            Repair::Discard => {
-                self.store().destroy_environment(&environment, None, self.now()).await?;
-            }
+            // The git that made it may have outlived the service, and is waited for.
+            Repair::Discard if patience == Patience::Quick && self.is_registered(&repository, &environment).await? => {}
+            Repair::Discard => self.discard(&repository, &environment).await?,
             Repair::FinishRemoval => {
                 self.finish_removal(&codebase, &repository, environment, "recovery").await?;
             }
@@ -155,6 +158,19 @@ impl Orchestrator {
                 self.store().update_environment(&active).await?;
             }
         }
+        Ok(())
+    }
+
+    async fn is_registered(&self, repository: &Repository, environment: &Environment) -> Result<bool, StepError> {
+        Ok(repository.worktree(&environment.path).is_registered().await?)
+    }
+
+    /// Closes the row of a creation that came to nothing, once nothing of it is in the way of the next one.
+    pub(super) async fn discard(&self, repository: &Repository, environment: &Environment) -> Result<(), StepError> {
+        if maker(environment) == Maker::Us {
+            self.parts().provider.clear(repository, &environment.path).await?;
+        }
+        self.store().destroy_environment(environment, None, self.now()).await?;
         Ok(())
     }
 

@@ -64,6 +64,20 @@ pub fn kept_from_lfs(paths: &[std::path::PathBuf]) -> Option<String> {
     ))
 }
 
+/// What a commit lacks since git did not take it.
+pub fn not_taken(places: &[NotTaken]) -> Option<String> {
+    let NotTaken { path, why } = places.first()?;
+    let more = match places.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "git could not take in {} ({}){more}; mention me again when the cause is gone",
+        code(&path.display().to_string()),
+        plain(why)
+    ))
+}
+
 /// Why a branch is not pushed whose commits hold files that were copied into the worktree.
 pub fn copies_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> String {
     let first = paths.first().map(|path| code(&path.display().to_string())).unwrap_or_default();
@@ -173,6 +187,15 @@ mod tests {
         let said = "1 changed file that Git LFS is to keep, such as `a.bin`, cannot be committed without `git-lfs` on this \
                     server";
         assert_eq!((kept_from_lfs(&[]), kept_from_lfs(&["a.bin".into()]).as_deref()), (None, Some(said)));
+    }
+
+    #[test]
+    fn what_git_does_not_take_is_named_with_the_reason() {
+        let denied = |path: &str| NotTaken { path: path.into(), why: "Permission denied".to_owned() };
+        assert_eq!(not_taken(&[]), None);
+        let said =
+            "git could not take in `data/` (Permission denied) and 1 more; mention me again when the cause is gone";
+        assert_eq!(not_taken(&[denied("data/"), denied("x")]).as_deref(), Some(said));
     }
 
     #[test]

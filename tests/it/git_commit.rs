@@ -1,7 +1,7 @@
 //! What worktrees hold becomes commits: deliveries, fast-forwards.
 
 use crate::git_lab::{Lab, branch, known};
-use std::{fs, os::unix::fs::symlink};
+use std::{fs, os::unix::fs::symlink, path::Path};
 use treewarden::git::{CommitRequest, GitError, Ident, Status};
 
 pub fn request(on: &str) -> CommitRequest {
@@ -70,6 +70,40 @@ async fn everything_is_committed_once_on_the_right_branch() {
     fs::write(path.join("f"), "3\n").unwrap();
     assert!(matches!(worktree.commit_all(&request("b")).await, Err(GitError::Refused { .. })));
     assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(sha));
+}
+
+/// One file that git cannot convert keeps nothing else from being committed, also of the files that it stands between.
+#[tokio::test]
+async fn what_git_does_not_take_is_left_out_and_named() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::write(path.join(".gitattributes"), "*.txt working-tree-encoding=UTF-16\n").unwrap();
+    for name in ["a.rs", "b.txt", "c.rs", "y.txt", "z.rs"] {
+        fs::write(path.join(name), "plain\n").unwrap();
+    }
+    fs::remove_file(path.join("f")).unwrap();
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    let changes = lab.run(&path, &["show", "--name-status", "--format=", "HEAD"]);
+    assert_eq!(changes.lines().collect::<Vec<_>>(), ["A\t.gitattributes", "A\ta.rs", "A\tc.rs", "D\tf", "A\tz.rs"]);
+
+    let mut left = worktree.not_taken().await.unwrap();
+    left.sort_by(|one, other| one.path.cmp(&other.path));
+    for (left, name) in left.iter().zip(["b.txt", "y.txt"]) {
+        assert!(left.path == Path::new(name) && left.why.contains("BOM is required"), "{left:?}");
+    }
+    assert_eq!(left.len(), 2, "{left:?}");
+    // What is not committed is a reason to keep the worktree.
+    assert_eq!(known(worktree.status().await), Status { untracked: 2, ..Status::default() });
+    assert_eq!(worktree.commit_all(&request("b")).await.unwrap(), None, "nor does it keep the next commit");
+    fs::write(path.join("a.rs"), "more\n").unwrap();
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    // With the cause gone it is a file like any other.
+    fs::remove_file(path.join(".gitattributes")).unwrap();
+    assert!(worktree.not_taken().await.unwrap().is_empty());
+    assert_eq!(known(worktree.status().await), Status { tracked: 1, untracked: 2, ..Status::default() });
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert!(known(worktree.status().await).is_clean());
 }
 
 #[tokio::test]

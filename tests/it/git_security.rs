@@ -1,7 +1,12 @@
 //! The service's git executes nothing that a repository or an agent can write, and tells its token to nobody else.
 
 use crate::git_lab::{Lab, branch, known};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -176,6 +181,17 @@ async fn an_unreadable_directory_is_a_doubt() {
     match worktree.status().await {
         Probe::Known(status) => assert!(readable && status.untracked == 1),
         Probe::Unknown(why) => assert!(!readable && why.contains("closed"), "{why}"),
+    }
+    // It keeps nothing else from being committed, and is a doubt afterwards as it was before.
+    if !readable {
+        fs::write(path.join("open"), "o").unwrap();
+        fs::write(path.join("f"), "2\n").unwrap();
+        fs::set_permissions(path.join("f"), fs::Permissions::from_mode(0o000)).unwrap();
+        worktree.commit_all(&plain_commit("b")).await.unwrap().unwrap();
+        assert_eq!(lab.run(&path, &["show", "--name-status", "--format=", "HEAD"]), "A\topen");
+        let left: Vec<_> = worktree.not_taken().await.unwrap().into_iter().map(|left| left.path).collect();
+        assert_eq!(left, ["closed/", "f"].map(PathBuf::from));
+        assert!(matches!(worktree.status().await, Probe::Unknown(_)));
     }
     fs::set_permissions(path.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
 }

@@ -1,17 +1,21 @@
 //! Turning files into commits, by plumbing only: no hook, editor, template or signature program has a part in it, and
 //! refs move by compare-and-swap.
 
+use super::keepsake::copy_index;
 use super::status::{Change, Kind};
 use super::{Head, Worktree};
 use crate::git::command::Call;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
-use crate::model::{BranchName, CommitSha};
+use crate::model::{BranchName, CommitSha, NotTaken};
 use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+/// How often staging is tried by ever smaller parts; what is refused after that is left out as it is.
+const MOST_TRIES: usize = 256;
 
 /// What makes a commit.
 pub(super) const COMMIT: &str = "commit-tree";
@@ -57,7 +61,8 @@ impl CommitRequest {
 impl Worktree {
     /// Commits all changes and untracked files to the branch. `None`: there is nothing to commit. Repositories that lie
     /// inside stay untracked: a commit would keep none of their content. What the service copied in stays out, staged or
-    /// renamed, and a submodule is never put back to a commit it was recorded at before.
+    /// renamed, and a submodule is never put back to a commit it was recorded at before. What git does not take is left out
+    /// ([`Worktree::not_taken`]).
     pub async fn commit_all(&self, request: &CommitRequest) -> Result<Option<CommitSha>, GitError> {
         let entry = self.entry().await?;
         if let Some(operation) = self.known_operation().await? {
@@ -187,7 +192,11 @@ impl Worktree {
     /// The commit of a worktree on `branch` in which nothing is unfinished.
     async fn movable(&self, branch: &BranchName) -> Result<(AdminEntry, CommitSha), GitError> {
         let entry = self.entry().await?;
-        let (head, status) = (self.head().await?, self.known_status().await?);
+        let head = self.head().await?;
+        let status = self.known_status().await.map_err(|error| match error {
+            GitError::Unreadable(why) => GitError::refused(format!("not all of its files can be looked at: {why}")),
+            error => error,
+        })?;
         let Some(at) = head.sha.filter(|_| head.branch.as_ref() == Some(branch)) else {
             return Err(GitError::refused(format!("the worktree is not on the branch {branch}")));
         };
@@ -197,10 +206,24 @@ impl Worktree {
         Ok((entry, at))
     }
 
-    /// Stages everything and answers with the tree; `None` when it is HEAD's.
-    async fn stage(&self, entry: &AdminEntry, head: &Head) -> Result<Option<String>, GitError> {
+    /// What [`Worktree::commit_all`] leaves behind since the service may not read it, or git cannot convert it.
+    pub async fn not_taken(&self) -> Result<Vec<NotTaken>, GitError> {
+        let entry = self.entry().await?;
+        let (changed, mut not_taken) = self.to_be_staged(&entry).await?;
+        if !changed.is_empty() {
+            let scratch = self.repository.scratch()?;
+            let index = scratch.path().join("index");
+            let (from, to) = (entry.directory.join("index"), index.clone());
+            blocking(move || copy_index(&from, &to)).await?;
+            not_taken.extend(self.take_in(&entry, Some(&index), changed).await?);
+        }
+        Ok(not_taken)
+    }
+
+    /// What differs from HEAD and belongs into a commit, and what may not be looked at.
+    async fn to_be_staged(&self, entry: &AdminEntry) -> Result<(Vec<PathBuf>, Vec<NotTaken>), GitError> {
         // By names, not by `git add --all`, which runs git inside submodules, with configuration an agent can write.
-        let changes = self.changes(entry, None).await?;
+        let (changes, closed) = self.changes_in_sight(entry).await?;
         // Copies are out of sight already, unless somebody changed what git ignores.
         let copies = self.copies_of_branch().await?;
         let is_copy = |change: &Change| change.kind == Kind::Untracked && copies.has(&change.path);
@@ -209,14 +232,17 @@ impl Worktree {
         // A branch goes out, so nothing is in it as a blob that LFS is to keep.
         let blobs = self.not_pointers(&changed).await?;
         changed.retain(|path| !blobs.contains(path));
+        Ok((changed, closed))
+    }
+
+    /// Stages everything and answers with the tree; `None` when it is HEAD's.
+    async fn stage(&self, entry: &AdminEntry, head: &Head) -> Result<Option<String>, GitError> {
+        let (changed, _) = self.to_be_staged(entry).await?;
         if changed.is_empty() {
             return Ok(None);
         }
-        match self.update_index(entry, &changed).await {
-            Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
-                self.update_index(entry, &changed).await?;
-            }
-            result => result?,
+        for NotTaken { path, why } in self.take_in(entry, None, changed).await? {
+            tracing::warn!(path = %path.display(), error = %why, "not committed; it stays in the worktree");
         }
         if let Some(head) = &head.sha {
             self.withhold(entry, head).await?;
@@ -229,13 +255,47 @@ impl Worktree {
         Ok((present.to_string() != tree).then_some(tree))
     }
 
-    /// Everything that differs from HEAD, repositories inside apart.
+    /// Everything in sight that differs from HEAD, repositories inside apart.
     pub(in crate::git) async fn changed_paths(&self) -> Result<Vec<PathBuf>, GitError> {
-        let changes = self.changes(&self.entry().await?, None).await?;
+        let (changes, _) = self.changes_in_sight(&self.entry().await?).await?;
         Ok(changes.into_iter().map(|change| change.path).filter(|path| !is_repository(path)).collect())
     }
 
-    async fn update_index(&self, entry: &AdminEntry, paths: &[PathBuf]) -> Result<(), GitError> {
+    /// Brings paths into the index, and answers with those that git refuses: with one of them it takes none, and it is tried
+    /// again by halves.
+    async fn take_in(
+        &self,
+        entry: &AdminEntry,
+        index: Option<&Path>,
+        paths: Vec<PathBuf>,
+    ) -> Result<Vec<NotTaken>, GitError> {
+        let (mut pending, mut not_taken, mut tries) = (vec![paths], Vec::new(), 0);
+        while let Some(mut paths) = pending.pop() {
+            tries += 1;
+            let result = match self.update_index(entry, index, &paths).await {
+                Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
+                    self.update_index(entry, index, &paths).await
+                }
+                result => result,
+            };
+            match result {
+                Ok(()) => {}
+                // It has read them, and ended by itself.
+                Err(GitError::Failed { status: Some(_), .. }) if paths.len() > 1 && tries < MOST_TRIES => {
+                    let half = paths.split_off(paths.len() / 2);
+                    pending.extend([paths, half]);
+                }
+                Err(GitError::Failed { status: Some(_), stderr, .. }) => {
+                    let why = self.told_outside(&GitError::refused(stderr));
+                    not_taken.extend(paths.into_iter().map(|path| NotTaken { path, why: why.clone() }));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(not_taken)
+    }
+
+    async fn update_index(&self, entry: &AdminEntry, index: Option<&Path>, paths: &[PathBuf]) -> Result<(), GitError> {
         let files = self.files.clone();
         let paths = paths.to_vec();
         let (there, gone): (Vec<_>, Vec<_>) =
@@ -243,7 +303,7 @@ impl Worktree {
         // What is gone first: where a directory became a link, git looks for its files behind the link.
         for (arguments, paths) in [(&["--force-remove"][..], gone), (&["--add", "--remove", "--replace"], there)] {
             if !paths.is_empty() {
-                let call = self.call(entry, "update-index").await?.slow();
+                let call = self.indexed(entry, "update-index", index).await?.slow();
                 call.args(arguments).args(["-z", "--stdin"]).input(list_of(&paths)).ok().await?;
             }
         }

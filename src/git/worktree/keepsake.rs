@@ -400,7 +400,7 @@ fn look(files: &Path, path: PathBuf) -> Result<Look, GitError> {
 }
 
 /// With its times: git compares them with those of the files to know which it has to read again.
-fn copy_index(from: &Path, to: &Path) -> Result<(), GitError> {
+pub(super) fn copy_index(from: &Path, to: &Path) -> Result<(), GitError> {
     let copied = refuse_large(from).and_then(|()| fs::copy(from, to)).and_then(|_| {
         let times = fs::FileTimes::new().set_modified(fs::metadata(from)?.modified()?);
         fs::File::options().write(true).open(to)?.set_times(times)

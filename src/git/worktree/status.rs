@@ -3,9 +3,10 @@
 
 use super::Worktree;
 use super::index::Lengths;
+use crate::git::command::Output;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
-use crate::model::Probe;
+use crate::model::{NotTaken, Probe};
 use git2::Oid;
 use std::{
     ffi::OsString,
@@ -53,9 +54,30 @@ impl Worktree {
 
     /// Every path that differs from HEAD, by the worktree's own index or another.
     pub(super) async fn changes(&self, entry: &AdminEntry, index: Option<&Path>) -> Result<Vec<Change>, GitError> {
+        let output = self.run_status(entry, index).await?;
+        self.changes_in(output, entry, index).await
+    }
+
+    /// The same of everything that may be looked at, and what may not, with the reason.
+    pub(super) async fn changes_in_sight(&self, entry: &AdminEntry) -> Result<(Vec<Change>, Vec<NotTaken>), GitError> {
+        let mut output = self.run_status(entry, None).await?;
+        let closed = take_closed(&mut output.stderr);
+        Ok((self.changes_in(output, entry, None).await?, closed))
+    }
+
+    async fn run_status(&self, entry: &AdminEntry, index: Option<&Path>) -> Result<Output, GitError> {
         let call = self.indexed(entry, "status", index).await?;
         let call = call.args(["--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=dirty"]);
-        let mut changes = parse(&quiet(call.arg("--no-renames").run().await?)?)?;
+        call.arg("--no-renames").run().await
+    }
+
+    async fn changes_in(
+        &self,
+        output: Output,
+        entry: &AdminEntry,
+        index: Option<&Path>,
+    ) -> Result<Vec<Change>, GitError> {
+        let mut changes = parse(&quiet(output)?)?;
         let hidden = self.hidden_by_others(entry, index).await?;
         changes.extend(hidden.into_iter().map(|path| Change { kind: Kind::Untracked, path, committed: None }));
         let committed: Vec<Oid> = changes.iter().filter_map(|change| change.committed).collect();
@@ -89,7 +111,7 @@ impl Worktree {
 }
 
 /// Output of a call that must have looked at everything: an unreadable directory is only a warning to git.
-pub(in crate::git) fn quiet(output: crate::git::command::Output) -> Result<Vec<u8>, GitError> {
+pub(in crate::git) fn quiet(output: Output) -> Result<Vec<u8>, GitError> {
     if output.status != Some(0) {
         return Err(output.failure());
     }
@@ -98,6 +120,28 @@ pub(in crate::git) fn quiet(output: crate::git::command::Output) -> Result<Vec<u
         false => Err(GitError::Unreadable(output.remarks())),
     }
 }
+
+/// Takes out of standard error what `git status` may not look into: directories, and what is known of their files. Anything
+/// else that it complains of stays, above all patterns that it may not read: what they ignore would look new.
+fn take_closed(stderr: &mut Vec<u8>) -> Vec<NotTaken> {
+    let text = String::from_utf8_lossy(stderr).into_owned();
+    let (told, others): (Vec<_>, Vec<_>) = text.lines().partition(|line| closed(line).is_some());
+    *stderr = others.join("\n").into_bytes();
+    told.into_iter().filter_map(closed).collect()
+}
+
+/// Where such a line says that. The words are those of git's `dir.c` and `diff-lib.c`.
+fn closed(line: &str) -> Option<NotTaken> {
+    let place = line.strip_suffix(DENIED)?;
+    let path = match place.strip_prefix("warning: could not open directory '") {
+        Some(directory) => directory.strip_suffix('\'')?,
+        None if ["warning: ", "error: ", "fatal: "].iter().any(|begin| place.starts_with(begin)) => return None,
+        None => place,
+    };
+    Some(NotTaken { path: path.into(), why: DENIED.trim_start_matches(": ").to_owned() })
+}
+
+const DENIED: &str = ": Permission denied";
 
 /// Whether a line of standard error only says that git passes over a line it cannot use in `.gitattributes`, or over such
 /// a file or a `.gitignore` that is a link or far too large, or compares a file without converting it. Whoever commits such
@@ -272,6 +316,21 @@ mod tests {
         ] {
             assert!(!is_harmless(doubt), "{doubt}");
         }
+    }
+
+    #[test]
+    fn what_is_closed_is_told_apart_from_every_other_doubt() {
+        let patterns = "warning: unable to access '.gitignore': Permission denied";
+        let odd = "error: x: Permission denied";
+        let said = format!(
+            "data/a: Permission denied\nwarning: could not open directory 'a b/': Permission denied\n{patterns}\n{odd}\n"
+        );
+        let mut stderr = said.into_bytes();
+        let closed: Vec<_> = take_closed(&mut stderr).into_iter().map(|closed| (closed.path, closed.why)).collect();
+        assert_eq!(closed, ["data/a", "a b/"].map(|path| (PathBuf::from(path), "Permission denied".to_owned())));
+        assert_eq!(String::from_utf8(stderr).unwrap(), format!("{patterns}\n{odd}"));
+        let mut broken = b"warning: could not open directory 'a/': Input/output error".to_vec();
+        assert!(take_closed(&mut broken).is_empty() && !broken.is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Repositories in odd states, limits, and worktrees that vanish.
 
 use crate::support::world::{ANN, REPO, World, git};
+use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use treewarden::{demo::github::MergeMethod, model::*};
 
 #[tokio::test]
@@ -234,6 +235,51 @@ async fn a_worktree_that_looks_half_made_keeps_what_is_not_committed() {
     assert_eq!(world.environment().await.id, environment.id);
     assert_eq!(world.remote_file("issue-1", "keepme.txt").await.as_deref(), Some("precious\n"));
     world.end().await;
+}
+
+/// Whether or not its row is there still: nothing of it keeps the branch from the next request.
+#[tokio::test]
+async fn a_checkout_that_was_killed_half_way_blocks_nobody() {
+    for (has_row, change) in [
+        (true, "UPDATE isolation_environments SET state = 'creating' WHERE branch = 'big'"),
+        (
+            false,
+            "UPDATE isolation_environments SET state = 'destroyed', destroyed_at = created_at WHERE branch = 'big'",
+        ),
+    ] {
+        let world = World::new().await;
+        let issue = world.worked_issue("agent:noop").await;
+        let big = async |world: &World| {
+            world.environments().await.into_iter().find(|environment| environment.branch.as_str() == "big")
+        };
+        world.ask(issue, "/worktree create big");
+        world.settle().await;
+        let before = big(&world).await.unwrap();
+        // As `kill -9` in the middle of the checkout leaves it, for which nobody waits.
+        let entry = world.canonical().await.join("worktrees/big");
+        for name in ["treewarden-complete", "index"] {
+            std::fs::remove_file(entry.join(name)).unwrap();
+        }
+        std::fs::write(entry.join("index.lock"), "").unwrap();
+        std::fs::remove_file(before.path.join("README.md")).unwrap();
+        let mut database =
+            SqliteConnectOptions::new().filename(world.home().join("treewarden.db")).connect().await.unwrap();
+        for statement in ["UPDATE conversations SET environment_id = NULL", change] {
+            sqlx::query(statement).execute(&mut database).await.unwrap();
+        }
+        let world = world.restart(|_| ()).await;
+        if has_row {
+            world.until("the row to be closed", || async { big(&world).await.is_none().then_some(()) }).await;
+            assert!(!entry.exists() && !before.path.exists(), "and all that there was of it to be gone");
+        }
+        world.ask(issue, "/worktree create big");
+        world.settle().await;
+        assert!(world.answer(issue).contains("**task-big**"), "{}", world.answer(issue));
+        let after = big(&world).await.unwrap();
+        assert!(after.path == before.path && after.path.join("README.md").exists(), "{after:?}");
+        assert_eq!(git(&after.path, &["status", "--porcelain"]), "");
+        world.end().await;
+    }
 }
 
 /// Also when nothing comes of the message that found it gone.

@@ -2,7 +2,7 @@
 
 use crate::support::world::{ANN, REPO, World, git};
 use std::{fs, os::unix::fs::PermissionsExt};
-use treewarden::model::*;
+use treewarden::{demo::github::Fault, model::*};
 
 /// What the server does after it has taken `issue-1`, as `sh` with `$new` and `$ref`.
 fn after_each_push(world: &World, script: &str) {
@@ -73,5 +73,43 @@ async fn a_branch_that_is_gone_right_after_the_push_is_not_called_delivered() {
     let pull = world.pull_of("issue-1");
     assert!(verified(&world, issue).contains(&pull.head_sha[..7]), "{}", verified(&world, issue));
     world.standin.close(REPO, ANN, issue).unwrap();
+    world.end().await;
+}
+
+/// What the repository says of the remote is an agent's to spoil: it is asked before anything is concluded from it.
+#[tokio::test]
+async fn what_agents_make_of_the_view_of_the_remote_is_not_taken_for_its_word() {
+    const AGENT: &str = "sh -c 'echo work > work.txt; git add -A; \
+        git -c user.name=A -c user.email=a@localhost commit -qm Work; eval \"$SPOIL\"'";
+    for spoil in [
+        "git remote remove origin",
+        "git update-ref refs/remotes/origin/main HEAD",
+        "git for-each-ref --format=\"delete %(refname)\" refs/remotes | git update-ref --stdin",
+        "git update-ref refs/remotes/origin/issue-1 HEAD",
+    ] {
+        let agent = AGENT.replace("$SPOIL", &spoil.replace('"', "\\\""));
+        let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", &agent)]).await;
+        let issue = world.worked_issue("work").await;
+        let status = world.status(issue);
+        assert!(status.starts_with('✅') && !status.contains("not pushed"), "{spoil}: {status}");
+        let tip = world.local_tip("issue-1").await;
+        assert_eq!(world.remote_tip("issue-1").await, tip, "{spoil}");
+        assert!(verified(&world, issue).contains("1 file changed"), "{spoil}: {}", verified(&world, issue));
+        assert_eq!(world.pull_of("issue-1").head_sha, tip.unwrap());
+        world.end().await;
+    }
+}
+
+/// Nobody is asked where nothing was done.
+#[tokio::test]
+async fn a_run_that_does_nothing_ends_well_without_the_remote() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.ask(issue, "agent:noop agent:sleep=2");
+    world.until_agent_works().await;
+    world.standin.faults().inject(None, "/octo/hello.git/", 10_000, Fault::Status(500));
+    world.settle().await;
+    assert!(world.status(issue).contains("no file changed, nothing to push"), "{}", world.status(issue));
+    world.standin.faults().clear();
     world.end().await;
 }

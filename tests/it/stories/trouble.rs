@@ -109,6 +109,31 @@ async fn a_repository_the_agent_left_inside_is_kept_and_named() {
     world.end().await;
 }
 
+/// One file that git cannot take keeps nothing else from people, and is not lost either.
+#[tokio::test]
+async fn a_file_that_git_does_not_take_is_kept_and_named_and_the_rest_is_delivered() {
+    const AGENT: &str =
+        "sh -c 'echo \"*.txt working-tree-encoding=UTF-16\" > .gitattributes; echo plain > plain.txt; date > code.rs'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", AGENT)]).await;
+    let issue = world.worked_issue("write").await;
+    for _ in 0..2 {
+        let status = world.status(issue);
+        assert!(status.starts_with('✅'), "{status}");
+        let told = "Not committed, and kept in the worktree only: git could not take in `plain.txt` (";
+        assert!(status.contains(told) && status.contains("BOM is required"), "{status}");
+        assert!(!status.contains(world.home().to_str().unwrap()), "{status}");
+        assert!(world.remote_file("issue-1", "code.rs").await.is_some());
+        assert_eq!(world.remote_file("issue-1", "plain.txt").await, None);
+        world.ask(issue, "write more");
+        world.settle().await;
+    }
+    let environment = world.environment().await;
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    assert_eq!(std::fs::read_to_string(environment.path.join("plain.txt")).unwrap(), "plain\n");
+    world.end().await;
+}
+
 #[tokio::test]
 async fn processes_an_agent_left_behind_are_ended() {
     let world = World::new().await;
