@@ -170,10 +170,10 @@ impl Orchestrator {
         if delivery.attempts <= 1 {
             return Ok(Vec::new());
         }
-        let mut since = self.store().receipts_since(delivery.id).await?;
+        let mut removed = self.store().receipts_for(delivery.id).await?;
         // A run of the same message may have had a worktree taken away, too.
-        since.retain(|receipt| receipt.trigger != Trigger::MadeWay && receipt.details.asked_in == Some(delivery.id));
-        Ok(since)
+        removed.retain(|receipt| receipt.trigger != Trigger::MadeWay);
+        Ok(removed)
     }
 
     /// The same for a command about all environments of a codebase: what a start after the crash removed in its stead
@@ -181,11 +181,10 @@ impl Orchestrator {
     async fn passed_before(&self, pass: &Pass<'_>) -> Result<Vec<Receipt>, StepError> {
         let delivery = pass.asked.map(|asked| asked.delivery).filter(|delivery| delivery.attempts > 1);
         let Some(delivery) = delivery else { return Ok(Vec::new()) };
-        let mut removed = Vec::new();
-        for receipt in self.store().receipts_since(delivery.id).await? {
+        let mut removed = self.store().receipts_for(delivery.id).await?;
+        for receipt in self.store().scheduled_since(delivery.received_at).await? {
             let environment = self.store().load_environment(receipt.environment).await?;
-            let here = environment.is_some_and(|environment| Some(environment.codebase) == pass.codebase);
-            if receipt.details.asked_in == Some(delivery.id) || (receipt.trigger == Trigger::Schedule && here) {
+            if environment.is_some_and(|environment| Some(environment.codebase) == pass.codebase) {
                 removed.push(receipt);
             }
         }
