@@ -70,6 +70,10 @@ use std::{
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The store. A cheap handle; all clones are one.
+/// More than the longest pause that anybody asks for (an hour: see `retry` and GitHub's client), with what a clock is corrected
+/// by. What is to wait for longer than this was written by a clock that has been put back since: it is due.
+const LONGEST_PAUSE: Duration = Duration::from_secs(65 * 60);
+
 #[derive(Clone)]
 pub struct Store {
     db: Arc<Db>,
