@@ -152,10 +152,7 @@ impl Orchestrator {
             }
             Event::Closed { thread, merged_head, by } => self.closed(&thread, merged_head, &by, place).await,
             Event::Reopened { thread, by } => self.reopened(&thread, &by).await,
-            Event::Transferred { thread, to, by } => {
-                place.step_aside().await?;
-                self.transferred(&thread, to, &by).await
-            }
+            Event::Transferred { thread, to, by } => self.transferred(&thread, to, &by, place).await,
             Event::HeadMoved { thread, before, head, by } => self.head_moved(&thread, before, &head, &by).await,
             Event::Renamed { repository } => {
                 self.codebase_of(&repository).await?;
