@@ -72,7 +72,10 @@ impl Orchestrator {
     }
 
     async fn claim_next_outgoing(&self) -> Result<Option<Here<OutboxRow>>, StepError> {
-        let _claiming = self.inner.claiming.read().await;
+        let claiming = self.inner.claiming.read().await;
+        if !*claiming {
+            return Ok(None);
+        }
         let row = self.store().claim_outgoing(self.node(), self.now(), self.settings().lease).await?;
         Ok(row.map(|row| self.inner.outgoing_at_work.enter(row)))
     }

@@ -258,6 +258,9 @@ impl Orchestrator {
             return Ok(());
         }
         let nobody_claims = self.inner.claiming.write().await;
+        if !*nobody_claims {
+            return Ok(());
+        }
         for run in self.inner.runs_at_work.all() {
             store.heartbeat_run(&run, node, self.now().plus(lease)).await?;
         }
