@@ -21,12 +21,12 @@ use crate::isolation::{IsolationError, WorktreeProvider};
 use crate::model::Timestamp;
 use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Workers};
 use crate::platform::{GithubPlatform, LocalPlatform, Platforms};
-use crate::store::{self, Store, StoreError};
+use crate::store::{self, Alone, Disk, Store, StoreError};
 use crate::telemetry::{Metrics, Redactor};
 use crate::web::{LoginLinks, ServeLimits, WebParts, WebState, loopback_url, router, serve};
 use door::{Door, DoorError, fresh_token};
 use lock::{HomeLock, LockError};
-use look::take_home;
+use look::{Taken, take};
 use secrecy::{ExposeSecret, SecretString};
 use std::{
     net::SocketAddr,
@@ -37,7 +37,7 @@ use std::{
     time::Duration,
 };
 use tokio::{net::TcpListener, task::JoinHandle};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// How long live runs may take to end after the process was asked to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
@@ -135,9 +135,10 @@ fn after_lock(error: &LockError) -> String {
 
 fn after_isolation(error: &IsolationError) -> String {
     match error {
-        IsolationError::OutOfSight { .. } | IsolationError::LeftBehind { .. } | IsolationError::MarkTaken(_) => {
-            ".".to_owned()
-        }
+        IsolationError::OutOfSight { .. }
+        | IsolationError::LeftBehind { .. }
+        | IsolationError::OtherDisk { .. }
+        | IsolationError::MarkTaken(_) => ".".to_owned(),
         _ => format!(". Nothing was begun; {DOCTOR}"),
     }
 }
@@ -189,14 +190,16 @@ pub struct Service {
     stopping: Arc<AtomicBool>,
     close: CancellationToken,
     server: JoinHandle<()>,
-    _lock: HomeLock,
+    /// Has the database to itself.
+    watch: AbortOnDropHandle<StoreError>,
+    _home: HomeLock,
 }
 
 /// The orchestrator with everything below it, without workers or server; what one-off commands use.
 pub struct Core {
     pub orchestrator: Orchestrator,
     pub slug: String,
-    lock: HomeLock,
+    taken: Taken,
 }
 
 pub fn wall_clock() -> Clock {
@@ -215,12 +218,12 @@ impl Core {
         if config.github.app.is_none() && !config.local {
             return Err(StartError::NoApp);
         }
-        let lock = take_home(config).await?;
+        let taken = take(config).await?;
         let patience = config.database_patience.unwrap_or(store::PATIENCE);
         let store = Store::open_with(config.database_url.expose_secret(), patience).await?;
         let redactor = Redactor::new(config.secrets().iter().chain(token));
-        match orchestrator(config, &store, public_url, lock.node(), clock, redactor).await {
-            Ok((orchestrator, slug)) => Ok(Self { orchestrator, slug, lock }),
+        match orchestrator(config, &store, public_url, taken.home.node(), clock, redactor).await {
+            Ok((orchestrator, slug)) => Ok(Self { orchestrator, slug, taken }),
             Err(error) => {
                 store.close().await;
                 Err(error)
@@ -264,6 +267,7 @@ async fn orchestrator(
     let slug = identity.slug.clone();
     let (base, trash) = (&config.worktree_base, &config.home.join("trash"));
     let provider = WorktreeProvider::new(base, trash)?;
+    store.remember_disk(&Disk { node: node.to_owned(), mark: provider.mark().to_owned() }, clock()).await?;
     let orchestrator = Orchestrator::new(Parts {
         settings: settings(config, &provider, public_url, node),
         store: store.clone(),
@@ -359,7 +363,8 @@ impl Service {
         // Before anything can print it, so that nothing lets it out.
         let token = config.local.then(fresh_token);
         let core = Core::build(config, &public_url, token.as_ref(), clock.clone()).await?;
-        let Core { orchestrator, slug, lock } = core;
+        let Core { orchestrator, slug, taken: Taken { home, database } } = core;
+        let watch = AbortOnDropHandle::new(tokio::spawn(keep_alone(database, orchestrator.clone())));
 
         let local_token = match door(config, bound, token) {
             Ok(token) => token,
@@ -429,8 +434,15 @@ impl Service {
             stopping,
             close,
             server,
-            _lock: lock,
+            watch,
+            _home: home,
         })
+    }
+
+    /// Waits until another service has the database: the connection that held it was lost, and that one came in between.
+    /// Nothing is claimed any more.
+    pub async fn displaced(&mut self) -> StoreError {
+        (&mut self.watch).await.unwrap_or_else(|error| StoreError::Failed(error.to_string()))
     }
 
     /// A fresh one-time link into the panel, for a browser on this machine.
@@ -441,14 +453,32 @@ impl Service {
     /// Stops claiming, lets live runs end, keeps taking deliveries into the inbox meanwhile, then closes the listener and
     /// the database: on SQLite the one file then holds everything, so that a copy of it is a backup.
     /// True when everything came to its end; the rest ends with the process, and is picked up by the next start.
-    pub async fn stop(self) -> bool {
+    pub async fn stop(mut self) -> bool {
         self.stopping.store(true, Ordering::Relaxed);
         tracing::info!("stopping: nothing new is claimed, live runs may end");
         let all = self.workers.shut_down(self.shutdown_limit).await;
         self.close.cancel();
         close_store(self.server, self.orchestrator.store()).await;
+        if !self.watch.is_finished() {
+            self.watch.abort();
+            let _ = (&mut self.watch).await;
+        }
         tracing::info!(stop.complete = all, "stopped");
         all
+    }
+}
+
+/// Claims nothing while the database may be another one's, and ends when it is.
+async fn keep_alone(mut database: Alone, orchestrator: Orchestrator) -> StoreError {
+    loop {
+        database.lost().await;
+        orchestrator.let_claim(false).await;
+        tracing::warn!("the connection that holds the database is lost: nothing is begun until it is held again");
+        if let Err(error) = database.take_again().await {
+            return error;
+        }
+        tracing::info!("the database is held again");
+        orchestrator.let_claim(true).await;
     }
 }
 

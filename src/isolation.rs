@@ -110,6 +110,13 @@ pub enum IsolationError {
          first into the second, or set WORKTREE_BASE (or the home) back", before.display(), base.display()
     )]
     LeftBehind { before: PathBuf, base: PathBuf },
+    /// Another home's, or another machine's: a path alone proves nothing.
+    #[error(
+        "The database knows of worktrees in another directory than this {} (its mark is {mark}), so nothing was begun, and none of \
+         them is taken for gone. Start with the home and the WORKTREE_BASE that have them, or with a database of its own; if they are \
+         lost for good, write that mark into {}", base.display(), base.join(".treewarden").display()
+    )]
+    OtherDisk { base: PathBuf, mark: String },
     /// As in a person's own directory, which has the usual home of the service in it.
     #[error(
         "{} cannot be the directory of the worktrees: .treewarden in it, where their mark belongs, is a directory. Nothing was \

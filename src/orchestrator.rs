@@ -131,8 +131,8 @@ struct Inner {
     runs_at_work: lease::AtWork<Run>,
     deliveries_at_work: lease::AtWork<Delivery>,
     outgoing_at_work: lease::AtWork<OutboxRow>,
-    /// Claims are made under its reading half, and taken back under its writing half.
-    claiming: tokio::sync::RwLock<()>,
+    /// Whether anything may be claimed. Claims are made under its reading half, and taken back under its writing half.
+    claiming: tokio::sync::RwLock<bool>,
     /// What the comments of the runs in the queue were last told.
     places_told: tokio::sync::Mutex<HashMap<RunId, u32>>,
     /// One reading of a settings file at a time.
@@ -166,12 +166,17 @@ impl Orchestrator {
             runs_at_work: lease::AtWork::default(),
             deliveries_at_work: lease::AtWork::default(),
             outgoing_at_work: lease::AtWork::default(),
-            claiming: tokio::sync::RwLock::default(),
+            claiming: tokio::sync::RwLock::new(true),
             places_told: tokio::sync::Mutex::default(),
             repo_settings: tokio::sync::Mutex::default(),
             missed: tokio::sync::Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Whether anything is claimed from here on, or taken back. What is at work goes on.
+    pub async fn let_claim(&self, may: bool) {
+        *self.inner.claiming.write().await = may;
     }
 
     pub fn store(&self) -> &Store {

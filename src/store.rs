@@ -44,7 +44,7 @@ mod web_sessions;
 pub use codebases::{NewCodebase, NewLocalCodebase};
 pub use conversations::{NewConversation, NewNamedThread};
 pub use counts::{GivenUp, Unfinished};
-pub use db::Holder;
+pub use db::{Alone, Holder};
 pub use environments::{EnvironmentFilter, Inserted, NewEnvironment};
 pub use error::StoreError;
 pub use inbox::{Accepted, DeliveryEnd, DeliveryLine, InboxWriter, NewDelivery};
@@ -53,6 +53,7 @@ pub use messages::{LocalActivity, NewLocalMessage};
 pub use outbox::{NewOutgoing, OutgoingEnd};
 pub use runs::{LeftBehind, NewRun, RunFilter};
 pub use sessions::NewSession;
+pub use settings::Disk;
 pub use sql::{Statement, statements};
 pub use web_sessions::WebSessions;
 
@@ -68,6 +69,10 @@ use std::{
 
 /// How long a statement waits for a connection or a lock, where nothing else is said.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// More than the longest pause that anybody asks for (an hour: see `retry` and GitHub's client), with what a clock is corrected
+/// by. What is to wait for longer than this was written by a clock that has been put back since: it is due.
+const LONGEST_PAUSE: Duration = Duration::from_secs(65 * 60);
 
 /// The store. A cheap handle; all clones are one.
 #[derive(Clone)]
@@ -100,6 +105,25 @@ impl Store {
     /// Whether a live environment lies in `directory`, by the database this URL names; changes nothing.
     pub async fn is_lived_in(url: &str, directory: &Path) -> Result<bool, StoreError> {
         Ok(db::live_paths(url).await?.iter().any(|path| Path::new(path).starts_with(directory)))
+    }
+
+    /// Whether any environment is live, by the same.
+    pub async fn has_environments(url: &str) -> Result<bool, StoreError> {
+        Ok(!db::live_paths(url).await?.is_empty())
+    }
+
+    /// Takes the database this URL names for one service, or one command that changes rows as a service does; `name` says to
+    /// others who has it. [`StoreError::InUse`] when another one has it.
+    pub async fn take_alone(url: &str, name: &str) -> Result<Alone, StoreError> {
+        db::take(url, name).await
+    }
+
+    /// Whether [`Store::take_alone`] would find that another one has it, and which; makes nothing.
+    pub async fn is_free(url: &str) -> Result<(), StoreError> {
+        match db::taken_by(url).await? {
+            Some(name) => Err(StoreError::InUse(name)),
+            None => Ok(()),
+        }
     }
 
     /// Another process that has the file of a database to itself for longer than a statement waits. Only for a process that

@@ -1,7 +1,7 @@
 //! What the command line asks for. Each command answers with the process's exit code.
 
 use super::lock::LockError;
-use super::{Core, Service, StartError, doctor, hangup::hung_up, import, look::take_home, say, story, wall_clock};
+use super::{Core, Service, StartError, doctor, hangup::hung_up, import, look::take, say, story, wall_clock};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::decide::cleanup::Keep;
@@ -35,7 +35,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(_) => serve(&config).await,
         Command::Migrate => {
-            let _lock = take_home(&config).await?;
+            let _taken = take(&config).await?;
             let store = open_store(&config).await?;
             let migrated = store.migrate().await;
             store.close().await;
@@ -75,7 +75,7 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     for name in config.agent.iter().flat_map(|agent| &agent.unset) {
         tracing::warn!(variable = %name, "TREEWARDEN_AGENT_ENV names a variable that is not set; the agent goes without it");
     }
-    let service = match Service::start(config).await {
+    let mut service = match Service::start(config).await {
         Err(StartError::Lock(error @ LockError::Taken(_))) => bail!("{error} Its panel is there meanwhile."),
         started => started?,
     };
@@ -89,10 +89,18 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
         say("On this machine, speak to it with: treewarden say \"…\"");
     }
     say(format_args!("Panel, one-time link (this machine only, good for an hour): {}", service.login_link()));
-    stop.await?;
+    let displaced = tokio::select! {
+        stopped = stop => stopped.map(|()| None)?,
+        error = service.displaced() => Some(error),
+    };
     let all = service.stop().await;
     if !all {
         say("Some runs had not ended; the next start takes care of them. Nothing is lost.");
+    }
+    if let Some(error) = displaced {
+        bail!(
+            "The connection that held the database was lost, and {error}. This one has ended, so that no two are at work."
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -189,6 +189,12 @@ async fn database(config: &Config, asked: &Asked) -> Finding {
         return wrong("database", StoreError::Busy.to_string(), mend::held(holder, asked));
     }
     let schema = Store::schema(url).await;
+    if schema.is_ok()
+        && !HomeLock::is_held(&config.home)
+        && let Err(error @ StoreError::InUse(_)) = Store::is_free(url).await
+    {
+        return wrong("database", error.to_string(), mend::database(&error, config, file, asked));
+    }
     if let Some((file, place)) = file.filter(|_| schema.is_ok()).and_then(|file| Some((file, unwritable(file)?))) {
         let seen = format!("{} cannot be written by this user", place.display());
         return wrong("database", seen, mend::database_writable(place, config, file, asked));

@@ -4,8 +4,14 @@
 mod gather;
 mod report;
 
-use super::lock::{HomeLock, LockError};
-use super::{StartError, commands::say, look::take_home, scratch::Scratch, wall_clock};
+use super::lock::LockError;
+use super::{
+    StartError,
+    commands::say,
+    look::{self, Taken},
+    scratch::Scratch,
+    wall_clock,
+};
 use crate::cli::Import as Asked;
 use crate::config::Config;
 use crate::decide::import::{self as choice, Choice, Waiting};
@@ -28,14 +34,14 @@ pub async fn import(config: &Config, asked: &Asked) -> anyhow::Result<ExitCode> 
     };
     let scratch =
         Scratch::make("import").map_err(|(place, error)| anyhow!("{} cannot be made: {error}", place.display()))?;
-    let lock = match asked.dry_run {
+    let taken = match asked.dry_run {
         true => None,
         false => Some(take(config).await?),
     };
     let store = open(config, asked.dry_run, &scratch).await?;
     let report = carry_out(config, asked, old.as_ref(), &store, &scratch).await;
     store.close().await;
-    drop(lock);
+    drop(taken);
     let report = report?;
     match asked.json {
         true => say(serde_json::to_string_pretty(&report)?),
@@ -44,9 +50,9 @@ pub async fn import(config: &Config, asked: &Asked) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-async fn take(config: &Config) -> anyhow::Result<HomeLock> {
-    match take_home(config).await {
-        Ok(lock) => Ok(lock),
+async fn take(config: &Config) -> anyhow::Result<Taken> {
+    match look::take(config).await {
+        Ok(taken) => Ok(taken),
         Err(StartError::Lock(error @ (LockError::Taken(_) | LockError::Shared(_)))) => {
             bail!("{error} Beside it, only `import --dry-run` can be run.")
         }

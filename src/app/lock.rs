@@ -111,6 +111,15 @@ impl HomeLock {
         file_or_nothing(&path).is_ok() && opened().is_ok_and(held)
     }
 
+    /// [`HomeLock::node`] of a home that was taken before. Makes nothing.
+    pub fn node_of(home: &Path) -> Option<String> {
+        let path = home.join(NODE);
+        file_or_nothing(&path).ok()?;
+        let mut node = String::new();
+        File::options().read(true).custom_flags(NO_WAITING).open(path).ok()?.read_to_string(&mut node).ok()?;
+        Some(node.trim().to_owned()).filter(|node| !node.is_empty())
+    }
+
     /// Stays the same over restarts on this home.
     pub fn node(&self) -> &str {
         &self.node

@@ -7,26 +7,43 @@ use super::{
 };
 use crate::config::Config;
 use crate::isolation::{IsolationError, WorktreeProvider};
-use crate::store::{Schema, Store, StoreError};
+use crate::store::{Alone, Schema, Store, StoreError};
 use secrecy::ExposeSecret;
 use std::{
     fs::{self, DirEntry},
     path::{Path, PathBuf},
 };
 
-/// Takes the home for a command that changes something, and makes what is missing in it.
-pub(super) async fn take_home(config: &Config) -> Result<HomeLock, StartError> {
+/// What a service, or a command that changes something, has to itself until this is dropped.
+pub(super) struct Taken {
+    pub home: HomeLock,
+    pub database: Alone,
+}
+
+/// Takes the home and the database for a command that changes something, and makes what is missing in the home.
+pub(super) async fn take(config: &Config) -> Result<Taken, StartError> {
+    let url = config.database_url.expose_secret();
     config.look_at_home()?;
     if HomeLock::look(&config.home, &config.worktree_base)? == Standing::Running {
         // Who only looked is gone by the next try.
         drop(HomeLock::take(&config.home, &config.worktree_base)?);
     }
+    // Before what another one has seems to be missing.
+    Store::is_free(url).await?;
     Places::resolved(config)?.look(config).await?;
-    if let Schema::Newer { found, known } = Store::schema(config.database_url.expose_secret()).await? {
+    if let Schema::Newer { found, known } = Store::schema(url).await? {
         return Err(StoreError::NewerSchema { found, known }.into());
     }
     config.prepare_home()?;
-    Ok(HomeLock::take(&config.home, &config.worktree_base)?)
+    let home = HomeLock::take(&config.home, &config.worktree_base)?;
+    let database = Store::take_alone(url, &name(&config.home)).await?;
+    Ok(Taken { home, database })
+}
+
+/// Who this is, to the people who meet it at a database.
+fn name(home: &Path) -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("process {} on {host}, home {}", std::process::id(), home.display())
 }
 
 /// Where the worktrees are, and what is removed of them, with links resolved.
@@ -58,7 +75,22 @@ impl Places {
         {
             return Err(IsolationError::LeftBehind { before, base: self.base.clone() });
         }
-        WorktreeProvider::look(&self.base, &self.trash)
+        WorktreeProvider::look(&self.base, &self.trash)?;
+        match self.other_disk(config.database_url.expose_secret()).await {
+            Some(mark) => Err(IsolationError::OtherDisk { base: self.base.clone(), mark }),
+            None => Ok(()),
+        }
+    }
+
+    /// The mark of the directory that has the worktrees of the database's environments, when neither this home nor the
+    /// directory it is to have is known to be that one: what is not here is not gone.
+    async fn other_disk(&self, url: &str) -> Option<String> {
+        // As above.
+        let known = Store::known_disk(url).await.ok().flatten()?;
+        let is_this_one = HomeLock::node_of(self.home()).is_some_and(|node| node == known.node)
+            || WorktreeProvider::mark_in(&self.base).is_some_and(|mark| mark == known.mark);
+        let is_other = !is_this_one && Store::has_environments(url).await.unwrap_or(false);
+        is_other.then_some(known.mark)
     }
 }
 

@@ -251,14 +251,14 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         }
     }
     match &facts.validity {
-        Probe::Known(Validity::Missing) if !facts.busy && keep.is_empty() => return Verdict::Ghost,
+        // Nothing of it is left to keep, whoever points to it: whoever asks next gets another.
+        Probe::Known(Validity::Missing) if !facts.busy => return Verdict::Ghost,
         Probe::Known(Validity::Missing | Validity::Valid) => {}
         Probe::Known(Validity::Broken) => keep.push(Keep::Broken),
         Probe::Known(Validity::OwnRepository) => keep.push(Keep::OwnRepository),
         Probe::Known(Validity::Foreign) => keep.push(Keep::ForeignPath),
         Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
     }
-    // Nothing of a missing worktree is left to keep, so these come after the look at it.
     match facts.occasion {
         Occasion::Named | Occasion::Forced => {}
         Occasion::Closed | Occasion::MakesWay | Occasion::Pass => keep.extend(platform_reasons(facts)),

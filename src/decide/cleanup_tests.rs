@@ -193,6 +193,17 @@ fn a_missing_worktree_is_a_ghost() {
         ..facts()
     };
     assert_eq!(verdict(&facts), Verdict::Ghost);
+    let pointed_to = RemovalFacts { open_conversations: vec![issue(7)], ..facts.clone() };
+    let (mut pinned, mut transferred) = (facts.clone(), facts.clone());
+    pinned.environment.pinned = true;
+    transferred.environment.metadata.transferred_to = Some("octo/other".into());
+    for facts in [pointed_to, pinned, transferred] {
+        for occasion in [Occasion::Named, Occasion::Forced, Occasion::Closed, Occasion::MakesWay, Occasion::Pass] {
+            assert_eq!(verdict(&RemovalFacts { occasion, ..facts.clone() }), Verdict::Ghost);
+        }
+    }
+    let busy = RemovalFacts { busy: true, ..facts };
+    assert!(matches!(verdict(&busy), Verdict::Keep(_)));
 }
 
 #[test]

@@ -42,7 +42,16 @@ pub(super) fn left_behind(base: &Path, memory: &Path) -> io::Result<Option<PathB
     Ok(before.filter(|before| *before != real && !is_marked))
 }
 
+/// What a base is marked with.
+pub(super) fn present(base: &Path) -> io::Result<Option<String>> {
+    Ok(read(&base.join(MARK))?.map(|id| id.trim().to_owned()))
+}
+
 impl Mark {
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Marks a base that is new, and refuses one that was marked before and is not any more. `memory` is a file on the
     /// home's file system.
     pub fn of(base: &Path, memory: &Path) -> Result<Self, IsolationError> {
@@ -68,11 +77,10 @@ impl Mark {
         let mut lines = remembered.as_deref().unwrap_or_default().lines();
         let (before, known, home) = (lines.next().map(PathBuf::from), lines.next().map(str::trim), lines.next());
         let former: Vec<PathBuf> = lines.map(PathBuf::from).collect();
-        let present = read(&base.join(MARK)).map_err(|error| match base.join(MARK).is_dir() {
+        let present = present(base).map_err(|error| match base.join(MARK).is_dir() {
             true => IsolationError::MarkTaken(base.to_owned()),
             false => IsolationError::files("reading", &base.join(MARK), &error),
         })?;
-        let present = present.map(|id| id.trim().to_owned());
         let mut mark = Self { id: String::new(), memory: memory.to_owned(), moved_from: Vec::new() };
         match (before, known) {
             (Some(before), Some(known)) if before == base || present.as_deref() == Some(known) => {
@@ -114,8 +122,8 @@ impl Mark {
     }
 
     pub fn check(&self, base: &Path) -> Result<(), IsolationError> {
-        match read(&base.join(MARK)) {
-            Ok(Some(id)) if id.trim() == self.id => Ok(()),
+        match present(base) {
+            Ok(Some(id)) if id == self.id => Ok(()),
             _ => Err(self.out_of_sight(base)),
         }
     }

@@ -67,6 +67,16 @@ impl WorktreeProvider {
         Mark::look(base, &trash.with_file_name(MEMORY))
     }
 
+    /// The mark of a directory that worktrees are in.
+    pub fn mark_in(base: &Path) -> Option<String> {
+        mark::present(base).ok().flatten()
+    }
+
+    /// The mark of [`WorktreeProvider::base`].
+    pub fn mark(&self) -> &str {
+        self.mark.id()
+    }
+
     /// Makes both directories; `trash` lies in the home. It is moved below `base` when it is on another file system.
     pub fn new(base: &Path, trash: &Path) -> Result<Self, IsolationError> {
         let base = made(base)?;

@@ -40,7 +40,10 @@ impl Orchestrator {
     /// Waits until it may be handled, and claims the next delivery; `None` when none is due, or the service stops.
     pub(super) async fn claim_next_delivery(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
         let Some(place) = self.inner.lanes.enter().await else { return Ok(None) };
-        let _claiming = self.inner.claiming.read().await;
+        let claiming = self.inner.claiming.read().await;
+        if !*claiming {
+            return Ok(None);
+        }
         let delivery = self.store().claim_delivery(self.node(), self.now(), self.settings().lease).await?;
         Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
     }
@@ -62,7 +65,10 @@ impl Orchestrator {
     /// Claims the next request to stop, whatever else waits.
     pub(super) async fn claim_next_stop(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
         let Some(place) = self.inner.lanes.enter_out_of_turn().await else { return Ok(None) };
-        let _claiming = self.inner.claiming.read().await;
+        let claiming = self.inner.claiming.read().await;
+        if !*claiming {
+            return Ok(None);
+        }
         let delivery = self.store().claim_delivery_out_of_turn(self.node(), self.now(), self.settings().lease).await?;
         Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
     }
@@ -152,10 +158,7 @@ impl Orchestrator {
             }
             Event::Closed { thread, merged_head, by } => self.closed(&thread, merged_head, &by, place).await,
             Event::Reopened { thread, by } => self.reopened(&thread, &by).await,
-            Event::Transferred { thread, to, by } => {
-                place.step_aside().await?;
-                self.transferred(&thread, to, &by).await
-            }
+            Event::Transferred { thread, to, by } => self.transferred(&thread, to, &by, place).await,
             Event::HeadMoved { thread, before, head, by } => self.head_moved(&thread, before, &head, &by).await,
             Event::Renamed { repository } => {
                 self.codebase_of(&repository).await?;

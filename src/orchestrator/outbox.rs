@@ -72,7 +72,10 @@ impl Orchestrator {
     }
 
     async fn claim_next_outgoing(&self) -> Result<Option<Here<OutboxRow>>, StepError> {
-        let _claiming = self.inner.claiming.read().await;
+        let claiming = self.inner.claiming.read().await;
+        if !*claiming {
+            return Ok(None);
+        }
         let row = self.store().claim_outgoing(self.node(), self.now(), self.settings().lease).await?;
         Ok(row.map(|row| self.inner.outgoing_at_work.enter(row)))
     }
@@ -90,14 +93,14 @@ impl Orchestrator {
         if let Err(SendError::Limited { after, .. }) = sent {
             let until = now.plus(*after);
             tracing::warn!(installation.id = %installation, outbox.paused_until = %until, "GitHub asked to wait; nothing is sent before");
-            outlasting!(self.store().pause_sending(installation, until))?;
+            outlasting!(self.store().pause_sending(installation, until, now))?;
         }
         let is_content = match outgoing {
             Outgoing::React { .. } | Outgoing::Message { .. } => false,
             Outgoing::Comment { .. } | Outgoing::PullRequest { .. } => true,
         };
         if is_content && let Some(next) = self.inner.pace.spend(installation, now) {
-            outlasting!(self.store().pause_content(installation, next))?;
+            outlasting!(self.store().pause_content(installation, next, now))?;
         }
         Ok(())
     }

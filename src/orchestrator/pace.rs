@@ -27,7 +27,8 @@ impl Pace {
         let mut spent = self.spent_until.lock().unwrap_or_else(PoisonError::into_inner);
         spent.retain(|_, until| *until > now);
         let until = spent.entry(installation).or_insert(now);
-        *until = until.plus(GAP);
+        // Further ahead it was counted by a clock that has been put back since.
+        *until = (*until).min(now.plus(GAP * AT_ONCE)).plus(GAP);
         let next = until.minus(GAP * (AT_ONCE - 1));
         (next > now).then_some(next)
     }
@@ -53,5 +54,10 @@ mod tests {
             assert_eq!(pace.spend(installation, rested), None);
         }
         assert!(pace.spend(installation, rested).is_some());
+        let put_back = pace.spend(installation, start).unwrap();
+        assert!(
+            put_back <= start.plus(GAP * 2),
+            "{put_back}: what was spent by a clock that was ahead holds nothing up"
+        );
     }
 }

@@ -136,7 +136,12 @@ impl Orchestrator {
 
     /// The environment was removed with its branch, since all on that was in the base, and the remote still has it so.
     async fn was_done_with(&self, repository: &Repository, environment: &Environment) -> Result<bool, StepError> {
-        let Some(receipt) = self.store().receipt_of(environment.id).await? else { return Ok(false) };
+        let receipt = match self.store().receipt_of(environment.id).await {
+            // Then it is asked whether all of it was merged.
+            Err(error) if error.is_corrupt() => return Ok(false),
+            receipt => receipt?,
+        };
+        let Some(receipt) = receipt else { return Ok(false) };
         let here = repository.tip(&environment.branch.full_ref()).await?;
         let there = repository.tip(&environment.branch.remote_ref()).await?;
         Ok(receipt.details.branch_deleted && here.is_none() && there.is_some() && there == receipt.details.tip)

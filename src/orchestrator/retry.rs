@@ -46,6 +46,11 @@ fn is_refusal(error: &StepError) -> bool {
     }
 }
 
+/// Whether somebody else has written what was to be written: it is read again, and decided anew.
+pub(super) fn is_conflict(error: &StepError) -> bool {
+    matches!(error, StepError::Store(error) if error.is_conflict())
+}
+
 /// Whether a delivery is worth another try. One whose tries all ended without a word (the process died, or was killed for
 /// want of memory) is given up, so that it cannot take the service down for ever.
 pub(super) fn may_be_handled(delivery: &Delivery) -> bool {
@@ -59,7 +64,7 @@ pub(super) fn may_be_told(delivery: &Delivery) -> bool {
 
 /// When a delivery that failed is tried again; `None`: never.
 pub(super) fn delivery_again(delivery: &Delivery, error: &StepError, now: Timestamp) -> Option<Timestamp> {
-    let (asked, most) = match is_refusal(error) {
+    let (asked, most) = match is_refusal(error) || is_conflict(error) {
         true => (None, REFUSED_TRIES),
         false => (passing(error)?, DELIVERY_TRIES),
     };
@@ -195,6 +200,9 @@ mod tests {
             assert!(handling > Duration::from_secs(25 * 60), "{asked:?}: {handling:?}");
         }
         let now = Timestamp::from_unix(0);
+        let conflict = StepError::Store(StoreError::Conflict("environment".to_owned()));
+        assert!(delivery_again(&delivery(1), &conflict, now).is_some(), "it is decided anew");
+        assert_eq!(delivery_again(&delivery(REFUSED_TRIES), &conflict, now), None);
         let longer = outgoing_again(&row(1), Some(Duration::from_secs(60)), now);
         assert_eq!(longer, Some(Timestamp::from_unix(60)), "and is kept to");
     }

@@ -19,6 +19,9 @@ use crate::reply::cleanup;
 use crate::store::StoreError;
 use tokio_util::sync::CancellationToken;
 
+/// How often a removal is decided about, when others write its row meanwhile.
+const DECISIONS: u32 = 4;
+
 /// The outbox key under which a closed thread is told what became of an environment.
 fn told_under(environment: EnvironmentId, conversation: ConversationId) -> String {
     format!("cleanup/{environment}/{conversation}")
@@ -170,10 +173,10 @@ impl Orchestrator {
         if delivery.attempts <= 1 {
             return Ok(Vec::new());
         }
-        let mut since = self.store().receipts_since(delivery.id).await?;
+        let mut removed = self.store().receipts_for(delivery.id).await?;
         // A run of the same message may have had a worktree taken away, too.
-        since.retain(|receipt| receipt.trigger != Trigger::MadeWay && receipt.details.asked_in == Some(delivery.id));
-        Ok(since)
+        removed.retain(|receipt| receipt.trigger != Trigger::MadeWay);
+        Ok(removed)
     }
 
     /// The same for a command about all environments of a codebase: what a start after the crash removed in its stead
@@ -181,11 +184,10 @@ impl Orchestrator {
     async fn passed_before(&self, pass: &Pass<'_>) -> Result<Vec<Receipt>, StepError> {
         let delivery = pass.asked.map(|asked| asked.delivery).filter(|delivery| delivery.attempts > 1);
         let Some(delivery) = delivery else { return Ok(Vec::new()) };
-        let mut removed = Vec::new();
-        for receipt in self.store().receipts_since(delivery.id).await? {
+        let mut removed = self.store().receipts_for(delivery.id).await?;
+        for receipt in self.store().scheduled_since(delivery.received_at).await? {
             let environment = self.store().load_environment(receipt.environment).await?;
-            let here = environment.is_some_and(|environment| Some(environment.codebase) == pass.codebase);
-            if receipt.details.asked_in == Some(delivery.id) || (receipt.trigger == Trigger::Schedule && here) {
+            if environment.is_some_and(|environment| Some(environment.codebase) == pass.codebase) {
                 removed.push(receipt);
             }
         }
@@ -347,7 +349,29 @@ impl Orchestrator {
         View::Fetched(fetch.await.into())
     }
 
+    /// A row that was written meanwhile, as by a run that ends, is decided about anew; from its journal on it is gone on with.
     async fn remove_fetched(
+        &self,
+        codebase: &Codebase,
+        id: EnvironmentId,
+        cause: &Cause<'_>,
+        view: &View,
+    ) -> Result<Swept, StepError> {
+        for _ in 1..DECISIONS {
+            match self.remove_as_it_is(codebase, id, cause, view).await {
+                Err(error) if retry::is_conflict(&error) && self.is_active(id).await? => {}
+                swept => return swept,
+            }
+        }
+        self.remove_as_it_is(codebase, id, cause, view).await
+    }
+
+    async fn is_active(&self, id: EnvironmentId) -> Result<bool, StepError> {
+        let environment = self.store().load_environment(id).await?;
+        Ok(environment.is_some_and(|environment| environment.state == EnvironmentState::Active))
+    }
+
+    async fn remove_as_it_is(
         &self,
         codebase: &Codebase,
         id: EnvironmentId,
@@ -441,7 +465,11 @@ impl Orchestrator {
         let words: Vec<String> = reasons.iter().map(cleanup::sentence).collect();
         if environment.state == EnvironmentState::Active && environment.metadata.kept_because != words {
             environment.metadata.kept_because = words;
-            self.store().update_environment(&environment).await?;
+            match self.store().update_environment(&environment).await {
+                // It only explains: whoever wrote meanwhile knows more.
+                Err(error) if error.is_conflict() => {}
+                written => drop(written?),
+            }
         }
         Ok(Swept::Kept(reasons))
     }

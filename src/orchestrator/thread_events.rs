@@ -105,8 +105,10 @@ impl Orchestrator {
         thread: &ThreadRef,
         to: Option<String>,
         by: &Person,
+        place: &mut Place,
     ) -> Result<Handled, StepError> {
         let Some((codebase, conversation)) = self.known_thread(thread).await? else { return ignored(UNKNOWN_THREAD) };
+        place.step_aside().await?;
         let to = to.unwrap_or_else(|| "another repository".to_owned());
         self.audit(&by.login, "thread.transferred", &subject(thread), &to).await;
         let note = format!("transferred to {to}");

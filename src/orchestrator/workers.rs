@@ -253,7 +253,14 @@ impl Orchestrator {
     /// however long the database was away or the machine slept.
     pub async fn recover_expired(&self) -> Result<(), StepError> {
         let (store, node, lease) = (self.store(), self.node(), self.settings().lease);
+        // Most of the time nothing is to be taken back, and nobody has to wait for what is renewed.
+        if !store.lease_has_ended(self.now()).await? {
+            return Ok(());
+        }
         let nobody_claims = self.inner.claiming.write().await;
+        if !*nobody_claims {
+            return Ok(());
+        }
         for run in self.inner.runs_at_work.all() {
             store.heartbeat_run(&run, node, self.now().plus(lease)).await?;
         }

@@ -3,7 +3,7 @@
 use super::codec::{Column, FromRow};
 use super::db::Row;
 use super::sql::sql;
-use super::{Store, StoreError};
+use super::{Answer, Store, StoreError};
 use crate::model::{EnvironmentState, RunState, Timestamp};
 
 /// How many rows are not over yet.
@@ -54,6 +54,18 @@ impl Store {
                     (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending')) AS outgoing"
         );
         self.db.fetch_one(sql).await
+    }
+
+    /// Whether a lease has ended by now: of a delivery, a run, or what is being sent.
+    pub async fn lease_has_ended(&self, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = sql!(
+            "SELECT (SELECT count(*) FROM inbox WHERE state IN ('received', 'claimed') AND state = 'claimed' AND lease_until <= $1)
+                  + (SELECT count(*) FROM runs
+                     WHERE state IN ('preparing', 'running', 'delivering') AND lease_owner IS NOT NULL AND lease_until <= $1)
+                  + (SELECT count(*) FROM outbox WHERE state = 'sending' AND lease_until <= $1) AS answer"
+        );
+        let ended: Answer = self.db.fetch_one(sql.bind(now)).await?;
+        Ok(ended.0 > 0)
     }
 
     /// Since a moment; reactions are not counted.

@@ -5,16 +5,19 @@
 //! transaction begins as a writing one. On PostgreSQL transactions are `READ COMMITTED`: a conditional `UPDATE` looks at
 //! its condition again after it has waited for another writer's row.
 
+mod alone;
 mod failure;
 mod foreign;
 mod lock;
 mod open;
 mod row;
 
+pub use alone::Alone;
+pub(super) use alone::{take, taken_by};
 pub(super) use foreign::{Foreign, ForeignError};
 pub use lock::Holder;
 pub(super) use lock::holder;
-pub(super) use open::{live_paths, not_a_file, schema, sqlite_path, versions};
+pub(super) use open::{known_disk, live_paths, not_a_file, schema, sqlite_path, versions};
 pub(super) use row::{RawId, Row};
 
 use super::codec::FromRow;

@@ -18,6 +18,12 @@ pub enum StoreError {
          Nothing was changed. Start the newer version, or restore a backup made before the upgrade"
     )]
     NewerSchema { found: i64, known: i64 },
+    /// With who that is.
+    #[error(
+        "another Treewarden works with this database ({0}), and a database has one service. Nothing was changed. Stop that one, or \
+         give this one a database of its own, with DATABASE_URL"
+    )]
+    InUse(String),
     /// With the names of its tables.
     #[error(
         "the database belongs to another program: it has tables{}, and none of Treewarden's. Nothing was changed. Give Treewarden \
@@ -52,6 +58,7 @@ impl StoreError {
             StoreError::Unavailable(_) | StoreError::Busy | StoreError::DiskFull | StoreError::Full => true,
             StoreError::Url(_)
             | StoreError::NewerSchema { .. }
+            | StoreError::InUse(_)
             | StoreError::OtherProgram(_)
             | StoreError::Incomplete(_)
             | StoreError::Migration(_)

@@ -14,7 +14,7 @@ use super::codec::FromRow;
 use super::db::Row;
 use super::sql::{Sql, sql};
 use super::unreadable::{Queued, take};
-use super::{Answer, Store, StoreError};
+use super::{Answer, LONGEST_PAUSE, Store, StoreError};
 use crate::model::*;
 use std::time::Duration;
 
@@ -121,12 +121,13 @@ impl FromRow for DeliveryLine {
     }
 }
 
-/// The oldest delivery that is due (`$1` is now), with nothing of its conversation before it or in work; `$which` narrows
+/// The oldest delivery that is due (`$1` is now, `$2` is what no pause reaches), with nothing of its conversation before it or in work; `$which` narrows
 /// the choice.
 macro_rules! next_delivery {
     ($which:literal) => {
         concat!(
-            "SELECT id FROM inbox AS next WHERE state = 'received' AND not_before <= $1",
+            "SELECT id FROM inbox AS next
+             WHERE state = 'received' AND (tries = 0 OR not_before <= $1 OR not_before > $2)",
             $which,
             " AND (conversation_key IS NULL OR NOT EXISTS (
                 SELECT 1 FROM inbox AS other
@@ -145,12 +146,12 @@ macro_rules! is_due {
     };
 }
 
-/// Takes it: `$2` is the owner, `$3` the end of the lease.
+/// Takes it: `$3` is the owner, `$4` the end of the lease.
 macro_rules! claim {
     ($which:literal) => {
         concat!(
             "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, tries = tries + 1,
-                              lease_owner = $2, lease_until = $3
+                              lease_owner = $3, lease_until = $4
              WHERE id = (",
             next_delivery!($which),
             ") AND state = 'received' RETURNING *"
@@ -166,8 +167,9 @@ impl Store {
         now: Timestamp,
         lease: Duration,
     ) -> Result<Option<Delivery>, StoreError> {
-        let (due, claim) = (sql!(is_due!("")), sql!(claim!("")));
-        self.claim_next(due.bind(now), claim.bind(now).bind(owner).bind(now.plus(lease)), now).await
+        let (due, claim, never) = (sql!(is_due!("")), sql!(claim!("")), now.plus(LONGEST_PAUSE));
+        let (due, claim) = (due.bind(now).bind(never), claim.bind(now).bind(never));
+        self.claim_next(due, claim.bind(owner).bind(now.plus(lease)), now).await
     }
 
     /// The same among those that do not wait for their turn.
@@ -179,7 +181,9 @@ impl Store {
     ) -> Result<Option<Delivery>, StoreError> {
         let due = sql!(is_due!(" AND conversation_key LIKE 'stop %'"));
         let claim = sql!(claim!(" AND conversation_key LIKE 'stop %'"));
-        self.claim_next(due.bind(now), claim.bind(now).bind(owner).bind(now.plus(lease)), now).await
+        let never = now.plus(LONGEST_PAUSE);
+        let (due, claim) = (due.bind(now).bind(never), claim.bind(now).bind(never));
+        self.claim_next(due, claim.bind(owner).bind(now.plus(lease)), now).await
     }
 
     /// Losing a race means that another one won: looks again.

@@ -7,9 +7,12 @@ use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::{Sql, new_id, sql};
 use super::unreadable::{Queued, take};
-use super::{Answer, Store, StoreError};
+use super::{Answer, LONGEST_PAUSE, Store, StoreError};
 use crate::model::*;
 use std::time::Duration;
+
+/// The same as [`LONGEST_PAUSE`] for content, which is spaced by seconds.
+const LONGEST_SPACE: Duration = Duration::from_secs(60);
 
 /// Something to be made true.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +72,8 @@ impl Queued for OutboxRow {
     }
 }
 
-/// The row that is due (`$1` is now) of a codebase that has none under way: by its turn, then the oldest. Nothing of an
+/// The row that is due (`$1` is now, `$2` and `$3` are what no pause, and no space between content, reaches: nothing is written
+/// down later than that, either) of a codebase that has none under way: by its turn, then the oldest. Nothing of an
 /// installation that pauses. A row whose sender's lease ended is under way until it is taken back: the sender may be alive,
 /// see [`Store::release_expired_outgoing`].
 ///
@@ -78,7 +82,8 @@ impl Queued for OutboxRow {
 macro_rules! next_outgoing {
     () => {
         "SELECT id FROM outbox AS next
-         WHERE state IN ('pending', 'sending') AND state = 'pending' AND not_before <= $1
+         WHERE state IN ('pending', 'sending') AND state = 'pending'
+           AND (not_before <= $1 OR not_before > $2 OR updated_at > $3)
            AND NOT EXISTS (SELECT 1 FROM outbox AS other
                            WHERE other.codebase_id = next.codebase_id AND other.state = 'sending')
            AND NOT EXISTS (SELECT 1 FROM outbox AS earlier
@@ -90,12 +95,13 @@ macro_rules! next_outgoing {
            AND NOT EXISTS (SELECT 1 FROM codebases AS home
                            JOIN outbox_pauses AS pause ON pause.installation_id = home.installation_id
                            WHERE home.id = next.codebase_id
-                             AND (pause.everything_until > $1 OR (pause.content_until > $1 AND next.turn > 0)))
+                             AND ((pause.everything_until > $1 AND pause.everything_until <= $2)
+                               OR (pause.content_until > $1 AND pause.content_until <= $3 AND next.turn > 0)))
          ORDER BY turn, id LIMIT 1"
     };
 }
 
-/// Lets the pause of an installation (`$1`) last until `$2`; one that is longer already stays.
+/// Lets the pause of an installation (`$1`) last until `$2`; one that is longer already stays, unless none reaches so far (`$3`).
 macro_rules! pause {
     ($until:literal) => {
         concat!(
@@ -108,7 +114,9 @@ macro_rules! pause {
             $until,
             " > excluded.",
             $until,
-            " THEN outbox_pauses.",
+            " AND outbox_pauses.",
+            $until,
+            " <= $3 THEN outbox_pauses.",
             $until,
             " ELSE excluded.",
             $until,
@@ -136,14 +144,15 @@ impl Store {
     ) -> Result<Option<OutboxRow>, StoreError> {
         while self.outgoing_is_due(now).await? {
             let claim = sql!(concat!(
-                "UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_owner = $2, lease_until = $3,
+                "UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_owner = $4, lease_until = $5,
                                    updated_at = $1
                  WHERE id = (",
                 next_outgoing!(),
                 ") AND state = 'pending' RETURNING *"
             ));
             let mut tx = self.db.begin().await?;
-            match take(&mut tx, claim.bind(now).bind(owner).bind(now.plus(lease)), now).await {
+            let claim = claim.bind(now).bind(now.plus(LONGEST_PAUSE)).bind(now.plus(LONGEST_SPACE));
+            match take(&mut tx, claim.bind(owner).bind(now.plus(lease)), now).await {
                 Ok(mut taken) => {
                     tx.commit().await?;
                     if let Some(row) = taken.rows.pop() {
@@ -158,15 +167,25 @@ impl Store {
     }
 
     /// Nothing is sent for an installation until then.
-    pub async fn pause_sending(&self, installation: InstallationId, until: Timestamp) -> Result<(), StoreError> {
+    pub async fn pause_sending(
+        &self,
+        installation: InstallationId,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let sql = sql!(pause!("everything_until"));
-        self.db.execute(sql.bind(installation).bind(until)).await.map(drop)
+        self.db.execute(sql.bind(installation).bind(until).bind(now.plus(LONGEST_PAUSE))).await.map(drop)
     }
 
     /// Nothing but reactions is sent for an installation until then.
-    pub async fn pause_content(&self, installation: InstallationId, until: Timestamp) -> Result<(), StoreError> {
+    pub async fn pause_content(
+        &self,
+        installation: InstallationId,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let sql = sql!(pause!("content_until"));
-        self.db.execute(sql.bind(installation).bind(until)).await.map(drop)
+        self.db.execute(sql.bind(installation).bind(until).bind(now.plus(LONGEST_SPACE))).await.map(drop)
     }
 
     /// Keeps a claim until `until`; false when it was lost.
@@ -181,7 +200,8 @@ impl Store {
     /// Looking first keeps idle workers away from the writing connection; losing a race means that another one won.
     async fn outgoing_is_due(&self, now: Timestamp) -> Result<bool, StoreError> {
         let sql = sql!(concat!("SELECT count(*) AS answer FROM (", next_outgoing!(), ") AS due"));
-        let due: Answer = self.db.fetch_one(sql.bind(now)).await?;
+        let sql = sql.bind(now).bind(now.plus(LONGEST_PAUSE)).bind(now.plus(LONGEST_SPACE));
+        let due: Answer = self.db.fetch_one(sql).await?;
         Ok(due.0 > 0)
     }
 

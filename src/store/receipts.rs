@@ -27,10 +27,19 @@ impl Store {
         self.db.fetch_optional(sql!("SELECT * FROM receipts WHERE environment_id = $1").bind(environment)).await
     }
 
-    /// What was removed since a delivery arrived, oldest first. Ids grow with time, in whatever table.
-    pub async fn receipts_since(&self, delivery: InboxId) -> Result<Vec<Receipt>, StoreError> {
-        let sql = sql!("SELECT * FROM receipts WHERE id > $1 ORDER BY id LIMIT $2 OFFSET $3");
+    /// What was removed for the request in a delivery. By that, and by no order of ids: those of several processes, or after a
+    /// clock that was set back, are in none.
+    pub async fn receipts_for(&self, delivery: InboxId) -> Result<Vec<Receipt>, StoreError> {
+        let sql = sql!("SELECT * FROM receipts WHERE asked_in = $1 ORDER BY id LIMIT $2 OFFSET $3");
         self.db.fetch_readable(sql.bind(delivery), AFTER_A_COMMAND, 0).await
+    }
+
+    /// What passes by the clock removed since a moment.
+    pub async fn scheduled_since(&self, since: Timestamp) -> Result<Vec<Receipt>, StoreError> {
+        let sql = sql!(
+            "SELECT * FROM receipts WHERE trigger_kind = 'schedule' AND created_at >= $1 ORDER BY id LIMIT $2 OFFSET $3"
+        );
+        self.db.fetch_readable(sql.bind(since), AFTER_A_COMMAND, 0).await
     }
 
     /// The newest ones first.
@@ -47,8 +56,9 @@ pub(super) async fn insert(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let sql = sql!(
-        "INSERT INTO receipts (id, environment_id, trigger_kind, details, created_at) VALUES ($1, $2, $3, $4, $5)"
+        "INSERT INTO receipts (id, environment_id, trigger_kind, details, created_at, asked_in)
+         VALUES ($1, $2, $3, $4, $5, $6)"
     );
     let sql = sql.bind(new_id::<ReceiptId>()).bind(environment).bind(trigger).bind_json(details)?.bind(now);
-    tx.execute(sql).await.map(drop)
+    tx.execute(sql.bind(details.asked_in)).await.map(drop)
 }

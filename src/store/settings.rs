@@ -1,13 +1,22 @@
 //! Table `settings`: small values under a key, JSON each. Also the gates: rows that serialise what must not overlap.
 
 use super::codec::FromRow;
-use super::db::{Row, Tx};
+use super::db::{self, Row, Tx};
 use super::sql::sql;
 use super::{Store, StoreError};
 use crate::model::{CodebaseId, KnownSettings, MessageSource, MissedWatch, RepositoryId, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
+
+/// Whose worktrees a database's environments are: a path alone may be there on several machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// The home that had them when the service ran last.
+    pub node: String,
+    /// Of the directory in which they are.
+    pub mark: String,
+}
 
 struct Setting(Value);
 
@@ -18,6 +27,16 @@ impl FromRow for Setting {
 }
 
 impl Store {
+    /// What the database this URL names was told by [`Store::remember_disk`]; changes nothing.
+    pub async fn known_disk(url: &str) -> Result<Option<Disk>, StoreError> {
+        let written = db::known_disk(url).await?;
+        Ok(written.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    pub async fn remember_disk(&self, disk: &Disk, now: Timestamp) -> Result<(), StoreError> {
+        self.set_setting("worktrees/disk", disk, now).await
+    }
+
     pub async fn setting(&self, key: &str) -> Result<Option<Value>, StoreError> {
         let row: Option<Setting> =
             self.db.fetch_optional(sql!("SELECT value FROM settings WHERE key = $1").bind(key)).await?;

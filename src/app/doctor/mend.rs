@@ -426,7 +426,7 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
             run(format!("sudo du -xh \"$(findmnt -n -o TARGET -T {place})\" | sort -h | tail -n 20"))
         }
         (StoreError::DiskFull, None) => psql("-c '\\l+'"),
-        (StoreError::Busy | StoreError::Full, _) => run(asked.again()),
+        (StoreError::InUse(_) | StoreError::Busy | StoreError::Full, _) => run(asked.again()),
         (StoreError::Migration(_) | StoreError::Conflict(_) | StoreError::Failed(_), Some(file)) => {
             asked.on(file, format!("sqlite3 {} .schema", quoted(file)))
         }

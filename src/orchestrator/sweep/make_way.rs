@@ -71,8 +71,8 @@ impl Orchestrator {
 
     /// The work whose environment has made way for the request in `delivery`, before or after a restart.
     pub(in crate::orchestrator) async fn made_way(&self, delivery: InboxId) -> Result<Option<Work>, StepError> {
-        for receipt in self.store().receipts_since(delivery).await? {
-            if receipt.trigger == Trigger::MadeWay && receipt.details.asked_in == Some(delivery) {
+        for receipt in self.store().receipts_for(delivery).await? {
+            if receipt.trigger == Trigger::MadeWay {
                 let environment = self.store().load_environment(receipt.environment).await?;
                 return Ok(environment.map(|environment| environment.work));
             }

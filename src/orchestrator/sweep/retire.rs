@@ -63,8 +63,7 @@ impl Orchestrator {
         &self,
         delivery: InboxId,
     ) -> Result<Vec<ReceiptDetails>, StepError> {
-        let since = self.store().receipts_since(delivery).await?.into_iter();
-        let went = since.filter(|receipt| receipt.trigger == Trigger::MadeWay);
-        Ok(went.map(|receipt| receipt.details).filter(|details| details.asked_in == Some(delivery)).collect())
+        let went = self.store().receipts_for(delivery).await?.into_iter();
+        Ok(went.filter(|receipt| receipt.trigger == Trigger::MadeWay).map(|receipt| receipt.details).collect())
     }
 }

@@ -31,6 +31,7 @@ const POSTGRES_TABLES: &str = "SELECT c.relname::text FROM pg_class c
             WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
     ORDER BY 1";
 const LIVE_PATHS: &str = "SELECT path FROM isolation_environments WHERE state <> 'destroyed'";
+const KNOWN_DISK: &str = "SELECT CAST(value AS TEXT) FROM settings WHERE key = 'worktrees/disk'";
 const SQLITE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 8;
 
@@ -149,18 +150,28 @@ pub(in crate::store) async fn schema(url: &str) -> Result<Schema, StoreError> {
 
 /// Where live environments are, read without changing anything.
 pub(in crate::store) async fn live_paths(url: &str) -> Result<Vec<String>, StoreError> {
+    read(url, LIVE_PATHS).await
+}
+
+/// [`Disk`](super::super::Disk) as it is written down, read without changing anything.
+pub(in crate::store) async fn known_disk(url: &str) -> Result<Option<String>, StoreError> {
+    Ok(read(url, KNOWN_DISK).await?.pop())
+}
+
+async fn read(url: &str, text: &'static str) -> Result<Vec<String>, StoreError> {
     match sqlite_path(url) {
         Some(path) => {
+            check_path(path)?;
             let mut connection = look_into(path, PATIENCE).await?;
-            let paths = sqlx::query_scalar(LIVE_PATHS).fetch_all(&mut connection).await.map_err(explain)?;
+            let found = sqlx::query_scalar(text).fetch_all(&mut connection).await.map_err(explain)?;
             connection.close().await.map_err(explain)?;
-            Ok(paths)
+            Ok(found)
         }
         None => {
             let mut connection = PgConnection::connect_with(&postgres_options(url)?).await.map_err(explain)?;
-            let paths = sqlx::query_scalar(LIVE_PATHS).fetch_all(&mut connection).await.map_err(explain)?;
+            let found = sqlx::query_scalar(text).fetch_all(&mut connection).await.map_err(explain)?;
             connection.close().await.map_err(explain)?;
-            Ok(paths)
+            Ok(found)
         }
     }
 }
@@ -256,7 +267,7 @@ fn check_path(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn postgres_options(url: &str) -> Result<PgConnectOptions, StoreError> {
+pub(super) fn postgres_options(url: &str) -> Result<PgConnectOptions, StoreError> {
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return Err(StoreError::Url("it names no engine this program knows".to_owned()));
     }

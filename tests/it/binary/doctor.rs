@@ -2,6 +2,7 @@
 
 use super::full_disk::{may_mount, unshare};
 use super::*;
+use crate::support::postgres::Database;
 use sqlx::{Connection, Executor, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
 
@@ -292,6 +293,68 @@ async fn another_service_in_the_same_directories_is_met() {
     let mend = both_refuse(&installation, "service", &[("WORKTREE_BASE", shared.to_str().unwrap())]).await;
     assert_eq!(mend, format!("export WORKTREE_BASE={}/home/worktrees", installation.dir.path().display()));
     serving.stop().await;
+}
+
+/// Another home, which may be another machine's: what is not on its disk is not gone.
+#[tokio::test]
+async fn a_database_has_one_service_and_its_worktrees_one_place() {
+    let database = Database::create().await;
+    let urls = database.iter().map(|database| Some(database.url.clone())).chain([None]);
+    for postgres in urls {
+        let (one, other) = (Installation::new().await, Installation::new().await);
+        let file = format!("sqlite://{}", one.dir.path().join("home/treewarden.db").display());
+        let url = postgres.unwrap_or(file);
+        let database = [("DATABASE_URL", &*url)];
+        let mut command = one.command(&["serve"]);
+        command.envs(database);
+        let serving = one.serve_with(command).await;
+        let process = format!("process {} on ", serving.process.id().unwrap());
+
+        let mend = both_refuse(&other, "database", &database).await;
+        assert_eq!(mend, "treewarden doctor");
+        let refused = async |arguments: &[&str]| {
+            let mut command = other.command(arguments);
+            command.envs(database);
+            let output = output_of(command).await;
+            assert!(!output.status.success(), "{output:?}");
+            text(&output.stderr)
+        };
+        for command in [&["serve"][..], &["migrate"], &["cleanup"], &["import", "--backfill"]] {
+            let refusal = refused(command).await;
+            assert!(refusal.contains(&process) && refusal.contains(", home "), "{command:?}: {refusal}");
+        }
+        assert!(!other.dir.path().join("home").exists(), "a refused start makes nothing");
+
+        one.ask("agent:fail");
+        let store = Store::open(&url).await.unwrap();
+        until("the failed run", || async {
+            let ended = runs(&store).await.iter().any(|run| run.state == RunState::Failed);
+            (ended && store.unfinished().await.unwrap().is_empty()).then_some(())
+        })
+        .await;
+        serving.stop().await;
+        let live = store.live_environments(None).await.unwrap();
+        assert_eq!(live.len(), 1);
+        let mend = both_refuse(&other, "worktrees", &database).await;
+        assert!(mend.starts_with("cp -a '<where they are now>/.' "), "{mend}");
+        assert!(!other.dir.path().join("home").exists());
+        let refusal = refused(&["serve"]).await;
+        assert_eq!(store.live_environments(None).await.unwrap(), live, "{refusal}");
+
+        // They are lost for good, and somebody says so.
+        let (_, mark) = refusal.split_once("its mark is ").unwrap();
+        let base = other.dir.path().join("home/worktrees");
+        fs::create_dir_all(&base).unwrap();
+        fs::set_permissions(other.dir.path().join("home"), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(base.join(".treewarden"), mark.split_once(')').unwrap().0).unwrap();
+        let mut command = other.command(&["doctor"]);
+        command.envs(database);
+        assert_eq!(complaints(command).await, []);
+        store.close().await;
+    }
+    if let Some(database) = database {
+        database.drop().await;
+    }
 }
 
 #[tokio::test]

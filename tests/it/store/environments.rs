@@ -6,6 +6,7 @@ use treewarden::{
     model::*,
     store::{EnvironmentFilter, Inserted, NewSession, Store},
 };
+use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_same_work_gets_the_same_environment() {
@@ -218,6 +219,24 @@ async fn destroying_ends_everything_that_hangs_on_it() {
         let receipt = store.receipt_of(env.id).await.unwrap().unwrap();
         assert_eq!((receipt.trigger, &receipt.details), (Trigger::ThreadClosed, &details));
         assert_eq!(store.list_receipts(10).await.unwrap(), [receipt]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_went_for_a_request_is_found_by_it_in_whatever_order_their_ids_are() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        // An hour's step of a clock lies between them, either way.
+        let (early, late) = (Uuid::from_u128(1), Uuid::from_u128(u128::MAX - 1));
+        for (number, delivery) in [(1, early), (2, late)] {
+            let env = environment(&store, &app, number).await;
+            let details = ReceiptDetails { asked_in: Some(InboxId(delivery)), ..ReceiptDetails::default() };
+            let gone = store.destroy_environment(&env, Some((Trigger::Command, details)), at(2)).await.unwrap();
+            let receipts = store.receipts_for(InboxId(delivery)).await.unwrap();
+            assert_eq!(receipts.iter().map(|receipt| receipt.environment).collect::<Vec<_>>(), [gone.id]);
+        }
+        assert_eq!(store.receipts_for(InboxId(Uuid::from_u128(7))).await.unwrap(), []);
     })
     .await;
 }

@@ -351,3 +351,20 @@ async fn after_a_failed_write_a_real_one_tells_when_deliveries_are_taken_again()
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_clock_that_was_ahead_holds_no_delivery_up() {
+    on_each_engine(async |store| {
+        let mut new = delivery("g1", None);
+        new.at = at(600);
+        accept(&store.inbox_writer(), new).await;
+        let first = claim(&store, 0).await.expect("nobody has put it off");
+        let retry = |until| DeliveryEnd::Retry { reason: "later".to_owned(), at: at(until) };
+        assert!(store.finish_delivery(&first, retry(3600), at(0)).await.unwrap());
+        assert!(claim(&store, 3599).await.is_none());
+        let second = claim(&store, 3600).await.unwrap();
+        assert!(store.finish_delivery(&second, retry(9000), at(8000)).await.unwrap());
+        assert!(claim(&store, 0).await.is_some());
+    })
+    .await;
+}

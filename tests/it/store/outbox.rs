@@ -304,17 +304,42 @@ async fn a_pause_is_of_one_installation_and_one_of_content_lets_reactions_throug
         store.enqueue(wish(&app, "k1", "one", 0), at(0)).await.unwrap();
         store.enqueue(wish(&elsewhere, "k2", "two", 0), at(0)).await.unwrap();
         store.enqueue(wish(&app, "react/1/eyes", "three", 0), at(0)).await.unwrap();
-        store.pause_content(app.installation().unwrap(), at(10)).await.unwrap();
+        store.pause_content(app.installation().unwrap(), at(10), at(0)).await.unwrap();
         assert_eq!(next(1).await.as_deref(), Some("react/1/eyes"));
         assert_eq!(next(1).await.as_deref(), Some("k2"));
         assert_eq!(next(9).await, None);
         assert_eq!(next(10).await.as_deref(), Some("k1"));
 
         store.enqueue(wish(&app, "react/2/eyes", "four", 0), at(0)).await.unwrap();
-        store.pause_sending(app.installation().unwrap(), at(30)).await.unwrap();
-        store.pause_sending(app.installation().unwrap(), at(20)).await.unwrap();
+        store.pause_sending(app.installation().unwrap(), at(30), at(10)).await.unwrap();
+        store.pause_sending(app.installation().unwrap(), at(20), at(10)).await.unwrap();
         assert_eq!(next(29).await, None);
         assert_eq!(next(30).await.as_deref(), Some("react/2/eyes"));
+    })
+    .await;
+}
+
+/// A machine's clock may be put back: after a wrong start, or when it was resumed.
+#[tokio::test]
+async fn what_waits_for_longer_than_anybody_asks_for_is_due() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let installation = app.installation().unwrap();
+        store.enqueue(wish(&app, "k1", "one", 7200), at(7200)).await.unwrap();
+        store.pause_content(installation, at(7202), at(7200)).await.unwrap();
+        let row = claim(&store, 3600).await.expect("the clock was put back by an hour");
+        let end = OutgoingEnd::Retry { error: "later".to_owned(), at: at(3900) };
+        assert!(store.finish_outgoing(&row, "node", end, at(3600)).await.unwrap());
+        assert!(claim(&store, 3899).await.is_none());
+        let row = claim(&store, 10).await.expect("and again");
+        assert!(sent(&store, &row, 10).await);
+
+        store.enqueue(wish(&app, "k2", "two", 20), at(20)).await.unwrap();
+        store.pause_sending(installation, at(9000), at(8000)).await.unwrap();
+        assert!(claim(&store, 8999).await.is_none());
+        store.pause_sending(installation, at(40), at(20)).await.unwrap();
+        assert!(claim(&store, 39).await.is_none(), "what is asked for now counts");
+        assert!(claim(&store, 40).await.is_some());
     })
     .await;
 }

@@ -190,6 +190,7 @@ const FILLED: &[(i64, &str)] = &[
     (13, "UPDATE runs SET review = 9;"),
     (14, "UPDATE outbox SET turn = 2;"),
     (15, "UPDATE isolation_environments SET version = version + 1;"),
+    (16, "UPDATE receipts SET details = details;"),
 ];
 
 #[tokio::test]
@@ -224,6 +225,29 @@ async fn data_survives_every_step() {
         assert!(store.load_outgoing_by_key("greeting").await.unwrap().is_some());
         assert_eq!(store.setting("colour").await.unwrap(), Some("green".into()));
         assert!(store.update_environment(&environment).await.is_ok());
+        store.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn receipts_of_before_are_found_by_their_request() {
+    const BEFORE: &str = "INSERT INTO isolation_environments (id, codebase_id, workflow_type, workflow_id, branch, path, state, pinned,
+                 provider, metadata, version, created_at, last_activity_at, destroyed_at)
+         VALUES ('01900000-0000-7000-8000-000000000009', '01900000-0000-7000-8000-000000000001', 'issue', '9', 'issue-9',
+                 '/w/issue-9', 'destroyed', false, 'worktree', '{}', 3, '2026-11-28T00:00:00.000000Z',
+                 '2026-11-28T00:00:00.000000Z', '2026-11-28T00:00:00.000000Z');
+         INSERT INTO receipts (id, environment_id, trigger_kind, details, created_at)
+         VALUES ('01900000-0000-7000-8000-00000000000a', '01900000-0000-7000-8000-000000000009', 'command',
+                 '{\"asked_in\":\"01900000-0000-7000-8000-00000000000b\"}', '2026-11-28T00:00:00.000000Z');";
+    on_each_url(async |url| {
+        let store = Store::open(&url).await.unwrap();
+        store.migrate_to(15).await.unwrap();
+        raw(&url, FILLED[0].1).await;
+        raw(&url, BEFORE).await;
+        store.migrate().await.unwrap();
+        let delivery = "01900000-0000-7000-8000-00000000000b".parse().unwrap();
+        assert_eq!(store.receipts_for(delivery).await.unwrap().len(), 1);
         store.close().await;
     })
     .await;

@@ -1,6 +1,8 @@
 //! The whole product on PostgreSQL, where this machine has one: what the stories of the other files tell on SQLite.
 
 use crate::support::{postgres::Database, world::World};
+use sqlx::{Connection, Executor, PgConnection};
+use std::time::Duration;
 use treewarden::{demo::github::MergeMethod, model::*};
 
 #[tokio::test]
@@ -35,5 +37,74 @@ async fn from_a_mention_to_the_receipt_with_a_restart_in_between() {
     world.settle().await;
     assert!(world.answer(other).contains("1 worktree of 25"), "{}", world.answer(other));
     world.end().await;
+    database.drop().await;
+}
+
+/// Nothing here takes longer than this.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The sessions that hold a service's lock, and those that wait for it.
+const HOLDERS: &str = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = 1953654133 AND granted
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+const WAITING: &str = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = 1953654133 AND NOT granted
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
+/// Ends the connection that holds the database for the service.
+async fn cut(connection: &mut PgConnection) -> i32 {
+    let holder: i32 = sqlx::query_scalar(HOLDERS).fetch_one(&mut *connection).await.unwrap();
+    let ended: bool =
+        sqlx::query_scalar("SELECT pg_terminate_backend($1)").bind(holder).fetch_one(connection).await.unwrap();
+    assert!(ended);
+    holder
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_made_again_and_what_another_has_is_left_to_it() {
+    let Some(database) = Database::create().await else { return };
+    let mut world = World::with(&[("DATABASE_URL", &database.url)]).await;
+    let mut outside = PgConnection::connect(&database.url).await.unwrap();
+    let cut_off = cut(&mut outside).await;
+    world
+        .until("the database to be held again", || async {
+            let mut look = PgConnection::connect(&database.url).await.unwrap();
+            let holder: Option<i32> = sqlx::query_scalar(HOLDERS).fetch_optional(&mut look).await.unwrap();
+            look.close().await.unwrap();
+            holder.filter(|holder| *holder != cut_off)
+        })
+        .await;
+    let issue = world.worked_issue("add a greeting").await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+
+    // Another one waits for it, and has it in the same moment.
+    let mut other = PgConnection::connect(&database.url).await.unwrap();
+    let schema = "SELECT oid::int4 FROM pg_namespace WHERE nspname = current_schema()";
+    let schema: i32 = sqlx::query_scalar(schema).fetch_one(&mut other).await.unwrap();
+    let waiting = tokio::spawn(async move {
+        other.execute("SET application_name = 'process 7 on another'").await.unwrap();
+        sqlx::query("SELECT pg_advisory_lock(1953654133, $1)").bind(schema).execute(&mut other).await.unwrap();
+        other
+    });
+    world
+        .until("somebody to wait for it", || async {
+            let mut look = PgConnection::connect(&database.url).await.unwrap();
+            let waits: Option<i32> = sqlx::query_scalar(WAITING).fetch_optional(&mut look).await.unwrap();
+            look.close().await.unwrap();
+            waits
+        })
+        .await;
+    cut(&mut outside).await;
+    let other = waiting.await.unwrap();
+    let why = tokio::time::timeout(PATIENCE, world.service.displaced()).await.expect("it is not noticed").to_string();
+    assert!(why.contains("process 7 on another"), "{why}");
+    // Nothing more is begun, and what arrives waits for the other one.
+    world.ask(issue, "write this down");
+    world.standin.settled().await;
+    let store = treewarden::store::Store::open(&database.url).await.unwrap();
+    assert!(world.service.stop().await);
+    let runs = store.list_runs(Default::default(), 10, 0).await.unwrap();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert_eq!(store.unfinished().await.unwrap().deliveries, 1);
+    store.close().await;
+    outside.close().await.unwrap();
+    other.close().await.unwrap();
     database.drop().await;
 }

@@ -3,7 +3,12 @@
 use crate::support::world::{ANN, REPO, World, git};
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::time::Duration;
-use treewarden::{demo::github::Fault, model::*, orchestrator::sweep::Pass, store::Store};
+use treewarden::{
+    demo::github::{Fault, MergeMethod},
+    model::*,
+    orchestrator::sweep::Pass,
+    store::Store,
+};
 
 #[tokio::test]
 async fn a_failing_agent_is_told_with_its_reason_and_the_next_mention_works() {
@@ -601,5 +606,26 @@ async fn what_an_agent_puts_in_its_worktrees_place_is_not_published() {
     world.ask(neighbour, "more work");
     world.settle().await;
     assert!(world.status(neighbour).starts_with('✅'), "{}", world.status(neighbour));
+    world.end().await;
+}
+
+/// It is what tells quickly that a branch was done with; GitHub and git know as well.
+#[tokio::test]
+async fn a_receipt_that_cannot_be_read_stops_no_thread() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    world.merge(world.pull_of("issue-1").number, MergeMethod::Squash).await;
+    let removed = world.all_environments().await.remove(0);
+    assert_eq!(removed.state, EnvironmentState::Destroyed);
+    let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
+    let mut database = file.connect().await.unwrap();
+    let damaged = sqlx::query("UPDATE receipts SET details = '\"x\"'").execute(&mut database).await.unwrap();
+    assert_eq!(damaged.rows_affected(), 1);
+    assert!(world.store().receipt_of(removed.id).await.is_err());
+
+    world.standin.reopen(REPO, ANN, issue).unwrap();
+    world.ask(issue, "please also greet in French");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
     world.end().await;
 }

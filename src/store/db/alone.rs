@@ -1,0 +1,194 @@
+//! One service a database: what an environment is lies on one machine's disk, and another service would take it for gone.
+//!
+//! On PostgreSQL a session's advisory lock, on a connection of its own; on SQLite a lock of the kernel on a file beside the
+//! database. Both are given back however a process ends, and both name who has them, as far as that can be seen.
+
+use super::super::StoreError;
+use super::failure::explain;
+use super::open::{beside, postgres_options, sqlite_path};
+use rustix::{
+    fs::{FlockOperation, OFlags, flock},
+    io::Errno,
+};
+use sqlx::{Connection, Executor, PgConnection, postgres::PgConnectOptions};
+use std::{
+    fs::File,
+    io::{self, Read, Seek, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep, timeout};
+
+/// Beside the file of a database.
+const HELD: &str = "-service";
+/// How long what a process that has just ended had may still look taken, and how often it is looked at.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often the connection is felt, and within which time it answers. Together less than what the server waits for a
+/// connection that is dead (below): nobody else has the lock before this process knows that it lost it.
+const BEAT: Duration = Duration::from_secs(1);
+const ANSWER: Duration = Duration::from_secs(15);
+/// The server's side of a machine that is gone without a word: <https://www.postgresql.org/docs/current/runtime-config-connection.html>.
+const KEEP_ALIVE: &str = "SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3";
+/// The number is this program's; the schema is where its tables are.
+const TAKE: &str = "SELECT pg_try_advisory_lock(1953654133,
+    coalesce((SELECT oid::int4 FROM pg_namespace WHERE nspname = current_schema()), 0)), pg_backend_pid()";
+const WHO: &str =
+    "SELECT l.pid, coalesce(a.application_name, '') FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = 1953654133
+        AND l.objid = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+/// The kind of name that is longer than what the file is read for.
+const LONGEST_NAME: u64 = 1000;
+
+/// A database that nobody else serves, until this is dropped.
+pub struct Alone(Lock);
+
+enum Lock {
+    File(File),
+    Session { options: Box<PgConnectOptions>, connection: PgConnection, server_process: i32 },
+}
+
+/// Takes the database for `name`, which tells people which process this is.
+pub(in crate::store) async fn take(url: &str, name: &str) -> Result<Alone, StoreError> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let taken = match sqlite_path(url) {
+            Some(path) => take_file(path, name),
+            None => take_session(&postgres_options(url)?.application_name(name)).await,
+        };
+        match taken {
+            Err(StoreError::InUse(_)) if Instant::now() < end => sleep(LOOK_AGAIN).await,
+            taken => return taken.map(Alone),
+        }
+    }
+}
+
+/// Who has the database, when somebody does. Makes nothing.
+pub(in crate::store) async fn taken_by(url: &str) -> Result<Option<String>, StoreError> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let name = match sqlite_path(url) {
+            Some(path) => holder_of_file(path),
+            None => {
+                let mut connection = PgConnection::connect_with(&postgres_options(url)?).await.map_err(explain)?;
+                let holder = holder_of_session(&mut connection).await?;
+                connection.close().await.map_err(explain)?;
+                holder.map(|(_, name)| name)
+            }
+        };
+        match name {
+            Some(_) if Instant::now() < end => sleep(LOOK_AGAIN).await,
+            name => return Ok(name),
+        }
+    }
+}
+
+impl Alone {
+    /// Waits until the lock may be somebody else's: its connection does not answer any more. A file's never is.
+    pub async fn lost(&mut self) {
+        let Lock::Session { connection, .. } = &mut self.0 else { return std::future::pending().await };
+        while let Ok(Ok(())) = timeout(ANSWER, connection.ping()).await {
+            sleep(BEAT).await;
+        }
+    }
+
+    /// Takes it again, however long the server is away; [`StoreError::InUse`] when somebody else has it.
+    pub async fn take_again(&mut self) -> Result<(), StoreError> {
+        let Lock::Session { options, server_process, .. } = &self.0 else { return Ok(()) };
+        let (options, before) = (options.clone(), *server_process);
+        loop {
+            match timeout(ANSWER, take_session(&options)).await {
+                Ok(Ok(lock)) => {
+                    self.0 = lock;
+                    return Ok(());
+                }
+                // The server has not noticed yet what became of the connection.
+                Ok(Err(StoreError::InUse(_))) if !matches!(holder(&options).await, Ok(Some((other, _))) if other != before) =>
+                    {}
+                Ok(Err(error @ StoreError::InUse(_))) => return Err(error),
+                Ok(Err(_)) | Err(_) => {}
+            }
+            sleep(BEAT).await;
+        }
+    }
+}
+
+impl Drop for Alone {
+    /// Closing alone would leave it with a child that was forked at this moment and has not become its program yet.
+    fn drop(&mut self) {
+        match &self.0 {
+            Lock::File(file) => drop(flock(file, FlockOperation::Unlock)),
+            Lock::Session { .. } => {}
+        }
+    }
+}
+
+fn take_file(path: &Path, name: &str) -> Result<Lock, StoreError> {
+    let unavailable = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
+    let mut options = File::options();
+    options.create(true).read(true).write(true).truncate(false).mode(0o600).custom_flags(NO_WAITING);
+    let mut file = options.open(lock_file(path)).map_err(unavailable)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Err(StoreError::InUse(name_in(file))),
+        Err(error) => return Err(unavailable(error.into())),
+    }
+    let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(name.as_bytes()));
+    written.map_err(unavailable)?;
+    Ok(Lock::File(file))
+}
+
+fn holder_of_file(path: &Path) -> Option<String> {
+    let file = File::options().read(true).custom_flags(NO_WAITING).open(lock_file(path)).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => Some(name_in(file)),
+        _ => None,
+    }
+}
+
+/// Opening a pipe would wait for whoever writes.
+const NO_WAITING: i32 = OFlags::NONBLOCK.bits().cast_signed();
+
+/// Of the file itself, by whichever link it was named.
+fn lock_file(path: &Path) -> PathBuf {
+    beside(&path.canonicalize().unwrap_or_else(|_| path.to_owned()), HELD)
+}
+
+fn name_in(file: File) -> String {
+    let mut name = String::new();
+    let _ = file.take(LONGEST_NAME).read_to_string(&mut name);
+    shown(name)
+}
+
+async fn take_session(options: &PgConnectOptions) -> Result<Lock, StoreError> {
+    let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
+    connection.execute(sqlx::raw_sql(KEEP_ALIVE)).await.map_err(explain)?;
+    let (taken, server_process): (bool, i32) =
+        sqlx::query_as(TAKE).fetch_one(&mut connection).await.map_err(explain)?;
+    if !taken {
+        let holder = holder_of_session(&mut connection).await?;
+        return Err(StoreError::InUse(holder.map_or_else(|| shown(String::new()), |(_, name)| name)));
+    }
+    Ok(Lock::Session { options: Box::new(options.clone()), connection, server_process })
+}
+
+async fn holder(options: &PgConnectOptions) -> Result<Option<(i32, String)>, StoreError> {
+    let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
+    holder_of_session(&mut connection).await
+}
+
+/// The server's process for whoever has the lock, and the name it gave.
+async fn holder_of_session(connection: &mut PgConnection) -> Result<Option<(i32, String)>, StoreError> {
+    let found: Option<(i32, String)> = sqlx::query_as(WHO).fetch_optional(connection).await.map_err(explain)?;
+    Ok(found.map(|(process, name)| (process, shown(name))))
+}
+
+/// The server shows the names of its other users to nobody.
+fn shown(name: String) -> String {
+    match name.trim() {
+        "" => "which one cannot be seen from here".to_owned(),
+        name => name.to_owned(),
+    }
+}
