@@ -1,7 +1,10 @@
 //! What is said about wrong settings: all of them, with what was expected and where each came from.
 
 use super::Origin;
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 /// One wrong setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +26,8 @@ pub enum Fault {
     Surplus,
     /// What stands in a file, or that it cannot be read: that of the settings, or one that a setting names.
     File(PathBuf),
-    /// Who uses the home: its settings are for its owner only.
-    OfAnother { home: PathBuf, owner: u32 },
+    /// Who uses this home: its settings are for its owner only.
+    OfAnother(Box<Path>),
 }
 
 /// Every wrong setting. Nothing was begun.

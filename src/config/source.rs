@@ -119,8 +119,8 @@ pub(super) fn read_file(
 /// That the home is another user's says more than that a file in it cannot be read, which need not even be there.
 fn unread(path: &Path, home: &Path, error: &io::Error) -> Problem {
     match look_at_owner(home) {
-        Err(of_another @ HomeError::OfAnother { owner, .. }) if path.starts_with(home) => Problem {
-            fault: Fault::OfAnother { home: home.to_owned(), owner },
+        Err(of_another @ HomeError::OfAnother { .. }) if path.starts_with(home) => Problem {
+            fault: Fault::OfAnother(home.into()),
             setting: HOME.variable.to_owned(),
             ..about_file(home, of_another.to_string())
         },

@@ -144,7 +144,7 @@ fn a_home_of_another_user_is_told_before_what_cannot_be_read_in_it() {
     let problem = || Config::load(&Flags::default(), env, denied).unwrap_err().0.remove(0);
     assert_eq!(problem().fault, Fault::File(home.join("treewarden.toml")));
     std::os::unix::fs::chown(&home, Some(7), None).unwrap();
-    assert_eq!(problem().fault, Fault::OfAnother { home: home.clone(), owner: 7 });
+    assert_eq!(problem().fault, Fault::OfAnother(home.as_path().into()));
     let told = format!("TREEWARDEN_HOME: {} belongs to another user of this machine (number 7)", home.display());
     assert!(problem().to_string().starts_with(&told), "{}", problem());
 }

@@ -74,8 +74,9 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Mend {
     let is_optional = |known: &Setting| !known.default.is_empty() && setting != PUBLIC_URL || !known.has_effect();
     let has_default = SETTINGS.iter().any(|known| known.variable == setting && is_optional(known));
     match (&problem.fault, &problem.origin) {
-        (Fault::OfAnother { home, owner }, _) => {
-            directory(&HomeError::OfAnother { path: home.clone(), owner: *owner }, home, asked, HOME)
+        (Fault::OfAnother(home), _) => {
+            let owner = fs::metadata(home).map_or(0, |there| there.uid());
+            directory(&HomeError::OfAnother { path: home.to_path_buf(), owner }, home, asked, HOME)
         }
         (Fault::File(path), None) if shut(path).is_some_and(|directory| !is_own(&directory)) => {
             match asked.flags.config {
@@ -157,12 +158,20 @@ fn unreadable(file: &Path) -> bool {
 
 /// What is only read may stay somebody else's. Only what is a key by its name is given away.
 fn key_readable(file: &Path, asked: &Asked) -> Mend {
+    if let Some(mend) = let_through(file, asked) {
+        return mend;
+    }
     match shut(file) {
-        Some(directory) if is_own(&directory) => asked.on(&directory, format!("chmod u+x {}", quoted(&directory))),
         None if is_own(file) => asked.on(file, format!("chmod u+r {}", quoted(file))),
         None if is_called(file, "pem") => owned(file),
         Some(_) | None => asked.set(&[(KEY_FILE, "<a copy of the .pem file that this user can read>")]),
     }
+}
+
+/// Opens a directory of this user's own that is in the way to what lies below it.
+fn let_through(place: &Path, asked: &Asked) -> Option<Mend> {
+    let directory = shut(place).filter(|directory| is_own(directory))?;
+    Some(asked.on(&directory, format!("chmod u+rwx {}", quoted(&directory))))
 }
 
 fn is_called(file: &Path, extension: &str) -> bool {
@@ -276,8 +285,8 @@ fn directory(error: &HomeError, wanted: &Path, asked: &Asked, variable: &str) ->
         HomeError::OfAnother { path, .. } if is_empty(path) => made(path),
         HomeError::OfAnother { .. } => elsewhere().after(made(&another(error, wanted, variable)).line()),
         HomeError::NotMade { path, .. } | HomeError::NotWritable { path, .. } | HomeError::NotReadable { path, .. } => {
-            if let Some(directory) = shut(wanted) {
-                return reopened(&directory, asked).unwrap_or_else(|| in_own_directory(variable, asked));
+            if shut(wanted).is_some() {
+                return let_through(wanted, asked).unwrap_or_else(|| in_own_directory(variable, asked));
             }
             match unlocked(path, asked) {
                 Some(mend) => mend,
@@ -381,10 +390,7 @@ pub(super) fn writable(place: &Path, asked: &Asked) -> Mend {
         true => by_root(place, format!("setfacl -m u:{}:rwx {}", user(), quoted(place))),
         false => owned(place),
     };
-    match shut(place) {
-        Some(directory) if is_own(&directory) => asked.on(&directory, format!("chmod u+x {}", quoted(&directory))),
-        Some(_) | None => unlocked(place, asked).unwrap_or_else(given),
-    }
+    let_through(place, asked).or_else(|| unlocked(place, asked)).unwrap_or_else(given)
 }
 
 /// Another database only where the one that is named is no installation's: it would start with an empty memory.
@@ -441,7 +447,7 @@ pub(super) const DATABASE: &str = "DATABASE_URL";
 pub(super) fn database_writable(place: &Path, config: &Config, file: &Path, asked: &Asked) -> Mend {
     let is_foreign = match place == file {
         true => shut(file).is_some_and(|directory| !is_own(&directory)),
-        false => !is_own(place) && !(file.exists() && is_own(file)),
+        false => !is_own(place) && (!file.exists() || !is_own(file)),
     };
     match by_settings(DATABASE, place, config, asked) {
         Some(mend) => mend,

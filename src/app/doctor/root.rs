@@ -24,7 +24,7 @@ pub(super) fn link_aside(place: &Path) -> Option<Mend> {
     let link = foreign_link(place)?;
     let target = fs::read_link(&link).unwrap_or_default();
     let seen = format!(
-        "{} is a link to {}, which is not root's own, so that nobody is told to give away what it leads to",
+        "{} is a link to {}; it is not root's, so what it leads to stays as it is",
         link.display(),
         target.display()
     );
