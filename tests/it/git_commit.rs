@@ -239,3 +239,22 @@ async fn a_directory_that_became_a_link_is_committed() {
     assert_eq!(lab.run(&path, &["show", "--name-status", "--format=", sha.as_str()]), "A\ta\nD\ta/one");
     assert!(known(worktree.status().await).is_clean());
 }
+
+/// Git itself commits none either, and what a `git stash pop` leaves is no operation that a file tells of.
+#[tokio::test]
+async fn conflicts_that_nobody_resolved_are_not_committed() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::write(path.join("f"), "mine\n").unwrap();
+    lab.run(&path, &["stash", "-q"]);
+    lab.commit(&path, "f", "theirs\n");
+    assert!(!lab.try_run(&path, &["stash", "pop", "-q"]).status.success());
+    fs::write(path.join("new"), "work\n").unwrap();
+    let refused = worktree.commit_all(&request("b", "x")).await.unwrap_err().to_string();
+    assert!(refused.contains("conflicts in f that nobody has resolved"), "{refused}");
+    fs::write(path.join("f"), "both\n").unwrap();
+    lab.run(&path, &["add", "f"]);
+    worktree.commit_all(&request("b", "x")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["show", "--format=", "--name-only", "HEAD"]), "f\nnew");
+}

@@ -224,6 +224,13 @@ impl Worktree {
     async fn to_be_staged(&self, entry: &AdminEntry) -> Result<(Vec<PathBuf>, Vec<NotTaken>), GitError> {
         // By names, not by `git add --all`, which runs git inside submodules, with configuration an agent can write.
         let (changes, closed) = self.changes_in_sight(entry).await?;
+        // Not every operation that leaves them leaves a file by which it is known: `git stash pop` does not.
+        if let Some(Change { path, .. }) = changes.iter().find(|change| change.kind == Kind::Conflicted) {
+            return Err(GitError::refused(format!(
+                "there are conflicts in {} that nobody has resolved (`git add` says that one is)",
+                path.display()
+            )));
+        }
         // Copies are out of sight already, unless somebody changed what git ignores.
         let copies = self.copies_of_branch().await?;
         let is_copy = |change: &Change| change.kind == Kind::Untracked && copies.has(&change.path);
