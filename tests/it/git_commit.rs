@@ -251,10 +251,10 @@ async fn conflicts_that_nobody_resolved_are_not_committed() {
     lab.commit(&path, "f", "theirs\n");
     assert!(!lab.try_run(&path, &["stash", "pop", "-q"]).status.success());
     fs::write(path.join("new"), "work\n").unwrap();
-    let refused = worktree.commit_all(&request("b", "x")).await.unwrap_err().to_string();
+    let refused = worktree.commit_all(&request("b")).await.unwrap_err().to_string();
     assert!(refused.contains("conflicts in f that nobody has resolved"), "{refused}");
     fs::write(path.join("f"), "both\n").unwrap();
     lab.run(&path, &["add", "f"]);
-    worktree.commit_all(&request("b", "x")).await.unwrap().unwrap();
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
     assert_eq!(lab.run(&path, &["show", "--format=", "--name-only", "HEAD"]), "f\nnew");
 }
