@@ -234,6 +234,9 @@ pub fn parse(text: &str) -> Request {
     }
 }
 
+/// So many lines that begin like a command are looked at; nobody writes more of them.
+const MOST_LINES: usize = 100;
+
 /// The first command that has a line of its own further down, after words of explanation: as ordinary text, and whole. Else
 /// the first line that was meant to be one.
 fn alone(text: &str) -> Option<Request> {
@@ -241,7 +244,7 @@ fn alone(text: &str) -> Option<Request> {
     let lines =
         text.lines().zip(visible.lines()).map(|(line, seen)| (line.trim(), seen.trim_matches(['\0', ' ', '\r', '\t'])));
     let lines = lines.filter(|(line, seen)| line == seen && starts_with_command(line)).map(|(line, _)| line);
-    let read: Vec<(&str, Request)> = lines.map(|line| (line, in_line(line))).collect();
+    let read: Vec<(&str, Request)> = lines.take(MOST_LINES).map(|line| (line, in_line(line))).collect();
     let command = read.iter().find(|(_, request)| matches!(request, Request::Command(..)));
     command.or_else(|| read.iter().find(|(line, request)| is_slip(line, request))).map(|(_, request)| request.clone())
 }

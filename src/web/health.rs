@@ -55,7 +55,8 @@ pub async fn alive() -> &'static str {
     "ok\n"
 }
 
-/// The database answers, deliveries can be stored, git runs, the workers get through, and the process is not about to stop.
+/// The database answers, deliveries can be stored, git runs, the workers get through and may begin what comes, and the process is
+/// not about to stop.
 pub async fn ready(State(state): State<WebState>, Extension(git): Extension<Check>) -> Response {
     let orchestrator = state.inner.orchestrator.clone();
     let words = |fine: bool| if fine { "ok" } else { "failing" };
@@ -65,7 +66,8 @@ pub async fn ready(State(state): State<WebState>, Extension(git): Extension<Chec
         git.ask(&state.inner.clock, async move { orchestrator.git_answers().await }),
     );
     let (database, inbox) = (matches!(database, Ok(Ok(_))), inbox.unwrap_or(false));
-    let workers = state.inner.workers_healthy.load(Ordering::Relaxed);
+    let workers =
+        state.inner.workers_healthy.load(Ordering::Relaxed) && state.inner.orchestrator.may_claim(PATIENCE).await;
     let stopping = state.inner.stopping.load(Ordering::Relaxed);
     let status = match database && inbox && git && workers && !stopping {
         true => StatusCode::OK,

@@ -47,7 +47,12 @@ pub struct Alone(Lock);
 
 enum Lock {
     File(File),
-    Session { options: Box<PgConnectOptions>, connection: PgConnection, server_process: i32 },
+    /// Without a connection, while it is taken again.
+    Session {
+        options: Box<PgConnectOptions>,
+        connection: Option<PgConnection>,
+        server_process: i32,
+    },
 }
 
 /// Takes the database for `name`, which tells people which process this is.
@@ -89,14 +94,20 @@ impl Alone {
     /// Waits until the lock may be somebody else's: its connection does not answer any more. A file's never is.
     pub async fn lost(&mut self) {
         let Lock::Session { connection, .. } = &mut self.0 else { return std::future::pending().await };
-        while let Ok(Ok(())) = timeout(ANSWER, connection.ping()).await {
+        while answers(connection).await {
             sleep(BEAT).await;
         }
     }
 
     /// Takes it again, however long the server is away; [`StoreError::InUse`] when somebody else has it.
     pub async fn take_again(&mut self) -> Result<(), StoreError> {
-        let Lock::Session { options, server_process, .. } = &self.0 else { return Ok(()) };
+        let Lock::Session { options, connection, server_process } = &mut self.0 else { return Ok(()) };
+        // A server that only stood still has kept it.
+        if answers(connection).await {
+            return Ok(());
+        }
+        // One that still stands still lets go of it once it goes on.
+        *connection = None;
         let (options, before) = (options.clone(), *server_process);
         loop {
             match timeout(ANSWER, take_session(&options)).await {
@@ -112,6 +123,13 @@ impl Alone {
             }
             sleep(BEAT).await;
         }
+    }
+}
+
+async fn answers(connection: &mut Option<PgConnection>) -> bool {
+    match connection {
+        Some(connection) => matches!(timeout(ANSWER, connection.ping()).await, Ok(Ok(()))),
+        None => false,
     }
 }
 
@@ -171,7 +189,7 @@ async fn take_session(options: &PgConnectOptions) -> Result<Lock, StoreError> {
         let holder = holder_of_session(&mut connection).await?;
         return Err(StoreError::InUse(holder.map_or_else(|| shown(String::new()), |(_, name)| name)));
     }
-    Ok(Lock::Session { options: Box::new(options.clone()), connection, server_process })
+    Ok(Lock::Session { options: Box::new(options.clone()), connection: Some(connection), server_process })
 }
 
 async fn holder(options: &PgConnectOptions) -> Result<Option<(i32, String)>, StoreError> {

@@ -3,7 +3,11 @@
 use crate::support::{postgres::Database, world::World};
 use sqlx::{Connection, Executor, PgConnection};
 use std::time::Duration;
-use treewarden::{demo::github::MergeMethod, model::*};
+use treewarden::{
+    demo::github::MergeMethod,
+    model::*,
+    store::{Store, StoreError},
+};
 
 #[tokio::test]
 async fn from_a_mention_to_the_receipt_with_a_restart_in_between() {
@@ -55,6 +59,17 @@ async fn cut(connection: &mut PgConnection) -> i32 {
         sqlx::query_scalar("SELECT pg_terminate_backend($1)").bind(holder).fetch_one(connection).await.unwrap();
     assert!(ended);
     holder
+}
+
+/// As after a stall: the server has not given the lock to anybody, and this session has it still.
+#[tokio::test]
+async fn a_connection_that_only_stood_still_holds_the_database_on() {
+    let Some(database) = Database::create().await else { return };
+    let mut alone = Store::take_alone(&database.url, "process 1").await.unwrap();
+    tokio::time::timeout(PATIENCE, alone.take_again()).await.expect("it waits for itself").unwrap();
+    assert!(matches!(Store::is_free(&database.url).await, Err(StoreError::InUse(_))));
+    drop(alone);
+    database.drop().await;
 }
 
 #[tokio::test]
