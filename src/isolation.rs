@@ -114,7 +114,8 @@ pub enum IsolationError {
     #[error(
         "The database knows of worktrees in another directory than this {} (its mark is {mark}), so nothing was begun, and none of \
          them is taken for gone. Start with the home and the WORKTREE_BASE that have them, or with a database of its own; if they are \
-         lost for good, write that mark into {}", base.display(), base.join(".treewarden").display()
+         lost for good, write that mark into {}, and delete worktrees.mark in the home", base.display(),
+         base.join(".treewarden").display()
     )]
     OtherDisk { base: PathBuf, mark: String },
     /// As in a person's own directory, which has the usual home of the service in it.

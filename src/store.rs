@@ -137,6 +137,11 @@ impl Store {
         db::not_a_file(file)
     }
 
+    /// The file by which a service has a database to itself that is a file.
+    pub fn lock(url: &str) -> Option<PathBuf> {
+        db::sqlite_path(url).map(db::lock_file)
+    }
+
     /// The file of a database that is one.
     pub fn file(url: &str) -> Option<&Path> {
         db::sqlite_path(url)

@@ -191,9 +191,13 @@ async fn database(config: &Config, asked: &Asked) -> Finding {
     let schema = Store::schema(url).await;
     if schema.is_ok()
         && !HomeLock::is_held(&config.home)
-        && let Err(error @ StoreError::InUse(_)) = Store::is_free(url).await
+        && let Err(error) = Store::is_free(url).await
     {
-        return wrong("database", error.to_string(), mend::database(&error, config, file, asked));
+        let mend = match Store::lock(url) {
+            Some(lock) if !matches!(error, StoreError::InUse(_)) => mend::lock(&lock, config, asked),
+            Some(_) | None => mend::database(&error, config, file, asked),
+        };
+        return wrong("database", error.to_string(), mend);
     }
     if let Some((file, place)) = file.filter(|_| schema.is_ok()).and_then(|file| Some((file, unwritable(file)?))) {
         let seen = format!("{} cannot be written by this user", place.display());

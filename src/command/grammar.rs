@@ -238,7 +238,7 @@ pub fn parse(text: &str) -> Request {
 const MOST_LINES: usize = 100;
 
 /// The first command that has a line of its own further down, after words of explanation: as ordinary text, and whole. Else
-/// the first line that was meant to be one.
+/// the only line that begins like one, if it was meant to be one; several are a list of something.
 fn alone(text: &str) -> Option<Request> {
     let visible = visible(text).text;
     let lines =
@@ -246,7 +246,8 @@ fn alone(text: &str) -> Option<Request> {
     let lines = lines.filter(|(line, seen)| line == seen && starts_with_command(line)).map(|(line, _)| line);
     let read: Vec<(&str, Request)> = lines.take(MOST_LINES).map(|line| (line, in_line(line))).collect();
     let command = read.iter().find(|(_, request)| matches!(request, Request::Command(..)));
-    command.or_else(|| read.iter().find(|(line, request)| is_slip(line, request))).map(|(_, request)| request.clone())
+    let slip = || read.first().filter(|(line, request)| read.len() == 1 && is_slip(line, request));
+    command.or_else(slip).map(|(_, request)| request.clone())
 }
 
 /// Whether a line is a command with a slip, or without what belongs to it; what has more words than the command is a remark.

@@ -9,7 +9,7 @@
 use super::error::GitError;
 use super::lock::Lock;
 use super::whole::refuse_other_refs;
-use super::{own_files, plain_file, small_file};
+use super::{loose_objects, own_files, plain_file, small_file};
 use crate::model::CommitSha;
 use crate::plain_file::Links;
 use git2::{ObjectType, Odb, Oid, Reference};
@@ -43,10 +43,10 @@ pub(super) fn mend(repository: &Path) -> bool {
     })
 }
 
-/// A question to libgit2, asked again if it could not be read for the refs.
+/// A question to libgit2, asked again if it could not be read for the refs. It does not say which object it could not read.
 pub(super) fn mending<T>(repository: &Path, ask: impl Fn() -> Result<T, GitError>) -> Result<T, GitError> {
     match ask() {
-        Err(GitError::Unreadable(_)) if mend(repository) => ask(),
+        Err(GitError::Unreadable(_)) if loose_objects::mend_empty(repository) | mend(repository) => ask(),
         answer => answer,
     }
 }
@@ -199,10 +199,11 @@ impl Refs<'_> {
         path.strip_prefix(self.repository).unwrap_or(path).to_string_lossy().into_owned()
     }
 
-    /// Where the reflog has it last, if that commit is here.
+    /// Where the reflog has it last, or had it before that, as far as the commit is here.
     fn last_logged(&self, path: &Path) -> Result<Option<CommitSha>, GitError> {
         let name = self.name(path);
-        let Some((before, last)) = self.logged(&name)?.into_iter().next() else { return Ok(None) };
+        let logged = self.logged(&name)?;
+        let Some((before, last)) = logged.first().cloned() else { return Ok(None) };
         let named = small_file(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let named = named.as_deref().and_then(|text| text.strip_prefix("ref:")).map(str::trim);
         // Git logs it as a move when a branch becomes the name of another one: to where that one was.
@@ -211,7 +212,8 @@ impl Refs<'_> {
             None => false,
         };
         let id = before.filter(|_| became_a_name).unwrap_or(last);
-        Ok(self.objects.has(&name, &id).then_some(id))
+        let earlier = logged.into_iter().skip(1).map(|(_, id)| id);
+        Ok([id].into_iter().chain(earlier).find(|id| self.objects.has(&name, id)))
     }
 
     /// What the end of a reflog says, newest first: from where, if from anywhere, and to where.
@@ -260,7 +262,11 @@ impl Refs<'_> {
     }
 }
 
-struct Objects(Odb<'static>);
+struct Objects {
+    all: Odb<'static>,
+    /// Some were taken away, and the next fetch may bring them: what leads to one that is not here is left.
+    are_lacking: bool,
+}
 
 impl Objects {
     /// An error where they cannot be seen: nothing counts as lost then.
@@ -271,15 +277,15 @@ impl Objects {
         }
         let objects = Odb::new()?;
         objects.add_disk_alternate(&place.to_string_lossy())?;
-        Ok(Self(objects))
+        Ok(Self { all: objects, are_lacking: loose_objects::are_lacking(repository) })
     }
 
     /// What a ref of this name may lead to: a branch leads to a commit.
     fn has(&self, name: &str, id: &CommitSha) -> bool {
         let Ok(id) = Oid::from_str(id.as_str()) else { return false };
         match is_branch(name) {
-            true => self.0.read_header(id).is_ok_and(|(_, kind)| kind == ObjectType::Commit),
-            false => self.0.exists(id),
+            true => self.all.read_header(id).map_or(self.are_lacking, |(_, kind)| kind == ObjectType::Commit),
+            false => self.are_lacking || self.all.exists(id),
         }
     }
 }

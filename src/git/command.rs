@@ -36,6 +36,8 @@ const LONG: Duration = Duration::from_secs(1800);
 const OUTPUT_LIMIT: u64 = 256 * 1024 * 1024;
 /// How long git may clean up after itself once it was told to end.
 const GRACE: Duration = Duration::from_secs(5);
+/// How often a call is run again after something was put right.
+const MOST_MENDS: usize = 30;
 /// A file system with fewer bytes than this left is full.
 const NO_ROOM: u64 = 64 * 1024;
 
@@ -228,16 +230,22 @@ impl Call<'_> {
 
     /// Runs to the end, whatever the exit status.
     pub async fn run(mut self) -> Result<Output, GitError> {
-        let output = self.run_once().await?;
-        let Some(repository) = self.mended.take().filter(|_| output.may_be_about_refs()) else { return Ok(output) };
-        let (said, has_failed) = (output.stderr.clone(), output.status != Some(0));
-        // A ref may lead to an object that is taken away.
-        let mend = move || (has_failed && loose_objects::mend(&repository, &said)) | broken_refs::mend(&repository);
-        let mended = blocking(move || Ok(mend())).await?;
-        match mended && has_failed {
-            true => self.run_once().await,
-            false => Ok(output),
+        let mut output = self.run_once().await?;
+        let Some(repository) = self.mended.take() else { return Ok(output) };
+        for _ in 0..MOST_MENDS {
+            if !output.may_be_about_refs() {
+                break;
+            }
+            let (said, has_failed) = (output.stderr.clone(), output.status != Some(0));
+            let repository = repository.clone();
+            // Git names one object at a time.
+            let mend = move || (has_failed && loose_objects::mend(&repository, &said)) | broken_refs::mend(&repository);
+            if !blocking(move || Ok(mend())).await? || !has_failed {
+                break;
+            }
+            output = self.run_once().await?;
         }
+        Ok(output)
     }
 
     async fn run_once(&mut self) -> Result<Output, GitError> {

@@ -8,7 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 /// Holds the time of the last fetch in the repository; gitrepository-layout(5) reserves no such name.
-const FETCHED: &str = "treewarden-fetched";
+pub(super) const FETCHED: &str = "treewarden-fetched";
+
+/// How often a fetch is tried, when objects turn out to be damaged.
+const MOST_ROUNDS: usize = 4;
 
 /// What to bring here. Remote branches go to `refs/remotes/origin/`, never to `refs/heads/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,23 +139,30 @@ impl Repository {
         let remote = self.remote()?;
         let before = if request.branches { self.remote_branches().await? } else { Vec::new() };
         let promised = if request.branches { self.promised()? } else { Vec::new() };
-        let lacks_objects = loose_objects::are_lacking(self.directory());
-        let call = self.call("fetch").await?.credential(&remote, credential).slow();
-        let call = call.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
-        // Of a remote that is shallow itself, git would else bring nothing, and call that a success.
-        let call = call.args(["--no-recurse-submodules", "--prune", "--update-shallow"]);
-        let again = lacks_objects || !promised.is_empty();
-        let call = call.args(self.missing_parts(again)?).args(["--end-of-options", &remote.text]);
-        let outcome = call.args(request.refspecs()?).ok().await;
-        if !lacks_objects && loose_objects::are_lacking(self.directory()) {
-            // It came to light just now.
-            return Box::pin(self.fetch_now(request, credential)).await;
+        for round in 1.. {
+            let lacked = loose_objects::are_lacking(self.directory());
+            let call = self.call("fetch").await?.credential(&remote, credential).slow();
+            let call = call.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
+            // Of a remote that is shallow itself, git would else bring nothing, and call that a success.
+            let call = call.args(["--no-recurse-submodules", "--prune", "--update-shallow"]);
+            let again = lacked || !promised.is_empty();
+            let call = call.args(self.missing_parts(again)?).args(["--end-of-options", &remote.text]);
+            let outcome = call.args(request.refspecs()?).ok().await;
+            let came_to_light = !lacked && loose_objects::are_lacking(self.directory());
+            // What leads to objects that the remote has not, either, is put right with the next round.
+            let brought_all = match &outcome {
+                Ok(_) => request.branches,
+                Err(error) => matches!(error, GitError::Failed { .. }),
+            };
+            if lacked && brought_all {
+                loose_objects::all_fetched(self.directory())?;
+            }
+            if round == MOST_ROUNDS || !(came_to_light || lacked && outcome.is_err() && brought_all) {
+                outcome?;
+                break;
+            }
         }
-        outcome?;
         self.forget_promises(&promised)?;
-        if lacks_objects && request.branches {
-            loose_objects::all_fetched(self.directory())?;
-        }
         self.forget_false_ends_anew().await?;
         self.refuse_cut_off_remote()?;
         match before.is_empty() || self.has_remote_branches().await? {

@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Stands in a repository from which an object was taken, until all was fetched again.
-const LACKS_OBJECTS: &str = "treewarden-lacks-objects";
+pub(super) const LACKS_OBJECTS: &str = "treewarden-lacks-objects";
 
 /// An object's id in hexadecimal.
 const ID: usize = 40;
@@ -21,18 +21,43 @@ const ID: usize = 40;
 /// Larger ones are left: to tell whether one is good it would have to be read as a whole.
 const MOST_READ: u64 = 256 * 1024 * 1024;
 
-/// Takes those away that git named when it failed and that do not hold what their name says. Answers whether there were any.
+/// Takes those away that git named when it failed and that do not hold what their name says, and with them all that are
+/// empty: one is seldom the only one. Answers whether there were any.
 pub(super) fn mend(repository: &Path, said: &[u8]) -> bool {
+    let mended = mend_each(repository, named(said));
+    if mended {
+        mend_empty(repository);
+    }
+    mended
+}
+
+/// Takes away those that are empty.
+pub(super) fn mend_empty(repository: &Path) -> bool {
+    mend_each(repository, empty(repository))
+}
+
+fn mend_each(repository: &Path, ids: BTreeSet<String>) -> bool {
     let mut any = false;
-    for id in named(said) {
-        match try_mend(repository, &id) {
-            Ok(mended) => any |= mended,
-            Err(error) => {
-                tracing::error!(git.directory = %repository.display(), %error, "a damaged object was not put aside");
-            }
-        }
+    for id in ids {
+        any |= try_mend(repository, &id).unwrap_or_else(|error| {
+            tracing::error!(git.directory = %repository.display(), %error, "a damaged object was not put aside");
+            false
+        });
     }
     any
+}
+
+/// Those whose files are empty.
+fn empty(repository: &Path) -> BTreeSet<String> {
+    let below = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
+    let directories = below(repository.join("objects")).filter(|entry| entry.file_name().len() == 2);
+    let files = directories.flat_map(|directory| {
+        let begin = directory.file_name().to_string_lossy().into_owned();
+        let empty =
+            below(directory.path()).filter(|file| file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() == 0));
+        empty.map(move |file| format!("{begin}{}", file.file_name().to_string_lossy()))
+    });
+    files.filter(|id| id.len() == ID && id.bytes().all(|byte| byte.is_ascii_hexdigit())).collect()
 }
 
 /// Git names an object by its id, or by its file, `objects/<2>/<38>`.
@@ -72,7 +97,7 @@ fn holds(repository: &Path, id: &str, length: u64) -> bool {
 
 /// Whether objects were taken away since everything was fetched.
 pub(super) fn are_lacking(repository: &Path) -> bool {
-    fs::symlink_metadata(repository.join(LACKS_OBJECTS)).is_ok()
+    fs::symlink_metadata(repository.join(LACKS_OBJECTS)).is_ok_and(|meta| meta.is_file())
 }
 
 /// Everything was fetched again. What is not there now is not on the remote, either.

@@ -5,6 +5,8 @@
 
 use super::broken_refs::{self, ASIDE};
 use super::error::GitError;
+use super::fetch::FETCHED;
+use super::loose_objects::LACKS_OBJECTS;
 use super::worktree::odd_logs;
 use super::{small_file, write_whole};
 use crate::model::BranchName;
@@ -72,6 +74,12 @@ pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError
         }
     }
     let packs_are_here = look(&packs)?.is_some_and(|meta| meta.is_dir());
+    for name in [LACKS_OBJECTS, FETCHED] {
+        if look(&repository.join(name))?.is_some_and(|meta| !meta.is_file()) {
+            take_out(repository, name)?;
+            found.push(name);
+        }
+    }
     for name in STRANGERS.into_iter().filter(|name| packs_are_here || !name.starts_with(PACKS)) {
         if look(&repository.join(name))?.is_some() {
             take_out(repository, name)?;

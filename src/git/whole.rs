@@ -6,6 +6,7 @@ use super::broken_refs::id_at_start;
 use super::command::Place;
 use super::error::GitError;
 use super::lock::Lock;
+use super::loose_objects;
 use super::repository::Repository;
 use super::{Stamp, blocking, plain_file};
 use std::{
@@ -72,7 +73,7 @@ impl Repository {
 
     /// Whether everything the refs lead to is here.
     pub fn is_whole(&self) -> Result<bool, GitError> {
-        Ok(!self.is_cut_off()? && self.promised()?.is_empty())
+        Ok(!self.is_cut_off()? && self.promised()?.is_empty() && !loose_objects::are_lacking(self.directory()))
     }
 
     /// After everything was asked for: history that still ends before its beginning does so on the remote. "Not an

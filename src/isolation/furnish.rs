@@ -2,7 +2,7 @@
 
 use super::{Furnishing, IsolationError};
 use crate::git::{GitError, Worktree};
-use crate::model::{BroughtBack, Copies, Furnished, Lfs, Submodules};
+use crate::model::{BroughtBack, Copies, Furnished, Lfs, Probe, Submodules};
 use crate::telemetry::field::EFFECT;
 use std::time::Duration;
 
@@ -18,8 +18,12 @@ pub(super) async fn furnish(worktree: &Worktree, wanted: &Furnishing) -> Result<
         if wanted.keepsake.is_none() || before.work.keepsake == wanted.keepsake {
             return Ok(before);
         }
-        // Somebody made it meanwhile who knows nothing of what is to come back.
-        let furnished = Furnished { work: work(worktree, wanted).await, ..before };
+        // Somebody made it meanwhile who knows nothing of what is to come back. What comes is written over what is there.
+        let work = match theirs(worktree).await {
+            None => work(worktree, wanted).await,
+            Some(theirs) => BroughtBack { failed: Some(theirs), ..BroughtBack::default() },
+        };
+        let furnished = Furnished { work, ..before };
         worktree.mark_furnished(&furnished).await?;
         return Ok(furnished);
     }
@@ -52,6 +56,18 @@ async fn work(worktree: &Worktree, wanted: &Furnishing) -> BroughtBack {
             BroughtBack { left, ..tried }
         }
         Err(error) => BroughtBack { failed: Some(worktree.told_outside(&error)), ..tried },
+    }
+}
+
+/// What people have in a clean worktree that git does not see.
+async fn theirs(worktree: &Worktree) -> Option<String> {
+    match (worktree.ignored_work().await, worktree.hidden_changes().await) {
+        (Probe::Known(ignored), Probe::Known(false)) if ignored.is_empty() => None,
+        (Probe::Known(ignored), Probe::Known(_)) => Some(format!(
+            "somebody has files of their own in this worktree that git does not see{}",
+            ignored.first().map(|path| format!(", such as {}", path.display())).unwrap_or_default()
+        )),
+        (Probe::Unknown(why), _) | (_, Probe::Unknown(why)) => Some(why),
     }
 }
 

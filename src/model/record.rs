@@ -163,7 +163,7 @@ pub struct EnvironmentMetadata {
     pub transferred_to: Option<String>,
     /// Why it was kept the last time somebody asked for its removal, in words for people.
     pub kept_because: Vec<String>,
-    /// What is to be told about its making and was not, because a restart finished it: with the next run.
+    /// What is to be told about its making, with the next run: kept until that has written it down, as a kill may come between.
     #[serde(default)]
     pub untold: Vec<String>,
     /// The removal that is under way (state `removing`), so that a restart can finish exactly it.

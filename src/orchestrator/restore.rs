@@ -152,24 +152,24 @@ impl Orchestrator {
             }
             None => None,
         };
-        let (mut had, mut unreadable) = (Vec::new(), None);
+        let mut had: Vec<Had> = Vec::new();
         for known in &wish.had {
             // As it is by now: an earlier decision may have closed it.
             let Some(environment) = self.store().load_environment(known.id).await? else { continue };
             let receipt = match self.store().receipt_of(environment.id).await {
-                Err(error) if error.is_corrupt() && wish.only != Some(environment.id) => {
+                // The newest first: where a later one can be read, this one is not the one that is meant.
+                Err(error)
+                    if error.is_corrupt()
+                        && wish.only != Some(environment.id)
+                        && had.iter().any(|had| had.receipt.is_some()) =>
+                {
                     tracing::warn!(environment.id = %environment.id, %error, "its receipt cannot be read: it is no choice");
-                    unreadable = Some(error);
-                    continue;
+                    None
                 }
                 receipt => receipt?,
             };
             let in_trash = repository.tip(&trash_ref(environment.id)).await?;
             had.push(Had { receipt, in_trash, environment });
-        }
-        // It may be the one that is meant: better an error than that nothing was ever removed.
-        if let Some(error) = unreadable.filter(|_| had.iter().all(|had| had.receipt.is_none())) {
-            return Err(error.into());
         }
         Ok(RestoreFacts { only: wish.only, thread: wish.thread.map(|(thread, _)| thread.id), live, had })
     }

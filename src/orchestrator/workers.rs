@@ -188,6 +188,10 @@ impl Workers {
         self.loops.spawn(async move {
             let mut ticks = tokio::time::interval(period);
             while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+                // Else another service has the database, or may soon.
+                if !this.may_claim(period).await {
+                    continue;
+                }
                 if let Err(error) = unwinding(step(this.clone(), stop.clone())).await {
                     tracing::error!(%error, "a timed step failed; it is repeated");
                 }

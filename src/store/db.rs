@@ -13,7 +13,7 @@ mod open;
 mod row;
 
 pub use alone::Alone;
-pub(super) use alone::{take, taken_by};
+pub(super) use alone::{lock_file, take, taken_by};
 pub(super) use foreign::{Foreign, ForeignError};
 pub use lock::Holder;
 pub(super) use lock::holder;

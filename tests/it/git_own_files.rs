@@ -297,6 +297,35 @@ async fn a_damaged_object_is_fetched_again() {
     assert!(!repository.directory().join("treewarden-lacks-objects").exists(), "all was fetched");
 }
 
+/// What was written last is what is lost, all of it at once: a branch whose commits are on the remote is not given up for that.
+#[tokio::test]
+async fn what_a_loss_of_power_left_empty_comes_again() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    for number in 0..3 {
+        fs::write(path.join(format!("new{number}")), format!("{number}\n")).unwrap();
+        worktree.commit_all(&request("b", "work")).await.unwrap().unwrap();
+    }
+    repository.push(&branch("b"), None).await.unwrap();
+    let tip = repository.tip("refs/heads/b").await.unwrap().unwrap();
+    let objects = repository.directory().join("objects");
+    let listed =
+        lab.run(repository.directory(), &["rev-list", "--objects", "refs/heads/b", "^refs/remotes/origin/main"]);
+    let files = listed.lines().map(|line| objects.join(&line[..2]).join(&line[2..40]));
+    let files: Vec<_> = files.filter(|file| file.exists()).collect();
+    assert!(files.len() >= 9, "{listed}");
+    for file in &files {
+        fs::remove_file(file).unwrap();
+        fs::write(file, "").unwrap();
+    }
+    lab.people_commit("g", "more\n");
+    lab.fetch(&repository).await;
+    assert_eq!(lab.run(repository.directory(), &["rev-parse", "refs/heads/b"]), tip.as_str());
+    lab.run(repository.directory(), &["fsck", "--connectivity-only"]);
+    assert!(known(worktree.status().await).is_clean());
+}
+
 /// The files of this name below.
 fn named(directory: &std::path::Path, name: &str) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path());

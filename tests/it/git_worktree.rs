@@ -305,6 +305,19 @@ async fn ignored_files_outside_caches_are_work() {
     lab.run(&path, &["add", "-f", "services/target/main"]);
     fs::write(source.join(".env"), "SECRET=2").unwrap();
     assert_eq!(known(worktree.ignored_work().await), ["services/target/.env", "sub/.env"].map(PathBuf::from));
+    // Nor is one in which nothing is tracked yet, or nothing is to be.
+    for place in ["deploy/venv", "other/venv"] {
+        fs::create_dir_all(path.join(place)).unwrap();
+        fs::write(path.join(place).join(".env"), "SECRET=3").unwrap();
+    }
+    fs::write(path.join("deploy/venv/main"), "").unwrap();
+    let ignored = known(worktree.ignored_work().await);
+    let work = ["deploy/venv/.env", "other/venv/.env", "services/target/.env", "sub/.env"];
+    assert_eq!(ignored, work.map(PathBuf::from));
+    // What a tool marks is its own.
+    fs::write(path.join("other/venv/pyvenv.cfg"), "").unwrap();
+    fs::write(path.join(".gitignore"), "venv/\n.env\n").unwrap();
+    assert_eq!(known(worktree.ignored_work().await), ["services/target/.env", "sub/.env"].map(PathBuf::from));
 }
 
 #[tokio::test]

@@ -351,6 +351,15 @@ pub(super) fn aside(path: &Path, asked: &Asked) -> Mend {
     asked.on(path.parent().unwrap_or(path), moved(path))
 }
 
+/// A file that only a service locks, and that it cannot.
+pub(super) fn lock(file: &Path, config: &Config, asked: &Asked) -> Mend {
+    let is_file = file.symlink_metadata().is_ok_and(|there| there.is_file());
+    match is_file && !is_own(file) {
+        true => database_writable(file, config, file, asked),
+        false => aside(file, asked),
+    }
+}
+
 /// A directory that is not there yet, beside what stands in the way, or inside of a directory that does.
 fn another(error: &HomeError, wanted: &Path, variable: &str) -> PathBuf {
     let name = if variable == HOME { "treewarden-home" } else { "treewarden-worktrees" };
@@ -432,7 +441,9 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
             run(format!("sudo du -xh \"$(findmnt -n -o TARGET -T {place})\" | sort -h | tail -n 20"))
         }
         (StoreError::DiskFull, None) => psql("-c '\\l+'"),
-        (StoreError::InUse(_) | StoreError::Busy | StoreError::Full, _) => run(asked.again()),
+        // Who has it may go on with it.
+        (StoreError::InUse(_), _) => asked.fill(config, DATABASE, "<a database of its own>"),
+        (StoreError::Busy | StoreError::Full, _) => run(asked.again()),
         (StoreError::Migration(_) | StoreError::Conflict(_) | StoreError::Failed(_), Some(file)) => {
             asked.on(file, format!("sqlite3 {} .schema", quoted(file)))
         }

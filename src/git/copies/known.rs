@@ -46,12 +46,23 @@ impl Known {
         directory: &Path,
         files: impl Iterator<Item = &'a String>,
     ) -> Result<(), GitError> {
-        let mut known = Self::load(repository)?;
-        let before = known.0.len();
+        let mut all = Vec::new();
         for name in files {
             let marks = marks_of_file(&directory.join(name));
-            known.0.extend(marks.map_err(|error| GitError::file("reading", Path::new(name), &error))?);
+            all.extend(marks.map_err(|error| GitError::file("reading", Path::new(name), &error))?);
         }
+        Self::add_marks(repository, all)
+    }
+
+    /// The same of what is no file here.
+    pub fn add_contents(repository: &Path, contents: &[Vec<u8>]) -> Result<(), GitError> {
+        Self::add_marks(repository, contents.iter().flat_map(|content| marks(content)).collect())
+    }
+
+    fn add_marks(repository: &Path, marks: Vec<String>) -> Result<(), GitError> {
+        let mut known = Self::load(repository)?;
+        let before = known.0.len();
+        known.0.extend(marks);
         if known.0.len() == before {
             return Ok(());
         }

@@ -3,8 +3,8 @@
 
 use crate::git::error::GitError;
 use crate::git::own_files::gone;
+use crate::git::plain_file;
 use crate::git::worktree::{blob_of, is_cache_inside};
-use crate::git::{plain_file, write_whole};
 use crate::model::BranchName;
 use crate::plain_file::Links;
 use git2::{ObjectType, Oid};
@@ -178,9 +178,15 @@ pub(super) fn write_down(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
     let directory = path.parent().unwrap_or(path);
     let failed = |error: io::Error| GitError::file("writing", path, &error);
     fs::create_dir_all(directory).map_err(failed)?;
-    write_whole(path, bytes)?;
-    let on_disk = |written: &Path| fs::File::open(written).and_then(|file| file.sync_all()).map_err(failed);
-    [path, directory].into_iter().chain(directory.parent()).try_for_each(on_disk)
+    let new = path.with_extension(format!("{}.lock", uuid::Uuid::now_v7()));
+    let on_disk = |written: &Path| fs::File::open(written).and_then(|file| file.sync_all());
+    // Its content before its name: half of a list would be none.
+    let written = fs::write(&new, bytes).and_then(|()| on_disk(&new)).and_then(|()| fs::rename(&new, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&new);
+        failed(error)
+    })?;
+    [directory].into_iter().chain(directory.parent()).try_for_each(on_disk).map_err(failed)
 }
 
 fn read(list: &Path) -> Result<Manifest, GitError> {

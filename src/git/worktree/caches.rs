@@ -35,13 +35,16 @@ const MARKS: &[&str] = &["CACHEDIR.TAG", ".rustc_info.json", "maven-status", "py
 const NAMES_AT_ONCE: usize = 500;
 
 /// The cache directory, by its name, that a listed path is or lies in; git marks directories by a final slash. It is none if
-/// anything in it is tracked.
-pub(super) fn cache_of(path: &Path) -> Option<PathBuf> {
+/// anything in it is not ignored.
+pub(super) fn cache_of(files: &Path, path: &Path) -> Option<PathBuf> {
     let is_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     let parts: Vec<_> = path.components().collect();
     let directories = if is_directory { &parts[..] } else { &parts[..parts.len().saturating_sub(1)] };
     let at = directories.iter().position(|part| CACHES.iter().any(|cache| part.as_os_str() == *cache))?;
-    Some(parts[..=at].iter().collect())
+    let cache: PathBuf = parts[..=at].iter().collect();
+    // One that people call so is ignored by its name, not by those of single files.
+    let is_ignored = is_directory && at + 1 == parts.len();
+    (is_ignored || is_cache_inside(files, &cache)).then_some(cache)
 }
 
 /// Whether a directory within one that git ignores as a whole, below `files`, is a cache.
@@ -52,21 +55,22 @@ pub(in crate::git) fn is_cache_inside(files: &Path, directory: &Path) -> bool {
 }
 
 impl Worktree {
-    /// Those of the listed paths that are in no cache.
+    /// Those of the listed paths, which git ignores, that are in no cache.
     pub(super) async fn outside_caches(
         &self,
         entry: &AdminEntry,
         mut listed: Vec<PathBuf>,
     ) -> Result<Vec<PathBuf>, GitError> {
-        let named: BTreeSet<PathBuf> = listed.iter().filter_map(|path| cache_of(path)).collect();
+        let named: BTreeSet<PathBuf> = listed.iter().filter_map(|path| cache_of(&self.files, path)).collect();
         let mut sources = BTreeSet::new();
         for some in named.iter().collect::<Vec<_>>().chunks(NAMES_AT_ONCE) {
             let call = self.call(entry, "ls-files").await?.env("GIT_LITERAL_PATHSPECS", "1");
-            let output = quiet(call.args(["-z", "--"]).args(some).run().await?)?;
-            let tracked = output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of);
-            sources.extend(tracked.filter_map(|path| cache_of(&path)));
+            let call = call.args(["--cached", "--others", "--exclude-standard", "-z", "--"]);
+            let output = quiet(call.args(some).run().await?)?;
+            let seen = output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of);
+            sources.extend(seen.filter_map(|path| named.iter().find(|cache| path.starts_with(cache)).cloned()));
         }
-        listed.retain(|path| cache_of(path).is_none_or(|cache| sources.contains(&cache)));
+        listed.retain(|path| cache_of(&self.files, path).is_none_or(|cache| sources.contains(&cache)));
         Ok(listed)
     }
 }
@@ -77,15 +81,22 @@ mod tests {
 
     #[test]
     fn caches_are_known_by_their_directory() {
+        let files = tempfile::tempdir().unwrap();
+        let marked = files.path().join("built/target");
+        std::fs::create_dir_all(&marked).unwrap();
+        std::fs::write(marked.join("CACHEDIR.TAG"), "").unwrap();
         for (path, cache) in [
             ("node_modules/", Some("node_modules")),
+            ("node_modules/x", Some("node_modules")),
             ("packages/a/node_modules/", Some("packages/a/node_modules")),
-            ("target/debug/target/x", Some("target")),
+            ("target/", Some("target")),
+            ("built/target/debug/target/x", Some("built/target")),
+            ("services/target/.env", None),
             (".env", None),
             ("target", None),
             ("build/", None),
         ] {
-            assert_eq!(cache_of(Path::new(path)), cache.map(PathBuf::from), "{path}");
+            assert_eq!(cache_of(files.path(), Path::new(path)), cache.map(PathBuf::from), "{path}");
         }
     }
 }

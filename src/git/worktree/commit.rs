@@ -15,7 +15,19 @@ use std::{
 };
 
 /// How often staging is tried by ever smaller parts; what is refused after that is left out as it is.
-const MOST_TRIES: usize = 256;
+const MOST_TRIES: usize = 1000;
+
+/// As in "Unable to process path x" and "BOM is required in 'x' if …".
+fn is_named(stderr: &str, path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    stderr.lines().any(|line| line.strip_suffix(&*path).is_some_and(|begin| begin.ends_with("path ")))
+        || stderr.contains(&format!("'{path}'"))
+}
+
+/// The words of git's `lockfile.c` and `read-cache.c`.
+fn is_about_index(stderr: &str) -> bool {
+    [".lock': ", "index file"].iter().any(|words| stderr.contains(words))
+}
 
 /// What makes a commit.
 pub(super) const COMMIT: &str = "commit-tree";
@@ -287,10 +299,24 @@ impl Worktree {
             };
             match result {
                 Ok(()) => {}
+                // It mostly says which.
+                Err(GitError::Failed { status: Some(_), stderr, .. })
+                    if paths.len() > 1
+                        && tries < MOST_TRIES
+                        && !is_about_index(&stderr)
+                        && paths.iter().any(|path| is_named(&stderr, path)) =>
+                {
+                    let (named, others) = paths.into_iter().partition::<Vec<_>, _>(|path| is_named(&stderr, path));
+                    pending.extend(named.into_iter().map(|path| vec![path]).chain([others]));
+                }
                 // It has read them, and ended by itself.
+                // The index itself: no file is to blame.
+                Err(GitError::Failed { command, status, stderr }) if is_about_index(&stderr) => {
+                    return Err(GitError::Failed { command, status, stderr });
+                }
                 Err(GitError::Failed { status: Some(_), .. }) if paths.len() > 1 && tries < MOST_TRIES => {
                     let half = paths.split_off(paths.len() / 2);
-                    pending.extend([paths, half]);
+                    pending.extend([half, paths]);
                 }
                 Err(GitError::Failed { status: Some(_), stderr, .. }) => {
                     let why = self.told_outside(&GitError::refused(stderr));

@@ -54,8 +54,8 @@ impl Worktree {
     pub async fn nested_repositories(&self) -> Probe<Vec<String>> {
         let answer = async {
             let submodules: HashSet<PathBuf> = self.submodule_paths().await?.into_iter().collect();
-            let (files, modules) = (self.files.clone(), self.entry().await?.directory.join("modules"));
-            self.look_inside(&modules, move || {
+            let files = self.files.clone();
+            self.look_inside(&self.files.join(".git"), move || {
                 let all = with_those_inside(&files, submodules)?;
                 nested(&files, &all)
             })
@@ -232,7 +232,9 @@ fn has_changes(repository: &git2::Repository) -> Result<bool, GitError> {
     options.include_untracked(true).include_ignored(true).include_unreadable(true).update_index(false);
     let statuses = repository.statuses(Some(&mut options))?;
     let index = repository.index()?;
-    let is_cached = |path: &Path| cache_of(path).is_some_and(|cache| index.find_prefix(cache.join("")).is_err());
+    let files = repository.workdir().unwrap_or(repository.path()).to_owned();
+    let is_cached =
+        |path: &Path| cache_of(&files, path).is_some_and(|cache| index.find_prefix(cache.join("")).is_err());
     Ok(statuses.iter().any(|entry| {
         let path = PathBuf::from(OsString::from_vec(entry.path_bytes().to_vec()));
         !(entry.status() == git2::Status::IGNORED && is_cached(&path))

@@ -14,6 +14,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Of larger ones than this that were changed, only the place is known.
+const MOST_REMEMBERED: u64 = 1024 * 1024;
+
 /// One path whose entry in the index is not HEAD's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Staged {
@@ -112,18 +115,31 @@ impl Worktree {
         if copies.is_empty() {
             return Ok(Vec::new());
         }
-        self.repository
+        let (found, blobs) = self
+            .repository
             .read(move |objects| {
-                let mut found = BTreeSet::new();
+                let (mut found, mut blobs) = (BTreeSet::new(), Vec::new());
                 let mut walk = objects.revwalk()?;
                 walk.push(head)?;
                 walk.hide_glob("refs/remotes/origin/*")?;
                 for commit in walk {
-                    found.extend(copies.brought_by(objects, &objects.find_commit(commit?)?)?);
+                    for (path, blob) in copies.brought_by(objects, &objects.find_commit(commit?)?)? {
+                        found.insert(path);
+                        if objects.odb()?.read_header(blob)?.0 as u64 <= MOST_REMEMBERED {
+                            blobs.push(objects.find_blob(blob)?.content().to_owned());
+                        }
+                    }
                 }
-                Ok(found.into_iter().collect())
+                Ok((found.into_iter().collect(), blobs))
             })
-            .await
+            .await?;
+        // One that was changed is known by its place here only, and another branch may take it in.
+        if !blobs.is_empty() {
+            let repository = self.repository.directory().to_owned();
+            let _turn = self.repository.turn().await;
+            blocking(move || Known::add_contents(&repository, &blobs)).await?;
+        }
+        Ok(found)
     }
 }
 
@@ -151,7 +167,7 @@ impl Copied {
     }
 
     /// The copies that this very commit adds.
-    fn brought_by(&self, objects: &Objects, commit: &git2::Commit<'_>) -> Result<Vec<PathBuf>, GitError> {
+    fn brought_by(&self, objects: &Objects, commit: &git2::Commit<'_>) -> Result<Vec<(PathBuf, Oid)>, GitError> {
         let tree = commit.tree()?;
         let before = commit.parents().map(|parent| parent.tree()).collect::<Result<Vec<_>, _>>()?;
         let mut brought = Vec::new();
@@ -161,7 +177,7 @@ impl Copied {
                 continue;
             };
             if file.mode() != FileMode::Commit && self.hold(objects, &before, &path, file.id())? {
-                brought.push(path);
+                brought.push((path, file.id()));
             }
         }
         Ok(brought)

@@ -14,7 +14,7 @@ use sqlx::{Connection, Executor, PgConnection, postgres::PgConnectOptions};
 use std::{
     fs::File,
     io::{self, Read, Seek, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -29,6 +29,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// connection that is dead (below): nobody else has the lock before this process knows that it lost it.
 const BEAT: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(15);
+/// How often it is said that it still is away, in beats.
+const ROUNDS_A_WORD: u64 = 60;
 /// The server's side of a machine that is gone without a word: <https://www.postgresql.org/docs/current/runtime-config-connection.html>.
 const KEEP_ALIVE: &str = "SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3";
 /// The number is this program's; the schema is where its tables are.
@@ -39,7 +41,7 @@ const WHO: &str =
     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = 1953654133
         AND l.objid = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-/// The kind of name that is longer than what the file is read for.
+/// How much of a name is read.
 const LONGEST_NAME: u64 = 1000;
 
 /// A database that nobody else serves, until this is dropped.
@@ -75,7 +77,7 @@ pub(in crate::store) async fn taken_by(url: &str) -> Result<Option<String>, Stor
     let end = Instant::now() + PATIENCE;
     loop {
         let name = match sqlite_path(url) {
-            Some(path) => holder_of_file(path),
+            Some(path) => holder_of_file(path)?,
             None => {
                 let mut connection = PgConnection::connect_with(&postgres_options(url)?).await.map_err(explain)?;
                 let holder = holder_of_session(&mut connection).await?;
@@ -109,20 +111,31 @@ impl Alone {
         // One that still stands still lets go of it once it goes on.
         *connection = None;
         let (options, before) = (options.clone(), *server_process);
-        loop {
+        for round in 1u64.. {
             match timeout(ANSWER, take_session(&options)).await {
                 Ok(Ok(lock)) => {
                     self.0 = lock;
                     return Ok(());
                 }
                 // The server has not noticed yet what became of the connection.
-                Ok(Err(StoreError::InUse(_))) if !matches!(holder(&options).await, Ok(Some((other, _))) if other != before) =>
-                    {}
-                Ok(Err(error @ StoreError::InUse(_))) => return Err(error),
+                Ok(Err(error @ StoreError::InUse(_))) => {
+                    let own = options.get_application_name().map(|name| shown(name.to_owned()));
+                    match timeout(ANSWER, holder(&options)).await {
+                        // Its numbers begin anew when the server does.
+                        Ok(Ok(Some((other, name)))) if other != before || Some(&name) != own.as_ref() => {
+                            return Err(error);
+                        }
+                        Ok(_) | Err(_) => {}
+                    }
+                }
                 Ok(Err(_)) | Err(_) => {}
+            }
+            if round % ROUNDS_A_WORD == 0 {
+                tracing::warn!("the database is still not held again, and nothing is begun");
             }
             sleep(BEAT).await;
         }
+        Ok(())
     }
 }
 
@@ -144,10 +157,12 @@ impl Drop for Alone {
 }
 
 fn take_file(path: &Path, name: &str) -> Result<Lock, StoreError> {
+    let path = lock_file(path);
     let unavailable = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
     let mut options = File::options();
-    options.create(true).read(true).write(true).truncate(false).mode(0o600).custom_flags(NO_WAITING);
-    let mut file = options.open(lock_file(path)).map_err(unavailable)?;
+    options.create(true).read(true).write(true).truncate(false).mode(0o600).custom_flags(CAREFULLY);
+    // It is written over: nothing that a link leads to, and no file of another name.
+    let mut file = options.open(&path).and_then(plain).map_err(unavailable)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Err(StoreError::InUse(name_in(file))),
@@ -158,19 +173,35 @@ fn take_file(path: &Path, name: &str) -> Result<Lock, StoreError> {
     Ok(Lock::File(file))
 }
 
-fn holder_of_file(path: &Path) -> Option<String> {
-    let file = File::options().read(true).custom_flags(NO_WAITING).open(lock_file(path)).ok()?;
+fn holder_of_file(path: &Path) -> Result<Option<String>, StoreError> {
+    let path = lock_file(path);
+    let unavailable = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
+    let file = match File::options().read(true).custom_flags(CAREFULLY).open(&path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        file => file.and_then(plain).map_err(unavailable)?,
+    };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(Errno::WOULDBLOCK) => Some(name_in(file)),
-        _ => None,
+        Ok(()) => Ok(None),
+        Err(Errno::WOULDBLOCK) => Ok(Some(name_in(file))),
+        Err(error) => Err(unavailable(error.into())),
     }
 }
 
-/// Opening a pipe would wait for whoever writes.
-const NO_WAITING: i32 = OFlags::NONBLOCK.bits().cast_signed();
+/// Opening a pipe would wait for whoever writes, and a link leads elsewhere.
+const CAREFULLY: i32 = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).bits().cast_signed();
+
+fn plain(file: File) -> io::Result<File> {
+    let meta = file.metadata()?;
+    match meta.is_file() && meta.nlink() == 1 {
+        true => Ok(file),
+        false => Err(io::Error::other("no file of its own, as a lock has to be")),
+    }
+}
 
 /// Of the file itself, by whichever link it was named.
-fn lock_file(path: &Path) -> PathBuf {
+pub(in crate::store) fn lock_file(path: &Path) -> PathBuf {
     beside(&path.canonicalize().unwrap_or_else(|_| path.to_owned()), HELD)
 }
 
