@@ -63,8 +63,8 @@ fn needs(who: &str) -> Result<Needs, String> {
         match (word.strip_prefix('@'), word.parse::<Permission>()) {
             (Some(login), _) if is_login(login) => {
                 return Err(format!(
-                    "{word} may be somebody else tomorrow: write {word}:<number>, with the number that \
-                     `curl -s https://api.github.com/users/{login}` gives as `id`"
+                    "{word} may be somebody else tomorrow: write {word}:<number>, with the number that GitHub gives as `id` \
+                     (on github.com: `curl -s https://api.github.com/users/{login}`)"
                 ));
             }
             (Some(named), _) if person(named).is_some() => needs.people.extend(person(named)),

@@ -251,8 +251,13 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
         }
     }
     match &facts.validity {
-        // Nothing of it is left to keep, whoever points to it: whoever asks next gets another.
-        Probe::Known(Validity::Missing) if !facts.busy => return Verdict::Ghost,
+        // Nothing of it is left to keep, whoever points to it: whoever asks next gets another. One that somebody else made may be
+        // on a disk that is away just now.
+        Probe::Known(Validity::Missing)
+            if !facts.busy && (keep.is_empty() || facts.environment.metadata.adopted_from.is_none()) =>
+        {
+            return Verdict::Ghost;
+        }
         Probe::Known(Validity::Missing | Validity::Valid) => {}
         Probe::Known(Validity::Broken) => keep.push(Keep::Broken),
         Probe::Known(Validity::OwnRepository) => keep.push(Keep::OwnRepository),

@@ -202,6 +202,11 @@ fn a_missing_worktree_is_a_ghost() {
             assert_eq!(verdict(&RemovalFacts { occasion, ..facts.clone() }), Verdict::Ghost);
         }
     }
+    let mut elsewhere = RemovalFacts { open_conversations: vec![issue(7)], ..facts.clone() };
+    elsewhere.environment.metadata.adopted_from = Some(AdoptedFrom::Branch);
+    elsewhere.environment.pinned = true;
+    let kept = verdict(&RemovalFacts { occasion: Occasion::Pass, ..elsewhere });
+    assert!(matches!(kept, Verdict::Keep(_)), "its disk may be away: {kept:?}");
     let busy = RemovalFacts { busy: true, ..facts };
     assert!(matches!(verdict(&busy), Verdict::Keep(_)));
 }

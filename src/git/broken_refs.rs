@@ -390,6 +390,9 @@ pub(super) fn mend_names(repository: &Path) -> Result<(), GitError> {
 fn first_name(repository: &Path) -> Result<Option<String>, GitError> {
     for path in files_below(&repository.join("refs"))? {
         let name = path.strip_prefix(repository).unwrap_or(&path).to_string_lossy().into_owned();
+        if path.extension() == Some("lock".as_ref()) {
+            continue;
+        }
         let is_link = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
         if is_branch(&name) && (is_link() || small_file(&path).is_ok_and(|bytes| bytes.starts_with(b"ref:"))) {
             return Ok(Some(name));

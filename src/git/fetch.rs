@@ -1,5 +1,6 @@
 //! What comes from the remote: fetches (merged while they wait) and single questions.
 
+use super::command::Place;
 use super::error::GitError;
 use super::repository::Repository;
 use super::{blocking, broken_refs, loose_objects, small_file, write_whole};
@@ -140,24 +141,16 @@ impl Repository {
         let before = if request.branches { self.remote_branches().await? } else { Vec::new() };
         let promised = if request.branches { self.promised()? } else { Vec::new() };
         for round in 1.. {
-            let lacked = loose_objects::are_lacking(self.directory());
+            if loose_objects::are_lacking(self.directory()) {
+                self.refill(credential).await?;
+            }
             let call = self.call("fetch").await?.credential(&remote, credential).slow();
             let call = call.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
             // Of a remote that is shallow itself, git would else bring nothing, and call that a success.
             let call = call.args(["--no-recurse-submodules", "--prune", "--update-shallow"]);
-            let again = lacked || !promised.is_empty();
-            let call = call.args(self.missing_parts(again)?).args(["--end-of-options", &remote.text]);
+            let call = call.args(self.missing_parts(&promised)?).args(["--end-of-options", &remote.text]);
             let outcome = call.args(request.refspecs()?).ok().await;
-            let came_to_light = !lacked && loose_objects::are_lacking(self.directory());
-            // What leads to objects that the remote has not, either, is put right with the next round.
-            let brought_all = match &outcome {
-                Ok(_) => request.branches,
-                Err(error) => matches!(error, GitError::Failed { .. }),
-            };
-            if lacked && brought_all {
-                loose_objects::all_fetched(self.directory())?;
-            }
-            if round == MOST_ROUNDS || !(came_to_light || lacked && outcome.is_err() && brought_all) {
+            if round == MOST_ROUNDS || !loose_objects::are_lacking(self.directory()) {
                 outcome?;
                 break;
             }
@@ -169,6 +162,25 @@ impl Repository {
             true => Ok(()),
             false => self.put_back(&before).await,
         }
+    }
+
+    /// Brings all objects of the remote's branches again, from a repository without refs: from here git would ask for nothing that
+    /// it has a ref to, and stop at those that lead to objects which are not here.
+    async fn refill(&self, credential: Option<&Credential>) -> Result<(), GitError> {
+        let (remote, repository) = (self.remote()?, self.clone());
+        let scratch = blocking(move || {
+            let scratch = repository.scratch()?;
+            git2::Repository::init_bare(scratch.path())?;
+            Ok(scratch)
+        })
+        .await?;
+        let place = Place::Bare(scratch.path().to_owned());
+        let call = self.git.program().call(&place, "fetch").credential(&remote, credential).slow();
+        let call = call.mending(self.directory()).env("GIT_OBJECT_DIRECTORY", self.directory().join("objects"));
+        let call = call.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
+        let call = call.args(["--no-recurse-submodules", "--update-shallow", "--end-of-options", &remote.text]);
+        call.arg("+refs/heads/*:refs/remotes/origin/*").ok().await?;
+        loose_objects::all_fetched(self.directory())
     }
 
     /// A login page, or nothing at all, with status 200 looks to git like a repository without a branch. What was known is

@@ -9,6 +9,7 @@
 mod holder;
 
 use super::error::GitError;
+use super::own_files::{gone, look, set_aside};
 use super::registry::AdminEntry;
 use super::repository::Repository;
 use super::worktree::tie_to_repository;
@@ -70,7 +71,7 @@ pub(super) fn clear_lock(repository: &Path, lock: &Path) -> Result<bool, GitErro
     };
     let Leftover { path, age } = leftover(lock.to_owned(), &meta)?;
     let leftovers = [path];
-    if !meta.is_file() || age < STALE || holder::find(&leftovers, &grounds(repository)?).is_some() {
+    if age < STALE || holder::find(&leftovers, &grounds(repository)?).is_some() {
         return Ok(false);
     }
     // Somebody may have taken it anew since it was looked at.
@@ -79,7 +80,7 @@ pub(super) fn clear_lock(repository: &Path, lock: &Path) -> Result<bool, GitErro
     if !fs::symlink_metadata(lock).is_ok_and(is_same) {
         return Ok(false);
     }
-    clear(lock)?;
+    clear(repository, lock)?;
     Ok(true)
 }
 
@@ -116,7 +117,7 @@ impl Scene {
             if age < STALE {
                 return Ok(false);
             }
-            clear(&path)?;
+            clear(&self.repository, &path)?;
         }
         Ok(true)
     }
@@ -146,7 +147,18 @@ fn grounds(repository: &Path) -> Result<Vec<PathBuf>, GitError> {
     Ok(worktrees.chain([repository.to_owned()]).collect())
 }
 
-fn clear(path: &Path) -> Result<(), GitError> {
+fn clear(repository: &Path, path: &Path) -> Result<(), GitError> {
+    if is_lock(path) {
+        // Git never makes a directory there; whoever did may want what is in it.
+        return match look(path)? {
+            Some(meta) if meta.is_dir() => set_aside(repository, path.strip_prefix(repository).unwrap_or(path), &meta),
+            Some(_) => {
+                tracing::warn!(path = %path.display(), "leftover of a killed git removed");
+                gone(fs::remove_file(path), "removing", path)
+            }
+            None => Ok(()),
+        };
+    }
     let entry = AdminEntry { directory: path.to_owned() };
     if path.is_dir() && !entry.is_new()? {
         tracing::warn!(path = %path.display(), "registration of a worktree tied to its repository again");
@@ -162,13 +174,18 @@ fn clear(path: &Path) -> Result<(), GitError> {
 
 fn locks(directory: &Path, deep: bool, found: &mut Vec<Leftover>) -> Result<(), GitError> {
     for (path, meta) in entries(directory)? {
-        if meta.is_dir() && deep {
-            locks(&path, true, found)?;
-        } else if meta.is_file() && path.extension() == Some("lock".as_ref()) {
+        if is_lock(&path) {
             found.push(leftover(path, &meta)?);
+        } else if meta.is_dir() && deep {
+            locks(&path, true, found)?;
         }
     }
     Ok(())
+}
+
+/// No ref, and nothing else of git's, is called so.
+fn is_lock(path: &Path) -> bool {
+    path.extension() == Some("lock".as_ref())
 }
 
 /// What vanishes meanwhile was no leftover.

@@ -97,13 +97,13 @@ impl Repository {
         }
     }
 
-    /// What a fetch must ask for, besides what is new; `again`: objects that should be here are not.
-    pub(super) fn missing_parts(&self, again: bool) -> Result<Vec<&'static str>, GitError> {
+    /// What a fetch of all branches must ask for, besides what is new.
+    pub(super) fn missing_parts(&self, promised: &[PathBuf]) -> Result<Vec<&'static str>, GitError> {
         let mut options = Vec::new();
         if self.is_cut_off()? {
             options.push("--unshallow");
         }
-        if again {
+        if !promised.is_empty() {
             options.push("--refetch");
         }
         Ok(options)

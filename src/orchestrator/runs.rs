@@ -53,7 +53,11 @@ impl Orchestrator {
             Ok(()) => {
                 self.show(&run, None).await;
             }
-            Err(StepError::LeaseLost) => tracing::warn!(run.id = %id, "lease lost; another worker goes on"),
+            Err(StepError::LeaseLost) => match self.store().load_run(id).await {
+                // A beat saw the end before this did.
+                Ok(Some(run)) if run.state.is_final() => self.look_after(&run).await,
+                Ok(_) | Err(_) => tracing::warn!(run.id = %id, "lease lost; another worker goes on"),
+            },
             Err(error) => {
                 tracing::error!(run.id = %id, %error, "the end of the run could not be written; a later start repeats it");
             }

@@ -311,7 +311,7 @@ async fn a_database_has_one_service_and_its_worktrees_one_place() {
         let process = format!("process {} on ", serving.process.id().unwrap());
 
         let mend = both_refuse(&other, "database", &database).await;
-        assert_eq!(mend, "treewarden doctor");
+        assert_eq!(mend, "export DATABASE_URL='<a database of its own>'");
         let refused = async |arguments: &[&str]| {
             let mut command = other.command(arguments);
             command.envs(database);
