@@ -151,11 +151,12 @@ async fn what_cannot_be_emptied_stops_nothing_else() {
     let canonical = world.canonical().await;
     let first = format!("refs/treewarden/trash/{}", removed[0]);
     let in_the_way = canonical.join(format!("{first}.lock"));
-    fs::create_dir(&in_the_way).unwrap();
+    let held = fs::File::create(&in_the_way).unwrap();
     world.days_pass(31);
     world.pass().await;
     assert_eq!(git(&canonical, LIST), first);
-    fs::remove_dir(&in_the_way).unwrap();
+    drop(held);
+    fs::remove_file(&in_the_way).unwrap();
     world.pass().await;
     assert_eq!(git(&canonical, LIST), "");
     world.end().await;
