@@ -276,18 +276,19 @@ impl Orchestrator {
     /// Renews the lease until it is lost; then returns. Brings requests to stop along.
     async fn heartbeat(&self, run: Run, cancel: CancellationToken) {
         let lease = self.settings().lease;
+        let mut cancelled = self.inner.wake.cancelled.notified();
         loop {
+            tokio::select! {
+                () = cancelled => {}
+                () = tokio::time::sleep(lease / 3) => {}
+            }
             // Listened for before the row is asked: what is rung meanwhile is heard.
-            let cancelled = self.inner.wake.cancelled.notified();
+            cancelled = self.inner.wake.cancelled.notified();
             match self.store().heartbeat_run(&run, self.node(), self.now().plus(lease)).await {
                 Ok(Some(true)) => cancel.cancel(),
                 Ok(Some(false)) => {}
                 Ok(None) => return,
                 Err(error) => tracing::warn!(run.id = %run.id, error = %error, "heartbeat not written"),
-            }
-            tokio::select! {
-                () = cancelled => {}
-                () = tokio::time::sleep(lease / 3) => {}
             }
         }
     }
