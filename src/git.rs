@@ -267,8 +267,20 @@ fn refuse_large(path: &Path) -> io::Result<()> {
 
 /// Writes beside and renames: there is never half a file. Among refs, git takes what is called a lock for no ref.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
+    put_whole(path, |new| fs::write(new, bytes))
+}
+
+/// The same, on the disk when it answers, with the directories it is in: its content before its name.
+fn write_down(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
+    let on_disk = |written: &Path| fs::File::open(written).and_then(|file| file.sync_all());
+    put_whole(path, |new| fs::write(new, bytes).and_then(|()| on_disk(new)))?;
+    let above = path.ancestors().skip(1).take(2);
+    above.into_iter().try_for_each(on_disk).map_err(|error| GitError::file("writing", path, &error))
+}
+
+fn put_whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), GitError> {
     let new = path.with_extension(format!("{}.lock", uuid::Uuid::now_v7()));
-    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).map_err(|error| {
+    write(&new).and_then(|()| fs::rename(&new, path)).map_err(|error| {
         let _ = fs::remove_file(&new);
         GitError::file("writing", path, &error)
     })

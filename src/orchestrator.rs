@@ -179,6 +179,11 @@ impl Orchestrator {
         *self.inner.claiming.write().await = may;
     }
 
+    /// Held while something is claimed; absent when nothing may be.
+    async fn claiming(&self) -> Option<tokio::sync::RwLockReadGuard<'_, bool>> {
+        Some(self.inner.claiming.read().await).filter(|may| **may)
+    }
+
     /// Whether anything is claimed just now, as far as that can be seen in so long.
     pub async fn may_claim(&self, patience: std::time::Duration) -> bool {
         tokio::time::timeout(patience, self.inner.claiming.read()).await.is_ok_and(|may| *may)

@@ -93,8 +93,8 @@ fn an_issue_reads_like_this() {
 #[test]
 fn what_is_on_the_remote_only_is_named_with_the_way_to_take_it_in() {
     let text = render(&PromptFacts { only_on_remote: 2, ..facts() });
-    let told = "the thread.\n- On the remote the branch has 2 commits that are not here, and nothing can be pushed before they \
-                are taken in: if the task asks for that, `git merge origin/issue-42`.\n\n# Task";
+    let told = "the thread.\n- On the remote the branch has commits that are not here (2), and nothing can be pushed before \
+                they are taken in: if the task asks for that, `git merge origin/issue-42`.\n\n# Task";
     assert!(text.contains(told), "{text}");
 }
 

@@ -7,7 +7,7 @@
 //! in ours.
 
 use super::error::GitError;
-use super::lock::Lock;
+use super::lock::{Lock, is_lock};
 use super::whole::refuse_other_refs;
 use super::{loose_objects, own_files, plain_file, small_file};
 use crate::model::CommitSha;
@@ -129,8 +129,7 @@ impl Refs<'_> {
 
     fn mend_loose(&self, refs: &Path) -> Result<(), GitError> {
         for path in files_below(refs)? {
-            let is_lock = path.extension() == Some("lock".as_ref());
-            if !is_lock && self.state(&path)? == State::Broken {
+            if !is_lock(&path) && self.state(&path)? == State::Broken {
                 self.mend_ref(&path)?;
             }
         }
@@ -390,7 +389,7 @@ pub(super) fn mend_names(repository: &Path) -> Result<(), GitError> {
 fn first_name(repository: &Path) -> Result<Option<String>, GitError> {
     for path in files_below(&repository.join("refs"))? {
         let name = path.strip_prefix(repository).unwrap_or(&path).to_string_lossy().into_owned();
-        if path.extension() == Some("lock".as_ref()) {
+        if is_lock(&path) {
             continue;
         }
         let is_link = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());

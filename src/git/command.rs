@@ -36,6 +36,8 @@ const LONG: Duration = Duration::from_secs(1800);
 const OUTPUT_LIMIT: u64 = 256 * 1024 * 1024;
 /// How long git may clean up after itself once it was told to end.
 const GRACE: Duration = Duration::from_secs(5);
+/// Fewer names than what one command line takes.
+pub(super) const NAMES_AT_ONCE: usize = 500;
 /// How often a call is run again after something was put right.
 const MOST_MENDS: usize = 30;
 /// A file system with fewer bytes than this left is full.

@@ -15,6 +15,7 @@ pub(super) use known::Known;
 pub(super) use manifest::{List, Manifest};
 
 use super::blocking;
+use super::command::NAMES_AT_ONCE;
 use super::error::GitError;
 use super::file::Content;
 use super::place;
@@ -38,9 +39,6 @@ const MOST_LINES: usize = 1_000;
 /// What one worktree is given at most.
 const MOST_FILES: usize = 5_000;
 const MOST_BYTES: u64 = 512 * 1024 * 1024;
-
-/// Fewer than what one command line takes.
-const NAMES_AT_ONCE: usize = 500;
 
 impl Worktree {
     /// Copies what `.worktreeinclude` in the checkout and `patterns` select below `source`. Meant for a worktree in which

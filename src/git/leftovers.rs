@@ -9,6 +9,7 @@
 mod holder;
 
 use super::error::GitError;
+use super::lock::is_lock;
 use super::own_files::{gone, look, set_aside};
 use super::registry::AdminEntry;
 use super::repository::Repository;
@@ -181,11 +182,6 @@ fn locks(directory: &Path, deep: bool, found: &mut Vec<Leftover>) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// No ref, and nothing else of git's, is called so.
-fn is_lock(path: &Path) -> bool {
-    path.extension() == Some("lock".as_ref())
 }
 
 /// What vanishes meanwhile was no leftover.

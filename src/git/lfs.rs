@@ -21,7 +21,7 @@ use std::{
 pub(super) const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// Longest of them.
-const POINTER_BYTES: u64 = 1024;
+pub(super) const POINTER_BYTES: u64 = 1024;
 
 /// What makes git store pointers and nothing else, in any call on a worktree.
 pub(super) fn filters(program: &Path) -> Vec<String> {

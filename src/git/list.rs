@@ -2,6 +2,7 @@
 
 use super::error::GitError;
 use super::place_of;
+use super::registry::LOCK_REASON;
 use super::repository::Repository;
 use crate::model::{BranchName, CommitSha};
 use std::{
@@ -25,6 +26,11 @@ pub struct WorktreeEntry {
 }
 
 impl WorktreeEntry {
+    /// As all of ours are, from their making to their end.
+    pub fn has_our_lock(&self) -> bool {
+        self.locked.as_deref() == Some(LOCK_REASON)
+    }
+
     /// Whether this is the entry for `path`, however either is spelled.
     pub fn is_at(&self, path: &Path) -> bool {
         // Costs a look at the disk only where it may be true.

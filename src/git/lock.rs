@@ -64,3 +64,8 @@ impl Drop for Lock {
         }
     }
 }
+
+/// No ref, and nothing else of git's, is called so.
+pub(super) fn is_lock(path: &Path) -> bool {
+    path.extension() == Some("lock".as_ref())
+}

@@ -4,7 +4,7 @@ use super::{Orchestrator, StepError};
 use crate::decide::branches::Branches;
 use crate::decide::cleanup::{Occasion, RemovalFacts, WorkInProgress};
 use crate::decide::resolve::{Candidate, Holds, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch};
-use crate::git::{GitError, LOCK_REASON, Repository, Worktree};
+use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
 use crate::isolation::{Maker, Stage};
 use crate::model::*;
@@ -187,7 +187,7 @@ impl Orchestrator {
             let has_branch = branch.is_some() && entry.branch.as_ref() == branch;
             let known = live.iter().any(|environment| entry.is_at(&environment.path));
             let is_inside = !provider.is_outside(&entry.path);
-            // A missing one of ours is no obstacle: its place is made anew.
+            // One that git would drop is no obstacle: its place is made anew.
             if known || (entry.prunable && is_inside) || !(at_place || has_branch) {
                 continue;
             }
@@ -201,7 +201,7 @@ impl Orchestrator {
                 false => provider.health(repository, &entry.path, Maker::Others, Stage::InTheMaking).await,
             };
             // Nor is what a creation of ours left that was cut short; git calls none of them prunable, since they are locked.
-            let ours = at_place && is_inside && entry.locked.as_deref() == Some(LOCK_REASON);
+            let ours = at_place && is_inside && entry.has_our_lock();
             if ours && validity == Probe::Known(Validity::Missing) {
                 continue;
             }

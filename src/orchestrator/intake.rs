@@ -40,10 +40,7 @@ impl Orchestrator {
     /// Waits until it may be handled, and claims the next delivery; `None` when none is due, or the service stops.
     pub(super) async fn claim_next_delivery(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
         let Some(place) = self.inner.lanes.enter().await else { return Ok(None) };
-        let claiming = self.inner.claiming.read().await;
-        if !*claiming {
-            return Ok(None);
-        }
+        let Some(_claiming) = self.claiming().await else { return Ok(None) };
         let delivery = self.store().claim_delivery(self.node(), self.now(), self.settings().lease).await?;
         Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
     }
@@ -65,10 +62,7 @@ impl Orchestrator {
     /// Claims the next request to stop, whatever else waits.
     pub(super) async fn claim_next_stop(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
         let Some(place) = self.inner.lanes.enter_out_of_turn().await else { return Ok(None) };
-        let claiming = self.inner.claiming.read().await;
-        if !*claiming {
-            return Ok(None);
-        }
+        let Some(_claiming) = self.claiming().await else { return Ok(None) };
         let delivery = self.store().claim_delivery_out_of_turn(self.node(), self.now(), self.settings().lease).await?;
         Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
     }

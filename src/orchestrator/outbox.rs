@@ -72,10 +72,7 @@ impl Orchestrator {
     }
 
     async fn claim_next_outgoing(&self) -> Result<Option<Here<OutboxRow>>, StepError> {
-        let claiming = self.inner.claiming.read().await;
-        if !*claiming {
-            return Ok(None);
-        }
+        let Some(_claiming) = self.claiming().await else { return Ok(None) };
         let row = self.store().claim_outgoing(self.node(), self.now(), self.settings().lease).await?;
         Ok(row.map(|row| self.inner.outgoing_at_work.enter(row)))
     }

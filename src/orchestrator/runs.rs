@@ -29,10 +29,7 @@ impl Orchestrator {
     /// Claims the next run that may start; `None` when there is none.
     pub(super) async fn claim_next_run(&self) -> Result<Option<Here<Run>>, StepError> {
         let settings = self.settings();
-        let claiming = self.inner.claiming.read().await;
-        if !*claiming {
-            return Ok(None);
-        }
+        let Some(_claiming) = self.claiming().await else { return Ok(None) };
         let run = self.store().claim_run(self.node(), self.now(), settings.lease, settings.run_limit).await?;
         Ok(run.map(|run| self.inner.runs_at_work.enter(run)))
     }

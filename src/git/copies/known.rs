@@ -3,8 +3,9 @@
 //! round, and puts a pointer in the place of a file that is kept by LFS. So contents are compared as text with all of that
 //! taken off, or by the pointer.
 
-use super::manifest::{MOST_LISTED, lists_of};
+use super::manifest::{MOST_LISTED, lists_of, write_beside};
 use crate::git::error::GitError;
+use crate::git::lfs::{POINTER, POINTER_BYTES};
 use crate::git::plain_file;
 use crate::plain_file::{self as plain, Links};
 use serde::{Deserialize, Serialize};
@@ -21,9 +22,6 @@ pub(super) const FILE: &str = "~contents";
 
 /// Longer ones are compared byte by byte only.
 const MOST_TEXT: u64 = 1024 * 1024;
-
-/// Most bytes of a pointer file. Source: the specification of Git LFS.
-const MOST_POINTER: usize = 1024;
 
 /// The contents, each by one or two marks of this module's own.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -67,7 +65,7 @@ impl Known {
             return Ok(());
         }
         let bytes = serde_json::to_vec(&known).map_err(|error| GitError::Unreadable(error.to_string()))?;
-        super::manifest::write_down(&file(repository), &bytes)
+        write_beside(&file(repository), &bytes)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -169,7 +167,7 @@ fn decoded(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// The file that a pointer of LFS stands for.
 fn pointer(blob: &[u8]) -> Option<String> {
-    if blob.len() > MOST_POINTER || !blob.starts_with(crate::git::lfs::POINTER) {
+    if blob.len() as u64 > POINTER_BYTES || !blob.starts_with(POINTER) {
         return None;
     }
     let lines = || std::str::from_utf8(blob).ok().map(str::lines);

@@ -3,8 +3,8 @@
 
 use crate::git::error::GitError;
 use crate::git::own_files::gone;
-use crate::git::plain_file;
 use crate::git::worktree::{blob_of, is_cache_inside};
+use crate::git::{plain_file, write_down};
 use crate::model::BranchName;
 use crate::plain_file::Links;
 use git2::{ObjectType, Oid};
@@ -66,7 +66,7 @@ impl List {
     /// It is on the disk before the worktree is handed out: a copy that is on no list would be committed.
     pub(super) fn save(&self, manifest: &Manifest) -> Result<(), GitError> {
         let bytes = serde_json::to_vec(manifest).map_err(|error| GitError::Unreadable(error.to_string()))?;
-        write_down(&self.0, &bytes)
+        write_beside(&self.0, &bytes)
     }
 
     /// Nothing is written down any more: for a worktree that is new, or gone.
@@ -173,20 +173,11 @@ pub(super) fn all_listed(repository: &Path) -> Result<BTreeSet<String>, GitError
     Ok(listed)
 }
 
-/// Whole, and on the disk.
-pub(super) fn write_down(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
+/// Beside the repository, where there may be no list yet.
+pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
     let directory = path.parent().unwrap_or(path);
-    let failed = |error: io::Error| GitError::file("writing", path, &error);
-    fs::create_dir_all(directory).map_err(failed)?;
-    let new = path.with_extension(format!("{}.lock", uuid::Uuid::now_v7()));
-    let on_disk = |written: &Path| fs::File::open(written).and_then(|file| file.sync_all());
-    // Its content before its name: half of a list would be none.
-    let written = fs::write(&new, bytes).and_then(|()| on_disk(&new)).and_then(|()| fs::rename(&new, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&new);
-        failed(error)
-    })?;
-    [directory].into_iter().chain(directory.parent()).try_for_each(on_disk).map_err(failed)
+    fs::create_dir_all(directory).map_err(|error| GitError::file("making", directory, &error))?;
+    write_down(path, bytes)
 }
 
 fn read(list: &Path) -> Result<Manifest, GitError> {

@@ -3,6 +3,7 @@
 use super::Worktree;
 use super::status::{path_of, quiet};
 use crate::git::GitError;
+use crate::git::command::NAMES_AT_ONCE;
 use crate::git::registry::AdminEntry;
 use std::{
     collections::BTreeSet,
@@ -30,9 +31,6 @@ const CACHES: &[&str] = &[
 /// Names that people give to directories of their own, too, and what the tools leave in theirs.
 const ALSO_OF_PEOPLE: &[&str] = &["target", "venv"];
 const MARKS: &[&str] = &["CACHEDIR.TAG", ".rustc_info.json", "maven-status", "pyvenv.cfg"];
-
-/// Fewer than what one command line takes.
-const NAMES_AT_ONCE: usize = 500;
 
 /// The cache directory, by its name, that a listed path is or lies in; git marks directories by a final slash. It is none if
 /// anything in it is not ignored.

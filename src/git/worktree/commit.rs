@@ -309,11 +309,11 @@ impl Worktree {
                     let (named, others) = paths.into_iter().partition::<Vec<_>, _>(|path| is_named(&stderr, path));
                     pending.extend(named.into_iter().map(|path| vec![path]).chain([others]));
                 }
-                // It has read them, and ended by itself.
                 // The index itself: no file is to blame.
                 Err(GitError::Failed { command, status, stderr }) if is_about_index(&stderr) => {
                     return Err(GitError::Failed { command, status, stderr });
                 }
+                // It has read them, and ended by itself.
                 Err(GitError::Failed { status: Some(_), .. }) if paths.len() > 1 && tries < MOST_TRIES => {
                     let half = paths.split_off(paths.len() / 2);
                     pending.extend([half, paths]);
