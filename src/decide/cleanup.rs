@@ -66,6 +66,8 @@ pub struct WorkInProgress {
     pub nested: Vec<String>,
     /// Ignored files outside known caches.
     pub ignored: Vec<String>,
+    /// Changes that `git stash` put aside on its branch.
+    pub stashed: u64,
 }
 
 impl WorkInProgress {
@@ -343,6 +345,9 @@ fn work_reasons(work: &WorkInProgress, recorded: &BranchName) -> Vec<Keep> {
     keep.extend(work.nested.iter().cloned().map(Keep::NestedRepository));
     if let Some(first) = work.ignored.first() {
         keep.push(Keep::IgnoredFiles(first.clone()));
+    }
+    if work.stashed > 0 {
+        keep.push(Keep::Stashed(work.stashed));
     }
     keep
 }

@@ -164,6 +164,7 @@ fn every_reason_keeps_on_its_own() {
         (with_work(|w| w.submodules = vec!["sub".into()]), Keep::SubmoduleWork("sub".into())),
         (with_work(|w| w.nested = vec!["n".into()]), Keep::NestedRepository("n".into())),
         (with_work(|w| w.ignored = vec![".env".into()]), Keep::IgnoredFiles(".env".into())),
+        (with_work(|w| w.stashed = 1), Keep::Stashed(1)),
         (with_work(|w| w.on_branch = None), Keep::BranchDrift { recorded: branch(), actual: None }),
     ];
     for (facts, reason) in cases {

@@ -64,7 +64,7 @@ impl Worktree {
         Self { repository, files: path.clone(), path }
     }
 
-    pub(super) fn repository(&self) -> &Repository {
+    pub fn repository(&self) -> &Repository {
         &self.repository
     }
 

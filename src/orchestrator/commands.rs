@@ -278,6 +278,7 @@ impl Orchestrator {
             self.audit(actor, "run.stop", &id.to_string(), "").await;
             if let Some(run) = self.store().load_run(*id).await?.filter(|run| run.state.is_final()) {
                 self.publish(&run, None).await?;
+                self.look_after_thread(&run).await;
             }
         }
         self.inner.wake.cancelled.notify_waiters();

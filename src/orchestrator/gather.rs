@@ -360,6 +360,10 @@ async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
     }
     let head = known!(Probe::from(worktree.head().await));
     let status = known!(worktree.status().await);
+    let stashed = match &head.branch {
+        Some(branch) => known!(Probe::from(worktree.repository().stashed_on(branch).await)),
+        None => 0,
+    };
     Probe::Known(WorkInProgress {
         on_branch: head.branch,
         changed: status.tracked + status.conflicted,
@@ -369,5 +373,6 @@ async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
         submodules: known!(worktree.submodule_work().await),
         nested: known!(worktree.nested_repositories().await),
         ignored: known!(worktree.ignored_work().await).iter().map(|path| path.display().to_string()).collect(),
+        stashed,
     })
 }

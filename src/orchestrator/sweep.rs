@@ -118,9 +118,9 @@ impl Orchestrator {
     ) -> Result<Swept, StepError> {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
-        let view = match codebase.connected {
+        let view = match can_be_asked(&codebase) {
             true => self.fetched(&codebase).await,
-            // Nobody can be asked any more, so the branch stays.
+            // The branch stays.
             false => View::AsItIs,
         };
         let (asked_in, answered) = (asked.map(|asked| asked.delivery.id), asked.map(|asked| asked.thread));
@@ -495,4 +495,13 @@ impl Orchestrator {
         });
         Ok(self.store().update_environment(&environment).await?)
     }
+}
+
+/// Whether there still is somebody to ask for how the remote is. What cannot be looked at may be there.
+fn can_be_asked(codebase: &Codebase) -> bool {
+    codebase.connected
+        && match &codebase.host {
+            Host::Github { .. } => true,
+            Host::Local { path } => path.try_exists().unwrap_or(true),
+        }
 }

@@ -193,6 +193,11 @@ pub fn sentence(reason: &Keep) -> String {
         Keep::IgnoredFiles(path) => {
             format!("ignored files that exist nowhere else, such as `{path}`", path = plain(path))
         }
+        Keep::Stashed(number) => format!(
+            "{} put aside with `git stash` on its branch (ask me to take it out with `git stash pop`; it stays in the \
+             repository's stash, with `--force`, too)",
+            count(*number, "change")
+        ),
         Keep::BranchDrift { recorded, actual: Some(actual) } => {
             format!("it was made for `{recorded}` but stands on `{actual}`", actual = plain(actual.as_str()))
         }

@@ -193,6 +193,9 @@ pub(super) fn worktrees(error: &IsolationError, base: &Path, config: &Config, as
         IsolationError::MarkTaken(base) => asked.set(&[(BASE, &*base.join("worktrees").display().to_string())]),
         IsolationError::Files { path, .. } if path.exists() && path != base && !path.is_file() => aside(path, asked),
         IsolationError::Files { path, .. } => writable(path, asked),
+        IsolationError::OtherDisk { place, .. } if !place.starts_with(base) => {
+            asked.set(&[(HOME, "<the home that has them>")])
+        }
         _ if is_marked(base) => asked.set(&[(BASE, "<the directory of the worktrees>")]),
         _ => match not_mounted(base) {
             Some(place) => run(format!("sudo mount {}", quoted(&place))),

@@ -302,7 +302,7 @@ async fn a_database_has_one_service_and_its_worktrees_one_place() {
     let urls = database.iter().map(|database| Some(database.url.clone())).chain([None]);
     for postgres in urls {
         let (one, other) = (Installation::new().await, Installation::new().await);
-        let file = format!("sqlite://{}", one.dir.path().join("home/treewarden.db").display());
+        let file = format!("sqlite://{}", one.dir.path().join("elsewhere.db").display());
         let url = postgres.unwrap_or(file);
         let database = [("DATABASE_URL", &*url)];
         let mut command = one.command(&["serve"]);
@@ -325,7 +325,7 @@ async fn a_database_has_one_service_and_its_worktrees_one_place() {
         }
         assert!(!other.dir.path().join("home").exists(), "a refused start makes nothing");
 
-        one.ask("agent:fail");
+        let issue = one.ask("agent:fail");
         let store = Store::open(&url).await.unwrap();
         until("the failed run", || async {
             let ended = runs(&store).await.iter().any(|run| run.state == RunState::Failed);
@@ -336,20 +336,31 @@ async fn a_database_has_one_service_and_its_worktrees_one_place() {
         let live = store.live_environments(None).await.unwrap();
         assert_eq!(live.len(), 1);
         let mend = both_refuse(&other, "worktrees", &database).await;
-        assert!(mend.starts_with("cp -a '<where they are now>/.' "), "{mend}");
+        assert_eq!(mend, "export TREEWARDEN_HOME='<the home that has them>'");
         assert!(!other.dir.path().join("home").exists());
         let refusal = refused(&["serve"]).await;
         assert_eq!(store.live_environments(None).await.unwrap(), live, "{refusal}");
 
         // They are lost for good, and somebody says so.
-        let (_, mark) = refusal.split_once("its mark is ").unwrap();
-        let base = other.dir.path().join("home/worktrees");
+        let (lost, new) = (one.dir.path().join("home"), one.dir.path().join("new home"));
+        fs::rename(&lost, one.dir.path().join("lost")).unwrap();
+        let base = lost.join("worktrees");
+        let start = |name: &str| {
+            let mut command = one.command(&[name]);
+            command.envs(database).env("TREEWARDEN_HOME", &new).env("WORKTREE_BASE", &base);
+            command
+        };
+        let refusal = text(&output_of(start("serve")).await.stderr);
+        let (_, mark) = refusal.split_once("write their mark, ").expect(&refusal);
         fs::create_dir_all(&base).unwrap();
-        fs::set_permissions(other.dir.path().join("home"), fs::Permissions::from_mode(0o700)).unwrap();
-        fs::write(base.join(".treewarden"), mark.split_once(')').unwrap().0).unwrap();
-        let mut command = other.command(&["doctor"]);
-        command.envs(database);
-        assert_eq!(complaints(command).await, []);
+        fs::set_permissions(&lost, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(base.join(".treewarden"), mark.split_once(',').unwrap().0).unwrap();
+        assert_eq!(complaints(start("doctor")).await, []);
+        let serving = one.serve_with(start("serve")).await;
+        let mention = format!("@{} add a greeting", one.standin.app_slug());
+        one.standin.comment(REPO, ANN, issue, &mention).unwrap();
+        until_succeeded(&store, 1).await;
+        serving.stop().await;
         store.close().await;
     }
     if let Some(database) = database {
