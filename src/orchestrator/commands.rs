@@ -184,8 +184,10 @@ impl Orchestrator {
         force: bool,
         by: &Person,
     ) -> Result<String, StepError> {
-        if let Some(receipt) = self.removed_before(asked.delivery).await?.pop() {
-            return Ok(cleanup::removed_line(&receipt.details));
+        if let Some(receipt) = self.removed_before(asked.delivery).await?.pop()
+            && let Some(removed) = self.store().load_environment(receipt.environment).await?
+        {
+            return Ok(cleanup::removed_line(&removed.work, &receipt.details));
         }
         let live = self.store().live_environments(Some(codebase.id)).await?;
         let wanted = match name {
@@ -213,7 +215,7 @@ impl Orchestrator {
         }
         let occasion = if force { Occasion::Forced } else { Occasion::Named };
         Ok(match self.remove_named(environment.id, occasion, Trigger::Command, &by.login, Some(asked)).await? {
-            Swept::Removed(details) => cleanup::removed_line(&details),
+            Swept::Removed(details) => cleanup::removed_line(&environment.work, &details),
             Swept::Kept(reasons) => commands::kept_on_request(&environment, &reasons, self.settings().trash_for),
             Swept::Gone => commands::removed_before(&environment.branch),
         })

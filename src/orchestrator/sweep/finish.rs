@@ -195,7 +195,7 @@ impl Orchestrator {
         let key = told_under(environment.id, conversation.id);
         let body = match successor {
             Some(successor) => cleanup::made_way(successor, &key),
-            None => cleanup::removed(details, &key),
+            None => cleanup::removed(&environment.work, details, &key),
         };
         let outgoing = Outgoing::text(&conversation, body, reply::marker(&key));
         Ok(Some(NewOutgoing {
