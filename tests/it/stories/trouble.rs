@@ -56,6 +56,7 @@ async fn a_missing_agent_program_is_named() {
     let issue = world.worked_issue("add a greeting").await;
     let status = world.status(issue);
     assert!(status.starts_with("❌ **Failed**") && status.contains("/nowhere/agent"), "{status}");
+    assert!(status.contains("Nothing was run") && !status.contains("so far"), "{status}");
     world.end().await;
 }
 
