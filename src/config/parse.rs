@@ -166,12 +166,14 @@ pub(super) fn sandbox(text: &str) -> Result<Sandbox, Expected> {
 /// Splits like a shell does (quotes, backslashes), expanding nothing. A relative path is refused: it would be looked for in
 /// the worktree, where a pull request decides what lies there.
 pub(super) fn command_line(text: &str) -> Result<Vec<String>, Expected> {
+    const EXPECTED: &str = "expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced";
     let argv = shlex::split(text).unwrap_or_default();
     match argv.first() {
-        Some(program) if program.starts_with('/') || !(program.is_empty() || program.contains('/')) => Ok(argv),
-        _ => {
-            Err("expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced".to_owned())
+        Some(program) if program.starts_with(['~', '$']) => {
+            Err(format!("{EXPECTED}; no shell reads it, so ~ and variables stand for nothing"))
         }
+        Some(program) if program.starts_with('/') || !(program.is_empty() || program.contains('/')) => Ok(argv),
+        _ => Err(EXPECTED.to_owned()),
     }
 }
 

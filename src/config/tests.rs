@@ -280,6 +280,16 @@ fn addresses_of_github_are_asked_for_by_their_own_examples() {
 }
 
 #[test]
+fn an_agent_that_only_a_shell_would_find_is_refused_with_the_reason() {
+    for command in ["~/bin/agent -p", "$HOME/bin/agent", "$AGENT"] {
+        let problems = from_env(&[("TREEWARDEN_AGENT_COMMAND", command)]).unwrap_err().to_string();
+        assert!(problems.ends_with("no shell reads it, so ~ and variables stand for nothing"), "{problems}");
+    }
+    let relative = from_env(&[("TREEWARDEN_AGENT_COMMAND", "bin/agent")]).unwrap_err().to_string();
+    assert!(relative.ends_with("quotes balanced"), "{relative}");
+}
+
+#[test]
 fn the_agent_gets_a_few_variables_of_the_service() {
     let env = [
         ("TREEWARDEN_AGENT_COMMAND", "claude -p --tools 'Bash, Edit'"),

@@ -134,6 +134,7 @@ fn hint(setting: &str) -> &'static str {
         "GITHUB_WEBHOOK_SECRET" => "<the webhook secret of its page>",
         KEY_FILE => "<the .pem file of the App>",
         PUBLIC_URL => "https://<host>",
+        AGENT => "/<folder>/<program> <arguments>",
         _ => "<value>",
     }
 }
@@ -622,8 +623,12 @@ pub(super) const AGENT: &str = "TREEWARDEN_AGENT_COMMAND";
 /// The agent's command, with its program where it is.
 pub(super) fn agent_program(agent: &AgentConfig, config: &Config, asked: &Asked) -> Mend {
     let name = Path::new(&agent.argv[0]).file_name().unwrap_or_default().to_string_lossy();
+    let program = match shell::quoted(&name) {
+        plain if plain == name => format!("/<folder>/{name}"),
+        _ => shell::quoted(&format!("/<folder>/{name}")),
+    };
     let arguments = shlex::try_join(agent.argv[1..].iter().map(String::as_str)).unwrap_or_default();
-    asked.fill(config, AGENT, format!("/<folder>/{name} {arguments}").trim_end())
+    asked.fill(config, AGENT, format!("{program} {arguments}").trim_end())
 }
 
 /// A secret that nobody guesses, shown once: GitHub has to be told.

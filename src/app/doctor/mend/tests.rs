@@ -443,10 +443,12 @@ fn the_rest_has_its_command() {
         check(&mend);
         assert!(!mend.line().contains(&wanted.to_string()), "{mend:?}");
     }
-    let agent = AgentConfig { argv: vec!["claude".into(), "-p".into(), "a b".into()], env: vec![], unset: vec![] };
-    let mend = agent_program(&agent, &config(), &shell());
-    check(&mend);
-    let value = shlex::split(mend.line()).unwrap().pop().unwrap();
-    let command = value.strip_prefix("TREEWARDEN_AGENT_COMMAND=").unwrap();
-    assert_eq!(shlex::split(command).unwrap(), ["/<folder>/claude", "-p", "a b"]);
+    for (program, found) in [("claude", "/<folder>/claude"), ("/opt/my agent", "/<folder>/my agent")] {
+        let agent = AgentConfig { argv: vec![program.into(), "-p".into(), "a b".into()], env: vec![], unset: vec![] };
+        let mend = agent_program(&agent, &config(), &shell());
+        check(&mend);
+        let value = shlex::split(mend.line()).unwrap().pop().unwrap();
+        let command = value.strip_prefix("TREEWARDEN_AGENT_COMMAND=").unwrap();
+        assert_eq!(shlex::split(command).unwrap(), [found, "-p", "a b"]);
+    }
 }
