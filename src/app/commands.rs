@@ -72,6 +72,9 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     for name in config.without_effect() {
         tracing::warn!(variable = %name, "this setting is set, but has no effect in this version");
     }
+    if config.home_overruled {
+        tracing::warn!(path = %config.home.display(), "TREEWARDEN_HOME does not count, since TREEWARDEN_CONTAINER is on");
+    }
     for name in config.agent.iter().flat_map(|agent| &agent.unset) {
         tracing::warn!(variable = %name, "TREEWARDEN_AGENT_ENV names a variable that is not set; the agent goes without it");
     }

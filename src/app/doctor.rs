@@ -118,6 +118,9 @@ fn settings(config: &Config) -> Finding {
     if !without_effect.is_empty() {
         seen.push_str(&format!("; set, but without effect in this version: {}", without_effect.join(", ")));
     }
+    if config.home_overruled {
+        seen.push_str("; TREEWARDEN_HOME does not count, since TREEWARDEN_CONTAINER is on");
+    }
     if !config.ignored.is_empty() {
         seen.push_str(&format!("; ignored, because no setting has this name: {}", config.ignored.join(", ")));
     }

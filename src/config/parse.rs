@@ -132,9 +132,9 @@ pub(super) fn time_limit(text: &str) -> Result<Duration, Expected> {
 }
 
 pub(super) fn switch(text: &str) -> Result<bool, Expected> {
-    match text {
-        "on" | "true" | "1" => Ok(true),
-        "off" | "false" | "0" => Ok(false),
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "yes" | "true" | "1" => Ok(true),
+        "off" | "no" | "false" | "0" => Ok(false),
         _ => Err("expected on or off".to_owned()),
     }
 }

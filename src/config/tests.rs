@@ -58,6 +58,12 @@ fn the_home_follows_its_rules() {
     let container = [("TREEWARDEN_CONTAINER", "on"), ("TREEWARDEN_HOME", "/srv/tw")];
     assert_eq!(home(None, &container), Path::new("/.treewarden"));
     assert_eq!(home(Some("/flag"), &container), Path::new("/flag"));
+    let overruled = |env: &[(&str, &str)]| from_env(env).unwrap().home_overruled;
+    assert!(overruled(&container) && overruled(&[container[0], ("TREEWARDEN_HOME", "nowhere")]));
+    for env in [&container[..1], &container[1..], &[container[0], ("TREEWARDEN_HOME", "/.treewarden")]] {
+        assert!(!overruled(env), "{env:?}");
+    }
+    assert!(from_env(&[("TREEWARDEN_CONTAINER", "On")]).is_ok() && from_env(&[("TREEWARDEN_LOCAL", "yes")]).is_ok());
     let problems = from_env(&[("HOME", "")]).unwrap_err().to_string();
     assert!(problems.contains("TREEWARDEN_HOME: must be set, since HOME is not"), "{problems}");
     assert!(from_env(&[("TREEWARDEN_HOME", "/")]).is_err());
