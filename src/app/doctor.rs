@@ -344,7 +344,7 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
                     format!("{error}: its number and key have to be of one App, and this machine's clock right")
                 }
                 GithubError::Unreachable(_) => format!(
-                    "{error}: {} has to be reached over HTTPS, past name resolution, firewall and, where one is in use, proxy",
+                    "{error}: {} has to be reached, past name resolution, firewall and, where one is in use, proxy",
                     config.github.api_url
                 ),
                 GithubError::NotFound(_) | GithubError::BadAnswer(_) => {

@@ -389,7 +389,7 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
     let nowhere = format!("{}/no/such/api", installation.standin.api_url());
     for (api, happened, advice) in [
         (&*nobody, "GitHub could not be reached", "Check the network"),
-        (&*plain, "GitHub could not be reached", "has to lead to an HTTPS port"),
+        (&*plain, "GitHub could not be reached", "where that says https, its port has to speak HTTPS. Then start again."),
         (&*nowhere, "answer was not understood", "what answers there is not GitHub's API"),
     ] {
         let told = refusal(&[("GITHUB_API_URL", api), ("GITHUB_WEB_URL", &installation.standin.web_url())]).await;
