@@ -295,6 +295,8 @@ async fn an_existing_branch_is_continued_and_nothing_is_made_where_nothing_may_b
     // BR-073
     let option = answered(&world, issue, "/worktree create x1 --base=--lock").await;
     assert!(option.contains("is not how that is used") && world.environments().await.len() == 1, "{option}");
+    let handled = world.store().list_deliveries(500, 0).await.unwrap();
+    assert!(handled.iter().any(|delivery| delivery.reason.as_deref() == Some("told how a command is used")));
     // The branch of another thread's worktree stays with that thread.
     let other = world.worked_issue("agent:noop").await;
     let taken = answered(&world, issue, &format!("/worktree create issue-{other}")).await;
