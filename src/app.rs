@@ -136,6 +136,7 @@ fn after_lock(error: &LockError) -> String {
 fn after_isolation(error: &IsolationError) -> String {
     match error {
         IsolationError::OutOfSight { .. }
+        | IsolationError::Unmarked { .. }
         | IsolationError::LeftBehind { .. }
         | IsolationError::OtherDisk { .. }
         | IsolationError::MarkTaken(_) => ".".to_owned(),

@@ -191,6 +191,7 @@ pub(super) fn worktrees(error: &IsolationError, base: &Path, config: &Config, as
     }
     match error {
         IsolationError::LeftBehind { before, .. } => asked.set(&[(BASE, &*before.display().to_string())]),
+        IsolationError::Unmarked { memory, .. } if not_mounted(base).is_none() => aside(memory, asked),
         IsolationError::MarkTaken(base) => asked.set(&[(BASE, &*base.join("worktrees").display().to_string())]),
         IsolationError::Files { path, .. } if path.exists() && path != base && !path.is_file() => aside(path, asked),
         IsolationError::Files { path, .. } => writable(path, asked),

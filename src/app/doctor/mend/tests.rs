@@ -312,6 +312,13 @@ fn worktrees_out_of_sight_are_brought_back() {
         check(&mend);
         assert!(mend.line().ends_with(&format!("cp -a '<where they are now>/.' {}", base.display())), "{mend:?}");
     }
+    let memory = dir.path().join("worktrees.mark");
+    let unmarked = IsolationError::Unmarked { base: base.clone(), memory: memory.clone() };
+    for asked in places(&Flags::default()) {
+        let mend = worktrees(&unmarked, &base, &config, &asked);
+        check(&mend);
+        assert!(mend.line().ends_with(&format!("mv -T --backup=t {0} {0}.aside", memory.display())), "{mend:?}");
+    }
     let left = IsolationError::LeftBehind { before: "/srv/trees".into(), base: base.clone() };
     assert_eq!(worktrees(&left, &base, &config, &shell()).line(), "export WORKTREE_BASE=/srv/trees");
     let taken = IsolationError::MarkTaken("/home/ann".into());
