@@ -542,11 +542,14 @@ fn restored(database: &Path, asked: &Asked) -> Mend {
     };
     let (wal, shm) = (aside("-wal"), aside("-shm"));
     let (file, spoilt, wal, shm) = (quoted(database), quoted(&aside(".spoilt")), quoted(&wal), quoted(&shm));
+    // The two beside it are not always there.
+    let away =
+        format!("mkdir {spoilt} && for f in {file} {wal} {shm}; do test ! -e \"$f\" || mv \"$f\" {spoilt}; done");
     match asked.is_service() {
-        false => run(format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; cp '<its backup>' {file})")),
+        false => run(format!("{away} && install -m 600 '<its backup>' {file}")),
         true => {
             let put = format!("install -m 600 -o {} \"<its backup>\" {file}", user());
-            let both = shell::quoted(&format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; {put})"));
+            let both = shell::quoted(&format!("{away} && {put}"));
             by_root(database, format!("sh -c {both}"))
         }
     }

@@ -78,8 +78,10 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
     fs::write(dir.join("tw.db-wal"), "spoilt, too").unwrap();
     fs::write(dir.join("backup"), "whole").unwrap();
     let mend = mend.replace("<its backup>", dir.join("backup").to_str().unwrap());
-    assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
+    let pasted = std::process::Command::new("sh").args(["-c", &mend]).output().unwrap();
+    assert!(pasted.status.success() && pasted.stderr.is_empty(), "{mend}: {pasted:?}");
     assert_eq!(fs::read_to_string(dir.join("tw.db")).unwrap(), "whole", "{mend}");
+    assert_eq!(fs::metadata(dir.join("tw.db")).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!dir.join("tw.db-wal").exists() && dir.join("tw.db.spoilt/tw.db-wal").exists(), "{mend}");
     assert!(fs::read_to_string(dir.join("tw.db.spoilt/tw.db")).unwrap().starts_with("SQLite format"), "{mend}");
 
