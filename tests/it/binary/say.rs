@@ -119,7 +119,7 @@ async fn somebody_without_github_gets_work_done() {
     for (arguments, why) in [
         (&["--codebase", "octo/hello", "x"][..], "octo/hello is not a repository that Treewarden knows"),
         (&["--codebase", "elsewhere", "x"], "There is no directory elsewhere here"),
-        (&["--codebase", "/", "x"], "name one with `--codebase PATH`"),
+        (&["--codebase", "/", "x"], "(`treewarden say`: `--codebase PATH`, or go there)"),
         (&["--conversation", "mine", "  "], "there is no text"),
         (&["--close", "--conversation", "none"], "there is no conversation none"),
     ] {
