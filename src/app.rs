@@ -115,6 +115,7 @@ fn after_home(error: &HomeError) -> String {
         HomeError::Open { .. }
         | HomeError::NotOurs { .. }
         | HomeError::OfAnother { .. }
+        | HomeError::OfWorktrees { .. }
         | HomeError::NotItsOwn { .. }
         | HomeError::BaseOpen { .. } => String::new(),
         HomeError::NotMade { .. }

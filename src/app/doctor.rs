@@ -89,6 +89,7 @@ async fn everything(config: &Config, asked: &Asked) -> Vec<Finding> {
         Err(HomeError::NotADirectory { path } | HomeError::OfAnother { path, .. }) => {
             (config.home.starts_with(path), config.worktree_base.starts_with(path))
         }
+        Err(HomeError::OfWorktrees { .. }) => (true, config.worktree_base.starts_with(&config.home)),
         Err(HomeError::WorktreeBase(_) | HomeError::NotItsOwn { .. } | HomeError::BaseOpen { .. }) => (false, true),
         _ => (false, false),
     };
@@ -149,6 +150,7 @@ fn home(looked: Result<HomeState, HomeError>, config: &Config, asked: &Asked) ->
         HomeError::NotADirectory { .. }
         | HomeError::NotAFile { .. }
         | HomeError::OfAnother { .. }
+        | HomeError::OfWorktrees { .. }
         | HomeError::NotItsOwn { .. }
         | HomeError::NotMade { .. }
         | HomeError::NotWritable { .. }

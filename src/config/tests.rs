@@ -407,15 +407,25 @@ fn a_directory_of_another_purpose_is_never_closed() {
     let other = dir.path().join("srv");
     std::fs::create_dir_all(other.join("www")).unwrap();
     assert!(refusal(&other, 0o755).contains("holds other things"));
+    // Another home's; one that was begun in there goes on.
+    let trees = dir.path().join("of another");
+    std::fs::create_dir_all(trees.join("octo/hello")).unwrap();
+    std::fs::write(trees.join(".treewarden"), "its mark").unwrap();
+    for place in [&trees, &trees.join("octo")] {
+        assert!(refusal(place, 0o700).contains("is a directory of worktrees"));
+    }
+    std::fs::create_dir(trees.join("repos")).unwrap();
+    home::prepare(&trees, &dir.path().join("trees")).unwrap();
 }
 
 #[test]
 fn a_directory_of_worktrees_is_one_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    for made in ["srv/home", "ann", "open", "shared", "work/.git", "other/www", "disk/lost+found", "old/octo/hello/x"] {
+    for made in ["srv/home/repos", "ann", "open", "shared", "work/.git", "other/www", "disk/lost+found"] {
         std::fs::create_dir_all(at(made)).unwrap();
     }
+    std::fs::create_dir_all(at("old/octo/hello/x")).unwrap();
     std::fs::write(at("old/octo/hello/x/.git"), "gitdir: elsewhere").unwrap();
     for (name, mode) in [("srv/home", 0o700), ("open", 0o775), ("shared", 0o1777)] {
         std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();

@@ -276,6 +276,7 @@ fn directory(error: &HomeError, wanted: &Path, asked: &Asked, variable: &str) ->
         HomeError::Open { path, .. } => asked.on(path, format!("chmod 700 {}", quoted(path))),
         HomeError::BaseOpen { path, .. } => asked.on(path, format!("chmod go-w {}", quoted(path))),
         HomeError::NotOurs { .. } | HomeError::NotADirectory { .. } | HomeError::NotItsOwn { .. } => elsewhere(),
+        HomeError::OfWorktrees { .. } => in_own_directory(variable, asked),
         HomeError::OfAnother { owner, .. } if *owner != 0 && !asked.is_service() => by(*owner, asked),
         // Made, or brought back, by root for this user.
         HomeError::OfAnother { path, .. } if was_prepared(path) => given(path),

@@ -156,6 +156,7 @@ fn each_fault_of_the_home_has_its_command() {
             HomeError::OfAnother { path: path.clone(), owner: 0 },
             HomeError::OfAnother { path: path.clone(), owner: 7 },
             HomeError::NotAFile { path: path.clone() },
+            HomeError::OfWorktrees { path: path.clone() },
             HomeError::NotItsOwn { path: path.clone(), why: "it is the user's own" },
             HomeError::BaseOpen { path: path.clone(), mode: 0o775 },
             HomeError::NotADirectory { path },
