@@ -86,7 +86,7 @@ impl Orchestrator {
                     }
                     error => Keep::CannotVerify(error.to_string()),
                 };
-                return self.keep(environment, vec![reason]).await;
+                return self.keep(environment, vec![reason], Vec::new()).await;
             }
         };
         if let Err(error) = repository.set_upstream(&environment.branch, false).await {
