@@ -89,13 +89,18 @@ impl Orchestrator {
             }
             Command::List => {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
-                let mut gone = BTreeSet::new();
+                let (mut gone, mut left) = (BTreeSet::new(), BTreeSet::new());
                 for environment in environments.iter().filter(|one| one.state == EnvironmentState::Active) {
                     if let Ok(false) = tokio::fs::try_exists(&environment.path).await {
                         gone.insert(environment.id);
                     }
+                    if self.store().conversations_of(environment.id).await?.is_empty()
+                        && self.store().held_conversations_of(environment.id).await?.is_empty()
+                    {
+                        left.insert(environment.id);
+                    }
                 }
-                Ok(commands::environment_list(&environments, conversation.environment, &gone))
+                Ok(commands::environment_list(&environments, conversation.environment, &gone, &left))
             }
             Command::Create { what, base } => {
                 self.create_on_request(codebase, conversation, what, base.as_deref(), by).await

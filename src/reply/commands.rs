@@ -330,11 +330,12 @@ fn files_seen(seen: &Seen, branch: &BranchName) -> Vec<String> {
     lines
 }
 
-/// `/worktree list`; of those that are gone, there is no directory.
+/// `/worktree list`; of those that are gone, there is no directory, and no thread points to those that are left.
 pub fn environment_list(
     environments: &[Environment],
     current: Option<EnvironmentId>,
     gone: &BTreeSet<EnvironmentId>,
+    left: &BTreeSet<EnvironmentId>,
 ) -> String {
     if environments.is_empty() {
         return "This repository has no worktrees.".to_owned();
@@ -350,7 +351,9 @@ pub fn environment_list(
                 format!(" ({other})")
             }
         };
-        format!("- **{}** `{}`{state}{pin}{mark}", environment.work, environment.branch)
+        let unused = if left.contains(&environment.id) { ", used by no thread" } else { "" };
+        let Environment { work, branch, last_activity_at, .. } = environment;
+        format!("- **{work}** `{branch}`{state}{pin}{mark}{unused}, last activity {}", last_activity_at.date())
     };
     agent_text::foreign(&environments.iter().map(row).collect::<Vec<_>>().join("\n"), agent_text::MAX_ANSWER_CHARS)
 }

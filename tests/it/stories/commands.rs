@@ -240,7 +240,8 @@ async fn a_thread_goes_on_in_a_worktree_made_on_request() {
     assert!(answer.contains("**task-Feature/Dark** on branch `Feature/Dark`"), "{answer}");
     assert_eq!(world.environments().await.len(), 2, "the first one stays");
     let list = answered(&world, issue, "/worktree list").await;
-    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` ← active"), "{list}");
+    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` ← active, last activity 2"), "{list}");
+    assert!(list.contains("**issue-1** `issue-1`, used by no thread, last activity 2"), "{list}");
 
     world.ask(issue, "write this down");
     world.settle().await;
