@@ -164,13 +164,17 @@ impl Orchestrator {
             None => None,
         };
         let live = self.store().live_run_of(conversation.id).await?;
-        let run = match live {
-            Some(run) if run.state == RunState::Queued => {
-                Some((run.state, Some(self.store().queue_place(run.id).await?)))
-            }
-            Some(run) => Some((run.state, None)),
-            None => None,
+        let place = match &live {
+            Some(run) if run.state == RunState::Queued => self.store().queue_place(run.id).await?,
+            Some(_) | None => 0,
         };
+        let run = live.map(|run| commands::LiveRun {
+            state: run.state,
+            place,
+            age: self.now().since(run.created_at),
+            panel_url: self.panel_url(run.id),
+            requester: run.request.requester.login,
+        });
         let asked = self.store().load_repo_settings(codebase.id).await?.unwrap_or_default().in_force;
         Ok(commands::thread_status(&commands::ThreadStatus {
             environment: environment.as_ref().zip(seen.as_ref()),
