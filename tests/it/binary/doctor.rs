@@ -737,4 +737,11 @@ async fn a_database_that_is_gone_is_missed_where_there_is_work() {
         assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
         assert_eq!(complaints(installation.command(&["doctor"])).await, [], "{way}");
     }
+    // Whoever starts all the same is told once.
+    fs::remove_file(&file).unwrap();
+    for is_told in [true, false] {
+        let output = installation.run(&["migrate"]).await;
+        let told = text(&output.stderr).contains("knows nothing of the earlier work");
+        assert!(output.status.success() && told == is_told, "{output:?}");
+    }
 }
