@@ -566,10 +566,14 @@ fn server(url: &str) -> Option<Mend> {
     if places.is_ok_and(|mut places| places.any(reached)) {
         return None;
     }
-    let start = "sudo systemctl start postgresql";
+    // One that has another port is shown by where everything there listens.
+    let start = match port {
+        5432 => "sudo systemctl start postgresql",
+        _ => "sudo systemctl start postgresql && ss -ltn",
+    };
     Some(run(match is_loopback_host(host) {
         true => start.to_owned(),
-        false => format!("ssh {} {start}", host.trim_matches(['[', ']'])),
+        false => format!("ssh {} {}", host.trim_matches(['[', ']']), shell::quoted(start)),
     }))
 }
 

@@ -68,7 +68,7 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
         mend
     };
     let mend = complaint("postgres://tw:hunter2@127.0.0.1:1/tw").await;
-    assert!(mend == "sudo systemctl start postgresql", "{mend}");
+    assert!(mend == "sudo systemctl start postgresql && ss -ltn", "{mend}");
     let folder = dir.join("no such folder");
     let mend = complaint(&format!("sqlite://{}/tw.db", folder.display())).await;
     assert_eq!(mend, format!("mkdir -p -m 700 '{}'", folder.display()));
@@ -391,7 +391,11 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
     let nowhere = format!("{}/no/such/api", installation.standin.api_url());
     for (api, happened, advice) in [
         (&*nobody, "GitHub could not be reached", "Check the network"),
-        (&*plain, "GitHub could not be reached", "where that says https, its port has to speak HTTPS. Then start again."),
+        (
+            &*plain,
+            "GitHub could not be reached",
+            "where that says https, its port has to speak HTTPS. Then start again.",
+        ),
         (&*nowhere, "answer was not understood", "what answers there is not GitHub's API"),
     ] {
         let told = refusal(&[("GITHUB_API_URL", api), ("GITHUB_WEB_URL", &installation.standin.web_url())]).await;
@@ -401,7 +405,11 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
         }
     }
     let told = refusal(&[("DATABASE_URL", "postgres://tw@127.0.0.1:1/tw")]).await;
-    for words in ["the database cannot be reached", "Nothing that was stored is lost", "treewarden doctor"] {
+    for words in [
+        "the database cannot be reached (127.0.0.1:1, as DATABASE_URL says: ",
+        "Nothing that was stored is lost",
+        "treewarden doctor",
+    ] {
         assert!(told.contains(words), "{words} in {told}");
     }
 }
