@@ -105,6 +105,13 @@ pub enum IsolationError {
          back; if it is lost for good, delete {} to begin anew", base.display(), memory.display()
     )]
     OutOfSight { base: PathBuf, memory: PathBuf },
+    /// As when all but the hidden files of it was copied here.
+    #[error(
+        "{} lacks the mark (.treewarden) by which the directory of the worktrees is known, and things are in it. Nothing was \
+         changed. Where these are all of the worktrees, delete {}: the next start marks the directory anew, and leaves \
+         what is in it as it is", base.display(), memory.display()
+    )]
+    Unmarked { base: PathBuf, memory: PathBuf },
     #[error(
         "There are worktrees in {}, and {} is to have them now, which is new, so nothing was begun. Move all that is in the \
          first into the second, or set WORKTREE_BASE (or the home) back", before.display(), base.display()

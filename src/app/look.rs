@@ -32,8 +32,14 @@ pub(super) async fn take(config: &Config) -> Result<Taken, StartError> {
     Store::is_free(url).await?;
     let places = Places::resolved(config)?;
     places.look(config).await?;
-    if let Schema::Newer { found, known } = Store::schema(url).await? {
-        return Err(StoreError::NewerSchema { found, known }.into());
+    match Store::schema(url).await? {
+        Schema::Newer { found, known } => return Err(StoreError::NewerSchema { found, known }.into()),
+        Schema::Missing => {
+            if let Some(work) = left_over(config) {
+                tracing::warn!(path = %work.display(), "the database is new, and knows nothing of the earlier work that is here");
+            }
+        }
+        Schema::Current | Schema::Older { .. } => {}
     }
     config.prepare_home()?;
     let home = HomeLock::take(&config.home, &config.worktree_base)?;

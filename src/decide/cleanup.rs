@@ -352,6 +352,19 @@ fn work_reasons(work: &WorkInProgress, recorded: &BranchName) -> Vec<Keep> {
     keep
 }
 
+/// What a removal by force takes to the trash. As long as it is refused for something else, that keeps the place as well.
+pub fn passed_over(facts: &RemovalFacts) -> Vec<Keep> {
+    match (&facts.work, facts.occasion) {
+        (Probe::Known(work), Occasion::Forced) => {
+            let reasons = work_reasons(work, &facts.environment.branch);
+            reasons.into_iter().filter(Keep::fits_the_trash).collect()
+        }
+        (_, Occasion::Named | Occasion::Closed | Occasion::MakesWay | Occasion::Pass) | (Probe::Unknown(_), _) => {
+            Vec::new()
+        }
+    }
+}
+
 /// The branch goes only when its own work is proven merged and it was ours; in every other case it stays.
 fn removal(branch: &BranchFacts, facts: &RemovalFacts) -> Removal {
     let keep_work = match &facts.work {

@@ -172,6 +172,17 @@ fn every_reason_keeps_on_its_own() {
     }
 }
 
+#[test]
+fn what_force_passes_over_is_known_beside_what_it_does_not() {
+    let both = with_work(|w| (w.untracked, w.nested) = (1, vec!["n".into()]));
+    let uncommitted = Keep::UncommittedChanges { changed: 0, untracked: 1 };
+    let forced = RemovalFacts { occasion: Occasion::Forced, ..both.clone() };
+    assert_eq!(verdict(&forced), Verdict::Keep(vec![Keep::NestedRepository("n".into())]));
+    assert_eq!(passed_over(&forced), std::slice::from_ref(&uncommitted));
+    assert_eq!(verdict(&both), Verdict::Keep(vec![uncommitted, Keep::NestedRepository("n".into())]));
+    assert_eq!(passed_over(&both), []);
+}
+
 /// BR-186
 #[test]
 fn what_was_transferred_stays_until_a_person_names_it() {

@@ -309,8 +309,8 @@ impl Orchestrator {
         let worktree = repository.worktree(&environment.path);
         let dirty = worktree.status().await.map(|status| status.tracked + status.untracked + status.conflicted);
         let on_branch = Probe::from(worktree.head().await).map(|head| head.branch);
-        let submodules = worktree.submodule_work().await;
-        Seen { ahead_behind: ahead_behind.await.into(), validity, dirty, submodules, on_branch }
+        let (ignored, submodules) = (worktree.ignored_work().await, worktree.submodule_work().await);
+        Seen { ahead_behind: ahead_behind.await.into(), validity, dirty, ignored, submodules, on_branch }
     }
 }
 

@@ -352,7 +352,10 @@ impl Orchestrator {
             grammar::Request::Unknown { given, hint } => {
                 let body = reply::commands::unknown_command(&given, &hint, &key);
                 self.comment(key, codebase, conversation, body).await?;
-                done("answered an unknown command")
+                match hint {
+                    grammar::Hint::Usage(_) => done("told how a command is used"),
+                    grammar::Hint::None | grammar::Hint::Nearest(_) => done("answered an unknown command"),
+                }
             }
             grammar::Request::Command(entry, command) => {
                 if commands::takes_long(&command) {

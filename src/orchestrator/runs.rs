@@ -76,7 +76,11 @@ impl Orchestrator {
                 run.started_at = None;
                 return Ok(());
             }
-            Err(error) => Ended::failed(error.worded(run_end::broken_off).to_string()),
+            Err(error) => {
+                let agent_began = run.process.is_some() || run.state == RunState::Delivering;
+                let words = if agent_began { run_end::broken_off } else { not_begun::not_begun };
+                Ended::failed(error.worded(words).to_string())
+            }
         };
         self.finish(run, ended).await
     }

@@ -5,7 +5,7 @@
 
 use super::super::StoreError;
 use super::failure::explain;
-use super::open::{beside, postgres_options, sqlite_path};
+use super::open::{beside, connected, postgres_options, sqlite_path};
 use rustix::{
     fs::{FlockOperation, OFlags, flock},
     io::Errno,
@@ -80,7 +80,7 @@ pub(in crate::store) async fn taken_by(url: &str) -> Result<Option<String>, Stor
         let name = match sqlite_path(url) {
             Some(path) => holder_of_file(path)?,
             None => {
-                let mut connection = PgConnection::connect_with(&postgres_options(url)?).await.map_err(explain)?;
+                let mut connection = connected(&postgres_options(url)?).await?;
                 let holder = holder_of_session(&mut connection).await?;
                 connection.close().await.map_err(explain)?;
                 holder.map(|(_, name)| name)
@@ -213,7 +213,7 @@ fn name_in(file: File) -> String {
 }
 
 async fn take_session(options: &PgConnectOptions) -> Result<Lock, StoreError> {
-    let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
+    let mut connection = connected(options).await?;
     connection.execute(sqlx::raw_sql(KEEP_ALIVE)).await.map_err(explain)?;
     let (taken, server_process): (bool, i32) =
         sqlx::query_as(TAKE).fetch_one(&mut connection).await.map_err(explain)?;
@@ -225,7 +225,7 @@ async fn take_session(options: &PgConnectOptions) -> Result<Lock, StoreError> {
 }
 
 async fn holder(options: &PgConnectOptions) -> Result<Option<(i32, String)>, StoreError> {
-    let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
+    let mut connection = connected(options).await?;
     holder_of_session(&mut connection).await
 }
 

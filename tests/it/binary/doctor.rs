@@ -68,7 +68,7 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
         mend
     };
     let mend = complaint("postgres://tw:hunter2@127.0.0.1:1/tw").await;
-    assert!(mend == "sudo systemctl start postgresql", "{mend}");
+    assert!(mend == "sudo systemctl start postgresql && ss -ltn", "{mend}");
     let folder = dir.join("no such folder");
     let mend = complaint(&format!("sqlite://{}/tw.db", folder.display())).await;
     assert_eq!(mend, format!("mkdir -p -m 700 '{}'", folder.display()));
@@ -78,8 +78,10 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
     fs::write(dir.join("tw.db-wal"), "spoilt, too").unwrap();
     fs::write(dir.join("backup"), "whole").unwrap();
     let mend = mend.replace("<its backup>", dir.join("backup").to_str().unwrap());
-    assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
+    let pasted = std::process::Command::new("sh").args(["-c", &mend]).output().unwrap();
+    assert!(pasted.status.success() && pasted.stderr.is_empty(), "{mend}: {pasted:?}");
     assert_eq!(fs::read_to_string(dir.join("tw.db")).unwrap(), "whole", "{mend}");
+    assert_eq!(fs::metadata(dir.join("tw.db")).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!dir.join("tw.db-wal").exists() && dir.join("tw.db.spoilt/tw.db-wal").exists(), "{mend}");
     assert!(fs::read_to_string(dir.join("tw.db.spoilt/tw.db")).unwrap().starts_with("SQLite format"), "{mend}");
 
@@ -400,7 +402,11 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
     let nowhere = format!("{}/no/such/api", installation.standin.api_url());
     for (api, happened, advice) in [
         (&*nobody, "GitHub could not be reached", "Check the network"),
-        (&*plain, "GitHub could not be reached", "has to lead to an HTTPS port"),
+        (
+            &*plain,
+            "GitHub could not be reached",
+            "where that says https, its port has to speak HTTPS. Then start again.",
+        ),
         (&*nowhere, "answer was not understood", "what answers there is not GitHub's API"),
     ] {
         let told = refusal(&[("GITHUB_API_URL", api), ("GITHUB_WEB_URL", &installation.standin.web_url())]).await;
@@ -410,7 +416,11 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
         }
     }
     let told = refusal(&[("DATABASE_URL", "postgres://tw@127.0.0.1:1/tw")]).await;
-    for words in ["the database cannot be reached", "Nothing that was stored is lost", "treewarden doctor"] {
+    for words in [
+        "the database cannot be reached (127.0.0.1:1, as DATABASE_URL says: ",
+        "Nothing that was stored is lost",
+        "treewarden doctor",
+    ] {
         assert!(told.contains(words), "{words} in {told}");
     }
 }
@@ -745,5 +755,12 @@ async fn a_database_that_is_gone_is_missed_where_there_is_work() {
         let mend = wrong[0].2.replace("<its backup>", backup.to_str().unwrap());
         assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
         assert_eq!(complaints(installation.command(&["doctor"])).await, [], "{way}");
+    }
+    // Whoever starts all the same is told once.
+    fs::remove_file(&file).unwrap();
+    for is_told in [true, false] {
+        let output = installation.run(&["migrate"]).await;
+        let told = text(&output.stderr).contains("knows nothing of the earlier work");
+        assert!(output.status.success() && told == is_told, "{output:?}");
     }
 }

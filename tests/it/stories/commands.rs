@@ -283,7 +283,8 @@ async fn a_thread_goes_on_in_a_worktree_made_on_request() {
     assert!(answer.contains("**task-Feature/Dark** on branch `Feature/Dark`"), "{answer}");
     assert_eq!(world.environments().await.len(), 2, "the first one stays");
     let list = answered(&world, issue, "/worktree list").await;
-    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` ← active"), "{list}");
+    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` ← active, last activity 2"), "{list}");
+    assert!(list.contains("**issue-1** `issue-1`, used by no thread, last activity 2"), "{list}");
 
     world.ask(issue, "write this down");
     world.settle().await;
@@ -338,6 +339,8 @@ async fn an_existing_branch_is_continued_and_nothing_is_made_where_nothing_may_b
     // BR-073
     let option = answered(&world, issue, "/worktree create x1 --base=--lock").await;
     assert!(option.contains("is not how that is used") && world.environments().await.len() == 1, "{option}");
+    let handled = world.store().list_deliveries(500, 0).await.unwrap();
+    assert!(handled.iter().any(|delivery| delivery.reason.as_deref() == Some("told how a command is used")));
     // The branch of another thread's worktree stays with that thread.
     let other = world.worked_issue("agent:noop").await;
     let taken = answered(&world, issue, &format!("/worktree create issue-{other}")).await;
@@ -720,7 +723,7 @@ async fn the_status_says_how_far_a_worktree_is_and_what_waits() {
         "- run queued, 1 run ahead",
         &format!("- Worktree **issue-{issue}** on branch `issue-{issue}`, based on `main`"),
     ] {
-        assert!(told.lines().any(|said| said == line), "{line} in {told}");
+        assert!(told.lines().any(|said| said.starts_with(line)), "{line} in {told}");
     }
     world.ask(busy, "/stop");
     world.settle().await;
