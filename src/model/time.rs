@@ -25,11 +25,6 @@ impl Timestamp {
         self.0.format("%Y-%m-%d").to_string()
     }
 
-    /// `22:46 UTC`.
-    pub fn time_of_day(self) -> String {
-        self.0.format("%H:%M UTC").to_string()
-    }
-
     pub fn datetime(self) -> DateTime<Utc> {
         self.0
     }

@@ -18,7 +18,6 @@ pub struct StatusView<'a> {
     pub place: Option<u32>,
     /// What the agent said last about its progress.
     pub step: Option<&'a str>,
-    /// From its preparation to its end.
     pub elapsed: Option<Duration>,
 }
 
@@ -79,8 +78,6 @@ pub fn render(view: &StatusView) -> String {
 }
 
 fn headline(view: &StatusView) -> String {
-    // A comment is edited when there is something new to say, and in between what it says has to stay true.
-    let since = view.run.started_at.map(|start| format!(" · since {}", start.time_of_day())).unwrap_or_default();
     let elapsed = view.elapsed.map(|time| format!(" · {}", in_words(time))).unwrap_or_default();
     let requester = format!("`{}`", view.run.request.requester.login);
     match view.run.state {
@@ -91,9 +88,9 @@ fn headline(view: &StatusView) -> String {
             }
             Some(place) => format!("🕐 **Queued** for {requester} · {} ahead", count(place.into(), "run")),
         },
-        RunState::Preparing => format!("🌱 **Preparing** the worktree for {requester}{since}"),
-        RunState::Running => format!("🤖 **Working** on the request of {requester}{since}"),
-        RunState::Delivering => format!("📦 **Delivering** the work for {requester}{since}"),
+        RunState::Preparing => format!("🌱 **Preparing** the worktree for {requester}{elapsed}"),
+        RunState::Running => format!("🤖 **Working** on the request of {requester}{elapsed}"),
+        RunState::Delivering => format!("📦 **Delivering** the work for {requester}{elapsed}"),
         RunState::Succeeded if view.run.outcome.not_pushed_because.is_some() => {
             format!("⚠️ **Done, but not delivered** for {requester}{elapsed}")
         }

@@ -105,12 +105,6 @@ fn a_queued_run_shows_its_place() {
 }
 
 #[test]
-fn a_live_run_says_since_when() {
-    let working = Run { started_at: Some(Timestamp::from_unix(22 * 3600 + 46 * 60)), ..run(RunState::Running) };
-    assert!(shown(&working).starts_with("🤖 **Working** on the request of `ann` · since 22:46 UTC\n"));
-}
-
-#[test]
 fn a_success_without_changes_says_so_and_a_failure_claims_nothing() {
     assert!(shown(&run(RunState::Succeeded)).contains("no file changed, nothing to push"));
     assert!(!shown(&run(RunState::Failed)).contains("Verified"));
