@@ -103,7 +103,14 @@ impl Orchestrator {
         };
         match ahead {
             None => run.outcome.not_pushed_because = Some(undelivered::base_gone()),
-            Some(0) => {}
+            // Nothing is to be delivered, unless that is since it was dropped here.
+            Some(0) => {
+                if let Some(there) = &on_remote.there
+                    && let (_, dropped @ 1..) = repository.ahead_behind(&tip, there).await?
+                {
+                    run.outcome.not_pushed_because = Some(undelivered::dropped_here(branch, dropped));
+                }
+            }
             Some(_) => return self.push_and_propose(run, prepared, &worktree, (tip, on_remote), cancel).await,
         }
         Ok(Delivered::ToItsEnd)

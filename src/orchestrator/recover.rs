@@ -11,8 +11,11 @@ use crate::git::Repository;
 use crate::isolation::Maker;
 use crate::model::*;
 use crate::reply::run_end;
-use crate::store::LeftBehind;
+use crate::store::{LeftBehind, RunFilter};
 use tokio_util::sync::CancellationToken;
+
+/// Those that a crash may have left without a word are among the last.
+const RUNS: u32 = 200;
 
 /// How long a repair may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,11 +44,24 @@ impl Orchestrator {
         if let Err(error) = self.forget_the_rest().await {
             tracing::error!(%error, "agents go on remembering threads without a worktree; the next start tries again");
         }
+        if let Err(error) = self.tell_stopped().await {
+            tracing::error!(%error, "runs that were stopped before they began may still seem to wait; the next start tells");
+        }
         if let Err(error) = self.late_pull_requests().await {
             tracing::error!(%error, "pull requests that opened late are not told of; the next start does");
         }
         if let Err(error) = self.parts().provider.empty_trash().await {
             tracing::error!(%error, "trash not emptied; what it holds was released before, and it is tried again");
+        }
+        Ok(())
+    }
+
+    /// Their end was written before their comment was; one that says so already is not sent again.
+    async fn tell_stopped(&self) -> Result<(), StepError> {
+        for run in self.store().list_runs(RunFilter::All, RUNS, 0).await? {
+            if run.state == RunState::Cancelled && run.started_at.is_none() {
+                self.publish(&run, None).await?;
+            }
         }
         Ok(())
     }

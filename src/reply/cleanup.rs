@@ -70,7 +70,14 @@ pub fn removed_line(work: &Work, details: &ReceiptDetails) -> String {
             )
         }
         false => {
-            format!("The branch `{}`{tip} is kept; a mention in the thread it belongs to goes on there", details.branch)
+            let way = match work.kind {
+                // No thread goes on there by itself.
+                WorkKind::Task => format!("`/worktree create {}`", details.branch),
+                WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review | WorkKind::Thread => {
+                    "a mention in the thread it belongs to".to_owned()
+                }
+            };
+            format!("The branch `{}`{tip} is kept; {way} goes on there", details.branch)
         }
     };
     match details.released {
@@ -324,5 +331,7 @@ mod tests {
         };
         let told = removed_line(&work, &forced);
         assert!(told.contains(": `/worktree restore issue-1` brings it back as it was"), "{told}");
+        let told = removed_line(&Work { kind: WorkKind::Task, id: "dark-mode".into() }, &forced);
+        assert!(told.contains("is kept; `/worktree create issue-1` goes on there"), "{told}");
     }
 }

@@ -289,12 +289,20 @@ pub fn thread_status(status: &ThreadStatus) -> String {
                 Probe::Unknown(why) => lines.push(format!("ahead/behind unknown: {}", agent_text::said(why, FOREIGN))),
             }
             match seen.validity {
-                Probe::Known(Validity::Valid) | Probe::Unknown(_) => lines.extend(files_seen(seen, &environment.branch)),
-                Probe::Known(Validity::Missing) => lines.push(
-                    "its directory is gone, or was never finished: the next mention makes it anew, with all commits of the \
-                     branch"
-                        .to_owned(),
-                ),
+                Probe::Known(Validity::Valid) | Probe::Unknown(_) => {
+                    lines.extend(files_seen(seen, &environment.branch))
+                }
+                Probe::Known(Validity::Missing) => {
+                    let way = match environment.work.kind {
+                        WorkKind::Task => format!("`/worktree create {}`", environment.branch),
+                        WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review | WorkKind::Thread => {
+                            "the next mention".to_owned()
+                        }
+                    };
+                    lines.push(format!(
+                        "its directory is gone, or was never finished: {way} makes it anew, with all commits of the branch"
+                    ));
+                }
                 Probe::Known(Validity::Broken) => lines.push(cleanup::sentence(&Keep::Broken)),
                 Probe::Known(Validity::OwnRepository) => lines.push(cleanup::sentence(&Keep::OwnRepository)),
                 Probe::Known(Validity::Foreign) => lines.push(cleanup::sentence(&Keep::ForeignPath)),

@@ -120,11 +120,15 @@ fn truth_line(view: &StatusView) -> Option<String> {
     let branch = view.branch.map(|b| format!("`{b}`")).unwrap_or_default();
     let mut facts = Vec::new();
     let unchanged = outcome.head_before.is_some() && outcome.head_before == outcome.head_after;
+    let was_there = outcome.remote_before == outcome.pushed;
     if unchanged && outcome.commits.is_some() {
-        facts.push("this run changed nothing".to_owned());
+        facts.push(match outcome.pushed.is_some() && !was_there {
+            true => "this run changed nothing, and delivered what was here before".to_owned(),
+            false => "this run changed nothing".to_owned(),
+        });
     }
     if let Some(sha) = &outcome.pushed {
-        let stays = if unchanged { "is still" } else { "is" };
+        let stays = if unchanged && was_there { "is still" } else { "is" };
         let place = match view.web_url {
             Some(_) => "on the remote",
             None => "in the repository itself",

@@ -88,6 +88,7 @@ fn what_a_run_did_not_change_is_not_claimed_for_it() {
     run.outcome = RunOutcome {
         head_before: tip.clone(),
         head_after: tip.clone(),
+        remote_before: tip.clone(),
         pushed: tip,
         commits: Some(1),
         left_behind: Some("another repository lies inside, at `nested`".into()),
@@ -97,6 +98,10 @@ fn what_a_run_did_not_change_is_not_claimed_for_it() {
     assert!(text.contains("this run changed nothing · `issue-1` is still at"), "{text}");
     assert!(text.contains("⚠️ Not committed, and kept in the worktree only: another repository lies inside"), "{text}");
     assert!(text.lines().rev().nth(2).unwrap().starts_with("**Verified by Treewarden:**"), "{text}");
+    run.outcome.remote_before = None;
+    let text = shown(&run);
+    let delivered = "this run changed nothing, and delivered what was here before · `issue-1` is at";
+    assert!(text.contains(delivered), "{text}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Why work that is done was not pushed, or has no pull request: what failed, that it is kept, and what to do.
 
-use super::{agent_text, furnished};
+use super::{agent_text, count, furnished};
 use crate::decide::deliver::Withheld;
 use crate::model::*;
 
@@ -80,6 +80,16 @@ pub fn push_rejected(branch: &BranchName, why: &str) -> String {
     // The remote's remarks, which a hook there words.
     let why: String = agent_text::quoted(why).chars().take(SAID).collect();
     format!("not pushed: {why}; {}; mention me again when the cause is gone", kept(branch))
+}
+
+/// The branch here is the base, or behind it, and the remote's is not.
+pub fn dropped_here(branch: &BranchName, commits: u64) -> String {
+    format!(
+        "not pushed: `{branch}` on the remote still has {} that {} dropped here, and I take nothing off it by force. Ask me to \
+         revert them, or delete the branch there; otherwise the next mention goes on with them",
+        count(commits, "commit"),
+        if commits == 1 { "was" } else { "were" }
+    )
 }
 
 pub fn newer_on_the_remote(branch: &BranchName) -> String {

@@ -75,6 +75,7 @@ impl Worktree {
         if let Some(before) = &before
             && self.is_keepsake(before, &head, &tree, &beside).await?
         {
+            self.demand_whole(before).await?;
             return Ok(Some(before.clone()));
         }
         let keeper = Ident { name: KEEPER.0.to_owned(), email: KEEPER.1.to_owned() };
@@ -83,9 +84,24 @@ impl Worktree {
         let call = self.raw_call(&entry, COMMIT, None).await?;
         let commit = commit(call, &tree, &[&head, &beside], (&keeper, &keeper), MESSAGE).await?;
         match self.repository.set_ref(full_ref, &commit, before.as_ref()).await? {
-            true => Ok(Some(commit)),
+            true => {}
             // Another removal is under way.
-            false => Err(GitError::moved_meanwhile(full_ref)),
+            false => return Err(GitError::moved_meanwhile(full_ref)),
+        }
+        self.demand_whole(&commit).await?;
+        Ok(Some(commit))
+    }
+
+    /// Until its ref was there, anybody's `git prune` could take parts of a keepsake away.
+    async fn demand_whole(&self, keepsake: &CommitSha) -> Result<(), GitError> {
+        let call = self.repository.call("rev-list").await?.slow();
+        let call = call.args(["--objects", "--quiet", keepsake.as_str(), "--not", &format!("{keepsake}^1")]);
+        match call.ok().await {
+            Ok(_) => Ok(()),
+            Err(GitError::Failed { .. }) => Err(GitError::refused(
+                "somebody deleted from the repository what was just written there, as `git prune` does; asking again keeps it",
+            )),
+            Err(error) => Err(error),
         }
     }
 

@@ -113,3 +113,20 @@ async fn a_run_that_does_nothing_ends_well_without_the_remote() {
     world.standin.faults().clear();
     world.end().await;
 }
+
+/// An agent that is to start over drops what is on the remote; nothing takes that away from there by force, nor without a word.
+#[tokio::test]
+async fn what_was_dropped_here_and_is_on_the_remote_is_told() {
+    const AGENT: &str = "sh -c 'if grep -q \"start over\"; then git reset -q --hard refs/remotes/origin/main; \
+                         else echo work > work.txt; fi'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", AGENT)]).await;
+    let issue = world.worked_issue("do it").await;
+    let pushed = world.remote_tip("issue-1").await.unwrap();
+    world.ask(issue, "start over");
+    world.settle().await;
+    assert_eq!(world.remote_tip("issue-1").await, Some(pushed));
+    let status = world.status(issue);
+    assert!(status.starts_with("⚠️ **Done, but not delivered**"), "{status}");
+    assert!(status.contains("`issue-1` on the remote still has 1 commit that was dropped here"), "{status}");
+    world.end().await;
+}
