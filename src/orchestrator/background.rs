@@ -182,11 +182,15 @@ impl Orchestrator {
         known
     }
 
-    /// For pull requests: how far the head is from its base.
+    /// For pull requests: how far the branch is from its base. What GitHub calls the head may be gone from git after a push
+    /// by force, or not be there yet.
     async fn changes(&self, prepared: &Prepared) -> Result<Option<Changes>, StepError> {
-        let (Some(pull), Some(base)) = (&prepared.pull, &prepared.environment.base) else { return Ok(None) };
-        let Some(base) = prepared.repository.tip(&base.remote_ref()).await? else { return Ok(None) };
-        let stat = prepared.repository.diff_stat(&base, &pull.head_sha).await?;
+        let Prepared { repository, environment, .. } = prepared;
+        let (Some(_), Some(base)) = (&prepared.pull, &environment.base) else { return Ok(None) };
+        let (base, tip) =
+            (repository.tip(&base.remote_ref()).await?, repository.tip(&environment.branch.full_ref()).await?);
+        let (Some(base), Some(tip)) = (base, tip) else { return Ok(None) };
+        let stat = repository.diff_stat(&base, &tip).await?;
         Ok(Some(Changes { files: stat.files, insertions: stat.insertions, deletions: stat.deletions }))
     }
 }

@@ -242,6 +242,31 @@ async fn what_reviews_say_is_told_to_whoever_is_asked_later() {
     world.end().await;
 }
 
+/// Between GitHub's word and the fetch somebody pushes by force: the commit that GitHub named is nowhere.
+#[tokio::test]
+async fn a_head_that_git_does_not_have_keeps_no_run_from_its_work() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    let new = world.standin.push_commit(REPO, ANN, "rewritten", "Mine", &[("mine.txt", Some("mine\n"))]).await.unwrap();
+    let mut held = world.standin.faults().hold("GET", "/octo/hello.git/info/refs");
+    world.ask(pull, "add a greeting");
+    held.arrived().await;
+    let old = world.pull(pull).head_sha;
+    world.standin.force_branch(REPO, ANN, "feature/x", &new).await.unwrap();
+    drop(held);
+    world.settle().await;
+
+    let environment = world.environment().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded], "{}", world.status(pull));
+    let objects = git(&environment.path, &["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]);
+    assert!(objects.contains(&new) && !objects.contains(&old), "it was fetched");
+    assert!(world.remote_file("feature/x", "hello.sh").await.is_some());
+    let run = world.runs().await.pop().unwrap().id;
+    let prompt = std::fs::read_to_string(world.home().join(format!("runs/{run}.prompt"))).unwrap();
+    assert!(prompt.contains("The branch changes 1 file against `main`"), "{prompt}");
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_persons_new_commits_are_taken_in_before_the_next_run() {
     let world = World::new().await;
