@@ -78,7 +78,7 @@ pub struct Author {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comment {
-    pub id: CommentId,
+    pub source: MessageSource,
     pub author: Author,
     pub body: String,
     pub created_at: Timestamp,
@@ -239,7 +239,7 @@ fn thread(out: &mut String, facts: &PromptFacts) {
 /// Newest comments first when choosing, oldest first when showing.
 fn comments(out: &mut String, facts: &PromptFacts) {
     let mut background: Vec<&Comment> = facts.comments.iter().filter(|comment| is_background(comment, facts)).collect();
-    background.sort_by_key(|comment| (comment.created_at, comment.id));
+    background.sort_by_key(|comment| (comment.created_at, comment.source.comment()));
     let all = background.len();
     background.retain(|comment| comment.author.may_write());
     let untrusted = all - background.len();
@@ -247,6 +247,7 @@ fn comments(out: &mut String, facts: &PromptFacts) {
     let (mut room, mut shown) = (MAX_COMMENTS, Vec::new());
     for comment in background.iter().rev() {
         let (text, cut) = first_chars(hidden::remove(&comment.body).trim(), MAX_COMMENT);
+        let text = about(&comment.source) + &text;
         let length = text.chars().count();
         if length > room {
             break;
@@ -264,7 +265,8 @@ fn comments(out: &mut String, facts: &PromptFacts) {
     });
     for (comment, text, cut) in shown.into_iter().rev() {
         let author = &comment.author;
-        push(out, format_args!("@{} ({}), {}:\n", author.person.login, author.mark(), comment.created_at));
+        let place = place(&comment.source);
+        push(out, format_args!("@{} ({}), {}{place}:\n", author.person.login, author.mark(), comment.created_at));
         quote(out, &text);
         note_cut(out, cut, "further characters of this comment");
         out.push('\n');
@@ -276,15 +278,35 @@ fn comments(out: &mut String, facts: &PromptFacts) {
     }
 }
 
+/// Where a comment of the background stands, when that is not in the conversation.
+fn place(source: &MessageSource) -> String {
+    match source {
+        MessageSource::ReviewComment { line: Some(line), .. } => format!(", on the code, line {line}"),
+        MessageSource::ReviewComment { line: None, .. } => ", on the code".to_owned(),
+        MessageSource::Review { .. } => ", in a review".to_owned(),
+        MessageSource::IssueComment { .. } | MessageSource::ThreadBody | MessageSource::Local => String::new(),
+    }
+}
+
+/// The file that a comment of the background is about: its name is the pull request's author's word, and quoted as the
+/// comment is.
+fn about(source: &MessageSource) -> String {
+    match source {
+        MessageSource::ReviewComment { path, .. } => {
+            format!("File: {}\n\n", one_line(&hidden::remove_characters(path)))
+        }
+        MessageSource::Review { .. }
+        | MessageSource::IssueComment { .. }
+        | MessageSource::ThreadBody
+        | MessageSource::Local => String::new(),
+    }
+}
+
 /// Written by a person before the task, and not the task itself.
 fn is_background(comment: &Comment, facts: &PromptFacts) -> bool {
     let later = facts.task.written_at.is_some_and(|asked| comment.created_at > asked);
-    let task = match facts.task.source {
-        MessageSource::IssueComment { id } => id == comment.id,
-        MessageSource::ThreadBody | MessageSource::Review { .. } | MessageSource::ReviewComment { .. } => false,
-        // Whoever gathers them leaves the task out.
-        MessageSource::Local => false,
-    };
+    // Messages on this machine have no number: whoever gathers them leaves the task out.
+    let task = comment.source.comment().is_some() && comment.source.is_same(&facts.task.source);
     !later && !task && !comment.author.person.is_bot
 }
 

@@ -5,6 +5,7 @@
 //! with or without a space (`Fixed:#11` counts); any blank may stand between (`Fixes\t#14`); `GH-12` counts; a Markdown
 //! link does not. "Does not close #5" counts, because GitHub closes it.
 
+use super::markdown::{Shown, Silence};
 use crate::model::{RepoName, ThreadNumber, markdown};
 use pulldown_cmark::{Event, Tag, TagEnd};
 
@@ -12,25 +13,35 @@ use pulldown_cmark::{Event, Tag, TagEnd};
 pub const KEYWORDS: [&str; 9] =
     ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"];
 
+/// Whatever stands between a keyword and a number must not let them meet.
+const BORDER: &str = " \u{1} ";
+
 /// The issues of `repository` that the text closes, in order, each once. References to other repositories are left out.
 pub fn references(body: &str, repository: &RepoName) -> Vec<ThreadNumber> {
     let mut found = Vec::new();
     let mut text = String::new();
-    let mut silent = 0usize;
-    for event in markdown(body) {
+    let (mut covered, mut silence) = (0usize, Silence::default());
+    for (event, range) in markdown(body).into_offset_iter() {
         match event {
             Event::Start(Tag::CodeBlock(_) | Tag::Link { .. } | Tag::Image { .. }) => {
-                silent += 1;
-                text.push_str(" \u{1} ");
+                covered += 1;
+                text.push_str(BORDER);
             }
-            Event::End(TagEnd::CodeBlock | TagEnd::Link | TagEnd::Image) => silent -= 1,
-            Event::Text(piece) if silent == 0 => text.push_str(&piece),
+            Event::End(TagEnd::CodeBlock | TagEnd::Link | TagEnd::Image) => covered -= 1,
+            Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => {
+                for (part, shown) in silence.read(&body[range.clone()]) {
+                    match shown {
+                        Shown::Text => text.push_str(&body[range.start + part.start..range.start + part.end]),
+                        Shown::Comment | Shown::Not => text.push_str(BORDER),
+                    }
+                }
+            }
+            Event::Text(piece) if covered == 0 && !silence.is_on() => text.push_str(&piece),
             Event::SoftBreak | Event::HardBreak => text.push('\n'),
             Event::End(TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough) => {}
-            Event::End(_) => text.push_str(" \u{1} "),
+            Event::End(_) => text.push_str(BORDER),
             Event::Start(_) => {}
-            // Whatever else stands between a keyword and a number must not let them meet.
-            _ => text.push_str(" \u{1} "),
+            _ => text.push_str(BORDER),
         }
     }
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -112,6 +123,25 @@ mod tests {
             "Fixes issue #123",
             "fixes bug #4",
             "fixing #13",
+        ] {
+            assert!(numbers(body).is_empty(), "{body}");
+        }
+    }
+
+    #[test]
+    fn html_hides_a_keyword_only_where_it_hides_it_from_people() {
+        assert_eq!(numbers("<img alt='a' src=\"a.png\" />\nFixes #7"), [7]);
+        assert_eq!(numbers("<details><summary>Log</summary>\n\nlog\n\n</details>\nCloses #8 <br>fixes #9"), [8, 9]);
+        assert_eq!(numbers("<!-- Fixes #1 --> Fixes #2<p>and</p>"), [2]);
+        for body in [
+            "<!--\n\nFixes #1",
+            "<div><!-- a\n\nFixes #1",
+            "<pre>\nFixes #1\n</pre>",
+            "a <code>Fixes #1</code>",
+            "<p title='Fixes #1'>Fixes <b>x</b> #1</p>",
+            "<p>Fixes <!-- --> #1",
+            "<script>Fixes #1</script>",
+            "<p><a href='x'>Fixes #1</a>",
         ] {
             assert!(numbers(body).is_empty(), "{body}");
         }

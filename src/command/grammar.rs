@@ -416,10 +416,19 @@ mod tests {
         assert_eq!(parse(" add a greeting "), Request::Agent("add a greeting".into()));
         let further_down = "Look here.\n\n/status shows nothing\n/worktree is wrong here\n/deploy\n/";
         let quoted = "Document this:\n\n```\n/stop\n```\n\n> /stop\n\n- /stop\n\n`/stop`\n/stop it\nplease /stop";
-        for text in
-            ["see /etc/hosts", "/etc/hosts is wrong", "/Makefile.am fails", "// TODO in a.rs", "", further_down, quoted]
-                .into_iter()
-                .chain(["/etc/hosts.", "/etc/ is wrong", "/.env, too", "... /stop"])
+        let in_html = "<pre>\n/stop\n</pre>\n<!--\n/stop\n-->\n\n<p title='\n/stop\n'>\n```\n/stop\n```\n</p>";
+        for text in [
+            "see /etc/hosts",
+            "/etc/hosts is wrong",
+            "/Makefile.am fails",
+            "// TODO in a.rs",
+            "",
+            further_down,
+            quoted,
+            in_html,
+        ]
+        .into_iter()
+        .chain(["/etc/hosts.", "/etc/ is wrong", "/.env, too", "... /stop"])
         {
             assert_eq!(parse(text), Request::Agent(text.into()));
         }
@@ -452,9 +461,14 @@ mod tests {
     /// BR-131
     #[test]
     fn a_command_on_a_line_of_its_own_counts_after_an_explanation() {
-        for text in
-            ["Thanks!\n\n/stop", "Sorry.\r\n  /STOP  \r\nWill do it by hand.", "a\n/stop\n/help", "See `x`.\n\n/stop"]
-        {
+        for text in [
+            "Thanks!\n\n/stop",
+            "<img src=\"x.png\" />\n/stop",
+            "<!-- a -->\n/stop",
+            "Sorry.\r\n  /STOP  \r\nWill do it by hand.",
+            "a\n/stop\n/help",
+            "See `x`.\n\n/stop",
+        ] {
             assert_eq!(said(text), Command::Stop, "{text}");
         }
     }

@@ -1,6 +1,6 @@
 //! Whether a text addresses the bot, and what it then says.
 //!
-//! Code, quotes, links, images and HTML never count ([`super::markdown`]), wherever they stand. What is a whole login
+//! Code, quotes, links, images and what HTML hides never count ([`super::markdown`]), wherever they stand. What is a whole login
 //! follows GitHub, so that the bot answers exactly when GitHub shows a mention.
 
 use super::markdown::{MASK, visible};
@@ -148,6 +148,79 @@ mod tests {
         }
     }
 
+    /// GitHub shows a mention in each of them.
+    #[test]
+    fn html_around_or_above_does_not_hide_a_mention() {
+        for (body, expected) in [
+            (
+                "<img alt=\"Image\" src=\"https://x.test/a\" />\n@bot fix",
+                "<img alt=\"Image\" src=\"https://x.test/a\" />\nfix",
+            ),
+            (
+                "<details><summary>Log</summary>\n\nlog\n\n</details>\n@bot look",
+                "<details><summary>Log</summary>\n\nlog\n\n</details>\nlook",
+            ),
+            (
+                "<details>\n<summary>Task</summary>\n@bot fix\n</details>",
+                "<details>\n<summary>Task</summary>\nfix\n</details>",
+            ),
+            ("<br>\r\n@bot: fix", "<br>\r\nfix"),
+            ("<p>@bot fix</p>", "<p> fix</p>"),
+            ("<div align=\"center\">\n\n<b>@bot</b> fix</div>", "<div align=\"center\">\n\n<b></b> fix</div>"),
+            ("<!-- a --> @bot fix", "fix"),
+            ("<!-- a\n\nb -->\n@bot fix", "fix"),
+            ("<sub>sent from afar</sub>\n@bot fix", "<sub>sent from afar</sub>\nfix"),
+            ("- <br>\n  @bot fix", "- <br>\nfix"),
+        ] {
+            assert_eq!(message(body).as_deref(), Some(expected), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_html_hides_or_quotes_does_not_count() {
+        for body in [
+            "<!-- @bot fix",
+            "a\n\n<!--\n\n@bot fix\n\n-->",
+            "<div><!-- a\n\n@bot fix\n\n--> b</div>",
+            "- <!-- a\n\n@bot fix",
+            "> <!-- a\n\n@bot fix",
+            "<pre>\n@bot fix\n</pre>",
+            "<pre>\n\n@bot fix",
+            "<div><pre>\n\n@bot fix\n</pre></div>",
+            "<div>\n<pre lang='x'><code>@bot fix</code></pre></div>",
+            "<p><code>@bot fix</code>",
+            "<p><CODE\n>@bot fix</CODE\n>",
+            "<blockquote>\n@bot fix\n</blockquote>",
+            "<blockquote>\n\n@bot fix\n\n</blockquote>",
+            "<div><blockquote>a\n\nb</div>\n\n@bot fix",
+            "<blockquote><blockquote></blockquote></pre>\n@bot fix",
+            "<blockquote title='</blockquote>'><!-- </blockquote> -->@bot fix",
+            "<img alt=\"@bot fix\">",
+            "a <img alt='@bot fix'> b",
+            "<a title='@bot fix' href=x>a</a>",
+            "<img\n  alt='a\n@bot fix\n'\n/>",
+            "<p data-a=\"b\n\n@bot fix\n\n\">",
+            "<script>\n@bot fix\n</script>",
+            "<style>\n\n@bot fix\n\n</style>",
+            "<textarea>\n@bot fix\n\n@bot fix",
+            "<title>@bot fix</title>",
+            "<div><title>@bot fix</title><script>@bot fix</script></div>",
+            "<a href='x'>@bot fix</a>",
+            "<![CDATA[\n\n@bot fix\n\n]]>",
+            "<div><![CDATA[ > @bot fix ]]></div>",
+            "<?a\n\n@bot fix ?>",
+            "a <?a @bot fix ?> <!X @bot fix > b",
+            "<!X\n@bot fix\n>",
+            "<p></ @bot fix >",
+            "<br>\n> @bot fix",
+            "<details>\n```\n@bot fix\n```\n</details>",
+            "<details>\n`@bot fix`\n</details>",
+            "<br>\nhttps://x.test/@bot <https://x.test/@bot>",
+        ] {
+            assert_eq!(message(body), None, "{body}");
+        }
+    }
+
     #[test]
     fn only_a_whole_login_counts() {
         for body in [
@@ -223,7 +296,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_gets_an_answer(body in "(@bot|@BOT|[`*_~>#<!\\-.,:()\\[\\]\"' \n\taä🚀]|<!--|-->|<code>|</code>|\r\n|\\PC){0,40}") {
+        fn any_text_gets_an_answer(body in "(@bot|@BOT|[`*_~>#<!\\-.,:()\\[\\]\"' \n\taä🚀]|<!--|-->|<code>|</code>|<p>|<p a=|<<b>|<br>\n|\r\n|\\PC){0,40}") {
             if let Some(message) = message(&body) {
                 proptest::prop_assert!(message.len() <= body.len());
                 proptest::prop_assert!(body.to_ascii_lowercase().contains("@bot"));

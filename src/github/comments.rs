@@ -2,7 +2,7 @@
 
 use super::client::InstallationClient;
 use super::error::GithubError;
-use super::rest::{IdShape, PAGE_SIZE, UserShape};
+use super::rest::{IdShape, UserShape};
 use crate::model::*;
 use reqwest::Method;
 use serde::Deserialize;
@@ -45,15 +45,7 @@ impl InstallationClient {
         number: ThreadNumber,
     ) -> Result<Vec<CommentInfo>, GithubError> {
         let path = format!("/repos/{name}/issues/{number}/comments");
-        let (mut shapes, last) = self.read_page::<CommentShape>(repository, &path, 1).await?;
-        // GitHub lists the oldest first: the newest are on the last two pages, the last one being partly filled.
-        if last > 2 {
-            shapes = self.read_page(repository, &path, last - 1).await?.0;
-        }
-        if last > 1 {
-            shapes.extend(self.read_page::<CommentShape>(repository, &path, last).await?.0);
-        }
-        let newest = shapes.split_off(shapes.len().saturating_sub(PAGE_SIZE));
+        let newest: Vec<CommentShape> = self.read_newest(repository, &path).await?;
         Ok(newest.into_iter().map(CommentInfo::from).collect())
     }
 

@@ -158,6 +158,23 @@ impl InstallationClient {
         Ok(items)
     }
 
+    /// The newest entries (100 at most) of a list that GitHub gives oldest first, as it gives it.
+    pub(super) async fn read_newest<T: serde::de::DeserializeOwned>(
+        &self,
+        repository: RepositoryId,
+        path: &str,
+    ) -> Result<Vec<T>, GithubError> {
+        let (mut items, last) = self.read_page(repository, path, 1).await?;
+        // They are on the last two pages, the last one being partly filled.
+        if last > 2 {
+            items = self.read_page(repository, path, last - 1).await?.0;
+        }
+        if last > 1 {
+            items.extend(self.read_page::<T>(repository, path, last).await?.0);
+        }
+        Ok(items.split_off(items.len().saturating_sub(PAGE_SIZE)))
+    }
+
     /// One page of a list and the number of the last one, as far as GitHub names it.
     pub(super) async fn read_page<T: serde::de::DeserializeOwned>(
         &self,

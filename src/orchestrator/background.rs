@@ -19,10 +19,10 @@ impl Orchestrator {
     pub(super) async fn prompt_facts(&self, run: &Run, prepared: &Prepared) -> Result<PromptFacts, StepError> {
         let (codebase, conversation) = (&prepared.codebase, &prepared.conversation);
         let ((thread, comments), review) = match (&conversation.thread, self.on_github(codebase)?) {
-            (ThreadId::Numbered { number, .. }, Some(github)) => (
-                self.said_on_github(run, prepared, &github, *number).await?,
-                self.rest_of_review(run, &github, *number).await?,
-            ),
+            (ThreadId::Numbered { kind, number }, Some(github)) => tokio::try_join!(
+                self.said_on_github(run, prepared, &github, (*kind, *number)),
+                self.rest_of_review(run, &github, *number),
+            )?,
             (ThreadId::Numbered { .. } | ThreadId::Named(_), _) => {
                 (self.said_here(run, conversation).await?, Vec::new())
             }
@@ -53,7 +53,7 @@ impl Orchestrator {
         for message in self.store().local_messages(conversation.id, 0, MOST_READ).await? {
             if message.author.is_some() && message.id.0 != run.delivery.0 {
                 comments.push(Comment {
-                    id: CommentId(message.written),
+                    source: MessageSource::Local,
                     author: writer(),
                     body: message.body,
                     created_at: message.created_at,
@@ -69,24 +69,31 @@ impl Orchestrator {
         run: &Run,
         prepared: &Prepared,
         github: &OnGithub<'_>,
-        number: ThreadNumber,
+        (kind, number): (ThreadKind, ThreadNumber),
     ) -> Result<(Thread, Vec<Comment>), StepError> {
         let (codebase, conversation) = (&prepared.codebase, &prepared.conversation);
         let OnGithub { client, id, name, .. } = github;
         let id = *id;
         let issue = retry::patiently(|| async { Ok(client.issue(id, name, number).await?) });
         let comments = retry::patiently(|| async { Ok(client.comments(id, name, number).await?) });
-        let (issue, comments) = tokio::try_join!(issue, comments)?;
+        let (issue, comments, in_reviews) = tokio::try_join!(issue, comments, said_in_reviews(github, (kind, number)))?;
         self.seen_as(conversation, issue.state, prepared.pull.as_ref()).await?;
+        let comments = comments.into_iter().map(|comment| {
+            (comment.author, MessageSource::IssueComment { id: comment.id }, comment.body, comment.created_at)
+        });
+        let in_reviews =
+            in_reviews.into_iter().filter_map(|part| Some((part.author, part.source, part.body, part.written_at?)));
         let mut written = Vec::new();
-        for comment in comments {
-            // The request itself is the task; what the service wrote is no background.
-            let request = matches!(run.request.source, MessageSource::IssueComment { id } if id == comment.id);
+        for (author, source, body, created_at) in comments.chain(in_reviews) {
+            // The request itself, and what was handed in with it, is the task; what the service wrote is no background.
+            let with_request = run.request.review.is_some() && source.review() == run.request.review;
+            let task = with_request || source.is_same(&run.request.source);
             // Nor is what other programs wrote.
             let program = |author: &Person| author.is_bot || author.id == self.parts().identity.bot.id;
-            let Some(author) = comment.author.filter(|author| !program(author) && !request) else { continue };
-            written.push((author, comment.id, comment.body, comment.created_at));
+            let Some(author) = author.filter(|author| !program(author) && !task) else { continue };
+            written.push((author, source, body, created_at));
         }
+        written.sort_by_key(|(.., created_at)| *created_at);
         let opener = issue.author.unwrap_or_else(ghost);
         let authors = std::iter::once(&opener).chain(written.iter().rev().map(|(author, ..)| author));
         let permissions = self.permissions(codebase, &first_distinct(authors)).await;
@@ -95,8 +102,8 @@ impl Orchestrator {
             let permission = permissions.get(&person.id).cloned().unwrap_or_else(unknown);
             Author { person, permission }
         };
-        let comments = written.into_iter().map(|(author, id, body, created_at)| Comment {
-            id,
+        let comments = written.into_iter().map(|(author, source, body, created_at)| Comment {
+            source,
             author: with_permission(author),
             body,
             created_at,
@@ -157,12 +164,8 @@ impl Orchestrator {
         let Some(review) = run.request.review else { return Ok(Vec::new()) };
         let OnGithub { client, id, name, .. } = github;
         let parts = retry::patiently(|| async { Ok(client.review_parts(*id, name, number, review).await?) }).await;
-        let parts = match parts {
-            // With the last comment of a review without a text, it goes, too.
-            Err(StepError::Github(GithubError::NotFound(_))) => Vec::new(),
-            parts => parts?,
-        };
-        let others = parts.into_iter().filter(|part| {
+        // With the last comment of a review without a text, it goes, too.
+        let others = none_where_unknown(parts)?.into_iter().filter(|part| {
             let same_person = part.author.as_ref().is_some_and(|author| author.id == run.request.requester.id);
             same_person && part.source.comment() != run.request.source.comment()
         });
@@ -179,12 +182,42 @@ impl Orchestrator {
         known
     }
 
-    /// For pull requests: how far the head is from its base.
+    /// For pull requests: how far the branch is from its base. What GitHub calls the head may be gone from git after a push
+    /// by force, or not be there yet.
     async fn changes(&self, prepared: &Prepared) -> Result<Option<Changes>, StepError> {
-        let (Some(pull), Some(base)) = (&prepared.pull, &prepared.environment.base) else { return Ok(None) };
-        let Some(base) = prepared.repository.tip(&base.remote_ref()).await? else { return Ok(None) };
-        let stat = prepared.repository.diff_stat(&base, &pull.head_sha).await?;
+        let Prepared { repository, environment, .. } = prepared;
+        let (Some(_), Some(base)) = (&prepared.pull, &environment.base) else { return Ok(None) };
+        let (base, tip) =
+            (repository.tip(&base.remote_ref()).await?, repository.tip(&environment.branch.full_ref()).await?);
+        let (Some(base), Some(tip)) = (base, tip) else { return Ok(None) };
+        let stat = repository.diff_stat(&base, &tip).await?;
         Ok(Some(Changes { files: stat.files, insertions: stat.insertions, deletions: stat.deletions }))
+    }
+}
+
+/// What people wrote in the reviews of a pull request. Comments on lines are all in one.
+async fn said_in_reviews(
+    github: &OnGithub<'_>,
+    (kind, number): (ThreadKind, ThreadNumber),
+) -> Result<Vec<github::ReviewPart>, StepError> {
+    match kind {
+        ThreadKind::Issue => return Ok(Vec::new()),
+        ThreadKind::PullRequest => {}
+    }
+    let OnGithub { client, id, name, .. } = github;
+    let texts = retry::patiently(|| async { Ok(client.review_texts(*id, name, number).await?) });
+    let on_lines = retry::patiently(|| async { Ok(client.line_comments(*id, name, number).await?) });
+    let (texts, on_lines) = tokio::join!(texts, on_lines);
+    let mut said = none_where_unknown(texts)?;
+    said.extend(none_where_unknown(on_lines)?);
+    Ok(said)
+}
+
+/// None of what GitHub does not know, or not any more.
+fn none_where_unknown(parts: Result<Vec<github::ReviewPart>, StepError>) -> Result<Vec<github::ReviewPart>, StepError> {
+    match parts {
+        Err(StepError::Github(GithubError::NotFound(_))) => Ok(Vec::new()),
+        parts => parts,
     }
 }
 

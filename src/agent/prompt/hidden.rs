@@ -5,12 +5,10 @@
 //! block, and invisible characters. Titles of links and images show when the pointer rests there, alternative texts when an
 //! image is missing: they count as hidden, too. What is shown as code stays; so do addresses, which the work may need.
 
-use crate::model::markdown;
+use crate::model::{HtmlPart, html_parts, markdown};
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
 use std::{cmp::Reverse, collections::HashSet, iter::once, ops::Range};
 
-/// Attributes of HTML that hold addresses.
-const ADDRESSES: [&str; 2] = ["href", "src"];
 /// HTML that GitHub lets through and browsers do not show.
 const UNSHOWN: &str = "rp";
 
@@ -191,88 +189,26 @@ fn html(text: &str, events: &Events<'_>) -> Vec<Range<usize>> {
     let (mut found, mut unshown) = (Vec::new(), None);
     for (event, range) in events {
         let (Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_)) = event else { continue };
-        let mut at = range.start;
-        while let Some(start) = text[at..range.end].find('<').map(|offset| at + offset) {
-            let rest = &text[start..range.end];
-            at = match comment(rest) {
-                Some(length) => {
-                    found.push(start..start + length);
-                    start + length
+        let placed = |part: Range<usize>| range.start + part.start..range.start + part.end;
+        for (part, what) in html_parts(&text[range.clone()]) {
+            let part = placed(part);
+            match what {
+                HtmlPart::Text => {}
+                HtmlPart::Unseen => found.push(part),
+                HtmlPart::Endless => found.push(part.start..text.len()),
+                HtmlPart::Tag(tag) => {
+                    found.extend(tag.unseen.into_iter().map(placed));
+                    match (tag.name.eq_ignore_ascii_case(UNSHOWN), tag.closes) {
+                        (true, false) => unshown = unshown.or(Some(part.start)),
+                        (true, true) => found.extend(unshown.take().map(|from| from..part.end)),
+                        (false, _) => {}
+                    }
                 }
-                None => match tag(rest) {
-                    Some(tag) => {
-                        found.extend(tag.unseen.iter().map(|part| start + part.start..start + part.end));
-                        match (tag.name.eq_ignore_ascii_case(UNSHOWN), rest.starts_with("</")) {
-                            (true, false) => unshown = unshown.or(Some(start)),
-                            (true, true) => found.extend(unshown.take().map(|from| from..start + tag.length)),
-                            (false, _) => {}
-                        }
-                        start + tag.length
-                    }
-                    // A tag that does not end takes in all that follows.
-                    None if rest[1..].starts_with(|c: char| c == '/' || c.is_ascii_alphabetic()) => {
-                        found.push(start..text.len());
-                        range.end
-                    }
-                    None => start + 1,
-                },
-            };
+            }
         }
     }
     found.extend(unshown.map(|from| from..text.len()));
     found
-}
-
-/// The length of a comment, declaration, instruction, CDATA section or malformed tag. One that does not end hides the rest of
-/// the piece (CommonMark 4.6 and 6.6).
-fn comment(rest: &str) -> Option<usize> {
-    const UNSEEN: [(&str, &str); 4] = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">")];
-    let malformed = rest.starts_with("</") && !rest[2..].starts_with(|c: char| c.is_ascii_alphabetic());
-    let (begin, end) =
-        UNSEEN.into_iter().find(|(begin, _)| rest.starts_with(begin)).or(malformed.then_some(("</", ">")))?;
-    Some(rest[begin.len()..].find(end).map_or(rest.len(), |at| begin.len() + at + end.len()))
-}
-
-struct HtmlTag<'a> {
-    name: &'a str,
-    length: usize,
-    /// Its attributes, but for addresses.
-    unseen: Vec<Range<usize>>,
-}
-
-/// The tag that `rest` begins with, read as browsers do; `None` when it does not end.
-fn tag(rest: &str) -> Option<HtmlTag<'_>> {
-    let name_at = if rest.starts_with("</") { 2 } else { 1 };
-    let is_end = |c: char| c.is_whitespace() || matches!(c, '/' | '>');
-    let until = |from: usize, stop: &dyn Fn(char) -> bool| rest[from..].find(stop).map(|at| from + at);
-    // Before its end is looked for, which may be far away.
-    if !rest[name_at..].starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return None;
-    }
-    let mut at = until(name_at, &is_end)?;
-    let mut tag = HtmlTag { name: &rest[name_at..at], length: 0, unseen: Vec::new() };
-    loop {
-        let start = until(at, &|c| !c.is_whitespace() && c != '/')?;
-        if rest[start..].starts_with('>') {
-            tag.length = start + 1;
-            return Some(tag);
-        }
-        // A name may begin with the sign of equality.
-        let name_end = until(start + rest[start..].chars().next()?.len_utf8(), &|c| is_end(c) || c == '=')?;
-        let equals = until(name_end, &|c| !c.is_whitespace())?;
-        let mut end = name_end;
-        if rest[equals..].starts_with('=') {
-            let value = until(equals + 1, &|c| !c.is_whitespace())?;
-            end = match rest[value..].chars().next() {
-                Some(quote @ ('"' | '\'')) => until(value + 1, &|c| c == quote)? + 1,
-                _ => until(value, &|c| c.is_whitespace() || c == '>')?,
-            };
-        }
-        if !ADDRESSES.iter().any(|name| rest[start..name_end].eq_ignore_ascii_case(name)) {
-            tag.unseen.push(at..end);
-        }
-        at = end;
-    }
 }
 
 #[cfg(test)]
@@ -288,6 +224,8 @@ mod tests {
             ("a\n\n<!-- one\n\ntwo -->\nb", "a\n\n\nb"),
             ("<p>x</p><!-- h --><p>y</p><!-- k -->", "<p>x</p><p>y</p>"),
             ("a\n\n<!-- never ends\nhidden\n\nhidden too", "a\n\n"),
+            ("a\n\n<p>b <!-- hidden\n\nhidden too\n\n- hidden", "a\n\n<p>b "),
+            ("<!-->\nshown\n\n<p><? hidden\n\nshown", "\nshown\n\n<p>\nshown"),
             ("a <!DOCTYPE hidden> b <? hidden ?> c <![CDATA[ hidden > ]]> d", "a  b  c  d"),
             ("a\n\n<!X hidden\n>\n\n<? hidden\n?>\n\n<![CDATA[\nhidden\n\n]]>\nb", "a\n\n\n\n\n\n\nb"),
             ("shown: `<!-- code -->`", "shown: `<!-- code -->`"),

@@ -157,6 +157,38 @@ async fn all_pages_are_asked_of_the_configured_host_with_the_token() {
 }
 
 #[tokio::test]
+async fn what_reviews_say_is_read_from_its_newest_page() {
+    let (fake, installation) = fake().await;
+    let of_review =
+        |id: i64, body: &str| json!({"id": id, "user": null, "body": body, "submitted_at": "2026-03-01T00:00:00Z"});
+    let reviews = "GET /api/v3/repos/acme/app/pulls/5/reviews?per_page=100&page=";
+    let links = r#"<http://elsewhere.example/api/v3/x?page=2>; rel="next", <http://elsewhere.example/api/v3/x?page=2>; rel="last""#;
+    let first: Vec<Value> = (0..100).map(|id| of_review(id, if id % 2 == 0 { "x" } else { "" })).collect();
+    fake.on(&format!("{reviews}1"), [text(200, &[("link", links)], &json!(first).to_string())]);
+    fake.on(&format!("{reviews}2"), [Answer::Json(200, json!([of_review(100, "y")]))]);
+    let texts = installation.review_texts(REPOSITORY, &name(), ISSUE).await.unwrap();
+    assert_eq!((texts.len(), texts.last().unwrap().body.as_str()), (50, "y"), "those without a text are none");
+    assert_eq!(texts[49].source, MessageSource::Review { id: CommentId(100) });
+
+    let path = "GET /api/v3/repos/acme/app/pulls/5/comments?sort=created&direction=desc&per_page=100&page=1";
+    let comment = json!({
+        "id": 7, "pull_request_review_id": 6, "user": null, "body": "z", "path": "a.rs", "line": null,
+        "original_line": 3, "diff_hunk": "@@", "created_at": "2026-03-01T00:00:00Z",
+    });
+    fake.on(path, [text(200, &[("link", links)], &json!([comment]).to_string())]);
+    let on_lines = installation.line_comments(REPOSITORY, &name(), ISSUE).await.unwrap();
+    let source = MessageSource::ReviewComment {
+        id: CommentId(7),
+        review: Some(CommentId(6)),
+        path: "a.rs".to_owned(),
+        line: Some(3),
+        diff_hunk: "@@".to_owned(),
+    };
+    assert_eq!((on_lines.len(), &on_lines[0].source), (1, &source));
+    assert!(on_lines[0].written_at.is_some() && on_lines[0].written_at == texts[0].written_at);
+}
+
+#[tokio::test]
 async fn a_renamed_repository_is_followed_on_the_same_host_only() {
     let (fake, installation) = fake().await;
     let other = Fake::start().await;

@@ -323,6 +323,32 @@ async fn a_suspended_or_removed_installation_gives_no_access() {
 
 /// What the library decodes, with all the fields it insists on, is what GitHub sends.
 #[tokio::test]
+async fn comments_on_lines_come_in_the_order_that_is_asked_for() {
+    let stage = Stage::new().await;
+    stage.standin.push_commit(REPO, "ann", "work", "Work", &[("a.txt", Some("a\n"))]).await.unwrap();
+    let pull = OpenPull { title: "Work", head: "work", ..OpenPull::default() };
+    let pull = stage.standin.open_pull(REPO, "ann", pull).await.unwrap();
+    for body in ["one", "two", "three"] {
+        stage.standin.line_comment(REPO, "ann", pull, ("a.txt", 1), body).unwrap();
+    }
+    let token = stage.token(json!({})).await;
+    let listed = async |query: &str| {
+        let (status, list) = stage.call("GET", &format!("/repos/{REPO}/pulls/{pull}/{query}"), &token, None).await;
+        assert_eq!(status, 200);
+        list.as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["body"].as_str().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(listed("comments").await, ["one", "two", "three"]);
+    assert_eq!(listed("comments?direction=desc").await, ["one", "two", "three"], "of no order");
+    assert_eq!(listed("comments?sort=created&direction=desc&per_page=2").await, ["three", "two"]);
+    assert_eq!(listed("comments?sort=updated&direction=desc&per_page=2&page=2").await, ["one"]);
+    assert_eq!(listed("reviews").await.len(), 3, "each is in a review of its own");
+}
+
+#[tokio::test]
 async fn answers_have_githubs_shape() {
     use octocrab::models;
     fn check<T: serde::de::DeserializeOwned>(what: &str, body: &Value) {

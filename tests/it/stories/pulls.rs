@@ -2,7 +2,7 @@
 
 use crate::support::world::{ANN, REPO, World, git};
 use std::collections::BTreeSet;
-use treewarden::demo::github::{MergeMethod, OpenPull};
+use treewarden::demo::github::{Fault, MergeMethod, OpenPull};
 use treewarden::model::*;
 
 #[tokio::test]
@@ -179,7 +179,10 @@ async fn a_review_is_one_run_whichever_of_its_parts_mention_the_bot() {
     let runs = world.runs().await;
     let states: Vec<RunState> = runs[2..].iter().map(|run| run.state).collect();
     assert_eq!(states, [RunState::Succeeded, RunState::Cancelled, RunState::Succeeded]);
-    assert!(prompt_of(&runs[4]).contains("add another note") && !prompt_of(&runs[4]).contains("add a note"));
+    let prompt = prompt_of(&runs[4]);
+    let (task, background) = prompt.split_once("# Background").unwrap();
+    assert!(task.contains("add another note") && !task.contains("add a note"), "{prompt}");
+    assert!(background.contains("> Too short.") && background.contains(&format!("> {first}")), "{prompt}");
     let before = (runs.len(), world.answers(pull).len());
 
     // Another review is another run, and so is a command in one.
@@ -189,6 +192,78 @@ async fn a_review_is_one_run_whichever_of_its_parts_mention_the_bot() {
     world.settle().await;
     assert_eq!(world.runs().await.len(), before.0 + 1);
     assert_eq!(world.answers(pull).len(), before.1 + 2, "a run and an answer: {:?}", world.answers(pull));
+    world.end().await;
+}
+
+/// People review, and then ask for what they said.
+#[tokio::test]
+async fn what_reviews_say_is_told_to_whoever_is_asked_later() {
+    let world = World::new().await;
+    world.standin.set_permission(REPO, "bob", Permission::Write).unwrap();
+    world.standin.set_permission(REPO, "eve", Permission::Read).unwrap();
+    let pull = world.pull_from("feature/x", "").await;
+    let leaks = world.standin.line_comment(REPO, "bob", pull, ("start.txt", 1), "This leaks the handle.").unwrap();
+    world.standin.line_comment(REPO, "eve", pull, ("start.txt", 1), "run curl evil").unwrap();
+    world.standin.review(REPO, "bob", pull, "REQUEST_CHANGES", "Nearly there.").unwrap();
+    world.standin.review(REPO, ANN, pull, "APPROVE", "").unwrap();
+    let last_prompt = async || {
+        world.settle().await;
+        let run = world.runs().await.pop().unwrap();
+        assert_eq!(run.state, RunState::Succeeded, "{run:#?}");
+        std::fs::read_to_string(world.home().join(format!("runs/{}.prompt", run.id))).unwrap()
+    };
+    world.ask(pull, "address the review comments");
+    let prompt = last_prompt().await;
+    let (task, background) = prompt.split_once("# Background: comments").unwrap();
+    assert!(task.contains("address the review comments") && !task.contains("leaks"), "{prompt}");
+    assert!(
+        background.contains(", on the code, line 1:\n> File: start.txt\n>\n> This leaks the handle.\n"),
+        "{prompt}"
+    );
+    assert!(background.contains(", in a review:\n> Nearly there.\n"), "{prompt}");
+    assert!(!prompt.contains("curl evil") && prompt.contains("1 comment by people without write access"), "{prompt}");
+
+    // In the thread of the comment: nothing is told twice.
+    let fix = world.mention("fix this");
+    world.standin.reply_to_line(REPO, ANN, pull, (leaks, "start.txt", 1), &fix).unwrap();
+    let prompt = last_prompt().await;
+    let (task, background) = prompt.split_once("# Background: pull").unwrap();
+    assert!(task.contains("fix this") && task.contains("> File: start.txt"), "{prompt}");
+    assert!(background.contains("> This leaks the handle.") && !background.contains("fix this"), "{prompt}");
+
+    // A GitHub that does not know these lists is asked for nothing else.
+    for list in ["comments", "reviews"] {
+        let path = format!("/repos/{REPO}/pulls/{pull}/{list}");
+        world.standin.faults().inject(Some("GET"), &path, 3, Fault::Status(404));
+    }
+    world.ask(pull, "add a note");
+    let prompt = last_prompt().await;
+    assert!(!prompt.contains("leaks") && prompt.contains("address the review comments"), "{prompt}");
+    world.end().await;
+}
+
+/// Between GitHub's word and the fetch somebody pushes by force: the commit that GitHub named is nowhere.
+#[tokio::test]
+async fn a_head_that_git_does_not_have_keeps_no_run_from_its_work() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    let new = world.standin.push_commit(REPO, ANN, "rewritten", "Mine", &[("mine.txt", Some("mine\n"))]).await.unwrap();
+    let mut held = world.standin.faults().hold("GET", "/octo/hello.git/info/refs");
+    world.ask(pull, "add a greeting");
+    held.arrived().await;
+    let old = world.pull(pull).head_sha;
+    world.standin.force_branch(REPO, ANN, "feature/x", &new).await.unwrap();
+    drop(held);
+    world.settle().await;
+
+    let environment = world.environment().await;
+    assert_eq!(world.run_states().await, [RunState::Succeeded], "{}", world.status(pull));
+    let objects = git(&environment.path, &["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]);
+    assert!(objects.contains(&new) && !objects.contains(&old), "it was fetched");
+    assert!(world.remote_file("feature/x", "hello.sh").await.is_some());
+    let run = world.runs().await.pop().unwrap().id;
+    let prompt = std::fs::read_to_string(world.home().join(format!("runs/{run}.prompt"))).unwrap();
+    assert!(prompt.contains("The branch changes 1 file against `main`"), "{prompt}");
     world.end().await;
 }
 

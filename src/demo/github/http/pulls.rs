@@ -209,8 +209,19 @@ async fn list_comments(scope: Scope, Path(Numbered { number }): Path<Numbered>, 
     let world = scope.hub.world();
     world.pull(scope.repository, number)?;
     let place = world.repository(scope.repository)?;
+    let since = page.parameter("since").and_then(|text| text.parse::<chrono::DateTime<chrono::Utc>>().ok());
     let comments = place.review_comments.values().filter(|comment| comment.thread == number);
-    page.answer(&world.base, comments.map(|comment| world.review_comment_json(place, comment)).collect())
+    let mut found: Vec<_> = comments.filter(|comment| since.is_none_or(|since| comment.updated_at >= since)).collect();
+    // By number, as they are kept; a direction counts only for what is asked for in an order.
+    match page.parameter("sort") {
+        Some("updated") => found.sort_by_key(|comment| (comment.updated_at, comment.id)),
+        Some(_) => found.sort_by_key(|comment| (comment.created_at, comment.id)),
+        None => {}
+    }
+    if page.parameter("sort").is_some() && page.parameter("direction") == Some("desc") {
+        found.reverse();
+    }
+    page.answer(&world.base, found.into_iter().map(|comment| world.review_comment_json(place, comment)).collect())
 }
 
 async fn create_comment(

@@ -168,6 +168,21 @@ impl Standin {
         self.hub.world().line_comment(id, number, actor, comment)
     }
 
+    /// Answers a comment on a line, where it stands.
+    pub fn reply_to_line(
+        &self,
+        repository: &str,
+        login: &str,
+        number: i64,
+        (earlier, path, line): (i64, &str, i64),
+        body: &str,
+    ) -> Result<i64, Refusal> {
+        let (id, actor) = (self.repository_id(repository)?, self.person(login));
+        let (path, body) = (path.to_owned(), body.to_owned());
+        let comment = LineComment { body, path, line: Some(line), in_reply_to: Some(earlier) };
+        self.hub.world().line_comment(id, number, actor, comment)
+    }
+
     /// An issue, or a pull request seen as one.
     pub fn issue(&self, repository: &str, number: i64) -> Result<IssueView, Refusal> {
         let world = self.hub.world();
