@@ -1,7 +1,7 @@
 //! What the person who runs Treewarden decided: defaults < `treewarden.toml` < environment < flags.
 //!
 //! Everything is checked before anything starts, and every wrong value is reported at once. No other file of the crate
-//! reads environment variables, and this one does so in a single place ([`Config::from_process`]); everything else takes
+//! reads environment variables, and this one reads settings in a single place ([`Config::from_process`]); everything else takes
 //! its sources as arguments. What may not live here: starting anything, or a second list of settings beside [`SETTINGS`].
 
 mod base;
@@ -22,6 +22,7 @@ use crate::decide::authority::Authority;
 use crate::plain_file::{self, Links};
 use crate::telemetry::LogFormat;
 use reqwest::Url;
+use rustix::process::{Pid, getppid};
 use secrecy::{ExposeSecret, SecretString};
 use std::{cell::RefCell, collections::BTreeSet, ffi::OsString, io, path::Path, path::PathBuf, time::Duration};
 
@@ -232,6 +233,15 @@ impl Config {
         let addresses = self.github.proxy.iter().map(|(_, url)| url).chain([&self.database_url]);
         secrets.into_iter().cloned().chain(addresses.flat_map(secret_parts)).collect()
     }
+}
+
+/// Whether systemd itself has started this process, and so given it the environment of a unit, and no flag names another home
+/// than that. A shell in a terminal that systemd has started has its variable as well, but not its number.
+pub fn is_given_by_systemd(flags: &Flags) -> bool {
+    let is_of_unit = std::env::var_os("INVOCATION_ID").is_some() && getppid() == Some(Pid::INIT);
+    let home = std::env::var_os(table::HOME.variable).map(PathBuf::from);
+    let is_other = |named: &PathBuf| home.as_ref().is_some_and(|home| home != named);
+    is_of_unit && !flags.home.as_ref().is_some_and(is_other)
 }
 
 /// What is secret of an address with a password in it: the address, and the password as it is written and as it is sent. One

@@ -60,6 +60,7 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
         }
         Ok(config) => everything(&config, &asked).await,
     };
+    let findings = told_apart(findings, &asked);
     let healthy = findings.iter().all(|finding| finding.fine);
     if json {
         say(serde_json::to_string_pretty(&findings)?);
@@ -71,11 +72,29 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
                 say(format!("    {}", mend.line()));
             }
         }
-        if !healthy {
+        if findings.iter().all(|finding| finding.fine || finding.mend.is_some()) && !healthy {
             say("Below each ✘: the command that mends it, or the page to open.");
         }
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Where systemd starts a service by other settings than these, that is most likely the one that was meant: what mends a
+/// fault of these would be done to it.
+fn told_apart(mut findings: Vec<Finding>, asked: &Asked) -> Vec<Finding> {
+    let Some((file, ask)) = asked.other_service() else { return findings };
+    let seen = format!(
+        "the service that systemd starts here has its settings from {}. Those were not looked at, but what this user has in this \
+         shell",
+        file.display()
+    );
+    let first = match findings.iter().all(|finding| finding.fine) {
+        true => fine("systemd", format!("{seen}; tw doctor (docs/operations.md, \"Its commands\") looks at them")),
+        false => wrong("systemd", format!("{seen}; so nothing is said about how to mend that"), ask),
+    };
+    findings.iter_mut().for_each(|finding| finding.mend = None);
+    findings.insert(0, first);
+    findings
 }
 
 /// The rest can be looked at only where the settings say.

@@ -3,6 +3,7 @@
 mod crowd;
 mod demo;
 mod doctor;
+mod doctor_service;
 mod full_disk;
 mod missed;
 mod say;

@@ -7,7 +7,7 @@ use sqlx::{Connection, Executor, SqliteConnection, sqlite::SqliteConnectOptions}
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
 
 /// What is wrong, as `(what, seen, mend)`.
-async fn complaints(mut command: Command) -> Vec<(String, String, String)> {
+pub(super) async fn complaints(mut command: Command) -> Vec<(String, String, String)> {
     let output = output_of(command.arg("--json")).await;
     let findings: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
     let text = |finding: &serde_json::Value, field: &str| finding[field].as_str().unwrap_or_default().to_owned();

@@ -1,0 +1,55 @@
+//! The doctor on a machine where systemd starts a service: in namespaces of its own, with an `/etc` of its own, and a shell
+//! that is the first process, as systemd is. Where the machine allows no such namespaces, these tests say so and check nothing.
+
+use super::doctor::complaints;
+use super::full_disk::{may_mount, unshare};
+use super::*;
+
+/// Its first argument is run before the program. Of the machine's own `/etc` the certificates stay.
+const MACHINE: &str = "mount -t tmpfs tmpfs /mnt && { cp -a /etc/ssl /etc/pki /mnt 2>/dev/null; true; } && \
+                       mount -t tmpfs -o mode=755 tmpfs /etc && cp -a /mnt/. /etc && mkdir -m 700 /etc/treewarden && \
+                       touch /etc/treewarden/treewarden.env && eval \"$0\" && { \"$@\"; exit $?; }";
+/// A terminal that systemd started hands its variable on.
+const PERSON: [&str; 4] = ["sh", "-c", "\"$@\"; exit $?", "sh"];
+
+/// The doctor as `by` asks it, with the variables of `command`.
+fn on_a_machine(before: &str, by: &[&str], command: Command) -> Command {
+    let mut inside = Command::new("unshare");
+    inside.args(unshare()).args(["--pid", "--fork", "sh", "-c", MACHINE, before]).args(by).args([PROGRAM, "doctor"]);
+    inside.env_clear().env("INVOCATION_ID", "0123456789abcdef0123456789abcdef");
+    inside.envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+    inside
+}
+
+#[tokio::test]
+async fn the_settings_of_a_service_are_changed_only_where_they_were_looked_at() {
+    if !may_mount() {
+        return;
+    }
+    let installation = Installation::new().await;
+    let lacking = || {
+        let mut command = installation.command(&["doctor"]);
+        command.env_remove("GITHUB_WEBHOOK_SECRET");
+        command
+    };
+    let as_service = complaints(on_a_machine("true", &[], lacking())).await;
+    let added = "printf '\\n%s\\n' 'GITHUB_WEBHOOK_SECRET=<the webhook secret of its page>' | \
+                 sudo tee -a /etc/treewarden/treewarden.env && sudo systemctl restart treewarden";
+    assert_eq!((&*as_service[0].2, &*as_service[1].2), (added, "tw doctor"));
+    let by_person = complaints(on_a_machine("true", &PERSON, lacking())).await;
+    let (what, seen, mend) = &by_person[0];
+    assert!(what == "systemd" && seen.contains("/etc/treewarden/treewarden.env"), "{by_person:?}");
+    let asks = "sudo systemd-run --quiet --collect --wait --pipe -p User=treewarden \
+                -p EnvironmentFile=/etc/treewarden/treewarden.env ";
+    assert!(mend.starts_with(asks) && mend.ends_with("/treewarden doctor"), "{mend}");
+    assert!(by_person.len() > 1 && by_person[1..].iter().all(|(_, _, mend)| mend.is_empty()), "{by_person:?}");
+    // By whoever's settings they are.
+    let healthy = || installation.command(&["doctor"]);
+    for by in [&[][..], &PERSON] {
+        assert_eq!(complaints(on_a_machine("true", by, healthy())).await, []);
+    }
+    let elsewhere = installation.dir.path().join("elsewhere");
+    let mut other_home = on_a_machine("true", &[], lacking());
+    other_home.arg("--home").arg(elsewhere);
+    assert_eq!(complaints(other_home).await[0].0, "systemd", "not the home of the environment");
+}
