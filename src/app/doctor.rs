@@ -45,7 +45,7 @@ fn fine(what: &'static str, seen: impl Into<String>) -> Finding {
 
 fn wrong(what: &'static str, seen: impl Into<String>, mend: Mend) -> Finding {
     let seen = match &mend {
-        Mend::Aside { seen: link, .. } => format!("{}; {link}", seen.into()),
+        Mend::Aside { seen: known, .. } => format!("{}; {known}", seen.into()),
         Mend::Run(_) | Mend::Open(_) => seen.into(),
     };
     Finding { what, fine: false, seen, mend: Some(mend) }

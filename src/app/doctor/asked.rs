@@ -146,6 +146,12 @@ impl Asked {
         self.service.as_deref().map(|file| self.edit(file))
     }
 
+    /// Whether this is a key beside the file with the service's environment, where the unit lets no agent write.
+    pub fn is_beside_environment(&self, file: &Path) -> bool {
+        let place = self.service.as_deref().and_then(Path::parent);
+        place.is_some() && file.parent() == place && file.extension().is_some_and(|extension| extension == "pem")
+    }
+
     /// A program with its arguments, by whoever may do that to `place`: this user wherever that is enough.
     pub fn on(&self, place: &Path, command: String) -> Mend {
         match (is_own(place), self.is_service()) {

@@ -30,7 +30,7 @@ use std::{
 pub(super) enum Mend {
     /// For a shell. What only a person knows stands in angle brackets.
     Run(String),
-    /// For a shell, against a link; and what has to be known of it.
+    /// For a shell; and what has to be known before.
     Aside { line: String, seen: String },
     /// An address, where nothing but a click helps.
     Open(String),
@@ -88,8 +88,10 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Mend {
             true => writable(path, asked),
             false => run(asked.by_the_home().again()),
         },
-        (Fault::File(path), Some(Origin::File(settings))) if may_be_agents(settings) && !is_own(path) => {
-            asked.edit(settings)
+        (Fault::File(path), Some(Origin::File(settings)))
+            if may_be_agents(settings) && !is_own(path) && !asked.is_beside_environment(path) =>
+        {
+            looked_at_first(path, settings, asked)
         }
         (Fault::File(path), Some(_)) if unreadable(path) => key_readable(path, asked),
         (Fault::File(path), None) if path.exists() && !path.is_file() => match asked.flags.config {
@@ -152,6 +154,21 @@ fn key(asked: &Asked) -> Mend {
     asked.edit_environment().unwrap_or_else(several_lines)
 }
 
+/// A file that settings name which an agent may have written. Whether root gives it to this user, a person decides.
+fn looked_at_first(file: &Path, settings: &Path, asked: &Asked) -> Mend {
+    match (asked.edit(settings), owned(file)) {
+        (Mend::Run(line), Mend::Run(give)) if unreadable(file) && shut(file).is_none() && is_called(file, "pem") => {
+            let seen = format!(
+                "if you know that file for the App's key, this gives it to the service's user: {give} (agents run as that user, \
+                 so one may have written its name into {})",
+                settings.display()
+            );
+            Mend::Aside { line, seen }
+        }
+        (edit, _) => edit,
+    }
+}
+
 fn unreadable(file: &Path) -> bool {
     access(file, Access::READ_OK) == Err(Errno::ACCESS)
 }
@@ -162,6 +179,10 @@ fn key_readable(file: &Path, asked: &Asked) -> Mend {
         return mend;
     }
     match shut(file) {
+        // The names of what is in there are no secret.
+        Some(directory) if asked.is_beside_environment(file) => {
+            by_root(&directory, format!("chmod a+x {}", quoted(&directory)))
+        }
         None if is_own(file) => asked.on(file, format!("chmod u+r {}", quoted(file))),
         None if is_called(file, "pem") => owned(file),
         Some(_) | None => asked.set(&[(KEY_FILE, "<a copy of the .pem file that this user can read>")]),

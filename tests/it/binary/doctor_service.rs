@@ -4,6 +4,7 @@
 use super::doctor::complaints;
 use super::full_disk::{may_mount, unshare};
 use super::*;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 /// Its first argument is run before the program. Of the machine's own `/etc` the certificates stay.
 const MACHINE: &str = "mount -t tmpfs tmpfs /mnt && { cp -a /etc/ssl /etc/pki /mnt 2>/dev/null; true; } && \
@@ -11,6 +12,7 @@ const MACHINE: &str = "mount -t tmpfs tmpfs /mnt && { cp -a /etc/ssl /etc/pki /m
                        touch /etc/treewarden/treewarden.env && eval \"$0\" && { \"$@\"; exit $?; }";
 /// A terminal that systemd started hands its variable on.
 const PERSON: [&str; 4] = ["sh", "-c", "\"$@\"; exit $?", "sh"];
+const OTHER_USER: [&str; 4] = ["setpriv", "--reuid=7", "--regid=7", "--clear-groups"];
 
 /// The doctor as `by` asks it, with the variables of `command`.
 fn on_a_machine(before: &str, by: &[&str], command: Command) -> Command {
@@ -52,4 +54,46 @@ async fn the_settings_of_a_service_are_changed_only_where_they_were_looked_at() 
     let mut other_home = on_a_machine("true", &[], lacking());
     other_home.arg("--home").arg(elsewhere);
     assert_eq!(complaints(other_home).await[0].0, "systemd", "not the home of the environment");
+}
+
+/// What root laid there, as with every other directory in `/etc`, is shown to the service's user, and no setting is blamed.
+#[tokio::test]
+async fn a_key_of_roots_beside_the_settings_is_given_to_the_service() {
+    if !may_mount() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let installation = Installation::new().await;
+    let home = installation.dir.path().join("home");
+    fs::set_permissions(installation.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(&home).unwrap();
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    let key = installation.dir.path().join("app.pem");
+    fs::write(&key, installation.standin.private_key_pem().expose_secret()).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let settings = home.join("treewarden.toml");
+    for file in [&home, &settings] {
+        let named = "github_app_private_key_file = '/etc/treewarden/app.pem'\n";
+        let _ = fs::write(&settings, named);
+        std::os::unix::fs::chown(file, Some(7), Some(7)).unwrap();
+    }
+    let command = || {
+        let mut command = installation.command(&["doctor"]);
+        command.env_remove("GITHUB_APP_PRIVATE_KEY").env("HOME", "/");
+        command
+    };
+    let copied = format!("cp -p '{}' /etc/treewarden/app.pem", key.display());
+    let mut before = copied.clone();
+    for mend in ["chmod a+x /etc/treewarden", "chown -h 7 /etc/treewarden/app.pem"] {
+        let wrong = complaints(on_a_machine(&before, &OTHER_USER, command())).await;
+        assert_eq!(wrong[0].2, format!("sudo {mend}"), "{wrong:?}");
+        before = format!("{before} && {mend}");
+    }
+    assert_eq!(complaints(on_a_machine(&before, &OTHER_USER, command())).await, []);
+    // Of another file root is not asked: an agent may have written its name.
+    let elsewhere = installation.dir.path().join("app.pem");
+    fs::write(&settings, format!("github_app_private_key_file = '{}'\n", elsewhere.display())).unwrap();
+    let wrong = complaints(on_a_machine("true", &OTHER_USER, command())).await;
+    assert!(wrong[0].2.starts_with("sudoedit "), "{wrong:?}");
+    let give = format!("this gives it to the service's user: sudo chown -h 7 {}", elsewhere.display());
+    assert!(wrong[0].1.contains(&give) && wrong[0].1.contains("one may have written its name"), "{wrong:?}");
 }
