@@ -1,7 +1,7 @@
 //! What the command line asks for. Each command answers with the process's exit code.
 
 use super::lock::LockError;
-use super::{Core, Service, StartError, doctor, hangup::hung_up, import, look::take, say, story, wall_clock};
+use super::{Core, Service, StartError, doctor, hangup::hung_up, import, look::take, program, say, story, wall_clock};
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::Config;
 use crate::decide::cleanup::Keep;
@@ -74,6 +74,9 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     }
     for name in config.agent.iter().flat_map(|agent| &agent.unset) {
         tracing::warn!(variable = %name, "TREEWARDEN_AGENT_ENV names a variable that is not set; the agent goes without it");
+    }
+    if let Some(Err(error)) = config.agent.as_ref().map(program::look) {
+        tracing::warn!(%error, "no agent can be started; treewarden doctor, with the settings of the service, says what mends it");
     }
     let mut service = match Service::start(config).await {
         Err(StartError::Lock(error @ LockError::Taken(_))) => bail!("{error} Its panel is there meanwhile."),

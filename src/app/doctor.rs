@@ -9,8 +9,8 @@ mod running;
 use super::commands::say;
 use super::lock::HomeLock;
 use super::look::left_over;
+use super::program::{self, Unstartable};
 use super::scratch::Scratch;
-use crate::agent::FALLBACK_PATH;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
 use crate::github::{Github, GithubError, GithubSettings, Registration, Webhook};
@@ -455,30 +455,21 @@ fn agent(config: &Config, asked: &Asked) -> Vec<Finding> {
 }
 
 fn program(agent: &AgentConfig, config: &Config, asked: &Asked) -> Finding {
-    let program = &agent.argv[0];
-    let path =
-        agent.env.iter().find(|(name, _)| name == "PATH").map_or(FALLBACK_PATH, |(_, value)| value.expose_secret());
-    let places: Vec<PathBuf> = match program.contains('/') {
-        true => vec![PathBuf::from(program)],
-        false => path.split(':').map(|directory| Path::new(directory).join(program)).collect(),
+    let error = match program::look(agent) {
+        Ok(file) => return fine("agent", format!("{} is there", file.display())),
+        Err(error) => error,
     };
-    let files: Vec<&PathBuf> = places.iter().filter(|place| place.is_file()).collect();
-    match files.iter().find(|file| access(file.as_path(), Access::EXEC_OK).is_ok()) {
-        Some(file) => fine("agent", format!("{} is there", file.display())),
-        None => {
-            let seen = match files.first() {
-                Some(file) => format!("{} is not a program this user can run", file.display()),
-                None if program.contains('/') && places[0].is_dir() => format!("{program} is a directory"),
-                None if program.contains('/') => format!("{program} is not there"),
-                None => format!("{program} is not on PATH ({path})"),
-            };
-            wrong(
-                "agent",
-                format!("{seen}; the agent's program is wanted, by its whole path"),
-                mend::agent_program(agent, config, asked),
-            )
-        }
-    }
+    let seen = match &error {
+        Unstartable::NotExecutable { .. } | Unstartable::CarriageReturn(_) => error.to_string(),
+        Unstartable::NoInterpreter { .. } => format!("{error}; a program is wanted there that is"),
+        Unstartable::Missing(_)
+        | Unstartable::NotOnPath { .. }
+        | Unstartable::Directory(_)
+        | Unstartable::OutOfReach { .. }
+        | Unstartable::NoProgram(_)
+        | Unstartable::Noexec(_) => format!("{error}; the agent's program is wanted, by its whole path"),
+    };
+    wrong("agent", seen, mend::agent(&error, agent, config, asked))
 }
 
 fn sandbox(config: &Config, asked: &Asked) -> Finding {

@@ -1,8 +1,9 @@
 //! What helps against what the doctor found: for each fault one line to copy, a command or the page to open. Words about
 //! it belong to what was seen. No command takes anything away, and none points the service at another database.
 
+use super::super::{look::shut, program::Unstartable};
 use super::asked::{Asked, RESTART, is_own, quoted, user};
-use super::root::{by_root, by_settings, is_in_home, link_aside, may_be_agents, moved, shut};
+use super::root::{by_root, by_settings, is_in_home, link_aside, may_be_agents, moved};
 use crate::config::{
     AgentConfig, AppCredentials, Config, Fault, HomeError, Listen, Origin, Problem, SETTINGS, Setting,
 };
@@ -639,6 +640,29 @@ fn unreached(api: &str, config: &Config, asked: &Asked) -> Mend {
 pub(super) const PUBLIC: &str = "https://github.com";
 
 pub(super) const AGENT: &str = "TREEWARDEN_AGENT_COMMAND";
+
+/// A program that is there is mended by whoever it belongs to; else another one is named.
+pub(super) fn agent(error: &Unstartable, agent: &AgentConfig, config: &Config, asked: &Asked) -> Mend {
+    let there = |file: &Path, command: &str| {
+        let mend = || asked.on(file, format!("{command} {}", quoted(file)));
+        by_settings(AGENT, file, config, asked).unwrap_or_else(mend)
+    };
+    match error {
+        Unstartable::NotExecutable { file, .. } if is_own(file) => there(file, "chmod +x"),
+        // A script is also read.
+        Unstartable::NotExecutable { file, .. } => there(file, "chmod a+rx"),
+        Unstartable::CarriageReturn(script) => there(script, r"sed -i 's/\r$//'"),
+        Unstartable::NoInterpreter { script, .. } => there(script, "${EDITOR:-vi}"),
+        Unstartable::OutOfReach { file, .. } => {
+            let_through(file, asked).unwrap_or_else(|| agent_program(agent, config, asked))
+        }
+        Unstartable::Missing(_)
+        | Unstartable::NotOnPath { .. }
+        | Unstartable::Directory(_)
+        | Unstartable::NoProgram(_)
+        | Unstartable::Noexec(_) => agent_program(agent, config, asked),
+    }
+}
 
 /// The agent's command, with its program where it is.
 pub(super) fn agent_program(agent: &AgentConfig, config: &Config, asked: &Asked) -> Mend {

@@ -7,7 +7,6 @@ use super::mend::{Mend, run};
 use crate::config::{Config, Origin};
 use crate::reply::shell;
 use rustix::fs::{Access, access};
-use rustix::io::Errno;
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -74,10 +73,4 @@ pub(super) fn may_be_agents(file: &Path) -> bool {
 /// Beside where it is. Nothing is overwritten by it, and a directory that has that name does not get it.
 pub(super) fn moved(path: &Path) -> String {
     format!("mv -T --backup=t {} {}", quoted(path), shell::quoted(&format!("{}.aside", path.display())))
-}
-
-/// The first directory on the way to `place` that this user does not get through.
-pub(super) fn shut(place: &Path) -> Option<PathBuf> {
-    let above = place.ancestors().skip(1).collect::<Vec<_>>();
-    above.into_iter().rev().find(|at| access(*at, Access::EXEC_OK) == Err(Errno::ACCESS)).map(Path::to_owned)
 }

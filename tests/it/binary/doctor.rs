@@ -172,9 +172,47 @@ async fn what_would_fail_first_is_seen() {
     github: the App lacks permissions: issues: write, pull_requests: write; grant them, then accept them where it is installed -> <github>/settings/apps/treewarden-demo/permissions
     github: the App does not hear of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository; tick them under "Subscribe to events" -> <github>/settings/apps/treewarden-demo/permissions
     github: the App is installed nowhere; choose repositories for it -> <github>/github-apps/treewarden-demo/installations/new
-    agent: /etc/passwd is not a program this user can run; the agent's program is wanted, by its whole path -> export TREEWARDEN_AGENT_COMMAND='/<folder>/passwd'
+    agent: /etc/passwd is not a program this user can run: it has neither the x bit nor a first line that begins with #!; the agent's program is wanted, by its whole path -> export TREEWARDEN_AGENT_COMMAND='/<folder>/passwd'
     agent: TREEWARDEN_AGENT_ENV names what is not set where the service is started: MODEL_KEY -> export MODEL_KEY='<value>'
     "#);
+}
+
+/// Each is as easily made as a script, and has another cure.
+#[tokio::test]
+async fn an_agent_that_would_not_start_is_mended_where_it_is() {
+    let installation = Installation::new().await;
+    let agent = installation.dir.path().join("agent.sh");
+    let (good, quoted) = ("#!/bin/sh\ntrue\n", shlex::try_quote(agent.to_str().unwrap()).unwrap());
+    let on_windows = good.replace('\n', "\r\n");
+    for (text, mode, seen, mend) in [
+        (good, 0o644, "lacks the x bit for this user (mode 644)", format!("chmod +x {quoted}")),
+        (&on_windows, 0o755, "end as on Windows", format!("sed -i 's/\\r$//' {quoted}")),
+        ("#!/no/such/node\n", 0o755, "is to be run by /no/such/node", format!("${{EDITOR:-vi}} {quoted}")),
+    ] {
+        fs::write(&agent, text).unwrap();
+        fs::set_permissions(&agent, fs::Permissions::from_mode(mode)).unwrap();
+        let command = |name: &str| {
+            let mut command = installation.command(&[name]);
+            command.env("TREEWARDEN_AGENT_COMMAND", &agent);
+            command
+        };
+        let wrong = complaints(command("doctor")).await;
+        assert!(wrong.len() == 1 && wrong[0].1.contains(seen), "{wrong:?}");
+        assert_eq!(wrong[0].2, mend);
+        let edited = format!("EDITOR='sed -i s,/no/such/node,/bin/sh,'; {mend}");
+        assert!(std::process::Command::new("sh").args(["-c", &edited]).status().unwrap().success(), "{mend}");
+        assert_eq!(complaints(command("doctor")).await, [], "{mend}");
+        // Who starts the service without asking the doctor is told as well.
+        fs::write(&agent, text).unwrap();
+        fs::set_permissions(&agent, fs::Permissions::from_mode(mode)).unwrap();
+        let mut serve = command("serve");
+        serve.stderr(Stdio::piped()).stdout(Stdio::null());
+        let mut process = serve.spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let told = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+        assert!(told.contains("WARN") && told.contains("no agent can be started") && told.contains(seen), "{told}");
+        process.kill().await.unwrap();
+    }
 }
 
 #[tokio::test]
