@@ -144,10 +144,11 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
     let report = report?;
     let verb = if dry_run { "would go" } else { "removed" };
     for line in &report.lines {
+        let name = line.name();
         match &line.result {
-            ReportResult::Removed(why) => say(format_args!("{verb}  {}: {why}", line.branch)),
-            ReportResult::Kept(reasons) => say(format_args!("kept     {}: {}", line.branch, reasons.join("; "))),
-            ReportResult::Failed(why) => say(format_args!("failed   {}: {why}", line.branch)),
+            ReportResult::Removed(why) => say(format_args!("{verb}  {name}: {why}")),
+            ReportResult::Kept(reasons) => say(format_args!("kept     {name}: {}", reasons.join("; "))),
+            ReportResult::Failed(why) => say(format_args!("failed   {name}: {why}")),
         }
     }
     let looked_at = report.lines.len();
@@ -236,7 +237,7 @@ fn why_kept(environment: &Environment) -> Vec<String> {
     }
 }
 
-/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42` or `owner/name#<conversation>`; by its work alone where
+/// By id, as `owner/name#issue-42` or with its branch after the `#`, or by a thread as `owner/name#42` or `owner/name#<conversation>`; by its work alone where
 /// that is in one repository only. Live ones come before removed ones, of which the newest counts.
 async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Environment> {
     let none = || anyhow!("No environment is called {name}. `env list` shows the live ones by their names.");
@@ -273,7 +274,8 @@ async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Environme
     }
     let filter = EnvironmentFilter { codebase: Some(codebase.id), live_only: false, search: work.to_owned() };
     let mut called = store.list_environments(&filter, u32::MAX, 0).await?;
-    called.retain(|one| one.work.to_string() == work || thread.is_some() && one.work.thread() == thread);
+    let is_called = |one: &Environment| one.work.to_string() == work || one.branch.as_str() == work;
+    called.retain(|one| is_called(one) || thread.is_some() && one.work.thread() == thread);
     foremost(called).ok_or_else(none)
 }
 

@@ -297,7 +297,7 @@ async fn it_serves_and_the_other_commands_know_of_it() {
     assert!(kept().await.starts_with("not examined yet"), "{}", kept().await);
     let cleanup = installation.run(&["cleanup", "--dry-run"]).await;
     assert!(
-        cleanup.status.success() && text(&cleanup.stdout).contains("kept     issue-1: work goes on"),
+        cleanup.status.success() && text(&cleanup.stdout).contains("kept     octo/hello#issue-1: work goes on"),
         "{cleanup:?}"
     );
     assert!(text(&cleanup.stdout).ends_with("1 worktree was looked at.\n"), "{cleanup:?}");
