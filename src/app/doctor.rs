@@ -353,7 +353,7 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
         Err(error) => Err(error),
     };
     match registration {
-        Ok(registration) => registered(&registration, config),
+        Ok(registration) => registered(&registration, config, asked),
         Err(error) => {
             let seen = match &error {
                 GithubError::Unauthorized => {
@@ -373,10 +373,16 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
     }
 }
 
-fn registered(app: &Registration, config: &Config) -> Vec<Finding> {
-    let web_url = &*config.github.web_url;
+fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding> {
+    let right = app.page.as_deref().and_then(|page| elsewhere(page, &config.github.web_url));
+    let web_url = right.as_deref().unwrap_or(&config.github.web_url);
     let page = format!("{web_url}/{}/permissions", app.settings);
     let mut findings = vec![fine("github", format!("this is the App @{}", app.slug))];
+    if let Some(right) = &right {
+        let given = &config.github.web_url;
+        let seen = format!("GITHUB_WEB_URL is {given}, but this GitHub has its pages, and git, at {right}");
+        findings.push(wrong("github", seen, mend::web_url(right, config, asked)));
+    }
     if let Some(seen) = app.webhook.as_ref().and_then(|webhook| not_delivered(webhook, config.public_url.as_deref())) {
         findings.push(wrong("webhook", seen, open(format!("{web_url}/{}", app.settings))));
     }
@@ -422,6 +428,12 @@ fn registered(app: &Registration, config: &Config) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// The address of GitHub's pages by one of them, where it is another than the one that is set.
+fn elsewhere(page: &str, web_url: &str) -> Option<String> {
+    let (page, given) = (Url::parse(page).ok()?.origin(), Url::parse(web_url).ok()?.origin());
+    (page != given).then(|| page.ascii_serialization())
 }
 
 /// Why GitHub's deliveries do not come here, as far as its settings show.

@@ -16,6 +16,8 @@ pub(super) const NEEDED: [(&str, &str); 4] =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     pub slug: String,
+    /// Its page for everybody; absent where GitHub does not say.
+    pub page: Option<String>,
     /// Where its owner sets it up, below the address of GitHub's pages.
     pub settings: String,
     /// As people set them, like `issues: write`.
@@ -51,6 +53,7 @@ pub struct Installed {
 #[derive(Deserialize)]
 struct AppAnswer {
     slug: String,
+    html_url: Option<String>,
     owner: Option<AccountAnswer>,
     #[serde(default)]
     permissions: BTreeMap<String, String>,
@@ -116,6 +119,7 @@ impl Github {
         Ok(Registration {
             settings,
             slug: app.slug,
+            page: app.html_url,
             missing_permissions: missing_permissions(&app.permissions),
             missing_events: unheard.map(|event| (*event).to_owned()).collect(),
             webhook: hook.map(Webhook::from),

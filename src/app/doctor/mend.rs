@@ -637,6 +637,11 @@ fn unreached(api: &str, config: &Config, asked: &Asked) -> Mend {
     }
 }
 
+/// The address of GitHub's pages, as GitHub says it.
+pub(super) fn web_url(right: &str, config: &Config, asked: &Asked) -> Mend {
+    asked.fill(config, ADDRESSES[1], right)
+}
+
 pub(super) const PUBLIC: &str = "https://github.com";
 
 pub(super) const AGENT: &str = "TREEWARDEN_AGENT_COMMAND";

@@ -256,7 +256,10 @@ async fn a_port_that_another_program_has_is_named() {
     let mut command = installation.command(&["doctor"]);
     command.env("TREEWARDEN_LISTEN", taken.local_addr().unwrap().to_string());
     let wrong = complaints(command).await;
-    assert!(wrong.len() == 1 && wrong[0].0 == "address" && wrong[0].1.contains("by another program"), "{wrong:?}");
+    assert!(
+        wrong.len() == 1 && wrong[0].0 == "address" && wrong[0].1.contains("by another program; a proxy"),
+        "{wrong:?}"
+    );
     assert!(wrong[0].2.starts_with("export TREEWARDEN_LISTEN=127.0.0.1:"), "{wrong:?}");
     drop(taken);
 
@@ -532,6 +535,18 @@ async fn a_home_of_another_user_is_left_to_that_user() {
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
     std::os::unix::fs::chown(&home, Some(7), None).unwrap();
     assert_eq!(both_refuse(&installation, "home", &[]).await, "sudo -E -u '#7' treewarden doctor");
+}
+
+/// Only git and links lead there: nothing else would ask it before the first mention.
+#[tokio::test]
+async fn an_address_of_githubs_pages_that_is_not_githubs_is_seen() {
+    let installation = Installation::new().await;
+    let mut command = installation.command(&["doctor"]);
+    command.env("GITHUB_WEB_URL", "http://127.0.0.1:1");
+    let wrong = complaints(command).await;
+    let right = installation.standin.web_url();
+    assert!(wrong.len() == 1 && wrong[0].1.contains(&format!("and git, at {right}")), "{wrong:?}");
+    assert_eq!(wrong[0].2, format!("export GITHUB_WEB_URL={right}"));
 }
 
 /// The App is there, and nothing of what people write would come.
