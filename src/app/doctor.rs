@@ -14,6 +14,7 @@ use super::scratch::Scratch;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
 use crate::github::{Github, GithubError, GithubSettings, Registration, Webhook};
+use crate::model::DeliveryAttempt;
 use crate::store::{Schema, Store, StoreError};
 use asked::{Asked, quoted};
 use mend::{Mend, open, run};
@@ -386,6 +387,18 @@ fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding
     if let Some(seen) = app.webhook.as_ref().and_then(|webhook| not_delivered(webhook, config.public_url.as_deref())) {
         findings.push(wrong("webhook", seen, open(format!("{web_url}/{}", app.settings))));
     }
+    if let Some(newest) = &app.newest_delivery {
+        if newest.status == REFUSED {
+            let seen = format!(
+                "GitHub's newest delivery ({}) was answered with {REFUSED}: the webhook secret here is not the one of the App's page. A \
+                 new one belongs into both; \"Redeliver\" on that page, under \"Advanced\", shows whether they are the same",
+                newest.at
+            );
+            findings.push(wrong("webhook", seen, mend::webhook_secret(config, asked)));
+        } else if let Some(seen) = not_taken(newest).filter(|_| HomeLock::is_held(&config.home)) {
+            findings.push(wrong("webhook", seen, open(format!("{web_url}/{}/advanced", app.settings))));
+        }
+    }
     if !app.missing_permissions.is_empty() {
         let missing = app.missing_permissions.join(", ");
         let seen = format!("the App lacks permissions: {missing}; grant them, then accept them where it is installed");
@@ -449,6 +462,27 @@ fn not_delivered(webhook: &Webhook, public_url: Option<&str>) -> Option<String> 
         return Some(format!("the App's webhook leads to {url}; by TREEWARDEN_PUBLIC_URL it has to be {here}"));
     }
     (!as_json).then(|| "the App's webhook sends forms; its content type has to be application/json".to_owned())
+}
+
+/// What the service answers to a delivery that is not signed with its secret.
+const REFUSED: u16 = 401;
+
+/// Why a delivery did not come to a service that runs. Only what the service asked for again was sent while one ran.
+fn not_taken(newest: &DeliveryAttempt) -> Option<String> {
+    let answered = match newest.status {
+        // Of the service itself: taken, not understood, no room.
+        200..=299 | 400 | 415 | 503 => return None,
+        0 => "had no answer".to_owned(),
+        status => format!("was answered with {status}"),
+    };
+    let seen = || {
+        format!(
+            "GitHub's newest delivery ({}), which was asked for again, {answered}: what is in front of the service (a proxy, a tunnel) has \
+             to forward /webhooks/github to it",
+            newest.at
+        )
+    };
+    newest.redelivery.then(seen)
 }
 
 fn agent(config: &Config, asked: &Asked) -> Vec<Finding> {

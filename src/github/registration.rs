@@ -4,6 +4,7 @@
 use super::client::Github;
 use super::error::GithubError;
 use super::payload::ASKED_FOR;
+use crate::model::DeliveryAttempt;
 use reqwest::Method;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub struct Registration {
     pub missing_events: Vec<String>,
     /// Absent: GitHub does not say.
     pub webhook: Option<Webhook>,
+    pub newest_delivery: Option<DeliveryAttempt>,
     /// At most 100 of them.
     pub installations: Vec<Installed>,
 }
@@ -123,6 +125,7 @@ impl Github {
             missing_permissions: missing_permissions(&app.permissions),
             missing_events: unheard.map(|event| (*event).to_owned()).collect(),
             webhook: hook.map(Webhook::from),
+            newest_delivery: self.newest_attempt().await?,
             installations: installations.collect(),
         })
     }

@@ -537,6 +537,39 @@ async fn a_home_of_another_user_is_left_to_that_user() {
     assert_eq!(both_refuse(&installation, "home", &[]).await, "sudo -E -u '#7' treewarden doctor");
 }
 
+/// As far as what became of GitHub's deliveries shows it.
+#[tokio::test]
+async fn a_webhook_secret_that_is_not_githubs_is_seen() {
+    let installation = Installation::new().await;
+    let serving = installation.serve().await;
+    let hook = format!("{}/webhooks/github", serving.url);
+    let doctor = async || {
+        let mut command = installation.command(&["doctor"]);
+        command.env("TREEWARDEN_LISTEN", serving.url.strip_prefix("http://").unwrap());
+        complaints(command).await
+    };
+    installation.standin.set_webhook(&hook, "another secret, of GitHub".to_owned().into());
+    installation.ask("add a greeting");
+    installation.standin.settled().await;
+    let wrong = doctor().await;
+    assert!(wrong.len() == 1 && wrong[0].0 == "webhook" && wrong[0].1.contains("answered with 401"), "{wrong:?}");
+    assert!(wrong[0].2.starts_with("export GITHUB_WEBHOOK_SECRET=\"$(openssl rand -hex 32)\""), "{wrong:?}");
+    // A proxy in front that does not know the address. What failed by itself may have come before the start.
+    let secret = || "a secret of the test".to_owned().into();
+    installation.standin.set_webhook(&format!("{hook}/elsewhere"), secret());
+    let newest = || installation.standin.deliveries().iter().map(|delivery| delivery.id).max().unwrap();
+    installation.standin.redeliver(newest()).unwrap();
+    installation.standin.settled().await;
+    let wrong = doctor().await;
+    assert!(wrong.len() == 1 && wrong[0].1.contains("was answered with 404"), "{wrong:?}");
+    assert!(wrong[0].2.ends_with("/settings/apps/treewarden-demo/advanced"), "{wrong:?}");
+    installation.standin.set_webhook(&hook, secret());
+    installation.standin.redeliver(newest()).unwrap();
+    installation.standin.settled().await;
+    assert_eq!(doctor().await, []);
+    serving.stop().await;
+}
+
 /// Only git and links lead there: nothing else would ask it before the first mention.
 #[tokio::test]
 async fn an_address_of_githubs_pages_that_is_not_githubs_is_seen() {
