@@ -3,7 +3,7 @@
 use super::lock::LockError;
 use super::{Core, Service, StartError, doctor, hangup::hung_up, import, look::take, program, say, story, wall_clock};
 use crate::cli::{Cli, Command, EnvCommand};
-use crate::config::Config;
+use crate::config::{Config, Reads};
 use crate::decide::cleanup::Keep;
 use crate::model::*;
 use crate::orchestrator::sweep::Pass;
@@ -23,14 +23,15 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Carries a command out.
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let flags = cli.flags().context("the current directory is not readable")?;
-    match &cli.command {
+    let reads = match &cli.command {
         Command::DemoAgent => return Ok(crate::demo::agent::main()),
         Command::Demo(demo) => return story::play(demo, std::io::stdin().is_terminal()).await,
         Command::Doctor { json } => return doctor::examine(&flags, *json).await,
-        Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } => {}
-        Command::Import(_) | Command::Say(_) | Command::Env { .. } => {}
-    }
-    let config = Config::from_process(&flags).map_err(|problems| anyhow!("{problems}"))?;
+        Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } | Command::Import(_) => Reads::All,
+        Command::Say(_) => Reads::Home,
+        Command::Env { .. } => Reads::Database,
+    };
+    let config = Config::from_process_for(&flags, reads).map_err(|problems| anyhow!("{problems}"))?;
     telemetry::start(&config.log, config.log_format, Redactor::new(&config.secrets()))?;
     match cli.command {
         Command::Serve(_) => serve(&config).await,

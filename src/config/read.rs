@@ -1,9 +1,8 @@
-//! Puts the layers together: each setting is looked up, understood, or becomes a problem; only without problems is
-//! there a [`Config`].
+//! Puts the layers together: each setting is looked up, understood, or becomes a problem, and has its default then.
 
 use super::source::{Env, Files, Found, Sources, read_file, variable};
 use super::table::*;
-use super::{AgentConfig, AppCredentials, Config, ConfigProblems, Fault, GithubConfig, OauthCredentials, Problem};
+use super::{AgentConfig, AppCredentials, Config, Fault, GithubConfig, OauthCredentials, Problem};
 use super::{Origin, home, parse, source::Flags};
 use crate::telemetry;
 use secrecy::SecretString;
@@ -14,7 +13,7 @@ const DAY: u64 = 24 * 3600;
 const PROXY_VARIABLES: [&str; 8] =
     ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
 
-pub(super) fn load(flags: &Flags, env: Env<'_>, files: Files<'_>) -> Result<Config, ConfigProblems> {
+pub(super) fn load(flags: &Flags, env: Env<'_>, files: Files<'_>) -> (Config, Vec<Problem>) {
     let mut problems = Vec::new();
     let user_home = variable(env, "HOME");
     let home = home::locate(&Sources { flags, env, file: None }, user_home.as_deref(), &mut problems);
@@ -29,7 +28,7 @@ pub(super) fn load(flags: &Flags, env: Env<'_>, files: Files<'_>) -> Result<Conf
     let mut reader = Reader { sources: Sources { flags, env, file }, file_known, files, user_home, problems };
     // Paths below a home that is a problem itself are only made up to find the other problems.
     let config = reader.config(home.unwrap_or_else(|| PathBuf::from("/")));
-    if reader.problems.is_empty() { Ok(config) } else { Err(ConfigProblems(reader.problems)) }
+    (config, reader.problems)
 }
 
 struct Reader<'a> {
