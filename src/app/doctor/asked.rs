@@ -3,7 +3,7 @@
 //! that were looked at are that service's. Commands are built here only.
 
 use super::mend::{Mend, run};
-use super::root::{by_root, link_aside};
+use super::root::{by_root, not_written_through};
 use crate::config::{self, Config, Flags, Origin};
 use crate::reply::shell;
 use rustix::fs::{Access, access};
@@ -104,7 +104,7 @@ impl Asked {
         let Some(file) = &self.service else { return run(format!("export {words}")) };
         // The file's last line may lack its end; of two lines with one name the later counts.
         let add = || run(format!("printf '\\n%s\\n' {words} | sudo tee -a {} && {RESTART}", quoted(file)));
-        link_aside(file).unwrap_or_else(add)
+        not_written_through(file).unwrap_or_else(add)
     }
 
     /// Asks for a value that only a person knows, where the setting stands now.
@@ -124,13 +124,11 @@ impl Asked {
     }
 
     pub fn unset(&self, names: &[&str]) -> Mend {
-        Mend::Run(match &self.service {
-            None => format!("unset {}", names.join(" ")),
-            Some(file) => {
-                let lines: Vec<String> = names.iter().map(|name| format!("/^{name}=/d")).collect();
-                format!("sudo sed -i '{}' {} && {RESTART}", lines.join(";"), quoted(file))
-            }
-        })
+        let Some(file) = &self.service else { return run(format!("unset {}", names.join(" "))) };
+        let lines: Vec<String> = names.iter().map(|name| format!("/^{name}=/d")).collect();
+        let follow = if file.is_symlink() { " --follow-symlinks" } else { "" };
+        let take = || run(format!("sudo sed -i{follow} '{}' {} && {RESTART}", lines.join(";"), quoted(file)));
+        not_written_through(file).unwrap_or_else(take)
     }
 
     pub fn edit(&self, file: &Path) -> Mend {

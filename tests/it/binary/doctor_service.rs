@@ -97,3 +97,29 @@ async fn a_key_of_roots_beside_the_settings_is_given_to_the_service() {
     let give = format!("this gives it to the service's user: sudo chown -h 7 {}", elsewhere.display());
     assert!(wrong[0].1.contains(&give) && wrong[0].1.contains("one may have written its name"), "{wrong:?}");
 }
+
+/// The unit starts with what the link leads to: without it the service has neither home nor secrets.
+#[tokio::test]
+async fn the_settings_of_a_service_stay_where_a_link_leads_to_them() {
+    if !may_mount() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let installation = Installation::new().await;
+    let lacking = || {
+        let mut command = installation.command(&["doctor"]);
+        command.env("HOME", "/").env("TREEWARDEN_HOME", "/etc/home").env("TREEWARDEN_AGENT_ENV", "MODEL_KEY");
+        command
+    };
+    let home = "mkdir -m 700 /etc/home && chown 7 /etc/home && cd /etc/treewarden && mv treewarden.env x";
+    let mut before = format!("{home} && ln -s /etc/treewarden/x treewarden.env && chown 7:7 .");
+    let wrong = complaints(on_a_machine(&before, &OTHER_USER, lacking())).await;
+    let mend = "chown 0:7 /etc/treewarden && sudo chmod 750 /etc/treewarden";
+    assert!(wrong.len() == 1 && wrong[0].1.contains("so root writes nothing through it"), "{wrong:?}");
+    assert_eq!(wrong[0].2, format!("sudo {mend}"));
+    before = format!("{before} && {}", mend.replace("sudo ", ""));
+    let wrong = complaints(on_a_machine(&before, &OTHER_USER, lacking())).await;
+    assert!(wrong[0].2.contains("| sudo tee -a /etc/treewarden/treewarden.env && "), "{wrong:?}");
+    let others = format!("{home} && ln -s x treewarden.env && chown -h 7 treewarden.env && chown 7:7 .");
+    let wrong = complaints(on_a_machine(&others, &OTHER_USER, lacking())).await;
+    assert_eq!(wrong[0].2, "sudo ls -l /etc/treewarden/treewarden.env", "{wrong:?}");
+}
