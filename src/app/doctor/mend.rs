@@ -458,6 +458,9 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
         },
         (StoreError::Unavailable(_), None) => server(url).unwrap_or_else(address),
         (StoreError::Corrupt { .. } | StoreError::Incomplete(_), None) => psql("-f '<its backup>'"),
+        (StoreError::NoTables { schema, user }, _) => {
+            by_administrator(url, &format!("GRANT USAGE, CREATE ON SCHEMA \"{schema}\" TO \"{user}\""))
+        }
         (StoreError::DiskFull, Some(file)) => {
             let place = quoted(file.parent().unwrap_or(Path::new("/")));
             run(format!("sudo du -xh \"$(findmnt -n -o TARGET -T {place})\" | sort -h | tail -n 20"))
@@ -520,6 +523,19 @@ pub(super) fn held(holder: Holder, asked: &Asked) -> Mend {
         Some(process) => format!("tail --pid={process} -f /dev/null; {}", asked.again()),
         None => asked.again(),
     })
+}
+
+/// A statement for whoever keeps the server: on this machine its own user.
+fn by_administrator(url: &str, statement: &str) -> Mend {
+    let url = Url::parse(url).ok();
+    let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or("localhost");
+    let port = url.as_ref().and_then(|url| url.port()).map(|port| format!(" -p {port}")).unwrap_or_default();
+    let database = url.as_ref().map(|url| url.path().trim_start_matches('/')).unwrap_or_default();
+    let psql = match is_loopback_host(host) {
+        true => format!("sudo -u postgres psql{port}"),
+        false => format!("psql -h {}{port} -U '<its owner>'", shell::quoted(host.trim_matches(['[', ']']))),
+    };
+    run(format!("{psql} -d {} -c {}", shell::quoted(database), shell::quoted(statement)))
 }
 
 /// The address of another database of the same server.

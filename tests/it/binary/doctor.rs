@@ -336,6 +336,33 @@ async fn another_service_in_the_same_directories_is_met() {
     serving.stop().await;
 }
 
+/// As since PostgreSQL 15 whoever makes a database of somebody's for a user finds it.
+#[tokio::test]
+async fn a_database_that_lets_its_user_make_no_tables_is_told_by_both() {
+    let Some(database) = Database::create().await else { return };
+    let installation = Installation::new().await;
+    let role = format!("user_{}", uuid::Uuid::now_v7().simple());
+    let owner = async |statements: String| {
+        let mut connection = sqlx::PgConnection::connect(&database.url).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    };
+    owner(format!("CREATE ROLE {role} LOGIN PASSWORD 'tw'; REVOKE CREATE ON SCHEMA public FROM PUBLIC")).await;
+    let mut url = reqwest::Url::parse(&database.url).unwrap();
+    url.set_username(&role).unwrap();
+    url.set_password(Some("tw")).unwrap();
+    let mend = both_refuse(&installation, "database", &[("DATABASE_URL", url.as_str())]).await;
+    let words = shlex::split(&mend).unwrap();
+    let statement = format!("GRANT USAGE, CREATE ON SCHEMA \"public\" TO \"{role}\"");
+    assert_eq!(words.last(), Some(&statement), "{mend}");
+    owner(statement).await;
+    let mut command = installation.command(&["doctor"]);
+    command.env("DATABASE_URL", url.as_str());
+    assert_eq!(complaints(command).await, []);
+    owner(format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    database.drop().await;
+}
+
 /// Another home, which may be another machine's: what is not on its disk is not gone.
 #[tokio::test]
 async fn a_database_has_one_service_and_its_worktrees_one_place() {

@@ -343,6 +343,7 @@ fn each_fault_of_the_database_has_its_command_and_none_makes_another() {
         StoreError::Full,
         StoreError::Failed(text()),
         StoreError::Incomplete(vec![text()]),
+        StoreError::NoTables { schema: "public".to_owned(), user: "tw".to_owned() },
         StoreError::InUse(text()),
     ];
     let at = |url: &str| load(&[("DATABASE_URL", url)], &[]).unwrap();
