@@ -9,6 +9,7 @@ mod hangup;
 mod import;
 mod lock;
 mod look;
+mod program;
 mod say;
 mod scratch;
 mod story;

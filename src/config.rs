@@ -1,7 +1,7 @@
 //! What the person who runs Treewarden decided: defaults < `treewarden.toml` < environment < flags.
 //!
 //! Everything is checked before anything starts, and every wrong value is reported at once. No other file of the crate
-//! reads environment variables, and this one does so in a single place ([`Config::from_process`]); everything else takes
+//! reads environment variables, and this one reads settings in a single place ([`Config::from_process`]); everything else takes
 //! its sources as arguments. What may not live here: starting anything, or a second list of settings beside [`SETTINGS`].
 
 mod base;
@@ -22,6 +22,7 @@ use crate::decide::authority::Authority;
 use crate::plain_file::{self, Links};
 use crate::telemetry::LogFormat;
 use reqwest::Url;
+use rustix::process::{Pid, getppid};
 use secrecy::{ExposeSecret, SecretString};
 use std::{cell::RefCell, collections::BTreeSet, ffi::OsString, io, path::Path, path::PathBuf, time::Duration};
 
@@ -141,6 +142,35 @@ pub enum Sandbox {
     Off,
 }
 
+/// What a command reads of the settings, besides where the home is and what is logged. What is wrong with others is none of
+/// its business: a shell beside the service need not have its secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    All,
+    Home,
+    Database,
+}
+
+impl Reads {
+    /// What is said about a file as a whole, or about a name that is none, may be about anything.
+    fn is_concerned(self, problem: &Problem) -> bool {
+        let is_it = |setting: &&&Setting| setting.variable == problem.setting || setting.key() == problem.setting;
+        let Some(setting) = SETTINGS.iter().find(is_it) else { return true };
+        let of_home = [&table::HOME, &table::CONTAINER, &table::LOG, &table::LOG_FORMAT];
+        let is_of_home = || of_home.iter().any(|one| one.variable == setting.variable);
+        match self {
+            Reads::All => true,
+            Reads::Home => is_of_home(),
+            Reads::Database => is_of_home() || setting.variable == table::DATABASE_URL.variable,
+        }
+    }
+}
+
+fn of_what_is_read(config: Config, mut problems: Vec<Problem>, reads: Reads) -> Result<Config, ConfigProblems> {
+    problems.retain(|problem| reads.is_concerned(problem));
+    if problems.is_empty() { Ok(config) } else { Err(ConfigProblems(problems)) }
+}
+
 impl Config {
     /// Reads and checks everything. `env` answers for one environment variable; `files` gives a file's text.
     pub fn load(
@@ -148,12 +178,18 @@ impl Config {
         env: impl Fn(&str) -> Option<String>,
         files: impl Fn(&Path) -> io::Result<String>,
     ) -> Result<Self, ConfigProblems> {
-        read::load(flags, &env, &files)
+        let (config, problems) = read::load(flags, &env, &files);
+        of_what_is_read(config, problems, Reads::All)
     }
 
     /// [`load`](Self::load) with this process's environment and the real file system.
     pub fn from_process(flags: &Flags) -> Result<Self, ConfigProblems> {
-        let config = Self::load_raw(flags, |name| std::env::var_os(name), text_of)?;
+        Self::from_process_for(flags, Reads::All)
+    }
+
+    /// The same for a command that reads a part of it. The other settings have their defaults where they are wrong.
+    pub fn from_process_for(flags: &Flags, reads: Reads) -> Result<Self, ConfigProblems> {
+        let config = Self::load_raw(flags, |name| std::env::var_os(name), text_of, reads)?;
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         Ok(Self { ignored: ignored(names), ..config })
     }
@@ -164,6 +200,7 @@ impl Config {
         flags: &Flags,
         env: impl Fn(&str) -> Option<OsString>,
         files: impl Fn(&Path) -> io::Result<String>,
+        reads: Reads,
     ) -> Result<Self, ConfigProblems> {
         let garbled = RefCell::new(BTreeSet::new());
         let text = |name: &str| {
@@ -174,22 +211,18 @@ impl Config {
                 })
             })
         };
-        let loaded = Self::load(flags, text, files);
+        let (config, mut problems) = read::load(flags, &text, &files);
         let garbled = garbled.into_inner();
-        if garbled.is_empty() {
-            return loaded;
-        }
-        let mut problems = loaded.err().unwrap_or(ConfigProblems(Vec::new()));
         // What was said about the value was said about another one.
-        problems.0.retain(|problem| !garbled.contains(&problem.setting));
-        problems.0.extend(garbled.into_iter().map(|setting| Problem {
+        problems.retain(|problem| !garbled.contains(&problem.setting));
+        problems.extend(garbled.into_iter().map(|setting| Problem {
             setting,
             origin: Some(Origin::Environment),
             given: None,
             expected: "is not valid UTF-8; expected a value that is".to_owned(),
             fault: Fault::Value,
         }));
-        Err(problems)
+        of_what_is_read(config, problems, reads)
     }
 
     /// Where a setting stands; absent when it has its default.
@@ -234,6 +267,15 @@ impl Config {
         let addresses = self.github.proxy.iter().map(|(_, url)| url).chain([&self.database_url]);
         secrets.into_iter().cloned().chain(addresses.flat_map(secret_parts)).collect()
     }
+}
+
+/// Whether systemd itself has started this process, and so given it the environment of a unit, and no flag names another home
+/// than that. A shell in a terminal that systemd has started has its variable as well, but not its number.
+pub fn is_given_by_systemd(flags: &Flags) -> bool {
+    let is_of_unit = std::env::var_os("INVOCATION_ID").is_some() && getppid() == Some(Pid::INIT);
+    let home = std::env::var_os(table::HOME.variable).map(PathBuf::from);
+    let is_other = |named: &PathBuf| home.as_ref().is_some_and(|home| home != named);
+    is_of_unit && !flags.home.as_ref().is_some_and(is_other)
 }
 
 /// What is secret of an address with a password in it: the address, and the password as it is written and as it is sent. One

@@ -1,9 +1,9 @@
 //! What the command line asks for. Each command answers with the process's exit code.
 
 use super::lock::LockError;
-use super::{Core, Service, StartError, doctor, hangup::hung_up, import, look::take, say, story, wall_clock};
+use super::{Core, Service, StartError, doctor, hangup::hung_up, import, look::take, program, say, story, wall_clock};
 use crate::cli::{Cli, Command, EnvCommand};
-use crate::config::Config;
+use crate::config::{Config, Reads};
 use crate::decide::cleanup::Keep;
 use crate::model::*;
 use crate::orchestrator::sweep::Pass;
@@ -23,14 +23,15 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Carries a command out.
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let flags = cli.flags().context("the current directory is not readable")?;
-    match &cli.command {
+    let reads = match &cli.command {
         Command::DemoAgent => return Ok(crate::demo::agent::main()),
         Command::Demo(demo) => return story::play(demo, std::io::stdin().is_terminal()).await,
         Command::Doctor { json } => return doctor::examine(&flags, *json).await,
-        Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } => {}
-        Command::Import(_) | Command::Say(_) | Command::Env { .. } => {}
-    }
-    let config = Config::from_process(&flags).map_err(|problems| anyhow!("{problems}"))?;
+        Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } | Command::Import(_) => Reads::All,
+        Command::Say(_) => Reads::Home,
+        Command::Env { .. } => Reads::Database,
+    };
+    let config = Config::from_process_for(&flags, reads).map_err(|problems| anyhow!("{problems}"))?;
     telemetry::start(&config.log, config.log_format, Redactor::new(&config.secrets()))?;
     match cli.command {
         Command::Serve(_) => serve(&config).await,
@@ -77,6 +78,9 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     }
     for name in config.agent.iter().flat_map(|agent| &agent.unset) {
         tracing::warn!(variable = %name, "TREEWARDEN_AGENT_ENV names a variable that is not set; the agent goes without it");
+    }
+    if let Some(Err(error)) = config.agent.as_ref().map(program::look) {
+        tracing::warn!(%error, "no agent can be started; treewarden doctor, with the settings of the service, says what mends it");
     }
     let mut service = match Service::start(config).await {
         Err(StartError::Lock(error @ LockError::Taken(_))) => bail!("{error} Its panel is there meanwhile."),
@@ -144,10 +148,11 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
     let report = report?;
     let verb = if dry_run { "would go" } else { "removed" };
     for line in &report.lines {
+        let name = line.name();
         match &line.result {
-            ReportResult::Removed(why) => say(format_args!("{verb}  {}: {why}", line.branch)),
-            ReportResult::Kept(reasons) => say(format_args!("kept     {}: {}", line.branch, reasons.join("; "))),
-            ReportResult::Failed(why) => say(format_args!("failed   {}: {why}", line.branch)),
+            ReportResult::Removed(why) => say(format_args!("{verb}  {name}: {why}")),
+            ReportResult::Kept(reasons) => say(format_args!("kept     {name}: {}", reasons.join("; "))),
+            ReportResult::Failed(why) => say(format_args!("failed   {name}: {why}")),
         }
     }
     let looked_at = report.lines.len();
@@ -262,7 +267,7 @@ fn why_kept(environment: &Environment) -> Vec<String> {
     }
 }
 
-/// By id, as `owner/name#issue-42`, or by a thread as `owner/name#42` or `owner/name#<conversation>`; by its work alone where
+/// By id, as `owner/name#issue-42` or with its branch after the `#`, or by a thread as `owner/name#42` or `owner/name#<conversation>`; by its work alone where
 /// that is in one repository only. Live ones come before removed ones, of which the newest counts.
 async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Environment> {
     let none = || anyhow!("No environment is called {name}. `env list` shows the live ones by their names.");
@@ -307,7 +312,8 @@ async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Environme
     }
     let filter = EnvironmentFilter { codebase: Some(codebase.id), live_only: false, search: work.to_owned() };
     let mut called = store.list_environments(&filter, u32::MAX, 0).await?;
-    called.retain(|one| one.work.to_string() == work || thread.is_some() && one.work.thread() == thread);
+    let is_called = |one: &Environment| one.work.to_string() == work || one.branch.as_str() == work;
+    called.retain(|one| is_called(one) || thread.is_some() && one.work.thread() == thread);
     foremost(called).ok_or_else(none)
 }
 

@@ -9,11 +9,12 @@ mod running;
 use super::commands::say;
 use super::lock::HomeLock;
 use super::look::left_over;
+use super::program::{self, Unstartable};
 use super::scratch::Scratch;
-use crate::agent::FALLBACK_PATH;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
 use crate::github::{Github, GithubError, GithubSettings, Registration, Webhook};
+use crate::model::DeliveryAttempt;
 use crate::store::{Schema, Store, StoreError};
 use asked::{Asked, quoted};
 use mend::{Mend, open, run};
@@ -45,7 +46,7 @@ fn fine(what: &'static str, seen: impl Into<String>) -> Finding {
 
 fn wrong(what: &'static str, seen: impl Into<String>, mend: Mend) -> Finding {
     let seen = match &mend {
-        Mend::Aside { seen: link, .. } => format!("{}; {link}", seen.into()),
+        Mend::Aside { seen: known, .. } => format!("{}; {known}", seen.into()),
         Mend::Run(_) | Mend::Open(_) => seen.into(),
     };
     Finding { what, fine: false, seen, mend: Some(mend) }
@@ -60,6 +61,7 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
         }
         Ok(config) => everything(&config, &asked).await,
     };
+    let findings = told_apart(findings, &asked);
     let healthy = findings.iter().all(|finding| finding.fine);
     if json {
         say(serde_json::to_string_pretty(&findings)?);
@@ -71,11 +73,29 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
                 say(format!("    {}", mend.line()));
             }
         }
-        if !healthy {
+        if findings.iter().all(|finding| finding.fine || finding.mend.is_some()) && !healthy {
             say("Below each ✘: the command that mends it, or the page to open.");
         }
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Where systemd starts a service by other settings than these, that is most likely the one that was meant: what mends a
+/// fault of these would be done to it.
+fn told_apart(mut findings: Vec<Finding>, asked: &Asked) -> Vec<Finding> {
+    let Some((file, ask)) = asked.other_service() else { return findings };
+    let seen = format!(
+        "the service that systemd starts here has its settings from {}. Those were not looked at, but what this user has in this \
+         shell",
+        file.display()
+    );
+    let first = match findings.iter().all(|finding| finding.fine) {
+        true => fine("systemd", format!("{seen}; tw doctor (docs/operations.md, \"Its commands\") looks at them")),
+        false => wrong("systemd", format!("{seen}; so nothing is said about how to mend that"), ask),
+    };
+    findings.iter_mut().for_each(|finding| finding.mend = None);
+    findings.insert(0, first);
+    findings
 }
 
 /// The rest can be looked at only where the settings say.
@@ -339,7 +359,7 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
         Err(error) => Err(error),
     };
     match registration {
-        Ok(registration) => registered(&registration, config),
+        Ok(registration) => registered(&registration, config, asked),
         Err(error) => {
             let seen = match &error {
                 GithubError::Unauthorized => {
@@ -359,12 +379,30 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
     }
 }
 
-fn registered(app: &Registration, config: &Config) -> Vec<Finding> {
-    let web_url = &*config.github.web_url;
+fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding> {
+    let right = app.page.as_deref().and_then(|page| elsewhere(page, &config.github.web_url));
+    let web_url = right.as_deref().unwrap_or(&config.github.web_url);
     let page = format!("{web_url}/{}/permissions", app.settings);
     let mut findings = vec![fine("github", format!("this is the App @{}", app.slug))];
+    if let Some(right) = &right {
+        let given = &config.github.web_url;
+        let seen = format!("GITHUB_WEB_URL is {given}, but this GitHub has its pages, and git, at {right}");
+        findings.push(wrong("github", seen, mend::web_url(right, config, asked)));
+    }
     if let Some(seen) = app.webhook.as_ref().and_then(|webhook| not_delivered(webhook, config.public_url.as_deref())) {
         findings.push(wrong("webhook", seen, open(format!("{web_url}/{}", app.settings))));
+    }
+    if let Some(newest) = &app.newest_delivery {
+        if newest.status == REFUSED {
+            let seen = format!(
+                "GitHub's newest delivery ({}) was answered with {REFUSED}: the webhook secret here is not the one of the App's page. A \
+                 new one belongs into both; \"Redeliver\" on that page, under \"Advanced\", shows whether they are the same",
+                newest.at
+            );
+            findings.push(wrong("webhook", seen, mend::webhook_secret(config, asked)));
+        } else if let Some(seen) = not_taken(newest).filter(|_| HomeLock::is_held(&config.home)) {
+            findings.push(wrong("webhook", seen, open(format!("{web_url}/{}/advanced", app.settings))));
+        }
     }
     if !app.missing_permissions.is_empty() {
         let missing = app.missing_permissions.join(", ");
@@ -410,6 +448,12 @@ fn registered(app: &Registration, config: &Config) -> Vec<Finding> {
     findings
 }
 
+/// The address of GitHub's pages by one of them, where it is another than the one that is set.
+fn elsewhere(page: &str, web_url: &str) -> Option<String> {
+    let (page, given) = (Url::parse(page).ok()?.origin(), Url::parse(web_url).ok()?.origin());
+    (page != given).then(|| page.ascii_serialization())
+}
+
 /// Why GitHub's deliveries do not come here, as far as its settings show.
 fn not_delivered(webhook: &Webhook, public_url: Option<&str>) -> Option<String> {
     let here = format!("{}/webhooks/github", public_url.unwrap_or("https://<host>"));
@@ -423,6 +467,27 @@ fn not_delivered(webhook: &Webhook, public_url: Option<&str>) -> Option<String> 
         return Some(format!("the App's webhook leads to {url}; by TREEWARDEN_PUBLIC_URL it has to be {here}"));
     }
     (!as_json).then(|| "the App's webhook sends forms; its content type has to be application/json".to_owned())
+}
+
+/// What the service answers to a delivery that is not signed with its secret.
+const REFUSED: u16 = 401;
+
+/// Why a delivery did not come to a service that runs. Only what the service asked for again was sent while one ran.
+fn not_taken(newest: &DeliveryAttempt) -> Option<String> {
+    let answered = match newest.status {
+        // Of the service itself: taken, not understood, no room.
+        200..=299 | 400 | 415 | 503 => return None,
+        0 => "had no answer".to_owned(),
+        status => format!("was answered with {status}"),
+    };
+    let seen = || {
+        format!(
+            "GitHub's newest delivery ({}), which was asked for again, {answered}: what is in front of the service (a proxy, a tunnel) has \
+             to forward /webhooks/github to it",
+            newest.at
+        )
+    };
+    newest.redelivery.then(seen)
 }
 
 fn agent(config: &Config, asked: &Asked) -> Vec<Finding> {
@@ -441,30 +506,21 @@ fn agent(config: &Config, asked: &Asked) -> Vec<Finding> {
 }
 
 fn program(agent: &AgentConfig, config: &Config, asked: &Asked) -> Finding {
-    let program = &agent.argv[0];
-    let path =
-        agent.env.iter().find(|(name, _)| name == "PATH").map_or(FALLBACK_PATH, |(_, value)| value.expose_secret());
-    let places: Vec<PathBuf> = match program.contains('/') {
-        true => vec![PathBuf::from(program)],
-        false => path.split(':').map(|directory| Path::new(directory).join(program)).collect(),
+    let error = match program::look(agent) {
+        Ok(file) => return fine("agent", format!("{} is there", file.display())),
+        Err(error) => error,
     };
-    let files: Vec<&PathBuf> = places.iter().filter(|place| place.is_file()).collect();
-    match files.iter().find(|file| access(file.as_path(), Access::EXEC_OK).is_ok()) {
-        Some(file) => fine("agent", format!("{} is there", file.display())),
-        None => {
-            let seen = match files.first() {
-                Some(file) => format!("{} is not a program this user can run", file.display()),
-                None if program.contains('/') && places[0].is_dir() => format!("{program} is a directory"),
-                None if program.contains('/') => format!("{program} is not there"),
-                None => format!("{program} is not on PATH ({path})"),
-            };
-            wrong(
-                "agent",
-                format!("{seen}; the agent's program is wanted, by its whole path"),
-                mend::agent_program(agent, config, asked),
-            )
-        }
-    }
+    let seen = match &error {
+        Unstartable::NotExecutable { .. } | Unstartable::CarriageReturn(_) => error.to_string(),
+        Unstartable::NoInterpreter { .. } => format!("{error}; a program is wanted there that is"),
+        Unstartable::Missing(_)
+        | Unstartable::NotOnPath { .. }
+        | Unstartable::Directory(_)
+        | Unstartable::OutOfReach { .. }
+        | Unstartable::NoProgram(_)
+        | Unstartable::Noexec(_) => format!("{error}; the agent's program is wanted, by its whole path"),
+    };
+    wrong("agent", seen, mend::agent(&error, agent, config, asked))
 }
 
 fn sandbox(config: &Config, asked: &Asked) -> Finding {

@@ -8,6 +8,8 @@ use super::{
 use crate::config::Config;
 use crate::isolation::{IsolationError, WorktreeProvider};
 use crate::store::{Alone, Schema, Store, StoreError};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use secrecy::ExposeSecret;
 use std::{
     fs::{self, DirEntry},
@@ -118,4 +120,10 @@ pub(super) fn left_over(config: &Config) -> Option<PathBuf> {
         |place: &PathBuf| fs::read_dir(place).is_ok_and(|entries| entries.filter_map(Result::ok).any(is_work));
     let base = Some(&config.worktree_base).filter(|base| base.join(".treewarden").is_file()).cloned();
     [base, Some(config.home.join("repos"))].into_iter().flatten().find(has_work)
+}
+
+/// The first directory on the way to `place` that this user does not get through.
+pub(super) fn shut(place: &Path) -> Option<PathBuf> {
+    let above = place.ancestors().skip(1).collect::<Vec<_>>();
+    above.into_iter().rev().find(|at| access(*at, Access::EXEC_OK) == Err(Errno::ACCESS)).map(Path::to_owned)
 }

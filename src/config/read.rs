@@ -1,9 +1,8 @@
-//! Puts the layers together: each setting is looked up, understood, or becomes a problem; only without problems is
-//! there a [`Config`].
+//! Puts the layers together: each setting is looked up, understood, or becomes a problem, and has its default then.
 
 use super::source::{Env, Files, Found, Sources, read_file, variable};
 use super::table::*;
-use super::{AgentConfig, AppCredentials, Config, ConfigProblems, Fault, GithubConfig, OauthCredentials, Problem};
+use super::{AgentConfig, AppCredentials, Config, Fault, GithubConfig, OauthCredentials, Problem};
 use super::{Origin, home, parse, source::Flags};
 use crate::telemetry;
 use secrecy::SecretString;
@@ -14,7 +13,7 @@ const DAY: u64 = 24 * 3600;
 const PROXY_VARIABLES: [&str; 8] =
     ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
 
-pub(super) fn load(flags: &Flags, env: Env<'_>, files: Files<'_>) -> Result<Config, ConfigProblems> {
+pub(super) fn load(flags: &Flags, env: Env<'_>, files: Files<'_>) -> (Config, Vec<Problem>) {
     let mut problems = Vec::new();
     let user_home = variable(env, "HOME");
     let home = home::locate(&Sources { flags, env, file: None }, user_home.as_deref(), &mut problems);
@@ -26,16 +25,21 @@ pub(super) fn load(flags: &Flags, env: Env<'_>, files: Files<'_>) -> Result<Conf
         }
         None => (None, false),
     };
-    let mut reader = Reader { sources: Sources { flags, env, file }, file_known, files, user_home, problems };
     // Paths below a home that is a problem itself are only made up to find the other problems.
-    let config = reader.config(home.unwrap_or_else(|| PathBuf::from("/")));
-    if reader.problems.is_empty() { Ok(config) } else { Err(ConfigProblems(reader.problems)) }
+    let home = home.unwrap_or_else(|| PathBuf::from("/"));
+    let file_of_home = home.join("treewarden.toml");
+    let sources = Sources { flags, env, file };
+    let mut reader = Reader { sources, file_known, file_of_home, files, user_home, problems };
+    let config = reader.config(home);
+    (config, reader.problems)
 }
 
 struct Reader<'a> {
     sources: Sources<'a>,
     /// Whether what stands in the file is known, be it nothing.
     file_known: bool,
+    /// Where the file was looked for that nobody named.
+    file_of_home: PathBuf,
     files: Files<'a>,
     user_home: Option<String>,
     problems: Vec<Problem>,
@@ -199,11 +203,18 @@ impl Reader<'_> {
         self.problems.push(wrong(setting, found, expected));
     }
 
-    /// Nobody is told to set what may stand in a file that could not be read.
+    /// Nobody is told to set what may stand in a file that could not be read. Of a file that is not there it is said once: that
+    /// may be all that is missing.
     fn missing(&mut self, setting: &'static Setting, expected: &str) {
-        if self.file_known {
-            self.wrong(setting, None, expected.to_owned());
+        if !self.file_known {
+            return;
         }
+        let is_first = !self.problems.iter().any(|before| before.origin.is_none() && before.fault == Fault::Value);
+        let file = match &self.sources.file {
+            None if is_first => format!(" (and there is no settings file {})", self.file_of_home.display()),
+            None | Some(_) => String::new(),
+        };
+        self.wrong(setting, None, format!("{expected}{file}"));
     }
 }
 

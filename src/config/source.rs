@@ -136,10 +136,14 @@ fn about_file(path: &Path, expected: String) -> Problem {
 /// What is wrong with an entry before its value is understood.
 fn check_entry(key: &str, value: &toml::Value, path: &Path) -> Option<Problem> {
     let expected = match SETTINGS.iter().find(|setting| setting.key() == key) {
-        None => "no setting has this name".to_owned(),
-        Some(setting) if !setting.in_file() => {
-            format!("cannot be set in the file; set the environment variable {}", setting.variable)
-        }
+        None => match SETTINGS.iter().find(|setting| setting.variable.eq_ignore_ascii_case(key)) {
+            Some(setting) if setting.in_file() => {
+                format!("no setting has this name; here it is called {}", setting.key())
+            }
+            Some(setting) => not_in_file(setting),
+            None => "no setting has this name".to_owned(),
+        },
+        Some(setting) if !setting.in_file() => not_in_file(setting),
         Some(_) if value.is_float() => "expected a whole number".to_owned(),
         Some(_) if as_text(value).is_none() => {
             "expected a text, a whole number, true, false or a list of texts".to_owned()
@@ -148,6 +152,10 @@ fn check_entry(key: &str, value: &toml::Value, path: &Path) -> Option<Problem> {
     };
     let origin = Some(Origin::File(path.to_owned()));
     Some(Problem { setting: key.to_owned(), origin, given: None, expected, fault: Fault::Value })
+}
+
+fn not_in_file(setting: &Setting) -> String {
+    format!("cannot be set in the file; set the environment variable {}", setting.variable)
 }
 
 /// The value as it would be written in an environment variable.

@@ -223,7 +223,7 @@ fn what_is_not_utf_8_is_a_problem_and_never_another_value() {
             let found = given.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from_vec(value.to_vec())).or((name == "HOME").then(|| "/home/ann".into()))
         };
-        Config::load_raw(&Flags::default(), env, |_| Err(io::ErrorKind::NotFound.into()))
+        Config::load_raw(&Flags::default(), env, |_| Err(io::ErrorKind::NotFound.into()), Reads::All)
     };
     assert!(load(&[("TREEWARDEN_LOG", b"debug")]).is_ok());
     let app: [(&str, &[u8]); 3] = [

@@ -106,6 +106,15 @@ impl Github {
         }
     }
 
+    /// The newest attempt; absent where GitHub has made none in the last days, or does not say.
+    pub async fn newest_attempt(&self) -> Result<Option<DeliveryAttempt>, GithubError> {
+        match self.as_app(Method::GET, &format!("{PATH}?per_page=1"), None).await {
+            Ok(answer) => Ok(answer.json::<Vec<AttemptShape>>()?.into_iter().next().map(DeliveryAttempt::from)),
+            Err(GithubError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn attempt_pages(&self, from: Option<String>, since: Timestamp) -> Result<Pages, GithubError> {
         let (mut attempts, mut rest) = (Vec::new(), from);
         for _ in 0..MAX_PAGES {

@@ -4,6 +4,7 @@
 use super::client::Github;
 use super::error::GithubError;
 use super::payload::ASKED_FOR;
+use crate::model::DeliveryAttempt;
 use reqwest::Method;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ pub(super) const NEEDED: [(&str, &str); 4] =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     pub slug: String,
+    /// Its page for everybody; absent where GitHub does not say.
+    pub page: Option<String>,
     /// Where its owner sets it up, below the address of GitHub's pages.
     pub settings: String,
     /// As people set them, like `issues: write`.
@@ -23,6 +26,7 @@ pub struct Registration {
     pub missing_events: Vec<String>,
     /// Absent: GitHub does not say.
     pub webhook: Option<Webhook>,
+    pub newest_delivery: Option<DeliveryAttempt>,
     /// At most 100 of them.
     pub installations: Vec<Installed>,
 }
@@ -51,6 +55,7 @@ pub struct Installed {
 #[derive(Deserialize)]
 struct AppAnswer {
     slug: String,
+    html_url: Option<String>,
     owner: Option<AccountAnswer>,
     #[serde(default)]
     permissions: BTreeMap<String, String>,
@@ -116,9 +121,11 @@ impl Github {
         Ok(Registration {
             settings,
             slug: app.slug,
+            page: app.html_url,
             missing_permissions: missing_permissions(&app.permissions),
             missing_events: unheard.map(|event| (*event).to_owned()).collect(),
             webhook: hook.map(Webhook::from),
+            newest_delivery: self.newest_attempt().await?,
             installations: installations.collect(),
         })
     }

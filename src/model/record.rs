@@ -403,8 +403,21 @@ pub struct CleanupReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLine {
     pub environment: EnvironmentId,
+    /// As it was called then; absent in reports of versions that did not write it down.
+    #[serde(default)]
+    pub repository: Option<String>,
     pub branch: String,
     pub result: ReportResult,
+}
+
+impl ReportLine {
+    /// With its repository: many have an `issue-1`.
+    pub fn name(&self) -> String {
+        match &self.repository {
+            Some(repository) => format!("{repository}#{}", self.branch),
+            None => self.branch.clone(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

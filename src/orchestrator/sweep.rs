@@ -27,9 +27,9 @@ fn told_under(environment: EnvironmentId, conversation: ConversationId) -> Strin
     format!("cleanup/{environment}/{conversation}")
 }
 
-fn as_line(receipt: Receipt) -> ReportLine {
+fn as_line(receipt: Receipt, repository: Option<String>) -> ReportLine {
     let ReceiptDetails { branch, proof, .. } = receipt.details;
-    ReportLine { environment: receipt.environment, branch, result: ReportResult::Removed(proof) }
+    ReportLine { environment: receipt.environment, repository, branch, result: ReportResult::Removed(proof) }
 }
 
 /// Why an environment is looked at, by whom, and which closed thread is to be told.
@@ -131,9 +131,13 @@ impl Orchestrator {
     /// Looks at live environments one after the other. The report is stored, also of a pass that was stopped half-way.
     pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
-        let mut lines: Vec<_> = self.passed_before(pass).await?.into_iter().map(as_line).collect();
+        let codebases = self.store().list_codebases().await?;
+        let only = codebases.iter().find(|codebase| pass.codebase == Some(codebase.id));
+        let only = only.map(|codebase| codebase.name.to_string());
+        let removed = self.passed_before(pass).await?.into_iter();
+        let mut lines: Vec<_> = removed.map(|receipt| as_line(receipt, only.clone())).collect();
         let stopped = || pass.stop.is_some_and(CancellationToken::is_cancelled);
-        for codebase in self.store().list_codebases().await? {
+        for codebase in codebases {
             if stopped() {
                 break;
             }
@@ -158,7 +162,8 @@ impl Orchestrator {
                     // One failing environment never stops the pass.
                     Err(error) => ReportResult::Failed(error.to_string()),
                 };
-                lines.push(ReportLine { environment: environment.id, branch: environment.branch.to_string(), result });
+                let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
+                lines.push(ReportLine { environment: environment.id, repository, branch, result });
             }
         }
         let id = ReportId(uuid::Uuid::now_v7());

@@ -33,6 +33,11 @@ pub enum StoreError {
     /// With the names of the tables that are not there any more.
     #[error("the database lacks tables{} that Treewarden had made in it. Nothing was changed. Put its backup back", some(.0))]
     Incomplete(Vec<String>),
+    #[error(
+        "the database lets its user {user} make no tables in its schema {schema}. Nothing was changed. Its owner allows it: \
+         GRANT USAGE, CREATE ON SCHEMA {schema} TO {user}"
+    )]
+    NoTables { schema: String, user: String },
     #[error("the database could not be brought up to date: {0}. What was there before is unchanged")]
     Migration(String),
     #[error("the database holds something unreadable in {what}: {why}. It is left as it is")]
@@ -61,6 +66,7 @@ impl StoreError {
             | StoreError::InUse(_)
             | StoreError::OtherProgram(_)
             | StoreError::Incomplete(_)
+            | StoreError::NoTables { .. }
             | StoreError::Migration(_)
             | StoreError::Corrupt { .. }
             | StoreError::Conflict(_)

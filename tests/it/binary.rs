@@ -3,6 +3,7 @@
 mod crowd;
 mod demo;
 mod doctor;
+mod doctor_service;
 mod full_disk;
 mod missed;
 mod say;
@@ -300,7 +301,7 @@ async fn it_serves_and_the_other_commands_know_of_it() {
     assert!(kept().await.starts_with("not examined yet"), "{}", kept().await);
     let cleanup = installation.run(&["cleanup", "--dry-run"]).await;
     assert!(
-        cleanup.status.success() && text(&cleanup.stdout).contains("kept     issue-1: work goes on"),
+        cleanup.status.success() && text(&cleanup.stdout).contains("kept     octo/hello#issue-1: work goes on"),
         "{cleanup:?}"
     );
     assert!(text(&cleanup.stdout).ends_with("1 worktree was looked at.\n"), "{cleanup:?}");

@@ -1,15 +1,16 @@
 //! Where the doctor was asked, and so in which way a setting is changed there: in the shell that the service is started
-//! from, or in the file that systemd gives it, as docs/operations.md sets it up. Commands are built here only.
+//! from, or in the file that systemd gives it, as docs/operations.md sets it up. That file is changed only where the settings
+//! that were looked at are that service's. Commands are built here only.
 
 use super::mend::{Mend, run};
-use super::root::{by_root, link_aside};
-use crate::config::{Config, Flags, Origin};
+use super::root::{by_root, not_written_through};
+use crate::config::{self, Config, Flags, Origin};
 use crate::reply::shell;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use std::{
     borrow::Cow,
-    fs,
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -18,34 +19,55 @@ use std::{
 const SERVICE_ENV: &str = "/etc/treewarden/treewarden.env";
 /// Without it nothing that was changed there counts.
 pub(super) const RESTART: &str = "sudo systemctl restart treewarden";
+/// Where docs/operations.md has the service's program.
+const PROGRAM: &str = "/usr/local/bin/treewarden";
 
+#[derive(Clone)]
 pub(super) struct Asked {
     pub flags: Flags,
-    /// Where systemd starts the service: the file with its environment.
+    /// Asked as the service that systemd starts: the file with its environment.
     service: Option<PathBuf>,
+    /// The same file, of a service whose settings are not those that are looked at.
+    other_service: Option<PathBuf>,
 }
 
 impl Asked {
     pub fn here(flags: &Flags) -> Self {
-        Self::beside(flags, Path::new(SERVICE_ENV))
+        Self::beside(flags, Path::new(SERVICE_ENV), config::is_given_by_systemd(flags))
     }
 
-    pub fn beside(flags: &Flags, service_env: &Path) -> Self {
-        Self { flags: flags.clone(), service: service_env.is_file().then(|| service_env.to_owned()) }
+    /// `as_service`: with the settings of the service, where there is one.
+    pub fn beside(flags: &Flags, service_env: &Path, as_service: bool) -> Self {
+        let file = may_be_there(service_env).then(|| service_env.to_owned());
+        let (service, other_service) = if as_service { (file, None) } else { (None, file) };
+        Self { flags: flags.clone(), service, other_service }
     }
 
     /// The same place, asked about another home.
     pub fn about(&self, home: Option<PathBuf>) -> Self {
-        Self { flags: Flags { home, ..self.flags.clone() }, service: self.service.clone() }
+        Self { flags: Flags { home, ..self.flags.clone() }, ..self.clone() }
     }
 
     /// The same place, by the settings file of the home.
     pub fn by_the_home(&self) -> Self {
-        Self { flags: Flags { config: None, ..self.flags.clone() }, service: self.service.clone() }
+        Self { flags: Flags { config: None, ..self.flags.clone() }, ..self.clone() }
     }
 
     pub fn is_service(&self) -> bool {
         self.service.is_some()
+    }
+
+    /// The file with the settings of the service that systemd starts here, where those are others, and how it is asked by them.
+    pub fn other_service(&self) -> Option<(&Path, Mend)> {
+        let file = self.other_service.as_deref()?;
+        let here = || std::env::current_exe().unwrap_or_else(|_| PROGRAM.into());
+        let program = Some(PathBuf::from(PROGRAM)).filter(|program| program.exists()).unwrap_or_else(here);
+        let ask = format!(
+            "sudo systemd-run --quiet --collect --wait --pipe -p User=treewarden -p EnvironmentFile={} {} doctor",
+            quoted(file),
+            quoted(&program)
+        );
+        Some((file, run(ask)))
     }
 
     /// The same question again; `tw` is the function that docs/operations.md gives the service's shell.
@@ -82,7 +104,7 @@ impl Asked {
         let Some(file) = &self.service else { return run(format!("export {words}")) };
         // The file's last line may lack its end; of two lines with one name the later counts.
         let add = || run(format!("printf '\\n%s\\n' {words} | sudo tee -a {} && {RESTART}", quoted(file)));
-        link_aside(file).unwrap_or_else(add)
+        not_written_through(file).unwrap_or_else(add)
     }
 
     /// Asks for a value that only a person knows, where the setting stands now.
@@ -102,13 +124,11 @@ impl Asked {
     }
 
     pub fn unset(&self, names: &[&str]) -> Mend {
-        Mend::Run(match &self.service {
-            None => format!("unset {}", names.join(" ")),
-            Some(file) => {
-                let lines: Vec<String> = names.iter().map(|name| format!("/^{name}=/d")).collect();
-                format!("sudo sed -i '{}' {} && {RESTART}", lines.join(";"), quoted(file))
-            }
-        })
+        let Some(file) = &self.service else { return run(format!("unset {}", names.join(" "))) };
+        let lines: Vec<String> = names.iter().map(|name| format!("/^{name}=/d")).collect();
+        let follow = if file.is_symlink() { " --follow-symlinks" } else { "" };
+        let take = || run(format!("sudo sed -i{follow} '{}' {} && {RESTART}", lines.join(";"), quoted(file)));
+        not_written_through(file).unwrap_or_else(take)
     }
 
     pub fn edit(&self, file: &Path) -> Mend {
@@ -122,6 +142,12 @@ impl Asked {
     /// The file with the service's environment, for values that do not go into one line of a shell.
     pub fn edit_environment(&self) -> Option<Mend> {
         self.service.as_deref().map(|file| self.edit(file))
+    }
+
+    /// Whether this is a key beside the file with the service's environment, where the unit lets no agent write.
+    pub fn is_beside_environment(&self, file: &Path) -> bool {
+        let place = self.service.as_deref().and_then(Path::parent);
+        place.is_some() && file.parent() == place && file.extension().is_some_and(|extension| extension == "pem")
     }
 
     /// A program with its arguments, by whoever may do that to `place`: this user wherever that is enough.
@@ -153,6 +179,14 @@ impl Asked {
                 run(format!("mkdir -p -m 700 {} && install -m 600 '{what}' {to}", quoted(directory)))
             }
         }
+    }
+}
+
+/// What lies in a directory that this user does not get into may be there.
+fn may_be_there(file: &Path) -> bool {
+    match fs::metadata(file) {
+        Ok(there) => there.is_file(),
+        Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
     }
 }
 

@@ -1,8 +1,9 @@
 //! What helps against what the doctor found: for each fault one line to copy, a command or the page to open. Words about
 //! it belong to what was seen. No command takes anything away, and none points the service at another database.
 
+use super::super::{look::shut, program::Unstartable};
 use super::asked::{Asked, RESTART, is_own, quoted, user};
-use super::root::{by_root, by_settings, is_in_home, link_aside, may_be_agents, moved, shut};
+use super::root::{by_root, by_settings, is_in_home, link_aside, may_be_agents, moved};
 use crate::config::{
     AgentConfig, AppCredentials, Config, Fault, HomeError, Listen, Origin, Problem, SETTINGS, Setting,
 };
@@ -30,7 +31,7 @@ use std::{
 pub(super) enum Mend {
     /// For a shell. What only a person knows stands in angle brackets.
     Run(String),
-    /// For a shell, against a link; and what has to be known of it.
+    /// For a shell; and what has to be known before.
     Aside { line: String, seen: String },
     /// An address, where nothing but a click helps.
     Open(String),
@@ -88,8 +89,10 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Mend {
             true => writable(path, asked),
             false => run(asked.by_the_home().again()),
         },
-        (Fault::File(path), Some(Origin::File(settings))) if may_be_agents(settings) && !is_own(path) => {
-            asked.edit(settings)
+        (Fault::File(path), Some(Origin::File(settings)))
+            if may_be_agents(settings) && !is_own(path) && !asked.is_beside_environment(path) =>
+        {
+            looked_at_first(path, settings, asked)
         }
         (Fault::File(path), Some(_)) if unreadable(path) => key_readable(path, asked),
         (Fault::File(path), None) if path.exists() && !path.is_file() => match asked.flags.config {
@@ -153,6 +156,21 @@ fn key(asked: &Asked) -> Mend {
     asked.edit_environment().unwrap_or_else(several_lines)
 }
 
+/// A file that settings name which an agent may have written. Whether root gives it to this user, a person decides.
+fn looked_at_first(file: &Path, settings: &Path, asked: &Asked) -> Mend {
+    match (asked.edit(settings), owned(file)) {
+        (Mend::Run(line), Mend::Run(give)) if unreadable(file) && shut(file).is_none() && is_called(file, "pem") => {
+            let seen = format!(
+                "if you know that file for the App's key, this gives it to the service's user: {give} (agents run as that user, \
+                 so one may have written its name into {})",
+                settings.display()
+            );
+            Mend::Aside { line, seen }
+        }
+        (edit, _) => edit,
+    }
+}
+
 fn unreadable(file: &Path) -> bool {
     access(file, Access::READ_OK) == Err(Errno::ACCESS)
 }
@@ -163,6 +181,10 @@ fn key_readable(file: &Path, asked: &Asked) -> Mend {
         return mend;
     }
     match shut(file) {
+        // The names of what is in there are no secret.
+        Some(directory) if asked.is_beside_environment(file) => {
+            by_root(&directory, format!("chmod a+x {}", quoted(&directory)))
+        }
         None if is_own(file) => asked.on(file, format!("chmod u+r {}", quoted(file))),
         None if is_called(file, "pem") => owned(file),
         Some(_) | None => asked.set(&[(KEY_FILE, "<a copy of the .pem file that this user can read>")]),
@@ -442,6 +464,9 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
         },
         (StoreError::Unavailable(_), None) => server(url).unwrap_or_else(address),
         (StoreError::Corrupt { .. } | StoreError::Incomplete(_), None) => psql("-f '<its backup>'"),
+        (StoreError::NoTables { schema, user }, _) => {
+            by_administrator(url, &format!("GRANT USAGE, CREATE ON SCHEMA \"{schema}\" TO \"{user}\""))
+        }
         (StoreError::DiskFull, Some(file)) => {
             let place = quoted(file.parent().unwrap_or(Path::new("/")));
             run(format!("sudo du -xh \"$(findmnt -n -o TARGET -T {place})\" | sort -h | tail -n 20"))
@@ -504,6 +529,19 @@ pub(super) fn held(holder: Holder, asked: &Asked) -> Mend {
         Some(process) => format!("tail --pid={process} -f /dev/null; {}", asked.again()),
         None => asked.again(),
     })
+}
+
+/// A statement for whoever keeps the server: on this machine its own user.
+fn by_administrator(url: &str, statement: &str) -> Mend {
+    let url = Url::parse(url).ok();
+    let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or("localhost");
+    let port = url.as_ref().and_then(|url| url.port()).map(|port| format!(" -p {port}")).unwrap_or_default();
+    let database = url.as_ref().map(|url| url.path().trim_start_matches('/')).unwrap_or_default();
+    let psql = match is_loopback_host(host) {
+        true => format!("sudo -u postgres psql{port}"),
+        false => format!("psql -h {}{port} -U '<its owner>'", shell::quoted(host.trim_matches(['[', ']']))),
+    };
+    run(format!("{psql} -d {} -c {}", shell::quoted(database), shell::quoted(statement)))
 }
 
 /// The address of another database of the same server.
@@ -628,9 +666,37 @@ fn unreached(api: &str, config: &Config, asked: &Asked) -> Mend {
     }
 }
 
+/// The address of GitHub's pages, as GitHub says it.
+pub(super) fn web_url(right: &str, config: &Config, asked: &Asked) -> Mend {
+    asked.fill(config, ADDRESSES[1], right)
+}
+
 pub(super) const PUBLIC: &str = "https://github.com";
 
 pub(super) const AGENT: &str = "TREEWARDEN_AGENT_COMMAND";
+
+/// A program that is there is mended by whoever it belongs to; else another one is named.
+pub(super) fn agent(error: &Unstartable, agent: &AgentConfig, config: &Config, asked: &Asked) -> Mend {
+    let there = |file: &Path, command: &str| {
+        let mend = || asked.on(file, format!("{command} {}", quoted(file)));
+        by_settings(AGENT, file, config, asked).unwrap_or_else(mend)
+    };
+    match error {
+        Unstartable::NotExecutable { file, .. } if is_own(file) => there(file, "chmod +x"),
+        // A script is also read.
+        Unstartable::NotExecutable { file, .. } => there(file, "chmod a+rx"),
+        Unstartable::CarriageReturn(script) => there(script, r"sed -i 's/\r$//'"),
+        Unstartable::NoInterpreter { script, .. } => there(script, "${EDITOR:-vi}"),
+        Unstartable::OutOfReach { file, .. } => {
+            let_through(file, asked).unwrap_or_else(|| agent_program(agent, config, asked))
+        }
+        Unstartable::Missing(_)
+        | Unstartable::NotOnPath { .. }
+        | Unstartable::Directory(_)
+        | Unstartable::NoProgram(_)
+        | Unstartable::Noexec(_) => agent_program(agent, config, asked),
+    }
+}
 
 /// The agent's command, with its program where it is.
 pub(super) fn agent_program(agent: &AgentConfig, config: &Config, asked: &Asked) -> Mend {

@@ -7,7 +7,7 @@ use super::mend::{Mend, run};
 use crate::config::{Config, Origin};
 use crate::reply::shell;
 use rustix::fs::{Access, access};
-use rustix::io::Errno;
+use rustix::process::getegid;
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -34,6 +34,26 @@ pub(super) fn link_aside(place: &Path) -> Option<Mend> {
         false => format!("sudo {}", moved(&link)),
     };
     Some(Mend::Aside { line, seen })
+}
+
+/// Where a link that is not root's alone is on the way to the file that root writes settings to. It stays: the service starts
+/// with what it leads to.
+pub(super) fn not_written_through(file: &Path) -> Option<Mend> {
+    let link = foreign_link(file)?;
+    let is_roots = link.symlink_metadata().is_ok_and(|there| there.uid() == 0);
+    let directory = link.parent().filter(|directory| is_roots && is_own(directory)).map(quoted);
+    let (line, why) = match directory {
+        Some(directory) => (
+            format!("sudo chown 0:{} {directory} && sudo chmod 750 {directory}", getegid().as_raw()),
+            "lies in a directory that is not root's, so root writes nothing through it",
+        ),
+        None => (
+            format!("sudo ls -l {}", quoted(&link)),
+            "is not root's, so root writes nothing through it; what is meant has to lie there itself",
+        ),
+    };
+    let target = fs::read_link(&link).unwrap_or_default();
+    Some(Mend::Aside { line, seen: format!("{} is a link to {}, and {why}", link.display(), target.display()) })
 }
 
 /// A link counts as root's where all that it lies in is root's, too.
@@ -74,10 +94,4 @@ pub(super) fn may_be_agents(file: &Path) -> bool {
 /// Beside where it is. Nothing is overwritten by it, and a directory that has that name does not get it.
 pub(super) fn moved(path: &Path) -> String {
     format!("mv -T --backup=t {} {}", quoted(path), shell::quoted(&format!("{}.aside", path.display())))
-}
-
-/// The first directory on the way to `place` that this user does not get through.
-pub(super) fn shut(place: &Path) -> Option<PathBuf> {
-    let above = place.ancestors().skip(1).collect::<Vec<_>>();
-    above.into_iter().rev().find(|at| access(*at, Access::EXEC_OK) == Err(Errno::ACCESS)).map(Path::to_owned)
 }

@@ -121,7 +121,10 @@ pub(super) fn address(config: &Config, asked: &Asked) -> Finding {
             fine("address", format!("{wanted} is in use by the service, which runs on this home"))
         }
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            wrong("address", format!("{wanted} is in use by another program"), mend())
+            let seen = format!(
+                "{wanted} is in use by another program; a proxy that forwards to it has to be told of another port, too"
+            );
+            wrong("address", seen, mend())
         }
         Err(error) => wrong("address", format!("{wanted} cannot be listened on: {error}"), mend()),
     }

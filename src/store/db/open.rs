@@ -140,12 +140,29 @@ pub(in crate::store) async fn schema(url: &str) -> Result<Schema, StoreError> {
         None => applied_postgres(url).await?,
     };
     let newest = known.last().copied().unwrap_or_default();
-    Ok(match applied.iter().max() {
+    let schema = match applied.iter().max() {
         None => Schema::Missing,
         Some(&found) if found > newest => Schema::Newer { found, known: newest },
         Some(_) if known.iter().all(|version| applied.contains(version)) => Schema::Current,
         Some(&found) => Schema::Older { found, known: newest },
-    })
+    };
+    match (&schema, sqlite_path(url)) {
+        (Schema::Missing | Schema::Older { .. }, None) => {
+            may_make_tables(&postgres_options(url)?).await.map(|()| schema)
+        }
+        (Schema::Missing | Schema::Older { .. }, Some(_)) | (Schema::Current | Schema::Newer { .. }, _) => Ok(schema),
+    }
+}
+
+/// Since PostgreSQL 15 a database lets nobody but its owner, as long as nothing else is said.
+async fn may_make_tables(options: &PgConnectOptions) -> Result<(), StoreError> {
+    const LOOK: &str = "SELECT coalesce(current_schema(), 'public')::text, current_user::text,
+        coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)";
+    let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
+    let (schema, user, may): (String, String, bool) =
+        sqlx::query_as(LOOK).fetch_one(&mut connection).await.map_err(explain)?;
+    connection.close().await.map_err(explain)?;
+    if may { Ok(()) } else { Err(StoreError::NoTables { schema, user }) }
 }
 
 /// Where live environments are, read without changing anything.

@@ -1,6 +1,6 @@
 //! `/cleanup`: what the passes did and left, with reasons; receipts; and a pass at the press of a button.
 
-use super::{Frame, render};
+use super::{Frame, render, rows::Catalog};
 use crate::model::*;
 use crate::web::view::{Mark, Prose, When, ago, bytes, of_result};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
@@ -28,7 +28,8 @@ struct Pass {
 
 struct Line {
     environment: EnvironmentId,
-    branch: String,
+    /// Of the environment, with its repository.
+    name: String,
     mark: Mark,
     reasons: Vec<Prose>,
 }
@@ -36,7 +37,7 @@ struct Line {
 struct ReceiptRow {
     when: When,
     environment: EnvironmentId,
-    branch: String,
+    name: String,
     proof: Prose,
     freed: Option<String>,
 }
@@ -52,7 +53,14 @@ struct Page {
 pub async fn show(State(state): State<WebState>, session: Session) -> Result<Response, WebError> {
     let store = &state.inner.store;
     let passes = store.list_reports(ROWS).await?.into_iter().map(|report| pass(&state, report)).collect();
-    let receipts = store.list_receipts(ROWS).await?.into_iter().map(|receipt| row(&state, receipt)).collect();
+    let catalog = Catalog::load(&state).await?;
+    let mut receipts = Vec::new();
+    for receipt in store.list_receipts(ROWS).await? {
+        // A row that cannot be read takes no receipt away.
+        let environment = store.load_environment(receipt.environment).await.ok().flatten();
+        let repository = environment.map(|environment| catalog.name(environment.codebase));
+        receipts.push(row(&state, repository, receipt));
+    }
     Ok(render(&Page { frame: Frame::load(&state, &session, "/cleanup").await?, passes, receipts }))
 }
 
@@ -70,6 +78,7 @@ fn pass(state: &WebState, mut report: CleanupReport) -> Pass {
     };
     for line in report.lines {
         let mark = of_result(&line.result, report.dry_run);
+        let name = state.shown(&line.name());
         let reasons = match line.result {
             ReportResult::Removed(why) => {
                 pass.removed += 1;
@@ -86,17 +95,19 @@ fn pass(state: &WebState, mut report: CleanupReport) -> Pass {
         };
         if pass.lines.len() < LINES {
             let reasons = reasons.iter().map(|why| state.prose(why)).collect();
-            pass.lines.push(Line { environment: line.environment, branch: state.shown(&line.branch), mark, reasons });
+            pass.lines.push(Line { environment: line.environment, name, mark, reasons });
         }
     }
     pass
 }
 
-fn row(state: &WebState, receipt: Receipt) -> ReceiptRow {
+fn row(state: &WebState, repository: Option<String>, receipt: Receipt) -> ReceiptRow {
+    let branch = &receipt.details.branch;
+    let name = repository.map_or_else(|| branch.clone(), |repository| format!("{repository}#{branch}"));
     ReceiptRow {
         when: ago(receipt.created_at, state.now()),
         environment: receipt.environment,
-        branch: state.shown(&receipt.details.branch),
+        name: state.shown(&name),
         proof: state.prose(&receipt.details.proof),
         freed: receipt.details.bytes_freed.map(bytes),
     }

@@ -7,7 +7,7 @@ use sqlx::{Connection, Executor, SqliteConnection, sqlite::SqliteConnectOptions}
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
 
 /// What is wrong, as `(what, seen, mend)`.
-async fn complaints(mut command: Command) -> Vec<(String, String, String)> {
+pub(super) async fn complaints(mut command: Command) -> Vec<(String, String, String)> {
     let output = output_of(command.arg("--json")).await;
     let findings: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
     let text = |finding: &serde_json::Value, field: &str| finding[field].as_str().unwrap_or_default().to_owned();
@@ -174,9 +174,47 @@ async fn what_would_fail_first_is_seen() {
     github: the App lacks permissions: issues: write, pull_requests: write; grant them, then accept them where it is installed -> <github>/settings/apps/treewarden-demo/permissions
     github: the App does not hear of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository; tick them under "Subscribe to events" -> <github>/settings/apps/treewarden-demo/permissions
     github: the App is installed nowhere; choose repositories for it -> <github>/github-apps/treewarden-demo/installations/new
-    agent: /etc/passwd is not a program this user can run; the agent's program is wanted, by its whole path -> export TREEWARDEN_AGENT_COMMAND='/<folder>/passwd'
+    agent: /etc/passwd is not a program this user can run: it has neither the x bit nor a first line that begins with #!; the agent's program is wanted, by its whole path -> export TREEWARDEN_AGENT_COMMAND='/<folder>/passwd'
     agent: TREEWARDEN_AGENT_ENV names what is not set where the service is started: MODEL_KEY -> export MODEL_KEY='<value>'
     "#);
+}
+
+/// Each is as easily made as a script, and has another cure.
+#[tokio::test]
+async fn an_agent_that_would_not_start_is_mended_where_it_is() {
+    let installation = Installation::new().await;
+    let agent = installation.dir.path().join("agent.sh");
+    let (good, quoted) = ("#!/bin/sh\ntrue\n", shlex::try_quote(agent.to_str().unwrap()).unwrap());
+    let on_windows = good.replace('\n', "\r\n");
+    for (text, mode, seen, mend) in [
+        (good, 0o644, "lacks the x bit for this user (mode 644)", format!("chmod +x {quoted}")),
+        (&on_windows, 0o755, "end as on Windows", format!("sed -i 's/\\r$//' {quoted}")),
+        ("#!/no/such/node\n", 0o755, "is to be run by /no/such/node", format!("${{EDITOR:-vi}} {quoted}")),
+    ] {
+        fs::write(&agent, text).unwrap();
+        fs::set_permissions(&agent, fs::Permissions::from_mode(mode)).unwrap();
+        let command = |name: &str| {
+            let mut command = installation.command(&[name]);
+            command.env("TREEWARDEN_AGENT_COMMAND", &agent);
+            command
+        };
+        let wrong = complaints(command("doctor")).await;
+        assert!(wrong.len() == 1 && wrong[0].1.contains(seen), "{wrong:?}");
+        assert_eq!(wrong[0].2, mend);
+        let edited = format!("EDITOR='sed -i s,/no/such/node,/bin/sh,'; {mend}");
+        assert!(std::process::Command::new("sh").args(["-c", &edited]).status().unwrap().success(), "{mend}");
+        assert_eq!(complaints(command("doctor")).await, [], "{mend}");
+        // Who starts the service without asking the doctor is told as well.
+        fs::write(&agent, text).unwrap();
+        fs::set_permissions(&agent, fs::Permissions::from_mode(mode)).unwrap();
+        let mut serve = command("serve");
+        serve.stderr(Stdio::piped()).stdout(Stdio::null());
+        let mut process = serve.spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let told = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+        assert!(told.contains("WARN") && told.contains("no agent can be started") && told.contains(seen), "{told}");
+        process.kill().await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -220,7 +258,10 @@ async fn a_port_that_another_program_has_is_named() {
     let mut command = installation.command(&["doctor"]);
     command.env("TREEWARDEN_LISTEN", taken.local_addr().unwrap().to_string());
     let wrong = complaints(command).await;
-    assert!(wrong.len() == 1 && wrong[0].0 == "address" && wrong[0].1.contains("by another program"), "{wrong:?}");
+    assert!(
+        wrong.len() == 1 && wrong[0].0 == "address" && wrong[0].1.contains("by another program; a proxy"),
+        "{wrong:?}"
+    );
     assert!(wrong[0].2.starts_with("export TREEWARDEN_LISTEN=127.0.0.1:"), "{wrong:?}");
     drop(taken);
 
@@ -295,6 +336,33 @@ async fn another_service_in_the_same_directories_is_met() {
     let mend = both_refuse(&installation, "service", &[("WORKTREE_BASE", shared.to_str().unwrap())]).await;
     assert_eq!(mend, format!("export WORKTREE_BASE={}/home/worktrees", installation.dir.path().display()));
     serving.stop().await;
+}
+
+/// As since PostgreSQL 15 whoever makes a database of somebody's for a user finds it.
+#[tokio::test]
+async fn a_database_that_lets_its_user_make_no_tables_is_told_by_both() {
+    let Some(database) = Database::create().await else { return };
+    let installation = Installation::new().await;
+    let role = format!("user_{}", uuid::Uuid::now_v7().simple());
+    let owner = async |statements: String| {
+        let mut connection = sqlx::PgConnection::connect(&database.url).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    };
+    owner(format!("CREATE ROLE {role} LOGIN PASSWORD 'tw'; REVOKE CREATE ON SCHEMA public FROM PUBLIC")).await;
+    let mut url = reqwest::Url::parse(&database.url).unwrap();
+    url.set_username(&role).unwrap();
+    url.set_password(Some("tw")).unwrap();
+    let mend = both_refuse(&installation, "database", &[("DATABASE_URL", url.as_str())]).await;
+    let words = shlex::split(&mend).unwrap();
+    let statement = format!("GRANT USAGE, CREATE ON SCHEMA \"public\" TO \"{role}\"");
+    assert_eq!(words.last(), Some(&statement), "{mend}");
+    owner(statement).await;
+    let mut command = installation.command(&["doctor"]);
+    command.env("DATABASE_URL", url.as_str());
+    assert_eq!(complaints(command).await, []);
+    owner(format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    database.drop().await;
 }
 
 /// Another home, which may be another machine's: what is not on its disk is not gone.
@@ -515,6 +583,51 @@ async fn a_home_of_another_user_is_left_to_that_user() {
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
     std::os::unix::fs::chown(&home, Some(7), None).unwrap();
     assert_eq!(both_refuse(&installation, "home", &[]).await, "sudo -E -u '#7' treewarden doctor");
+}
+
+/// As far as what became of GitHub's deliveries shows it.
+#[tokio::test]
+async fn a_webhook_secret_that_is_not_githubs_is_seen() {
+    let installation = Installation::new().await;
+    let serving = installation.serve().await;
+    let hook = format!("{}/webhooks/github", serving.url);
+    let doctor = async || {
+        let mut command = installation.command(&["doctor"]);
+        command.env("TREEWARDEN_LISTEN", serving.url.strip_prefix("http://").unwrap());
+        complaints(command).await
+    };
+    installation.standin.set_webhook(&hook, "another secret, of GitHub".to_owned().into());
+    installation.ask("add a greeting");
+    installation.standin.settled().await;
+    let wrong = doctor().await;
+    assert!(wrong.len() == 1 && wrong[0].0 == "webhook" && wrong[0].1.contains("answered with 401"), "{wrong:?}");
+    assert!(wrong[0].2.starts_with("export GITHUB_WEBHOOK_SECRET=\"$(openssl rand -hex 32)\""), "{wrong:?}");
+    // A proxy in front that does not know the address. What failed by itself may have come before the start.
+    let secret = || "a secret of the test".to_owned().into();
+    installation.standin.set_webhook(&format!("{hook}/elsewhere"), secret());
+    let newest = || installation.standin.deliveries().iter().map(|delivery| delivery.id).max().unwrap();
+    installation.standin.redeliver(newest()).unwrap();
+    installation.standin.settled().await;
+    let wrong = doctor().await;
+    assert!(wrong.len() == 1 && wrong[0].1.contains("was answered with 404"), "{wrong:?}");
+    assert!(wrong[0].2.ends_with("/settings/apps/treewarden-demo/advanced"), "{wrong:?}");
+    installation.standin.set_webhook(&hook, secret());
+    installation.standin.redeliver(newest()).unwrap();
+    installation.standin.settled().await;
+    assert_eq!(doctor().await, []);
+    serving.stop().await;
+}
+
+/// Only git and links lead there: nothing else would ask it before the first mention.
+#[tokio::test]
+async fn an_address_of_githubs_pages_that_is_not_githubs_is_seen() {
+    let installation = Installation::new().await;
+    let mut command = installation.command(&["doctor"]);
+    command.env("GITHUB_WEB_URL", "http://127.0.0.1:1");
+    let wrong = complaints(command).await;
+    let right = installation.standin.web_url();
+    assert!(wrong.len() == 1 && wrong[0].1.contains(&format!("and git, at {right}")), "{wrong:?}");
+    assert_eq!(wrong[0].2, format!("export GITHUB_WEB_URL={right}"));
 }
 
 /// The App is there, and nothing of what people write would come.

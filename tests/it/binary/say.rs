@@ -87,6 +87,20 @@ async fn somebody_without_github_gets_work_done() {
         let shown = output_of(here.command(&["env", "show", &name])).await;
         assert!(text(&shown.stdout).contains(&format!("work      {branches}")), "{name}: {}", text(&shown.stderr));
     }
+    // A shell beside the service need not have what only the service reads.
+    let lacking = async |name: &str, value: &str, arguments: &[&str]| {
+        let mut command = here.command(arguments);
+        output_of(command.env("GITHUB_APP_ID", "7").env(name, value)).await
+    };
+    let say = ["say", "--conversation", &*conversation, "/status"];
+    for (name, value) in [("MAX_CONCURRENT_RUNS", "many"), ("DATABASE_URL", "mysql://tw")] {
+        let said = lacking(name, value, &say).await;
+        assert!(said.status.success() && said.stderr.is_empty(), "{said:?}");
+        let listed = lacking(name, value, &["env", "list"]).await;
+        assert_eq!(listed.status.success(), name != "DATABASE_URL", "{listed:?}");
+        let refused = text(&lacking(name, value, &["cleanup"]).await.stderr);
+        assert!(refused.contains("GITHUB_WEBHOOK_SECRET: is missing") && refused.contains(name), "{refused}");
+    }
     let (well, answer, _) = here.say(&["--conversation", &conversation, "agent:fail"]).await;
     assert!(!well && answer.starts_with("❌ **Failed**"), "{answer}");
     // From standard input, without waiting; the name of the conversation is all that is printed.

@@ -139,7 +139,7 @@ async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
     assert!(told.contains(&restore), "{restore} in {told}");
     assert!(!told.contains("Remove if nothing would be lost"), "there is nothing left to press");
     assert!(!environment.path.exists());
-    assert!(browser.page("/cleanup").await.contains("issue-1"));
+    assert!(browser.page("/cleanup").await.contains(">octo/hello#issue-1</a></td>"));
     assert!(browser.page("/environments?all=true").await.contains("destroyed"));
 }
 

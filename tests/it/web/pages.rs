@@ -189,7 +189,10 @@ async fn a_long_pass_shows_first_what_it_did() {
     let browser = stage.sign_in().await;
     let codebase = stage.codebase(REPO, 11).await;
     let environment = stage.environment(&codebase, 1, "issue-1").await.id;
-    let line = |branch: String, result| ReportLine { environment, branch, result };
+    let line = |branch: String, result| {
+        let repository = (branch != "gone").then(|| REPO.to_owned());
+        ReportLine { environment, repository, branch, result }
+    };
     let mut lines: Vec<ReportLine> =
         (1..=60).map(|number| line(format!("kept-{number}"), ReportResult::Kept(vec!["pinned".into()]))).collect();
     lines.push(line("gone".into(), ReportResult::Removed("merged".into())));
@@ -204,10 +207,10 @@ async fn a_long_pass_shows_first_what_it_did() {
     };
     stage.store.insert_report(&report).await.unwrap();
     let page = browser.page("/cleanup").await;
-    for part in ["1 removed, 60 kept, 1 failed", ">gone</a>", ">stuck</a>", ">kept-48</a>", "and 12 more."] {
+    for part in ["1 removed, 60 kept, 1 failed", ">gone</a>", ">octo/hello#stuck</a>", "#kept-48</a>", "and 12 more."] {
         assert!(page.contains(part), "{part} in {page}");
     }
-    assert!(!page.contains(">kept-49</a>"));
+    assert!(!page.contains("kept-49</a>"));
 }
 
 #[tokio::test]
@@ -450,8 +453,8 @@ async fn no_page_shows_a_secret_or_a_name_that_is_turned_around() {
         ..claimed
     };
     assert!(stage.store.update_run(&done, "test").await.unwrap());
-    let line =
-        ReportLine { environment: environment.id, branch: turned.to_owned(), result: ReportResult::Kept(vec![told()]) };
+    let (repository, result) = (Some(turned.to_owned()), ReportResult::Kept(vec![told()]));
+    let line = ReportLine { environment: environment.id, repository, branch: turned.to_owned(), result };
     let report = CleanupReport {
         id: ReportId::from(uuid::Uuid::now_v7()),
         trigger: Trigger::Schedule,

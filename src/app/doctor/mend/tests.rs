@@ -22,11 +22,11 @@ fn config() -> Config {
 
 /// Where settings are made in a shell, and where systemd has them from a file that is there.
 fn places(flags: &Flags) -> [Asked; 2] {
-    [Asked::beside(flags, Path::new("/no such file")), Asked::beside(flags, Path::new("/etc/passwd"))]
+    ["/no such file", "/etc/passwd"].map(|file| Asked::beside(flags, Path::new(file), true))
 }
 
 fn shell() -> Asked {
-    Asked::beside(&Flags::default(), Path::new("/no such file"))
+    Asked::beside(&Flags::default(), Path::new("/no such file"), true)
 }
 
 fn check(mend: &Mend) {
@@ -124,7 +124,7 @@ fn each_wrong_setting_is_mended_where_it_stands() {
     // The flag wins over the variable, and other flags stay.
     let root = Flags { home: Some("/".into()), config: Some("/etc/tw.toml".into()), ..Flags::default() };
     let wrong = Config::load(&root, |_| None, |_| Ok(String::new())).unwrap_err();
-    let mend = problem(&wrong.0[0], &Asked::beside(&root, Path::new("/no such file")));
+    let mend = problem(&wrong.0[0], &Asked::beside(&root, Path::new("/no such file"), true));
     assert_eq!(mend.line(), "treewarden doctor --config /etc/tw.toml --home ~/.treewarden");
 }
 
@@ -351,6 +351,7 @@ fn each_fault_of_the_database_has_its_command_and_none_makes_another() {
         StoreError::Full,
         StoreError::Failed(text()),
         StoreError::Incomplete(vec![text()]),
+        StoreError::NoTables { schema: "public".to_owned(), user: "tw".to_owned() },
         StoreError::InUse(text()),
     ];
     let at = |url: &str| load(&[("DATABASE_URL", url)], &[]).unwrap();
