@@ -88,6 +88,24 @@ pub fn copies_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> St
     )
 }
 
+/// Why a branch is not pushed whose commits hold files that should be pointers.
+pub fn blobs_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> String {
+    let first = paths.first().map(|path| code(&path.display().to_string())).unwrap_or_default();
+    format!(
+        "not pushed: commits on `{branch}` hold {} that Git LFS is to keep, such as {first}, as they are, and not as pointers; once          pushed, they would be in the history for good. The work is kept on `{branch}`. Ask for those commits to be made anew, with          `git-lfs` at work, then it can be pushed",
+        count(paths.len() as u64, "file"),
+    )
+}
+
+/// Why a branch is not pushed whose commits hold pointers that lead nowhere.
+pub fn without_objects(branch: &BranchName, paths: &[std::path::PathBuf]) -> String {
+    let first = paths.first().map(|path| code(&path.display().to_string())).unwrap_or_default();
+    format!(
+        "not pushed: commits on `{branch}` hold {} of Git LFS, such as {first}, whose content is neither here nor on the remote. The          work is kept on `{branch}`. Ask for the pointers to be taken out of those commits, or for the files themselves to be          committed in their place, then it can be pushed",
+        count(paths.len() as u64, "pointer"),
+    )
+}
+
 fn submodules(submodules: &Submodules) -> Option<String> {
     if submodules.other_addresses {
         return Some(
@@ -205,6 +223,19 @@ mod tests {
                     such as `.env`; nothing of it left the server. Ask for those commits to be rewritten without it, then \
                     it can be pushed";
         assert_eq!(copies_committed(&branch, &[".env".into()]), said);
+    }
+
+    #[test]
+    fn what_lfs_cannot_take_is_named() {
+        let branch = BranchName::new("b").unwrap();
+        let said = "not pushed: commits on `b` hold 1 file that Git LFS is to keep, such as `a.bin`, as they are, and not as \
+                    pointers; once pushed, they would be in the history for good. The work is kept on `b`. Ask for those commits \
+                    to be made anew, with `git-lfs` at work, then it can be pushed";
+        assert_eq!(blobs_committed(&branch, &["a.bin".into()]), said);
+        let said = "not pushed: commits on `b` hold 1 pointer of Git LFS, such as `a.bin`, whose content is neither here nor on the \
+                    remote. The work is kept on `b`. Ask for the pointers to be taken out of those commits, or for the files \
+                    themselves to be committed in their place, then it can be pushed";
+        assert_eq!(without_objects(&branch, &["a.bin".into()]), said);
     }
 
     #[test]

@@ -168,24 +168,40 @@ impl Copied {
 
     /// The copies that this very commit adds.
     fn brought_by(&self, objects: &Objects, commit: &git2::Commit<'_>) -> Result<Vec<(PathBuf, Oid)>, GitError> {
-        let tree = commit.tree()?;
         let before = commit.parents().map(|parent| parent.tree()).collect::<Result<Vec<_>, _>>()?;
         let mut brought = Vec::new();
-        for delta in objects.diff_tree_to_tree(before.first(), Some(&tree), None)?.deltas() {
-            let file = delta.new_file();
-            let Some(path) = file.path_bytes().map(path_of).filter(|_| delta.status() != Delta::Deleted) else {
-                continue;
-            };
-            if file.mode() != FileMode::Commit && self.hold(objects, &before, &path, file.id())? {
-                brought.push((path, file.id()));
+        for (path, blob, _) in changed_by(objects, commit)? {
+            if self.hold(objects, &before, &path, blob)? {
+                brought.push((path, blob));
             }
         }
         Ok(brought)
     }
 }
 
+/// What a commit has otherwise than its first parent, submodules apart.
+fn changed_by(objects: &Objects, commit: &git2::Commit<'_>) -> Result<Vec<(PathBuf, Oid, FileMode)>, GitError> {
+    let before = commit.parent(0).ok().map(|parent| parent.tree()).transpose()?;
+    let diff = objects.diff_tree_to_tree(before.as_ref(), Some(&commit.tree()?), None)?;
+    let files = diff.deltas().filter(|delta| delta.status() != Delta::Deleted).map(|delta| delta.new_file());
+    let files = files.filter(|file| file.mode() != FileMode::Commit);
+    Ok(files.filter_map(|file| Some((path_of(file.path_bytes()?), file.id(), file.mode()))).collect())
+}
+
+/// The plain files of a commit that none of its parents has as they are.
+pub(in crate::git) fn brought_by(
+    objects: &Objects,
+    commit: &git2::Commit<'_>,
+) -> Result<Vec<(PathBuf, Oid)>, GitError> {
+    let before = commit.parents().map(|parent| parent.tree()).collect::<Result<Vec<_>, _>>()?;
+    let was_there =
+        |path: &Path, blob| before.iter().any(|tree| tree.get_path(path).is_ok_and(|entry| entry.id() == blob));
+    let changed = changed_by(objects, commit)?.into_iter().filter(|(_, _, mode)| *mode != FileMode::Link);
+    Ok(changed.map(|(path, blob, _)| (path, blob)).filter(|(path, blob)| !was_there(path, *blob)).collect())
+}
+
 /// Whether a blob is anywhere in the trees.
-fn has_blob(trees: &[Tree<'_>], blob: Oid) -> Result<bool, GitError> {
+pub(in crate::git) fn has_blob(trees: &[Tree<'_>], blob: Oid) -> Result<bool, GitError> {
     for tree in trees {
         let mut found = false;
         let walked = tree.walk(TreeWalkMode::PreOrder, |_, entry| {
