@@ -78,7 +78,7 @@ pub enum StartError {
     Isolation(IsolationError),
     #[error(
         "GitHub did not say which App this is, and without that the bot could not recognise its own comments: \
-         {error}. Nothing was begun; {meanwhile}. {advice}", meanwhile = meanwhile(*began_before), advice = advice(error)
+         {error}. Nothing was begun; {meanwhile}. {advice} Then start again.", meanwhile = meanwhile(*began_before), advice = advice(error)
     )]
     Github { error: GithubError, began_before: bool },
     #[error("The state of the last run could not be recovered")]
@@ -115,6 +115,7 @@ fn after_home(error: &HomeError) -> String {
         HomeError::Open { .. }
         | HomeError::NotOurs { .. }
         | HomeError::OfAnother { .. }
+        | HomeError::OfWorktrees { .. }
         | HomeError::NotItsOwn { .. }
         | HomeError::BaseOpen { .. } => String::new(),
         HomeError::NotMade { .. }
@@ -136,6 +137,7 @@ fn after_lock(error: &LockError) -> String {
 fn after_isolation(error: &IsolationError) -> String {
     match error {
         IsolationError::OutOfSight { .. }
+        | IsolationError::Unmarked { .. }
         | IsolationError::LeftBehind { .. }
         | IsolationError::OtherDisk { .. }
         | IsolationError::MarkTaken(_) => ".".to_owned(),
@@ -155,8 +157,8 @@ fn meanwhile(began_before: bool) -> &'static str {
 fn advice(error: &GithubError) -> &'static str {
     match error {
         GithubError::Unreachable(_) | GithubError::OutcomeUnknown => {
-            "Check the network, a proxy that is in use (https_proxy), and GITHUB_API_URL, which has to lead to an HTTPS port; then \
-             start again."
+            "Check the network, a proxy that is in use (https_proxy), and GITHUB_API_URL: where that says https, its port has to \
+             speak HTTPS."
         }
         GithubError::NotFound(_) | GithubError::BadAnswer(_) => {
             "Check GITHUB_API_URL: what answers there is not GitHub's API, which an Enterprise Server has at \
@@ -169,7 +171,7 @@ fn advice(error: &GithubError) -> &'static str {
         GithubError::Forbidden(_) | GithubError::Invalid(_) => {
             "See on the App's page on GitHub whether it is suspended."
         }
-        GithubError::RateLimited { .. } | GithubError::Server { .. } => "Start again later.",
+        GithubError::RateLimited { .. } | GithubError::Server { .. } => "Wait until GitHub answers.",
     }
 }
 

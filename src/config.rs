@@ -71,6 +71,8 @@ pub struct Config {
     pub given: Vec<(&'static str, Origin)>,
     /// The settings file, when there is one.
     pub file: Option<PathBuf>,
+    /// TREEWARDEN_HOME is set, and names another home than the one of a container, which counts.
+    pub home_overruled: bool,
     /// Environment variables that are named like settings and are none: misspelled, or of a service called like this one.
     pub ignored: Vec<String>,
 }

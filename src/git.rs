@@ -43,6 +43,7 @@ mod registry;
 mod remote_url;
 mod repository;
 mod scratch;
+mod stash;
 mod submodules;
 mod whole;
 mod worktree;

@@ -105,6 +105,13 @@ pub enum IsolationError {
          back; if it is lost for good, delete {} to begin anew", base.display(), memory.display()
     )]
     OutOfSight { base: PathBuf, memory: PathBuf },
+    /// As when all but the hidden files of it was copied here.
+    #[error(
+        "{} lacks the mark (.treewarden) by which the directory of the worktrees is known, and things are in it. Nothing was \
+         changed. Where these are all of the worktrees, delete {}: the next start marks the directory anew, and leaves \
+         what is in it as it is", base.display(), memory.display()
+    )]
+    Unmarked { base: PathBuf, memory: PathBuf },
     #[error(
         "There are worktrees in {}, and {} is to have them now, which is new, so nothing was begun. Move all that is in the \
          first into the second, or set WORKTREE_BASE (or the home) back", before.display(), base.display()
@@ -112,12 +119,11 @@ pub enum IsolationError {
     LeftBehind { before: PathBuf, base: PathBuf },
     /// Another home's, or another machine's: a path alone proves nothing.
     #[error(
-        "The database knows of worktrees in another directory than this {} (its mark is {mark}), so nothing was begun, and none of \
-         them is taken for gone. Start with the home and the WORKTREE_BASE that have them, or with a database of its own; if they are \
-         lost for good, write that mark into {}, and delete worktrees.mark in the home", base.display(),
-         base.join(".treewarden").display()
+        "The database knows of worktrees that are not in this {}, such as {}, so nothing was begun, and none of them is taken for \
+         gone. Start with the home and the WORKTREE_BASE that have them, or with a database of its own; if they are lost for good, {}",
+        base.display(), place.display(), given_up(base, place, mark)
     )]
-    OtherDisk { base: PathBuf, mark: String },
+    OtherDisk { base: PathBuf, place: PathBuf, mark: String },
     /// As in a person's own directory, which has the usual home of the service in it.
     #[error(
         "{} cannot be the directory of the worktrees: .treewarden in it, where their mark belongs, is a directory. Nothing was \
@@ -157,6 +163,18 @@ pub enum IsolationError {
     HalfWay { place: PathBuf, why: String },
     #[error("{what} {}: {why}", .path.display())]
     Files { what: &'static str, path: PathBuf, why: String },
+}
+
+/// What lets a start go on without the worktrees of a database that it has no disk for. In another directory than their rows
+/// say nobody would ever find that they are gone.
+fn given_up(base: &Path, place: &Path, mark: &str) -> String {
+    match place.starts_with(base) {
+        true => format!(
+            "write their mark, {mark}, into {}, and delete worktrees.mark in the home",
+            base.join(".treewarden").display()
+        ),
+        false => "start with a WORKTREE_BASE of the path that they had, empty, and it says how".to_owned(),
+    }
 }
 
 impl IsolationError {

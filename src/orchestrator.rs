@@ -198,7 +198,7 @@ impl Orchestrator {
         self.parts().git.version().await.is_ok()
     }
 
-    /// Tells the intake loops that something new lies in the inbox; `out_of_turn`: a request to stop.
+    /// Tells the intake loops that something new lies in the inbox; `out_of_turn`: what waits for nobody.
     pub fn delivery_arrived(&self, out_of_turn: bool) {
         if out_of_turn {
             self.inner.wake.stops.notify_one();
@@ -315,6 +315,8 @@ pub enum StepError {
     /// It had not begun.
     #[error("the service is stopping")]
     Stopping,
+    #[error("somebody asked to stop")]
+    Stopped,
     /// A mistake in this program. Steps can be repeated, so that nothing is lost.
     #[error("something went wrong inside Treewarden; its log has the details")]
     Panicked,
@@ -334,7 +336,11 @@ impl StepError {
             | StepError::Agent(_)
             | StepError::PermissionUnknown { .. }
             | StepError::Panicked => StepError::Refused(words(self.to_string().trim_end_matches('.'))),
-            StepError::Refused(_) | StepError::Occupied(_) | StepError::Stopping | StepError::LeaseLost => self,
+            StepError::Refused(_)
+            | StepError::Occupied(_)
+            | StepError::Stopping
+            | StepError::Stopped
+            | StepError::LeaseLost => self,
         }
     }
 }

@@ -51,6 +51,13 @@ pub fn read_text(path: &Path, links: Links, most: u64) -> io::Result<String> {
     String::from_utf8(read(path, links, most)?).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no text"))
 }
 
+/// The first `most` bytes of a file, or all of it.
+pub fn read_start(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path, links)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// The last `most` bytes of a file, or all of it.
 pub fn read_end(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
     let mut file = open(path, links)?;

@@ -107,9 +107,10 @@ impl Store {
         Ok(db::live_paths(url).await?.iter().any(|path| Path::new(path).starts_with(directory)))
     }
 
-    /// Whether any environment is live, by the same.
-    pub async fn has_environments(url: &str) -> Result<bool, StoreError> {
-        Ok(!db::live_paths(url).await?.is_empty())
+    /// Where one of its live environments lies, by the same: in `directory`, if any does. People's own lie elsewhere.
+    pub async fn live_place(url: &str, directory: &Path) -> Result<Option<PathBuf>, StoreError> {
+        let places = db::live_paths(url).await?.into_iter().map(PathBuf::from);
+        Ok(places.max_by_key(|place| place.starts_with(directory)))
     }
 
     /// Takes the database this URL names for one service, or one command that changes rows as a service does; `name` says to

@@ -72,6 +72,9 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     for name in config.without_effect() {
         tracing::warn!(variable = %name, "this setting is set, but has no effect in this version");
     }
+    if config.home_overruled {
+        tracing::warn!(path = %config.home.display(), "TREEWARDEN_HOME does not count, since TREEWARDEN_CONTAINER is on");
+    }
     for name in config.agent.iter().flat_map(|agent| &agent.unset) {
         tracing::warn!(variable = %name, "TREEWARDEN_AGENT_ENV names a variable that is not set; the agent goes without it");
     }
@@ -182,14 +185,22 @@ async fn show_environments(config: &Config, store: &Store, command: &EnvCommand)
             if live.is_empty() {
                 say(format_args!("No environment (home: {}).", config.home.display()));
             }
+            let mut rows = Vec::new();
             for environment in live {
                 let codebase = store.load_codebase(environment.codebase).await?;
                 let name = codebase.map(|codebase| codebase.name.to_string()).unwrap_or_default();
-                say(format_args!(
-                    "{}  {name}#{}  {}  {}  since {}",
-                    environment.id, environment.work, environment.branch, environment.state, environment.created_at
-                ));
+                rows.push([
+                    environment.id.to_string(),
+                    format!("{name}#{}", environment.work),
+                    environment.branch.to_string(),
+                    environment.state.to_string(),
+                    environment.created_at.to_string(),
+                ]);
             }
+            if !rows.is_empty() {
+                rows.insert(0, ["id", "name", "branch", "state", "made"].map(str::to_owned));
+            }
+            in_columns(&rows).into_iter().for_each(say);
         }
         EnvCommand::Show { name } => {
             let environment = find_environment(store, name).await?;
@@ -205,20 +216,38 @@ async fn show_environments(config: &Config, store: &Store, command: &EnvCommand)
             }
             if let Some(receipt) = store.receipt_of(environment.id).await? {
                 say(format_args!("removed   {}: {}", receipt.created_at, receipt.details.proof));
+                if let (Some(name), Some(until)) = (&receipt.details.safety_ref, receipt.details.kept_until) {
+                    say(format_args!("trash     what was not committed, until {}, in {name}", until.date()));
+                }
                 let codebase = store.load_codebase(environment.codebase).await?;
                 let repository = codebase.map(|codebase| config.home.join("repos").join(codebase.repository_dir));
-                match cleanup::restore_command(&receipt.details, &repository.unwrap_or_default()) {
-                    Some(command) => say(format_args!("restore   {command}")),
-                    None => say("restore   a mention in its thread goes on on the branch"),
-                }
-                if let (Some(name), Some(until)) = (&receipt.details.safety_ref, receipt.details.kept_until) {
-                    say(format_args!("kept      what was not committed, until {}, in {name}", until.date()));
-                    say(format_args!("restore   /worktree restore {} in a thread, or the panel", environment.work));
+                let branch = match cleanup::restore_command(&receipt.details, &repository.unwrap_or_default()) {
+                    Some(command) => format!("only its branch: {command}"),
+                    None => "a mention in its thread goes on on the branch".to_owned(),
+                };
+                match receipt.details.released {
+                    true => say(format_args!("restore   {branch}")),
+                    false => say(format_args!(
+                        "restore   /worktree restore {} in a thread of the repository, or the panel; {branch}",
+                        environment.work
+                    )),
                 }
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Each row as a line, its cells below those of the one before.
+fn in_columns<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    let length = |text: &String| text.chars().count();
+    let widths: [usize; N] =
+        std::array::from_fn(|column| rows.iter().map(|row| length(&row[column])).max().unwrap_or_default());
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
 }
 
 /// A line for each reason; one that says so where nobody has looked yet.
@@ -252,8 +281,16 @@ async fn find_environment(store: &Store, name: &str) -> anyhow::Result<Environme
             )),
         };
     };
-    let codebase = store.find_codebase(&repository.parse()?).await?;
-    let codebase = codebase.ok_or_else(|| anyhow!("No repository is called {repository}."))?;
+    let codebase = match repository.parse::<RepoName>() {
+        Ok(repository) => store.find_codebase(&repository).await?,
+        Err(_) => None,
+    };
+    let codebase = codebase.ok_or_else(|| {
+        anyhow!(
+            "No repository is called {repository}. It goes by owner/name, and one on this machine by _local/name; `env list` shows \
+             the live environments with theirs."
+        )
+    })?;
     let thread = work.parse().ok().map(ThreadNumber);
     if let Some(number) = thread {
         let uses = store.find_conversation(codebase.id, number).await?.and_then(|thread| thread.environment);

@@ -89,6 +89,7 @@ async fn everything(config: &Config, asked: &Asked) -> Vec<Finding> {
         Err(HomeError::NotADirectory { path } | HomeError::OfAnother { path, .. }) => {
             (config.home.starts_with(path), config.worktree_base.starts_with(path))
         }
+        Err(HomeError::OfWorktrees { .. }) => (true, config.worktree_base.starts_with(&config.home)),
         Err(HomeError::WorktreeBase(_) | HomeError::NotItsOwn { .. } | HomeError::BaseOpen { .. }) => (false, true),
         _ => (false, false),
     };
@@ -118,6 +119,9 @@ fn settings(config: &Config) -> Finding {
     if !without_effect.is_empty() {
         seen.push_str(&format!("; set, but without effect in this version: {}", without_effect.join(", ")));
     }
+    if config.home_overruled {
+        seen.push_str("; TREEWARDEN_HOME does not count, since TREEWARDEN_CONTAINER is on");
+    }
     if !config.ignored.is_empty() {
         seen.push_str(&format!("; ignored, because no setting has this name: {}", config.ignored.join(", ")));
     }
@@ -146,6 +150,7 @@ fn home(looked: Result<HomeState, HomeError>, config: &Config, asked: &Asked) ->
         HomeError::NotADirectory { .. }
         | HomeError::NotAFile { .. }
         | HomeError::OfAnother { .. }
+        | HomeError::OfWorktrees { .. }
         | HomeError::NotItsOwn { .. }
         | HomeError::NotMade { .. }
         | HomeError::NotWritable { .. }
@@ -341,7 +346,7 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
                     format!("{error}: its number and key have to be of one App, and this machine's clock right")
                 }
                 GithubError::Unreachable(_) => format!(
-                    "{error}: {} has to be reached over HTTPS, past name resolution, firewall and, where one is in use, proxy",
+                    "{error}: {} has to be reached, past name resolution, firewall and, where one is in use, proxy",
                     config.github.api_url
                 ),
                 GithubError::NotFound(_) | GithubError::BadAnswer(_) => {

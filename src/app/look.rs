@@ -32,17 +32,23 @@ pub(super) async fn take(config: &Config) -> Result<Taken, StartError> {
     Store::is_free(url).await?;
     let places = Places::resolved(config)?;
     places.look(config).await?;
-    if let Schema::Newer { found, known } = Store::schema(url).await? {
-        return Err(StoreError::NewerSchema { found, known }.into());
+    match Store::schema(url).await? {
+        Schema::Newer { found, known } => return Err(StoreError::NewerSchema { found, known }.into()),
+        Schema::Missing => {
+            if let Some(work) = left_over(config) {
+                tracing::warn!(path = %work.display(), "the database is new, and knows nothing of the earlier work that is here");
+            }
+        }
+        Schema::Current | Schema::Older { .. } => {}
     }
     config.prepare_home()?;
     let home = HomeLock::take(&config.home, &config.worktree_base)?;
     let database = Store::take_alone(url, &name(&config.home)).await?;
     // Once more: it may not have answered before, and another one may have written until now.
     if Store::schema(url).await? == Schema::Current
-        && let Some(mark) = places.other_disk(url).await?
+        && let Some(other) = places.other_disk(url).await?
     {
-        return Err(IsolationError::OtherDisk { base: places.base, mark }.into());
+        return Err(other.into());
     }
     Ok(Taken { home, database })
 }
@@ -84,20 +90,23 @@ impl Places {
         }
         WorktreeProvider::look(&self.base, &self.trash)?;
         match self.other_disk(config.database_url.expose_secret()).await {
-            Ok(Some(mark)) => Err(IsolationError::OtherDisk { base: self.base.clone(), mark }),
+            Ok(Some(other)) => Err(other),
             // As above.
             Ok(None) | Err(_) => Ok(()),
         }
     }
 
-    /// The mark of the directory that has the worktrees of the database's environments, when neither this home nor the
-    /// directory it is to have is known to be that one: what is not here is not gone.
-    async fn other_disk(&self, url: &str) -> Result<Option<String>, StoreError> {
+    /// That neither this home nor the directory it is to have is known to be the one that has the worktrees of the
+    /// database's environments: what is not here is not gone.
+    async fn other_disk(&self, url: &str) -> Result<Option<IsolationError>, StoreError> {
         let Some(known) = Store::known_disk(url).await? else { return Ok(None) };
         let is_this_one = HomeLock::node_of(self.home()).is_some_and(|node| node == known.node)
             || WorktreeProvider::mark_in(&self.base).is_some_and(|mark| mark == known.mark);
-        let is_other = !is_this_one && Store::has_environments(url).await?;
-        Ok(is_other.then_some(known.mark))
+        if is_this_one {
+            return Ok(None);
+        }
+        let place = Store::live_place(url, &self.base).await?;
+        Ok(place.map(|place| IsolationError::OtherDisk { base: self.base.clone(), place, mark: known.mark }))
     }
 }
 

@@ -94,8 +94,21 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
     if asked.conversation.is_none() {
         eprintln!("Conversation {conversation}; go on with: treewarden say --conversation {conversation} \"…\"");
     }
-    service.follow(conversation, id, !command).await
+    tokio::select! {
+        answered = service.follow(conversation, id, !command) => answered,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            eprintln!(
+                "Not waited for any more; what was asked goes on. Its answer will be on the run's page in the panel, and at \
+                 /local/messages. To end it: treewarden say --conversation {conversation} /stop"
+            );
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+    }
 }
+
+/// What a shell expects of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 
 /// As the service understands it: a path is absolute, a name is a name. Without any, a new conversation is about the
 /// repository of the current directory; one that is `known` has its own.

@@ -2,7 +2,7 @@
 //! nobody else changes it.
 
 use super::Config;
-use super::home::{COPY, FOLDERS, HomeError, SHARED, is_own, resolved};
+use super::home::{COPY, FOLDERS, HomeError, MARK, SHARED, is_own, resolved};
 use std::{
     ffi::OsStr,
     fs::{self, DirEntry},
@@ -10,8 +10,6 @@ use std::{
     path::Path,
 };
 
-/// Lies in a directory that has had worktrees before.
-const MARK: &str = ".treewarden";
 /// How deep a worktree lies: below its owner and its repository.
 const DEEPEST: u32 = 3;
 

@@ -16,6 +16,9 @@ const CONTAINER_HOME: &str = "/.treewarden";
 /// By one of these a directory is known as a home, and not as something of another purpose.
 const OWN_ENTRIES: [&str; 4] = ["treewarden.toml", "treewarden.db", "repos", "runs"];
 
+/// Lies in a directory that has, or has had, worktrees.
+pub(super) const MARK: &str = ".treewarden";
+
 /// What the service makes in the home, and changes.
 pub(super) const FOLDERS: [&str; 5] = ["repos", "trash", "runs", "git", "agents"];
 /// What is kept there for new worktrees; it is only read.
@@ -46,6 +49,12 @@ pub enum HomeError {
         path.display()
     )]
     OfAnother { path: PathBuf, owner: u32 },
+    /// Another home's, most of the time.
+    #[error(
+        "{} is a directory of worktrees, so it was left as it is. Choose a directory of Treewarden's own with --home or \
+         TREEWARDEN_HOME", path.display()
+    )]
+    OfWorktrees { path: PathBuf },
     #[error("{} cannot be written by this user: {error}", path.display())]
     NotWritable { path: PathBuf, error: io::Error },
     #[error("{} cannot be read by this user: {error}", path.display())]
@@ -139,6 +148,9 @@ pub enum HomeState {
 /// Looks whether [`prepare`] would succeed; changes nothing.
 pub(super) fn look(home: &Path, worktree_base: &Path) -> Result<HomeState, HomeError> {
     look_at_owner(home)?;
+    if let Some(path) = home.ancestors().find(|place| place.join(MARK).is_file() && !is_home(home)) {
+        return Err(HomeError::OfWorktrees { path: path.to_owned() });
+    }
     look_at_place(worktree_base).map_err(|error| of_base(error, home, worktree_base))?;
     if !look_at_place(home)? {
         return Ok(HomeState::ToBeMade);

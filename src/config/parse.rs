@@ -132,9 +132,9 @@ pub(super) fn time_limit(text: &str) -> Result<Duration, Expected> {
 }
 
 pub(super) fn switch(text: &str) -> Result<bool, Expected> {
-    match text {
-        "on" | "true" | "1" => Ok(true),
-        "off" | "false" | "0" => Ok(false),
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "yes" | "true" | "1" => Ok(true),
+        "off" | "no" | "false" | "0" => Ok(false),
         _ => Err("expected on or off".to_owned()),
     }
 }
@@ -166,12 +166,14 @@ pub(super) fn sandbox(text: &str) -> Result<Sandbox, Expected> {
 /// Splits like a shell does (quotes, backslashes), expanding nothing. A relative path is refused: it would be looked for in
 /// the worktree, where a pull request decides what lies there.
 pub(super) fn command_line(text: &str) -> Result<Vec<String>, Expected> {
+    const EXPECTED: &str = "expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced";
     let argv = shlex::split(text).unwrap_or_default();
     match argv.first() {
-        Some(program) if program.starts_with('/') || !(program.is_empty() || program.contains('/')) => Ok(argv),
-        _ => {
-            Err("expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced".to_owned())
+        Some(program) if program.starts_with(['~', '$']) => {
+            Err(format!("{EXPECTED}; no shell reads it, so ~ and variables stand for nothing"))
         }
+        Some(program) if program.starts_with('/') || !(program.is_empty() || program.contains('/')) => Ok(argv),
+        _ => Err(EXPECTED.to_owned()),
     }
 }
 

@@ -73,9 +73,15 @@ impl Reader<'_> {
             given: SETTINGS.iter().filter_map(|one| Some((one.variable, self.sources.find(one)?.origin))).collect(),
             file: self.sources.file.as_ref().map(|(path, _)| path.clone()),
             database_patience: None,
+            home_overruled: self.home_in_environment().is_some_and(|named| named.as_ref() != Ok(&home)),
             ignored: Vec::new(),
             home,
         }
+    }
+
+    fn home_in_environment(&self) -> Option<Result<PathBuf, String>> {
+        let found = self.sources.find(&HOME).filter(|found| found.origin == Origin::Environment)?;
+        Some(parse::path(found.text.trim(), self.user_home.as_deref()))
     }
 
     fn github(&mut self) -> GithubConfig {

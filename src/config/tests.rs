@@ -58,6 +58,12 @@ fn the_home_follows_its_rules() {
     let container = [("TREEWARDEN_CONTAINER", "on"), ("TREEWARDEN_HOME", "/srv/tw")];
     assert_eq!(home(None, &container), Path::new("/.treewarden"));
     assert_eq!(home(Some("/flag"), &container), Path::new("/flag"));
+    let overruled = |env: &[(&str, &str)]| from_env(env).unwrap().home_overruled;
+    assert!(overruled(&container) && overruled(&[container[0], ("TREEWARDEN_HOME", "nowhere")]));
+    for env in [&container[..1], &container[1..], &[container[0], ("TREEWARDEN_HOME", "/.treewarden")]] {
+        assert!(!overruled(env), "{env:?}");
+    }
+    assert!(from_env(&[("TREEWARDEN_CONTAINER", "On")]).is_ok() && from_env(&[("TREEWARDEN_LOCAL", "yes")]).is_ok());
     let problems = from_env(&[("HOME", "")]).unwrap_err().to_string();
     assert!(problems.contains("TREEWARDEN_HOME: must be set, since HOME is not"), "{problems}");
     assert!(from_env(&[("TREEWARDEN_HOME", "/")]).is_err());
@@ -280,6 +286,16 @@ fn addresses_of_github_are_asked_for_by_their_own_examples() {
 }
 
 #[test]
+fn an_agent_that_only_a_shell_would_find_is_refused_with_the_reason() {
+    for command in ["~/bin/agent -p", "$HOME/bin/agent", "$AGENT"] {
+        let problems = from_env(&[("TREEWARDEN_AGENT_COMMAND", command)]).unwrap_err().to_string();
+        assert!(problems.ends_with("no shell reads it, so ~ and variables stand for nothing"), "{problems}");
+    }
+    let relative = from_env(&[("TREEWARDEN_AGENT_COMMAND", "bin/agent")]).unwrap_err().to_string();
+    assert!(relative.ends_with("quotes balanced"), "{relative}");
+}
+
+#[test]
 fn the_agent_gets_a_few_variables_of_the_service() {
     let env = [
         ("TREEWARDEN_AGENT_COMMAND", "claude -p --tools 'Bash, Edit'"),
@@ -391,15 +407,25 @@ fn a_directory_of_another_purpose_is_never_closed() {
     let other = dir.path().join("srv");
     std::fs::create_dir_all(other.join("www")).unwrap();
     assert!(refusal(&other, 0o755).contains("holds other things"));
+    // Another home's; one that was begun in there goes on.
+    let trees = dir.path().join("of another");
+    std::fs::create_dir_all(trees.join("octo/hello")).unwrap();
+    std::fs::write(trees.join(".treewarden"), "its mark").unwrap();
+    for place in [&trees, &trees.join("octo")] {
+        assert!(refusal(place, 0o700).contains("is a directory of worktrees"));
+    }
+    std::fs::create_dir(trees.join("repos")).unwrap();
+    home::prepare(&trees, &dir.path().join("trees")).unwrap();
 }
 
 #[test]
 fn a_directory_of_worktrees_is_one_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    for made in ["srv/home", "ann", "open", "shared", "work/.git", "other/www", "disk/lost+found", "old/octo/hello/x"] {
+    for made in ["srv/home/repos", "ann", "open", "shared", "work/.git", "other/www", "disk/lost+found"] {
         std::fs::create_dir_all(at(made)).unwrap();
     }
+    std::fs::create_dir_all(at("old/octo/hello/x")).unwrap();
     std::fs::write(at("old/octo/hello/x/.git"), "gitdir: elsewhere").unwrap();
     for (name, mode) in [("srv/home", 0o700), ("open", 0o775), ("shared", 0o1777)] {
         std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();

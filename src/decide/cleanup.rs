@@ -66,6 +66,8 @@ pub struct WorkInProgress {
     pub nested: Vec<String>,
     /// Ignored files outside known caches.
     pub ignored: Vec<String>,
+    /// Changes that `git stash` put aside on its branch.
+    pub stashed: u64,
 }
 
 impl WorkInProgress {
@@ -344,7 +346,23 @@ fn work_reasons(work: &WorkInProgress, recorded: &BranchName) -> Vec<Keep> {
     if let Some(first) = work.ignored.first() {
         keep.push(Keep::IgnoredFiles(first.clone()));
     }
+    if work.stashed > 0 {
+        keep.push(Keep::Stashed(work.stashed));
+    }
     keep
+}
+
+/// What a removal by force takes to the trash. As long as it is refused for something else, that keeps the place as well.
+pub fn passed_over(facts: &RemovalFacts) -> Vec<Keep> {
+    match (&facts.work, facts.occasion) {
+        (Probe::Known(work), Occasion::Forced) => {
+            let reasons = work_reasons(work, &facts.environment.branch);
+            reasons.into_iter().filter(Keep::fits_the_trash).collect()
+        }
+        (_, Occasion::Named | Occasion::Closed | Occasion::MakesWay | Occasion::Pass) | (Probe::Unknown(_), _) => {
+            Vec::new()
+        }
+    }
 }
 
 /// The branch goes only when its own work is proven merged and it was ours; in every other case it stays.

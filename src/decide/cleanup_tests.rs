@@ -164,11 +164,23 @@ fn every_reason_keeps_on_its_own() {
         (with_work(|w| w.submodules = vec!["sub".into()]), Keep::SubmoduleWork("sub".into())),
         (with_work(|w| w.nested = vec!["n".into()]), Keep::NestedRepository("n".into())),
         (with_work(|w| w.ignored = vec![".env".into()]), Keep::IgnoredFiles(".env".into())),
+        (with_work(|w| w.stashed = 1), Keep::Stashed(1)),
         (with_work(|w| w.on_branch = None), Keep::BranchDrift { recorded: branch(), actual: None }),
     ];
     for (facts, reason) in cases {
         assert_eq!(verdict(&facts), Verdict::Keep(vec![reason]));
     }
+}
+
+#[test]
+fn what_force_passes_over_is_known_beside_what_it_does_not() {
+    let both = with_work(|w| (w.untracked, w.nested) = (1, vec!["n".into()]));
+    let uncommitted = Keep::UncommittedChanges { changed: 0, untracked: 1 };
+    let forced = RemovalFacts { occasion: Occasion::Forced, ..both.clone() };
+    assert_eq!(verdict(&forced), Verdict::Keep(vec![Keep::NestedRepository("n".into())]));
+    assert_eq!(passed_over(&forced), std::slice::from_ref(&uncommitted));
+    assert_eq!(verdict(&both), Verdict::Keep(vec![uncommitted, Keep::NestedRepository("n".into())]));
+    assert_eq!(passed_over(&both), []);
 }
 
 /// BR-186

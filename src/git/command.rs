@@ -54,6 +54,9 @@ const NEUTRAL: &[&str] = &[
     "maintenance.auto=false",
     "commit.gpgSign=false",
     "http.followRedirects=false",
+    // A server that is at work says so every few seconds: `uploadpack.keepAlive`, `receive.keepAlive`.
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=60",
     "credential.helper=",
     "credential.username=x-access-token",
 ];

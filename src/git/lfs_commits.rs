@@ -3,10 +3,10 @@
 use super::error::GitError;
 use super::history::oid;
 use super::lfs::{POINTER, POINTER_BYTES};
-use super::worktree::{Worktree, brought_by, has_blob};
-use git2::{Oid, Repository as Objects};
+use super::worktree::{COMMITS_AT_ONCE, Worktree, path_of, trees};
+use git2::{Delta, FileMode, ObjectType, Oid, Repository as Objects, Tree, TreeWalkMode, TreeWalkResult};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     path::PathBuf,
 };
 
@@ -31,43 +31,77 @@ impl Worktree {
             Some(head) if self.repository().needs(&head).await?.lfs => oid(&head)?,
             Some(_) | None => return Ok(Brought::default()),
         };
-        let all = move |objects: &Objects| {
-            let (mut all, mut walk) = (Vec::new(), objects.revwalk()?);
-            walk.push(head)?;
-            walk.hide_glob("refs/remotes/origin/*")?;
-            for commit in walk {
-                let commit = objects.find_commit(commit?)?;
-                let brought = brought_by(objects, &commit)?;
-                all.extend(brought.into_iter().map(|(path, blob)| (commit.id(), path, blob)));
+        let mut all = Brought::default();
+        for commits in self.made_here(head).await?.chunks(COMMITS_AT_ONCE) {
+            let commits = commits.to_vec();
+            let mut new = self.repository().read(move |objects| new_files(objects, &commits)).await?;
+            let paths: BTreeSet<PathBuf> = new.iter().flat_map(|(_, files)| files).map(|(path, _)| path.clone()).collect();
+            let kept = self.kept_by_lfs(&Vec::from_iter(paths)).await?;
+            let kept: HashSet<PathBuf> = kept.into_iter().collect();
+            for (_, files) in &mut new {
+                files.retain(|(path, _)| kept.contains(path));
             }
-            Ok(all)
-        };
-        let mut all: Vec<(Oid, PathBuf, Oid)> = self.repository().read(all).await?;
-        let paths: BTreeSet<_> = all.iter().map(|(_, path, _)| path.clone()).collect();
-        let paths: Vec<_> = paths.into_iter().collect();
-        let kept: BTreeSet<_> = self.kept_by_lfs(&paths).await?.into_iter().collect();
-        all.retain(|(_, path, _)| kept.contains(path));
-        self.repository()
-            .read(move |objects| {
-                let mut brought = Brought::default();
-                for (commit, path, blob) in &all {
-                    match kind_of(objects, *blob)? {
-                        Kind::Pointer(object) => drop(brought.objects.insert(object, path.clone())),
-                        Kind::Nothing => {}
-                        Kind::Other => {
-                            let parents = objects.find_commit(*commit)?;
-                            let before =
-                                parents.parents().map(|parent| parent.tree()).collect::<Result<Vec<_>, _>>()?;
-                            if !has_blob(&before, *blob)? {
-                                brought.blobs.insert(path.clone());
-                            }
-                        }
-                    }
-                }
-                Ok(brought)
-            })
-            .await
+            let brought = self.repository().read(move |objects| brought(objects, &new)).await?;
+            all.objects.extend(brought.objects);
+            all.blobs.extend(brought.blobs);
+        }
+        Ok(all)
     }
+}
+
+type File = (PathBuf, Oid);
+
+/// The plain files of each commit that none of its parents has as they are.
+fn new_files(objects: &Objects, commits: &[Oid]) -> Result<Vec<(Oid, Vec<File>)>, GitError> {
+    let files = |commit: Oid| {
+        let (tree, before) = trees(objects, commit)?;
+        let was_there = |(path, blob): &File| {
+            before.iter().any(|tree| tree.get_path(path).is_ok_and(|entry| entry.id() == *blob))
+        };
+        let diff = objects.diff_tree_to_tree(before.first(), Some(&tree), None)?;
+        let new = diff.deltas().filter(|delta| delta.status() != Delta::Deleted).map(|delta| delta.new_file());
+        let new = new.filter(|file| matches!(file.mode(), FileMode::Blob | FileMode::BlobExecutable));
+        let new = new.filter_map(|file| Some((path_of(file.path_bytes()?), file.id())));
+        Ok((commit, new.filter(|file| !was_there(file)).collect()))
+    };
+    commits.iter().copied().map(files).collect()
+}
+
+/// Of files that LFS is to keep.
+fn brought(objects: &Objects, new: &[(Oid, Vec<File>)]) -> Result<Brought, GitError> {
+    let mut brought = Brought::default();
+    for (commit, files) in new {
+        let mut others = Vec::new();
+        for (path, blob) in files {
+            match kind_of(objects, *blob)? {
+                Kind::Pointer(object) => drop(brought.objects.insert(object, path.clone())),
+                Kind::Nothing => {}
+                Kind::Other => others.push((path, blob)),
+            }
+        }
+        if !others.is_empty() {
+            // One that merely moved is there already.
+            let before = blobs_in(&trees(objects, *commit)?.1)?;
+            let others = others.into_iter().filter(|(_, blob)| !before.contains(blob));
+            brought.blobs.extend(others.map(|(path, _)| path.clone()));
+        }
+    }
+    Ok(brought)
+}
+
+fn blobs_in(trees: &[Tree<'_>]) -> Result<HashSet<Oid>, GitError> {
+    let (mut blobs, mut seen) = (HashSet::new(), HashSet::new());
+    for tree in trees {
+        tree.walk(TreeWalkMode::PreOrder, |_, entry| match entry.kind() {
+            // Few objects can name a directory any number of times.
+            Some(ObjectType::Tree) if !seen.insert(entry.id()) => TreeWalkResult::Skip,
+            _ => {
+                blobs.insert(entry.id());
+                TreeWalkResult::Ok
+            }
+        })?;
+    }
+    Ok(blobs)
 }
 
 enum Kind {

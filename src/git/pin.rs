@@ -1,4 +1,5 @@
-//! Commits that only a worktree's own entry holds: a detached HEAD, what its reflog remembers, refs of its own.
+//! Commits that only a worktree's own entry holds: a detached HEAD, what its reflog remembers, refs of its own, changes that
+//! git put aside for a merge.
 //! They would be in nobody's reach once the entry is taken out, so they get a ref of their own before.
 
 use super::error::GitError;
@@ -9,6 +10,7 @@ use crate::model::CommitSha;
 use crate::plain_file::{self, Links};
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     fs,
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
     path::Path,
@@ -16,6 +18,8 @@ use std::{
 
 /// How much of a reflog is read; an agent may have written it.
 const REFLOG: u64 = 4 * 1024 * 1024;
+/// How much of a file that names commits, one a line.
+const PSEUDOREF: u64 = 64 * 1024;
 
 impl Repository {
     /// Gives every such commit that no ref reaches a ref `refs/treewarden/archive/commits/<sha>`. The caller has the turn.
@@ -64,6 +68,17 @@ pub(super) fn commits_of(entry: &AdminEntry) -> Result<BTreeSet<CommitSha>, GitE
             add(line.split(|byte| *byte == b' ').nth(1).unwrap_or_default());
         }
     }
+    for file in present(fs::read_dir(&entry.directory), &entry.directory)?.into_iter().flatten() {
+        let file = file.map_err(|error| GitError::file("reading", &entry.directory, &error))?;
+        if !is_ref_of_its_own(&file.file_name()) || !file.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let text = plain_file::read_start(&file.path(), Links::Refuse, PSEUDOREF);
+        let text = text.map_err(|error| GitError::file("reading", &file.path(), &error))?;
+        for line in text.split(|byte| *byte == b'\n') {
+            add(line.split(u8::is_ascii_whitespace).next().unwrap_or_default());
+        }
+    }
     let mut directories = vec![entry.directory.join("refs")];
     while let Some(directory) = directories.pop() {
         for file in present(fs::read_dir(&directory), &directory)?.into_iter().flatten() {
@@ -79,6 +94,12 @@ pub(super) fn commits_of(entry: &AdminEntry) -> Result<BTreeSet<CommitSha>, GitE
     }
     held.retain(|sha| sha.as_str().bytes().any(|byte| byte != b'0'));
     Ok(held)
+}
+
+/// Whether git may keep a commit in the file, as in `MERGE_AUTOSTASH`: gitglossary(7), "pseudoref". Words are in some, too.
+/// What was fetched is elsewhere as well.
+fn is_ref_of_its_own(name: &OsStr) -> bool {
+    name != "FETCH_HEAD" && name.as_encoded_bytes().iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_')
 }
 
 fn present<T>(found: io::Result<T>, path: &Path) -> Result<Option<T>, GitError> {

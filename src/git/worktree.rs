@@ -23,7 +23,7 @@ pub(super) use index::blob_of;
 pub(super) use repair::rewrite;
 pub use status::Status;
 pub(super) use status::{path_of, quiet};
-pub(super) use withheld::{brought_by, has_blob};
+pub(super) use withheld::{COMMITS_AT_ONCE, trees};
 
 use super::command::Call;
 use super::copies::{List, Manifest};
@@ -65,7 +65,7 @@ impl Worktree {
         Self { repository, files: path.clone(), path }
     }
 
-    pub(super) fn repository(&self) -> &Repository {
+    pub fn repository(&self) -> &Repository {
         &self.repository
     }
 

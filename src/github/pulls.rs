@@ -136,12 +136,12 @@ impl InstallationClient {
         base: &BranchName,
     ) -> Result<Option<ThreadNumber>, GithubError> {
         let found = self.pull_requests_of(repository, name, head, "closed").await?;
-        let exact = |pull: &&PullRequest| {
-            pull.state == ThreadState::Merged && pull.head_sha == *sha && pull.base == *base && !pull.is_fork()
-        };
+        let exact =
+            |pull: &&PullRequest| pull.state == ThreadState::Merged && pull.head_sha == *sha && pull.base == *base;
         Ok(found.iter().find(exact).map(|pull| pull.number))
     }
 
+    /// Those whose head is the branch of the repository itself: GitHub's filter knows the owner only, who may have a fork, too.
     async fn pull_requests_of(
         &self,
         repository: RepositoryId,
@@ -155,7 +155,7 @@ impl InstallationClient {
         // Into a branch whose name we do not accept, none of ours goes; whatever else is not understood is an error.
         let known = shapes.into_iter().filter(|shape| BranchName::new(&shape.base.name).is_ok());
         let pulls: Result<Vec<PullRequest>, _> = known.map(PullRequest::try_from).collect();
-        Ok(pulls?.into_iter().filter(|pull| pull.head == *head).collect())
+        Ok(pulls?.into_iter().filter(|pull| pull.head == *head && !pull.is_fork()).collect())
     }
 
     pub async fn create_pull_request(

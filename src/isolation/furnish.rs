@@ -19,18 +19,14 @@ pub(super) async fn furnish(worktree: &Worktree, wanted: &Furnishing) -> Result<
             return Ok(before);
         }
         // Somebody made it meanwhile who knows nothing of what is to come back. What comes is written over what is there.
-        let work = match theirs(worktree).await {
-            None => work(worktree, wanted).await,
-            Some(theirs) => BroughtBack { failed: Some(theirs), ..BroughtBack::default() },
-        };
-        let furnished = Furnished { work, ..before };
+        let furnished = Furnished { work: work(worktree, wanted, theirs(worktree).await).await, ..before };
         worktree.mark_furnished(&furnished).await?;
         return Ok(furnished);
     }
     // Copies come last: nothing is to be in the way of what belongs to the repository.
     let submodules = submodules(worktree, wanted).await;
     let lfs = if wanted.lfs { lfs(worktree, wanted).await } else { Lfs::default() };
-    let work = work(worktree, wanted).await;
+    let work = work(worktree, wanted, None).await;
     let furnished = Furnished { submodules, lfs, work, copies: copies(worktree, wanted).await };
     worktree.mark_furnished(&furnished).await?;
     Ok(furnished)
@@ -47,9 +43,12 @@ async fn lfs(worktree: &Worktree, wanted: &Furnishing) -> Lfs {
     worktree.pull_lfs(wanted.credential.as_ref(), LFS).await.unwrap_or_else(failed)
 }
 
-async fn work(worktree: &Worktree, wanted: &Furnishing) -> BroughtBack {
+async fn work(worktree: &Worktree, wanted: &Furnishing, obstacle: Option<String>) -> BroughtBack {
     let Some(keepsake) = &wanted.keepsake else { return BroughtBack::default() };
     let tried = BroughtBack { keepsake: Some(keepsake.clone()), ..BroughtBack::default() };
+    if obstacle.is_some() {
+        return BroughtBack { failed: obstacle, ..tried };
+    }
     match worktree.bring_back(keepsake).await {
         Ok(left) => {
             tracing::debug!(target: EFFECT, "uncommitted work brought back");

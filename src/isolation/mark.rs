@@ -129,8 +129,19 @@ impl Mark {
     }
 
     fn out_of_sight(&self, base: &Path) -> IsolationError {
-        IsolationError::OutOfSight { base: base.to_owned(), memory: self.memory.clone() }
+        let (memory, has_mark) = (self.memory.clone(), base.join(MARK).symlink_metadata().is_ok());
+        match !has_mark && holds_something(base) {
+            true => IsolationError::Unmarked { base: base.to_owned(), memory },
+            false => IsolationError::OutOfSight { base: base.to_owned(), memory },
+        }
     }
+}
+
+/// Besides a trash, or what a file system has of its own.
+fn holds_something(base: &Path) -> bool {
+    let is_own = |name: &[u8]| name.starts_with(b".") || name == b"lost+found";
+    let mut entries = fs::read_dir(base).into_iter().flatten().flatten();
+    entries.any(|entry| !is_own(entry.file_name().as_encoded_bytes()))
 }
 
 /// All of it is on the disk, or what was there before.
@@ -175,6 +186,15 @@ mod tests {
         fs::remove_dir(&base).unwrap();
         fs::rename(temp.path().join("unmounted"), &base).unwrap();
         mark.check(&base).unwrap();
+        // Its files came along, and the mark did not.
+        fs::create_dir(base.join("octo")).unwrap();
+        fs::remove_file(base.join(MARK)).unwrap();
+        assert!(matches!(mark.check(&base), Err(IsolationError::Unmarked { .. })));
+        assert!(matches!(Mark::look(&base, &memory), Err(IsolationError::Unmarked { .. })));
+        fs::remove_file(&memory).unwrap();
+        let mark = Mark::of(&base, &memory).unwrap();
+        mark.check(&base).unwrap();
+        assert!(base.join("octo").is_dir());
         // Another base by configuration, and a home that was made anew.
         let other = temp.path().join("other");
         fs::create_dir(&other).unwrap();

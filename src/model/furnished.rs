@@ -47,13 +47,22 @@ pub struct Lfs {
     pub failed: Option<String>,
 }
 
-/// Something in a worktree that git does not take into a commit.
+/// Something in a worktree that no commit of ours takes in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotTaken {
     /// Relative; a final slash marks a directory.
     pub path: PathBuf,
-    /// Git's words, fit for people elsewhere.
-    pub why: String,
+    pub why: NotTakenBecause,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotTakenBecause {
+    /// In git's words, fit for people elsewhere.
+    GitRefuses(String),
+    /// It is a file that the service copied into a worktree, or holds what such a one held.
+    Copy,
+    /// A submodule would be recorded at a commit that it was recorded at before.
+    GoesBack,
 }
 
 /// What became of the submodules; nothing in it: all are there, or none were wanted.

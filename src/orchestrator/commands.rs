@@ -89,13 +89,18 @@ impl Orchestrator {
             }
             Command::List => {
                 let environments = self.store().live_environments(Some(codebase.id)).await?;
-                let mut gone = BTreeSet::new();
+                let (mut gone, mut left) = (BTreeSet::new(), BTreeSet::new());
                 for environment in environments.iter().filter(|one| one.state == EnvironmentState::Active) {
                     if let Ok(false) = tokio::fs::try_exists(&environment.path).await {
                         gone.insert(environment.id);
                     }
+                    if self.store().conversations_of(environment.id).await?.is_empty()
+                        && self.store().held_conversations_of(environment.id).await?.is_empty()
+                    {
+                        left.insert(environment.id);
+                    }
                 }
-                Ok(commands::environment_list(&environments, conversation.environment, &gone))
+                Ok(commands::environment_list(&environments, conversation.environment, &gone, &left))
             }
             Command::Create { what, base } => {
                 self.create_on_request(codebase, conversation, what, base.as_deref(), by).await
@@ -159,13 +164,17 @@ impl Orchestrator {
             None => None,
         };
         let live = self.store().live_run_of(conversation.id).await?;
-        let run = match live {
-            Some(run) if run.state == RunState::Queued => {
-                Some((run.state, Some(self.store().queue_place(run.id).await?)))
-            }
-            Some(run) => Some((run.state, None)),
-            None => None,
+        let place = match &live {
+            Some(run) if run.state == RunState::Queued => self.store().queue_place(run.id).await?,
+            Some(_) | None => 0,
         };
+        let run = live.map(|run| commands::LiveRun {
+            state: run.state,
+            place,
+            age: self.now().since(run.created_at),
+            panel_url: self.panel_url(run.id),
+            requester: run.request.requester.login,
+        });
         let asked = self.store().load_repo_settings(codebase.id).await?.unwrap_or_default().in_force;
         Ok(commands::thread_status(&commands::ThreadStatus {
             environment: environment.as_ref().zip(seen.as_ref()),
@@ -184,8 +193,10 @@ impl Orchestrator {
         force: bool,
         by: &Person,
     ) -> Result<String, StepError> {
-        if let Some(receipt) = self.removed_before(asked.delivery).await?.pop() {
-            return Ok(cleanup::removed_line(&receipt.details));
+        if let Some(receipt) = self.removed_before(asked.delivery).await?.pop()
+            && let Some(removed) = self.store().load_environment(receipt.environment).await?
+        {
+            return Ok(cleanup::removed_line(&removed.work, &receipt.details));
         }
         let live = self.store().live_environments(Some(codebase.id)).await?;
         let wanted = match name {
@@ -213,7 +224,7 @@ impl Orchestrator {
         }
         let occasion = if force { Occasion::Forced } else { Occasion::Named };
         Ok(match self.remove_named(environment.id, occasion, Trigger::Command, &by.login, Some(asked)).await? {
-            Swept::Removed(details) => cleanup::removed_line(&details),
+            Swept::Removed(details) => cleanup::removed_line(&environment.work, &details),
             Swept::Kept(reasons) => commands::kept_on_request(&environment, &reasons, self.settings().trash_for),
             Swept::Gone => commands::removed_before(&environment.branch),
         })
@@ -278,6 +289,7 @@ impl Orchestrator {
             self.audit(actor, "run.stop", &id.to_string(), "").await;
             if let Some(run) = self.store().load_run(*id).await?.filter(|run| run.state.is_final()) {
                 self.publish(&run, None).await?;
+                self.look_after_thread(&run).await;
             }
         }
         self.inner.wake.cancelled.notify_waiters();

@@ -309,8 +309,8 @@ impl Orchestrator {
         let worktree = repository.worktree(&environment.path);
         let dirty = worktree.status().await.map(|status| status.tracked + status.untracked + status.conflicted);
         let on_branch = Probe::from(worktree.head().await).map(|head| head.branch);
-        let submodules = worktree.submodule_work().await;
-        Seen { ahead_behind: ahead_behind.await.into(), validity, dirty, submodules, on_branch }
+        let (ignored, submodules) = (worktree.ignored_work().await, worktree.submodule_work().await);
+        Seen { ahead_behind: ahead_behind.await.into(), validity, dirty, ignored, submodules, on_branch }
     }
 }
 
@@ -360,6 +360,10 @@ async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
     }
     let head = known!(Probe::from(worktree.head().await));
     let status = known!(worktree.status().await);
+    let stashed = match &head.branch {
+        Some(branch) => known!(Probe::from(worktree.repository().stashed_on(branch).await)),
+        None => 0,
+    };
     Probe::Known(WorkInProgress {
         on_branch: head.branch,
         changed: status.tracked + status.conflicted,
@@ -369,5 +373,6 @@ async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
         submodules: known!(worktree.submodule_work().await),
         nested: known!(worktree.nested_repositories().await),
         ignored: known!(worktree.ignored_work().await).iter().map(|path| path.display().to_string()).collect(),
+        stashed,
     })
 }

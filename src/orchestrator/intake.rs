@@ -18,6 +18,7 @@ use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
 use crate::telemetry::{field::EFFECT, metric};
 use std::time::Duration;
 
+const DELETED: &str = "the comment has been deleted since";
 const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
 
 /// Runs counted by the loop breaker.
@@ -45,22 +46,25 @@ impl Orchestrator {
         Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
     }
 
-    /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
-    /// whether it counts, is looked at when it is handled.
-    pub fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
-        const NAME: &[u8] = b"/stop";
+    /// Whether a delivery asks to stop, or takes back what was asked, so that it must not wait for what its conversation waits
+    /// for. Whoever asks, and whether it counts, is looked at when it is handled.
+    pub fn goes_out_of_turn(&self, event: &str, body: &[u8]) -> bool {
+        let says = |words: &[u8]| body.windows(words.len()).any(|part| part.eq_ignore_ascii_case(words));
         // Much cheaper than to understand every delivery.
-        if !body.windows(NAME.len()).any(|part| part.eq_ignore_ascii_case(NAME)) {
+        if !says(b"/stop") && !says(b"\"deleted\"") {
             return false;
         }
-        let Ok(Event::Written(message) | Event::Edited { message, .. }) = payload::understand(event, body) else {
-            return false;
-        };
-        mention::find(&message.body, &self.parts().identity.slug).is_some_and(|text| is_stop(&text))
+        match payload::understand(event, body) {
+            Ok(Event::Written(message) | Event::Edited { message, .. }) => {
+                mention::find(&message.body, &self.parts().identity.slug).is_some_and(|text| is_stop(&text))
+            }
+            Ok(Event::Deleted { .. }) => true,
+            Ok(_) | Err(_) => false,
+        }
     }
 
-    /// Claims the next request to stop, whatever else waits.
-    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
+    /// Claims the next delivery that waits for nobody.
+    pub(super) async fn claim_next_out_of_turn(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
         let Some(place) = self.inner.lanes.enter_out_of_turn().await else { return Ok(None) };
         let Some(_claiming) = self.claiming().await else { return Ok(None) };
         let delivery = self.store().claim_delivery_out_of_turn(self.node(), self.now(), self.settings().lease).await?;
@@ -232,7 +236,7 @@ impl Orchestrator {
         }
         // Its deletion may have arrived first, or be the reason why it was late.
         if self.store().was_deleted(message.thread.repository.id, &message.source).await? {
-            return ignored("the comment has been deleted since");
+            return ignored(DELETED);
         }
         let (codebase, conversation) = self.thread(&message.thread).await?;
         if self.was_handled(delivery, &conversation, &message.source).await? {
@@ -256,6 +260,14 @@ impl Orchestrator {
                 let asked = RunRequest { requester: author, text, source, url, written_at, review };
                 self.welcome(delivery, &codebase, &conversation, asked, request, place).await
             }
+        }
+    }
+
+    /// Whether the message that asks was deleted.
+    async fn is_taken_back(&self, codebase: &Codebase, source: &MessageSource) -> Result<bool, StepError> {
+        match codebase.host {
+            Host::Github { id, .. } => Ok(self.store().was_deleted(id, source).await?),
+            Host::Local { .. } => Ok(false),
         }
     }
 
@@ -340,7 +352,10 @@ impl Orchestrator {
             grammar::Request::Unknown { given, hint } => {
                 let body = reply::commands::unknown_command(&given, &hint, &key);
                 self.comment(key, codebase, conversation, body).await?;
-                done("answered an unknown command")
+                match hint {
+                    grammar::Hint::Usage(_) => done("told how a command is used"),
+                    grammar::Hint::None | grammar::Hint::Nearest(_) => done("answered an unknown command"),
+                }
             }
             grammar::Request::Command(entry, command) => {
                 if commands::takes_long(&command) {
@@ -353,6 +368,9 @@ impl Orchestrator {
                 }
                 if commands::changes(&command) && self.store().is_stopped(delivery.id).await? {
                     return done(format!("{} was stopped before it began", entry.name));
+                }
+                if self.is_taken_back(codebase, &asked.source).await? {
+                    return ignored(DELETED);
                 }
                 let text = self.command(delivery, &command, codebase, conversation, &asked.requester).await?;
                 self.comment(key.clone(), codebase, conversation, reply::commands::answer(&text, &key)).await?;
@@ -375,9 +393,11 @@ impl Orchestrator {
                 };
                 let run = self.store().insert_run(new, self.now()).await?;
                 tracing::debug!(target: EFFECT, { run.id = %run.id }, "run queued");
-                // Asked after the run is there: a request to stop marks this delivery before it looks for runs, so that one
-                // of the two sees the other.
-                if self.store().is_stopped(delivery.id).await? {
+                // Asked after the run is there: a request to stop marks this delivery before it looks for runs, and a deletion is
+                // written down, so that one of the two sees the other.
+                if self.store().is_stopped(delivery.id).await?
+                    || self.is_taken_back(codebase, &run.request.source).await?
+                {
                     self.stop_run(run.id, "treewarden").await?;
                     return done(format!("run {}, stopped before it began", run.id));
                 }

@@ -37,13 +37,15 @@ pub enum NotTaken {
     )]
     UnknownCodebase(String),
     #[error(
-        "there is no git repository at {path} that can be worked on: {why}. Say it from within one, or name one with `--codebase PATH`",
+        "there is no git repository at {path} that can be worked on: {why}. Name another one by its path as `codebase` (`treewarden say`: `--codebase PATH`, or go there)",
         path = .path.display()
     )]
     NoRepository { path: PathBuf, why: String },
     #[error("there is no conversation {0}")]
     UnknownConversation(ThreadName),
-    #[error("there is no conversation {0} yet: name a repository to begin it with (`--codebase`)")]
+    #[error(
+        "there is no conversation {0} yet: name a repository to begin it with as `codebase` (`treewarden say`: `--codebase`)"
+    )]
     NothingToBeginWith(ThreadName),
     #[error("the conversation {name} is about {codebase}; another repository needs another conversation")]
     OtherCodebase { name: ThreadName, codebase: RepoName },

@@ -18,6 +18,7 @@ use crate::reply::{blocked, not_begun, remote, run_end};
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
 use std::collections::BTreeSet;
+use tokio_util::sync::CancellationToken;
 
 /// The world may move between gathering and applying; then it is decided again, this often at most.
 pub(super) const DECISIONS: usize = 4;
@@ -45,6 +46,17 @@ fn apart(place: &Place, links_unknown: bool) -> Option<String> {
     }
 }
 
+async fn unless_stopped<T>(
+    cancel: &CancellationToken,
+    work: impl Future<Output = Result<T, StepError>>,
+) -> Result<T, StepError> {
+    tokio::select! {
+        biased;
+        outcome = work => outcome,
+        () = cancel.cancelled() => Err(StepError::Stopped),
+    }
+}
+
 impl Notes {
     /// An environment that was there already.
     fn found(&mut self, environment: &Environment, found: &Found) {
@@ -64,7 +76,8 @@ impl Notes {
 
 impl Orchestrator {
     /// Finds or makes the environment of a run, binds the run to it, and brings it up to date.
-    pub(super) async fn prepare(&self, run: &mut Run) -> Result<Prepared, StepError> {
+    /// `cancel`: a git server that says nothing is not waited for any longer.
+    pub(super) async fn prepare(&self, run: &mut Run, cancel: &CancellationToken) -> Result<Prepared, StepError> {
         let (codebase, mut conversation) = self.thread_of(run).await?;
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(&codebase)).await?;
         let repository = self.repository(&codebase);
@@ -79,7 +92,9 @@ impl Orchestrator {
         };
         let needed = Needed { pull: pull.as_ref(), base: None };
         let offline = match only_fresh {
-            None => self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?,
+            None => {
+                unless_stopped(cancel, self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed)).await?
+            }
             // It may have been renamed since the last fetch.
             Some(_) => {
                 repository.ensure(&clone_url).await?;
@@ -136,7 +151,8 @@ impl Orchestrator {
                 && self.branch_of(&resolution.choice).await?.is_some_and(|chosen| chosen != *fresh)
             {
                 let needed = Needed { pull: None, base: None };
-                let offline = self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed).await?;
+                let fetch = self.fetch_or_do_without(&codebase, &repository, &clone_url, &needed);
+                let offline = unless_stopped(cancel, fetch).await?;
                 fetched &= offline.is_none();
                 notes.0.extend(offline);
                 only_fresh = None;

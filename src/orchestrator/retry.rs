@@ -30,7 +30,11 @@ pub(super) fn passing(error: &StepError) -> Option<Option<Duration>> {
         StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) | StepError::PermissionUnknown { .. } => {
             None
         }
-        StepError::Occupied(_) | StepError::LeaseLost | StepError::Stopping | StepError::Panicked => None,
+        StepError::Occupied(_)
+        | StepError::LeaseLost
+        | StepError::Stopping
+        | StepError::Stopped
+        | StepError::Panicked => None,
     }
 }
 
@@ -42,7 +46,11 @@ fn is_refusal(error: &StepError) -> bool {
         StepError::Github(error) => error.is_refusal(),
         StepError::Git(error) => error.is_refusal(),
         StepError::Store(_) | StepError::Isolation(_) | StepError::Agent(_) | StepError::Refused(_) => false,
-        StepError::Occupied(_) | StepError::LeaseLost | StepError::Stopping | StepError::Panicked => false,
+        StepError::Occupied(_)
+        | StepError::LeaseLost
+        | StepError::Stopping
+        | StepError::Stopped
+        | StepError::Panicked => false,
     }
 }
 

@@ -76,7 +76,11 @@ impl Orchestrator {
                 run.started_at = None;
                 return Ok(());
             }
-            Err(error) => Ended::failed(error.worded(run_end::broken_off).to_string()),
+            Err(error) => {
+                let agent_began = run.process.is_some() || run.state == RunState::Delivering;
+                let words = if agent_began { run_end::broken_off } else { not_begun::not_begun };
+                Ended::failed(error.worded(words).to_string())
+            }
         };
         self.finish(run, ended).await
     }
@@ -90,10 +94,14 @@ impl Orchestrator {
         run.started_at.get_or_insert(self.now());
         self.save(run).await?;
         self.show(run, None).await;
-        let mut prepared = outlasting!(self.prepare(run)).map_err(|error| error.worded(not_begun::not_begun))?;
+        let stopped = || Ended { state: RunState::Cancelled, reason: Some(run_end::stopped_before_work()) };
+        let mut prepared = match outlasting!(self.prepare(run, cancel)) {
+            Err(StepError::Stopped) => return Ok(stopped()),
+            prepared => prepared.map_err(|error| error.worded(not_begun::not_begun))?,
+        };
         tell_untold(run, &prepared.environment);
         if cancel.is_cancelled() {
-            return Ok(Ended { state: RunState::Cancelled, reason: Some(run_end::stopped_before_work()) });
+            return Ok(stopped());
         }
         let branch = &prepared.environment.branch;
         run.outcome.head_before = prepared.repository.tip(&branch.full_ref()).await?;
@@ -306,6 +314,11 @@ impl Orchestrator {
         if let Err(error) = self.late_pull_request(run.id).await {
             tracing::error!(run.id = %run.id, %error, "the run was not brought up to date with its pull request");
         }
+        self.look_after_thread(run).await;
+    }
+
+    /// After the end of any run, also of one that never began: its thread may have waited for it to be closed.
+    pub(super) async fn look_after_thread(&self, run: &Run) {
         if let Err(error) = self.after_run(run).await {
             tracing::error!(run.id = %run.id, %error, "the run's thread was not looked after; the next pass does");
         }
@@ -329,19 +342,24 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// A thread that was closed while the run was live is looked at again.
+    /// A thread that was closed while the run was live, or waited, is looked at again.
     async fn after_run(&self, run: &Run) -> Result<(), StepError> {
-        if let Some(environment) = run.environment {
-            self.store().touch_environment(environment, self.now()).await?;
+        let environment = match run.environment {
+            Some(environment) => {
+                self.store().touch_environment(environment, self.now()).await?;
+                Some(environment)
+            }
+            None => self.store().load_conversation(run.conversation).await?.and_then(|thread| thread.environment),
+        };
+        if let Some(environment) = environment {
             for conversation in self.store().conversations_of(environment).await? {
                 if conversation.state != ThreadState::Open {
                     self.close_conversation(conversation.id).await?;
                 }
             }
-            // It may have been given another worktree meanwhile, and leaves the one of the run behind.
-            self.close_conversation(run.conversation).await?;
         }
-        Ok(())
+        // It may have been given another worktree meanwhile, and leaves the one of the run behind.
+        self.close_conversation(run.conversation).await.map(drop)
     }
 }
 

@@ -63,6 +63,11 @@ impl Orchestrator {
         }
     }
 
+    /// A run's page in the panel.
+    pub(super) fn panel_url(&self, run: RunId) -> String {
+        format!("{}/runs/{run}", self.settings().public_url)
+    }
+
     /// The status comment for a run; absent when its thread is no longer known.
     pub(super) async fn status_comment(
         &self,
@@ -88,7 +93,7 @@ impl Orchestrator {
                 Host::Github { .. } => Some(&settings.web_url),
                 Host::Local { .. } => None,
             },
-            panel_url: format!("{}/runs/{}", settings.public_url, run.id),
+            panel_url: self.panel_url(run.id),
             branch: environment.as_ref().map(|environment| &environment.branch),
             place,
             step,

@@ -12,7 +12,7 @@ pub(super) use finish::{TRASH, trash_ref};
 pub(super) use retire::Retired;
 
 use super::{Orchestrator, StepError, gather, gather::View, retry};
-use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, concerns, verdict};
+use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, concerns, passed_over, verdict};
 use crate::git::Repository;
 use crate::model::*;
 use crate::reply::cleanup;
@@ -118,9 +118,9 @@ impl Orchestrator {
     ) -> Result<Swept, StepError> {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
-        let view = match codebase.connected {
+        let view = match can_be_asked(&codebase) {
             true => self.fetched(&codebase).await,
-            // Nobody can be asked any more, so the branch stays.
+            // The branch stays.
             false => View::AsItIs,
         };
         let (asked_in, answered) = (asked.map(|asked| asked.delivery.id), asked.map(|asked| asked.thread));
@@ -389,7 +389,7 @@ impl Orchestrator {
         self.validity(&repository, &environment).await;
         let facts = self.removal_facts(codebase, &repository, &environment, cause.occasion, view).await?;
         match verdict(&facts) {
-            Verdict::Keep(reasons) => self.keep(environment, reasons).await,
+            Verdict::Keep(reasons) => self.keep(environment, reasons, passed_over(&facts)).await,
             Verdict::Ghost => {
                 self.close_without_worktree(&repository, &environment).await?;
                 Ok(Swept::Gone)
@@ -404,7 +404,7 @@ impl Orchestrator {
                     && !self.is_outside(&environment)
                     && let Err(reason) = self.keep_work(&repository, &environment).await
                 {
-                    return self.keep(environment, vec![reason]).await;
+                    return self.keep(environment, vec![reason], passed_over(&facts)).await;
                 }
                 let tell = match facts.fetched {
                     true => self.to_be_told(&environment, cause).await?,
@@ -459,10 +459,15 @@ impl Orchestrator {
         Ok(self.thread_of_work(environment.codebase, &environment.work).await?.map(|thread| thread.id))
     }
 
-    /// The reasons are remembered, so that the panel shows them. A row in transition belongs to whoever creates or removes
+    /// The reasons are remembered, so that the panel shows them, together with those that are not said `beside` them. A row in transition belongs to whoever creates or removes
     /// it: writing here would make their next write stale.
-    async fn keep(&self, mut environment: Environment, reasons: Vec<Keep>) -> Result<Swept, StepError> {
-        let words: Vec<String> = reasons.iter().map(cleanup::sentence).collect();
+    async fn keep(
+        &self,
+        mut environment: Environment,
+        reasons: Vec<Keep>,
+        beside: Vec<Keep>,
+    ) -> Result<Swept, StepError> {
+        let words: Vec<String> = beside.iter().chain(&reasons).map(cleanup::sentence).collect();
         if environment.state == EnvironmentState::Active && environment.metadata.kept_because != words {
             environment.metadata.kept_because = words;
             match self.store().update_environment(&environment).await {
@@ -495,4 +500,13 @@ impl Orchestrator {
         });
         Ok(self.store().update_environment(&environment).await?)
     }
+}
+
+/// Whether there still is somebody to ask for how the remote is. What cannot be looked at may be there.
+fn can_be_asked(codebase: &Codebase) -> bool {
+    codebase.connected
+        && match &codebase.host {
+            Host::Github { .. } => true,
+            Host::Local { path } => path.try_exists().unwrap_or(true),
+        }
 }

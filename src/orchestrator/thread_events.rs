@@ -152,6 +152,9 @@ impl Orchestrator {
         for run in cancelled.iter().chain(&next) {
             self.publish(run, None).await?;
         }
+        if let (Some(over), None) = (cancelled.first(), &next) {
+            self.look_after_thread(over).await;
+        }
         if next.is_some() {
             self.inner.wake.runs.notify_one();
         }

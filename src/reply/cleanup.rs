@@ -27,8 +27,8 @@ pub fn released(proof: &str) -> String {
 }
 
 /// The comment under which a removal is reported.
-pub fn removed(details: &ReceiptDetails, key: &str) -> String {
-    format!("{}\n\n{}", removed_line(details), marker(key))
+pub fn removed(work: &Work, details: &ReceiptDetails, key: &str) -> String {
+    format!("{}\n\n{}", removed_line(work, details), marker(key))
 }
 
 /// What a thread hears whose environment made way for `successor`'s.
@@ -58,12 +58,12 @@ pub fn called(work: &Work) -> String {
 }
 
 /// One line: why it was safe, and where the work is.
-pub fn removed_line(details: &ReceiptDetails) -> String {
+pub fn removed_line(work: &Work, details: &ReceiptDetails) -> String {
     let tip = details.tip.as_ref().map(|tip| format!(" at `{}`", tip.short())).unwrap_or_default();
     let branch = match details.branch_deleted {
         true => {
             // What was only let go of is somebody else's to make anew.
-            let way = if details.released { "" } else { "`/worktree restore` with this worktree's name, or " };
+            let way = if details.released { String::new() } else { format!("`{}`, or ", restore_by_name(work)) };
             format!(
                 "The local branch `{}`{tip} was deleted; {way}`{}` in the service's repository brings it back",
                 details.branch, details.restore
@@ -79,18 +79,29 @@ pub fn removed_line(details: &ReceiptDetails) -> String {
              registration stay where they are, and I unlocked it. {branch}.",
             details.proof
         ),
-        false => format!("🧹 The worktree was removed: {}. {branch}.{}", details.proof, kept_work(details)),
+        false => format!("🧹 The worktree was removed: {}. {branch}.{}", details.proof, kept_work(work, details)),
     }
 }
 
 /// Where uncommitted work is, and how it comes back.
-fn kept_work(details: &ReceiptDetails) -> String {
+fn kept_work(work: &Work, details: &ReceiptDetails) -> String {
     let (Some(name), Some(until)) = (&details.safety_ref, details.kept_until) else { return String::new() };
     format!(
-        " What was not committed is kept until {} (in `{name}` of the service's repository): `/worktree restore` with this \
-         worktree's name brings it back as it was, but for files that the branch changes until then.",
-        until.date()
+        " What was not committed is kept until {} (in `{name}` of the service's repository): `{}` brings it back as it was, \
+         but for files that the branch changes until then.",
+        until.date(),
+        restore_by_name(work)
     )
+}
+
+/// The command for a thread of the repository.
+fn restore_by_name(work: &Work) -> String {
+    format!("/worktree restore {}", as_one_word(work).as_deref().unwrap_or("<name>"))
+}
+
+/// What a command calls the work; `None` where that is more than one word, as an older program may have called it.
+fn as_one_word(work: &Work) -> Option<String> {
+    Some(work.to_string()).filter(|name| !name.contains(|c: char| c.is_whitespace() || c == '`'))
 }
 
 /// The whole command that brings a deleted branch back, for whoever runs the service: comments name no places on its
@@ -129,9 +140,7 @@ pub fn kept(work: &Work, branch: &BranchName, reasons: &[Keep], trash_for: Durat
 /// The way out where only what is not committed keeps a worktree. It names that, whichever thread it is said in.
 pub fn by_force(work: &Work, reasons: &[Keep], trash_for: Duration) -> Option<String> {
     let days = days(trash_for);
-    // What an older program called its work may be more than one word.
-    let name = Some(format!(" {work}")).filter(|name| !name[1..].contains(|c: char| c.is_whitespace() || c == '`'));
-    let name = name.unwrap_or_default();
+    let name = as_one_word(work).map(|name| format!(" {name}")).unwrap_or_default();
     reasons.iter().all(Keep::fits_the_trash).then(|| {
         format!("`/worktree remove{name} --force` removes it all the same; what is not committed is kept in the trash for {days} days.")
     })
@@ -193,6 +202,11 @@ pub fn sentence(reason: &Keep) -> String {
         Keep::IgnoredFiles(path) => {
             format!("ignored files that exist nowhere else, such as `{path}`", path = plain(path))
         }
+        Keep::Stashed(number) => format!(
+            "{} put aside with `git stash` on its branch (ask me to take it out with `git stash pop`; it stays in the \
+             repository's stash, with `--force`, too)",
+            count(*number, "change")
+        ),
         Keep::BranchDrift { recorded, actual: Some(actual) } => {
             format!("it was made for `{recorded}` but stands on `{actual}`", actual = plain(actual.as_str()))
         }
@@ -283,6 +297,7 @@ mod tests {
 
     #[test]
     fn a_removal_says_where_the_work_is() {
+        let work = Work { kind: WorkKind::Issue, id: "1".into() };
         let details = ReceiptDetails {
             proof: proof(
                 &Because::Merged(MergeProof::ContentInBase { base: BranchName::new("main").unwrap() }),
@@ -295,11 +310,19 @@ mod tests {
             ..Default::default()
         };
         let let_go = ReceiptDetails { branch_deleted: false, released: true, ..details.clone() };
-        insta::assert_snapshot!(removed_line(&let_go), @"🧹 The worktree was let go of: everything `issue-1` changes is in `main`. Somebody else made it, outside of my directory, so its files and its registration stay where they are, and I unlocked it. The branch `issue-1` at `aaaaaaa` is kept; a mention in the thread it belongs to goes on there.");
-        insta::assert_snapshot!(removed(&details, "cleanup/1"), @"
-        🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; `/worktree restore` with this worktree's name, or `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` in the service's repository brings it back.
+        insta::assert_snapshot!(removed_line(&work, &let_go), @"🧹 The worktree was let go of: everything `issue-1` changes is in `main`. Somebody else made it, outside of my directory, so its files and its registration stay where they are, and I unlocked it. The branch `issue-1` at `aaaaaaa` is kept; a mention in the thread it belongs to goes on there.");
+        insta::assert_snapshot!(removed(&work, &details, "cleanup/1"), @"
+        🧹 The worktree was removed: everything `issue-1` changes is in `main`. The local branch `issue-1` at `aaaaaaa` was deleted; `/worktree restore issue-1`, or `git branch issue-1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` in the service's repository brings it back.
 
         <!-- treewarden:cleanup/1 -->
         ");
+        let forced = ReceiptDetails {
+            branch_deleted: false,
+            safety_ref: Some("refs/treewarden/trash/1".into()),
+            kept_until: Some(Timestamp::from_unix(0)),
+            ..details
+        };
+        let told = removed_line(&work, &forced);
+        assert!(told.contains(": `/worktree restore issue-1` brings it back as it was"), "{told}");
     }
 }

@@ -1,10 +1,10 @@
 //! Answers to commands.
 
-use super::{FOREIGN, agent_text, cleanup, count, marker};
+use super::{FOREIGN, agent_text, cleanup, count, marker, status::in_words};
 use crate::command::grammar::Hint;
 use crate::decide::cleanup::Keep;
 use crate::model::*;
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 pub fn removed_before(branch: &BranchName) -> String {
     format!("The worktree of `{branch}` was gone already.")
@@ -244,17 +244,32 @@ pub struct Seen {
     pub validity: Probe<Validity>,
     /// Files that are not committed.
     pub dirty: Probe<u64>,
+    /// Ignored files that keep it as well.
+    pub ignored: Probe<Vec<PathBuf>>,
     /// Submodules that hold work of their own.
     pub submodules: Probe<Vec<String>>,
     /// Branch that HEAD is on; absent when detached.
     pub on_branch: Probe<Option<BranchName>>,
 }
 
+/// A run of the thread that waits or is at work.
+#[derive(Clone, Debug)]
+pub struct LiveRun {
+    pub state: RunState,
+    /// Runs ahead of one that waits.
+    pub place: u32,
+    /// Login of whoever asked for it.
+    pub requester: String,
+    /// Since it was asked for.
+    pub age: Duration,
+    pub panel_url: String,
+}
+
 /// Facts of `/status`.
 #[derive(Clone, Debug)]
 pub struct ThreadStatus<'a> {
     pub environment: Option<(&'a Environment, &'a Seen)>,
-    pub run: Option<(RunState, Option<u32>)>,
+    pub run: Option<LiveRun>,
     pub census: Census,
     pub limit: u32,
 }
@@ -289,11 +304,7 @@ pub fn thread_status(status: &ThreadStatus) -> String {
             }
         }
     }
-    lines.push(match status.run {
-        None => "no run is live".to_owned(),
-        Some((state, Some(place))) if place > 0 => format!("run {state}, {} ahead", count(place.into(), "run")),
-        Some((state, _)) => format!("run {state}"),
-    });
+    lines.push(status.run.as_ref().map_or("no run is live".to_owned(), live_run));
     let Census { merged, stale, active } = status.census;
     let live = count(status.census.all() as u64, "worktree");
     let limit = status.limit;
@@ -305,6 +316,12 @@ pub fn thread_status(status: &ThreadStatus) -> String {
     agent_text::foreign(&list, FOREIGN)
 }
 
+fn live_run(run: &LiveRun) -> String {
+    let LiveRun { state, place, requester, age, panel_url } = run;
+    let ahead = if *place > 0 { format!(", {} ahead", count((*place).into(), "run")) } else { String::new() };
+    format!("run {state}{ahead}, asked for by `{requester}` {} ago: {panel_url}", in_words(*age))
+}
+
 fn files_seen(seen: &Seen, branch: &BranchName) -> Vec<String> {
     let mut lines = Vec::new();
     match &seen.dirty {
@@ -314,6 +331,12 @@ fn files_seen(seen: &Seen, branch: &BranchName) -> Vec<String> {
         },
         Probe::Known(files) => lines.push(count(*files, "uncommitted file")),
         Probe::Unknown(why) => lines.push(format!("working tree unknown: {}", agent_text::said(why, FOREIGN))),
+    }
+    match &seen.ignored {
+        Probe::Known(files) => {
+            lines.extend(files.first().map(|first| cleanup::sentence(&Keep::IgnoredFiles(first.display().to_string()))))
+        }
+        Probe::Unknown(why) => lines.push(format!("ignored files unknown: {}", agent_text::said(why, FOREIGN))),
     }
     match &seen.submodules {
         Probe::Known(work) => {
@@ -330,11 +353,12 @@ fn files_seen(seen: &Seen, branch: &BranchName) -> Vec<String> {
     lines
 }
 
-/// `/worktree list`; of those that are gone, there is no directory.
+/// `/worktree list`; of those that are gone, there is no directory, and no thread points to those that are left.
 pub fn environment_list(
     environments: &[Environment],
     current: Option<EnvironmentId>,
     gone: &BTreeSet<EnvironmentId>,
+    left: &BTreeSet<EnvironmentId>,
 ) -> String {
     if environments.is_empty() {
         return "This repository has no worktrees.".to_owned();
@@ -350,7 +374,9 @@ pub fn environment_list(
                 format!(" ({other})")
             }
         };
-        format!("- **{}** `{}`{state}{pin}{mark}", environment.work, environment.branch)
+        let unused = if left.contains(&environment.id) { ", used by no thread" } else { "" };
+        let Environment { work, branch, last_activity_at, .. } = environment;
+        format!("- **{work}** `{branch}`{state}{pin}{mark}{unused}, last activity {}", last_activity_at.date())
     };
     agent_text::foreign(&environments.iter().map(row).collect::<Vec<_>>().join("\n"), agent_text::MAX_ANSWER_CHARS)
 }
@@ -390,36 +416,46 @@ mod tests {
             ahead_behind: Probe::Known(Some((1, 12))),
             validity: Probe::Known(Validity::Valid),
             dirty: Probe::Known(2),
+            ignored: Probe::Known(vec![".env".into(), "local.db".into()]),
             submodules: Probe::Known(vec!["lib".to_owned()]),
             on_branch: Probe::Known(Some(branch("other"))),
         };
         let census = Census { merged: 1, stale: 2, active: 3 };
+        let run = |state, place| LiveRun {
+            state,
+            place,
+            requester: "ann".to_owned(),
+            age: Duration::from_secs(65),
+            panel_url: "http://127.0.0.1:3000/runs/1".to_owned(),
+        };
         let status = |seen, run| {
             thread_status(&ThreadStatus { environment: Some((&environment, seen)), run, census, limit: 25 })
         };
-        insta::assert_snapshot!(status(&seen, Some((RunState::Queued, Some(3)))), @"
+        insta::assert_snapshot!(status(&seen, Some(run(RunState::Queued, 3))), @"
         - Worktree **issue-1** on branch `issue-1`, based on `main`
         - 1 commit ahead, 12 behind
         - 2 uncommitted files
+        - ignored files that exist nowhere else, such as `.env`
         - the submodule `lib` holds work of its own that is on no remote (push it from there, I do not push submodules)
         - HEAD is on `other` instead
         - pinned
-        - run queued, 3 runs ahead
+        - run queued, 3 runs ahead, asked for by `ann` 1 min 5 s ago: http://127.0.0.1:3000/runs/1
         - 6 worktrees of 25 in this repository: 1 merged, 2 stale (closed, or without activity for long), 3 active or kept
         ");
         let clean = Seen {
             ahead_behind: Probe::Known(None),
             validity: Probe::Known(Validity::Valid),
             dirty: Probe::Known(0),
+            ignored: Probe::Known(Vec::new()),
             submodules: Probe::Known(Vec::new()),
             on_branch: Probe::Known(None),
         };
-        insta::assert_snapshot!(status(&clean, Some((RunState::Running, None))), @"
+        insta::assert_snapshot!(status(&clean, Some(run(RunState::Running, 0))), @"
         - Worktree **issue-1** on branch `issue-1`, based on `main`
         - clean
         - HEAD is detached, on no branch
         - pinned
-        - run running
+        - run running, asked for by `ann` 1 min 5 s ago: http://127.0.0.1:3000/runs/1
         - 6 worktrees of 25 in this repository: 1 merged, 2 stale (closed, or without activity for long), 3 active or kept
         ");
         let unfit = [Validity::Missing, Validity::Broken, Validity::OwnRepository, Validity::Foreign]
@@ -440,17 +476,19 @@ mod tests {
             ahead_behind: Probe::Unknown(doubt()),
             validity: Probe::Unknown(doubt()),
             dirty: Probe::Unknown(doubt()),
+            ignored: Probe::Unknown(doubt()),
             submodules: Probe::Unknown(doubt()),
             on_branch: Probe::Unknown(doubt()),
         };
-        insta::assert_snapshot!(status(&unknown, Some((RunState::Queued, Some(0)))), @"
+        insta::assert_snapshot!(status(&unknown, Some(run(RunState::Queued, 0))), @"
         - Worktree **issue-1** on branch `issue-1`, based on `main`
         - ahead/behind unknown: git did not answer
         - working tree unknown: git did not answer
+        - ignored files unknown: git did not answer
         - submodules unknown: git did not answer
         - HEAD unknown: git did not answer
         - pinned
-        - run queued
+        - run queued, asked for by `ann` 1 min 5 s ago: http://127.0.0.1:3000/runs/1
         - 6 worktrees of 25 in this repository: 1 merged, 2 stale (closed, or without activity for long), 3 active or kept
         ");
         let nothing = ThreadStatus { environment: None, run: None, census: Census::default(), limit: 25 };

@@ -64,26 +64,37 @@ pub fn kept_from_lfs(paths: &[std::path::PathBuf]) -> Option<String> {
     ))
 }
 
-/// What a commit lacks since git did not take it.
+/// What a commit lacks, and why.
 pub fn not_taken(places: &[NotTaken]) -> Option<String> {
     let NotTaken { path, why } = places.first()?;
+    let path = code(&path.display().to_string());
     let more = match places.len() - 1 {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Some(format!(
-        "git could not take in {} ({}){more}; mention me again when the cause is gone",
-        code(&path.display().to_string()),
-        plain(why)
-    ))
+    Some(match why {
+        NotTakenBecause::GitRefuses(words) => {
+            format!("git could not take in {path} ({}){more}; mention me again when the cause is gone", plain(words))
+        }
+        NotTakenBecause::Copy => format!(
+            "{path}{more}: {IS_KEPT}, and that may be secret. Who knows that it is not commits it by hand in another clone"
+        ),
+        NotTakenBecause::GoesBack => format!(
+            "the submodule {path}{more} stands at a commit that it was recorded at before, as merges leave it. If it is meant \
+             to go back, ask for that change to be committed"
+        ),
+    })
 }
 
-/// Why a branch is not pushed whose commits hold files that were copied into the worktree.
+/// Of files that nothing of ours publishes.
+const IS_KEPT: &str = "a file that this server keeps for worktrees is there, or holds the same";
+
+/// Why a branch is not pushed whose commits hold files that were copied into a worktree, or the same as they.
 pub fn copies_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> String {
     let first = paths.first().map(|path| code(&path.display().to_string())).unwrap_or_default();
     format!(
-        "not pushed: commits on `{branch}` hold {} that this server copied into the worktree and that may be secret, such as \
-         {first}; nothing of it left the server. Ask for those commits to be rewritten without it, then it can be pushed",
+        "not pushed: commits on `{branch}` hold {} that may be secret, such as {first}: {IS_KEPT}; nothing of it left the \
+         server. Ask for those commits to be rewritten without it, then it can be pushed",
         count(paths.len() as u64, "file"),
     )
 }
@@ -209,19 +220,26 @@ mod tests {
 
     #[test]
     fn what_git_does_not_take_is_named_with_the_reason() {
-        let denied = |path: &str| NotTaken { path: path.into(), why: "Permission denied".to_owned() };
+        let place = |path: &str, why: NotTakenBecause| NotTaken { path: path.into(), why };
+        let denied = |path: &str| place(path, NotTakenBecause::GitRefuses("Permission denied".to_owned()));
         assert_eq!(not_taken(&[]), None);
         let said =
             "git could not take in `data/` (Permission denied) and 1 more; mention me again when the cause is gone";
         assert_eq!(not_taken(&[denied("data/"), denied("x")]).as_deref(), Some(said));
+        let said = "`.nvmrc`: a file that this server keeps for worktrees is there, or holds the same, and that may be secret. \
+                    Who knows that it is not commits it by hand in another clone";
+        assert_eq!(not_taken(&[place(".nvmrc", NotTakenBecause::Copy)]).as_deref(), Some(said));
+        let said = "the submodule `sub` stands at a commit that it was recorded at before, as merges leave it. If it is meant \
+                    to go back, ask for that change to be committed";
+        assert_eq!(not_taken(&[place("sub", NotTakenBecause::GoesBack)]).as_deref(), Some(said));
     }
 
     #[test]
     fn a_committed_copy_is_named() {
         let branch = BranchName::new("b").unwrap();
-        let said = "not pushed: commits on `b` hold 1 file that this server copied into the worktree and that may be secret, \
-                    such as `.env`; nothing of it left the server. Ask for those commits to be rewritten without it, then \
-                    it can be pushed";
+        let said = "not pushed: commits on `b` hold 1 file that may be secret, such as `.env`: a file that this server keeps \
+                    for worktrees is there, or holds the same; nothing of it left the server. Ask for those commits to be \
+                    rewritten without it, then it can be pushed";
         assert_eq!(copies_committed(&branch, &[".env".into()]), said);
     }
 

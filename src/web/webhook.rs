@@ -132,7 +132,7 @@ fn examine(state: &WebState, head: Head, body: Bytes) -> Result<NewDelivery, Web
     let conversation_key = payload::conversation_key(&body)?;
     let ignored_because =
         (!payload::is_known(&event)).then(|| format!("Treewarden does not act on the event {event:?}"));
-    let out_of_turn = state.inner.orchestrator.asks_to_stop(&event, &body);
+    let out_of_turn = state.inner.orchestrator.goes_out_of_turn(&event, &body);
     Ok(NewDelivery {
         // The event is no part of what is signed, but the same body under another event is another delivery.
         body_key: hex::encode(Sha256::new().chain_update(&event).chain_update([0]).chain_update(&body).finalize()),

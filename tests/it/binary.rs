@@ -284,7 +284,11 @@ async fn it_serves_and_the_other_commands_know_of_it() {
     assert!(!cleanup.status.success() && text(&cleanup.stderr).contains("cleanup page"), "{cleanup:?}");
     let list = installation.run(&["env", "list"]).await;
     assert!(list.status.success(), "{list:?}");
-    assert!(text(&list.stdout).contains("octo/hello#issue-1  issue-1  active"), "{list:?}");
+    let stdout = text(&list.stdout);
+    let lines: Vec<&str> = stdout.lines().collect();
+    let place = |line: usize, word: &str| lines[line].find(word).expect(lines[line]);
+    assert!(lines.len() == 2 && lines[1].contains("octo/hello#issue-1  issue-1  active"), "{list:?}");
+    assert_eq!((place(0, "name"), place(0, "state")), (place(1, "octo/hello"), place(1, "active")), "{list:?}");
     serving.stop().await;
 
     let show = installation.run(&["env", "show", "octo/hello#issue-1"]).await;
@@ -308,8 +312,12 @@ async fn it_serves_and_the_other_commands_know_of_it() {
     serving.stop().await;
     for name in ["octo/hello#issue-1", "octo/hello#1"] {
         let show = text(&installation.run(&["env", "show", name]).await.stdout);
-        assert!(show.contains("\nremoved ") && show.contains("\nrestore ") && !show.contains("\nkept "), "{show}");
+        assert!(show.contains("\nremoved ") && !show.contains("\nkept ") && !show.contains("\ntrash "), "{show}");
+        let restore: Vec<&str> = show.lines().filter(|line| line.starts_with("restore   ")).collect();
+        assert!(restore.len() == 1 && restore[0].contains("/worktree restore issue-1 in a thread"), "{show}");
     }
+    let unknown = text(&installation.run(&["env", "show", "hello#issue-1"]).await.stderr);
+    assert!(unknown.contains("No repository is called hello. It goes by owner/name"), "{unknown}");
 }
 
 #[tokio::test]

@@ -378,7 +378,9 @@ async fn a_staged_copy_is_not_committed_under_any_name() {
     assert!(worktree.copies_in_commits().await.unwrap().is_empty());
     assert_eq!(fs::read_to_string(path.join("renamed")).unwrap(), "K=1\n");
     let status = known(worktree.status().await);
-    assert_eq!((status.tracked, status.untracked), (1, 1), "f and its copy are told");
+    assert_eq!((status.tracked, status.untracked), (1, 1));
+    let told = ["f", "renamed"].map(|path| NotTaken { path: path.into(), why: NotTakenBecause::Copy });
+    assert_eq!(worktree.not_taken().await.unwrap(), told);
     assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
 
     // Changed and staged, it is a copy all the same.

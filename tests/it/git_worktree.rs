@@ -360,6 +360,54 @@ async fn an_open_operation_is_seen_although_the_files_are_clean() {
     assert_eq!(known(worktree.status().await).conflicted, 1);
 }
 
+/// What a merge put aside is in no file, and in no ref that git shows.
+#[tokio::test]
+async fn what_git_put_aside_for_a_merge_is_seen_and_kept() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    lab.run(&path, &["switch", "-q", "-c", "other"]);
+    lab.commit(&path, "g", "other\n");
+    lab.run(&path, &["switch", "-q", "b"]);
+    lab.commit(&path, "g", "1\n");
+    fs::write(path.join("f"), "not committed\n").unwrap();
+    assert!(!lab.try_run(&path, &["merge", "--squash", "--autostash", "-q", "other"]).status.success());
+    fs::write(path.join("g"), "resolved\n").unwrap();
+    lab.run(&path, &["add", "g"]);
+    let aside = lab.sha(&path, "MERGE_AUTOSTASH");
+    let operation = known(worktree.operation_in_progress().await).unwrap();
+    assert!(operation.contains("put aside"), "{operation}");
+    assert!(matches!(worktree.commit_all(&request("b")).await, Err(GitError::Refused { .. })));
+    fs::remove_dir_all(&path).unwrap();
+    repository.unregister(&path).await.unwrap();
+    let kept = format!("refs/treewarden/archive/commits/{aside}");
+    assert_eq!(lab.sha(repository.directory(), &kept), aside);
+}
+
+#[tokio::test]
+async fn what_is_in_the_stash_is_counted_with_its_branch() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, _) = lab.worktree(&repository, "b").await;
+    let (beside, _) = lab.worktree(&repository, "beside").await;
+    let (b, other) = (branch("b"), branch("beside"));
+    assert_eq!(repository.stashed_on(&b).await.unwrap(), 0);
+    for words in [&["stash", "-q"][..], &["stash", "push", "-q", "-m", "parser: half"]] {
+        fs::write(path.join("f"), "put aside\n").unwrap();
+        lab.run(&path, words);
+    }
+    fs::write(beside.join("f"), "put aside\n").unwrap();
+    lab.run(&beside, &["stash", "-q"]);
+    assert_eq!((repository.stashed_on(&b).await.unwrap(), repository.stashed_on(&other).await.unwrap()), (2, 1));
+    lab.run(&beside, &["stash", "pop", "-q"]);
+    assert_eq!((repository.stashed_on(&b).await.unwrap(), repository.stashed_on(&other).await.unwrap()), (2, 0));
+    // What is no list is none of git's.
+    let list = repository.directory().join("logs/refs/stash");
+    fs::remove_file(&list).unwrap();
+    fs::create_dir(&list).unwrap();
+    assert_eq!(repository.stashed_on(&b).await.unwrap(), 0);
+}
+
 #[tokio::test]
 async fn submodules_are_looked_into() {
     let lab = Lab::new();

@@ -285,6 +285,20 @@ async fn what_was_kept_comes_back_to_a_worktree_that_people_made() {
     let back = place.provider.create(&place.repository, &request).await.unwrap().work;
     assert!(keepsake.is_some() && back.keepsake == keepsake && back.is_whole(), "{back:?}");
     assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "work\n");
+
+    // What is theirs is written over by nothing, and they hear why.
+    let removal = RemoveRequest { keep_work_under: Some("refs/treewarden/trash/y".to_owned()), ..removal };
+    let keepsake = place.remove(&removal).await.unwrap().kept;
+    place.lab.run(place.repository.directory(), &["worktree", "add", "-q", path.to_str().unwrap(), "b"]);
+    fs::write(place.repository.directory().join("info/exclude"), ".env\n").unwrap();
+    fs::write(path.join(".env"), "theirs\n").unwrap();
+    let furnishing = Furnishing { keepsake: keepsake.clone(), ..Furnishing::default() };
+    let request = CreateRequest { start: WorktreeStart::Existing, furnishing, ..place.request("b").await };
+    let furnished = place.provider.create(&place.repository, &request).await.unwrap();
+    assert!(!path.join("precious").exists());
+    let [told] = &treewarden::reply::furnished::notes(&furnished)[..] else { panic!("{furnished:?}") };
+    assert!(told.contains("somebody has files of their own") && told.contains(".env"), "{told}");
+    assert!(told.contains(keepsake.unwrap().short()), "{told}");
 }
 
 #[tokio::test]

@@ -134,6 +134,7 @@ fn hint(setting: &str) -> &'static str {
         "GITHUB_WEBHOOK_SECRET" => "<the webhook secret of its page>",
         KEY_FILE => "<the .pem file of the App>",
         PUBLIC_URL => "https://<host>",
+        AGENT => "/<folder>/<program> <arguments>",
         _ => "<value>",
     }
 }
@@ -190,9 +191,13 @@ pub(super) fn worktrees(error: &IsolationError, base: &Path, config: &Config, as
     }
     match error {
         IsolationError::LeftBehind { before, .. } => asked.set(&[(BASE, &*before.display().to_string())]),
+        IsolationError::Unmarked { memory, .. } if not_mounted(base).is_none() => aside(memory, asked),
         IsolationError::MarkTaken(base) => asked.set(&[(BASE, &*base.join("worktrees").display().to_string())]),
         IsolationError::Files { path, .. } if path.exists() && path != base && !path.is_file() => aside(path, asked),
         IsolationError::Files { path, .. } => writable(path, asked),
+        IsolationError::OtherDisk { place, .. } if !place.starts_with(base) => {
+            asked.set(&[(HOME, "<the home that has them>")])
+        }
         _ if is_marked(base) => asked.set(&[(BASE, "<the directory of the worktrees>")]),
         _ => match not_mounted(base) {
             Some(place) => run(format!("sudo mount {}", quoted(&place))),
@@ -274,6 +279,7 @@ fn directory(error: &HomeError, wanted: &Path, asked: &Asked, variable: &str) ->
         HomeError::Open { path, .. } => asked.on(path, format!("chmod 700 {}", quoted(path))),
         HomeError::BaseOpen { path, .. } => asked.on(path, format!("chmod go-w {}", quoted(path))),
         HomeError::NotOurs { .. } | HomeError::NotADirectory { .. } | HomeError::NotItsOwn { .. } => elsewhere(),
+        HomeError::OfWorktrees { .. } => in_own_directory(variable, asked),
         HomeError::OfAnother { owner, .. } if *owner != 0 && !asked.is_service() => by(*owner, asked),
         // Made, or brought back, by root for this user.
         HomeError::OfAnother { path, .. } if was_prepared(path) => given(path),
@@ -540,11 +546,14 @@ fn restored(database: &Path, asked: &Asked) -> Mend {
     };
     let (wal, shm) = (aside("-wal"), aside("-shm"));
     let (file, spoilt, wal, shm) = (quoted(database), quoted(&aside(".spoilt")), quoted(&wal), quoted(&shm));
+    // The two beside it are not always there.
+    let away =
+        format!("mkdir {spoilt} && for f in {file} {wal} {shm}; do test ! -e \"$f\" || mv \"$f\" {spoilt}; done");
     match asked.is_service() {
-        false => run(format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; cp '<its backup>' {file})")),
+        false => run(format!("{away} && install -m 600 '<its backup>' {file}")),
         true => {
             let put = format!("install -m 600 -o {} \"<its backup>\" {file}", user());
-            let both = shell::quoted(&format!("mkdir {spoilt} && (mv {file} {wal} {shm} {spoilt}; {put})"));
+            let both = shell::quoted(&format!("{away} && {put}"));
             by_root(database, format!("sh -c {both}"))
         }
     }
@@ -560,10 +569,14 @@ fn server(url: &str) -> Option<Mend> {
     if places.is_ok_and(|mut places| places.any(reached)) {
         return None;
     }
-    let start = "sudo systemctl start postgresql";
+    // One that has another port is shown by where everything there listens.
+    let start = match port {
+        5432 => "sudo systemctl start postgresql",
+        _ => "sudo systemctl start postgresql && ss -ltn",
+    };
     Some(run(match is_loopback_host(host) {
         true => start.to_owned(),
-        false => format!("ssh {} {start}", host.trim_matches(['[', ']'])),
+        false => format!("ssh {} {}", host.trim_matches(['[', ']']), shell::quoted(start)),
     }))
 }
 
@@ -622,8 +635,12 @@ pub(super) const AGENT: &str = "TREEWARDEN_AGENT_COMMAND";
 /// The agent's command, with its program where it is.
 pub(super) fn agent_program(agent: &AgentConfig, config: &Config, asked: &Asked) -> Mend {
     let name = Path::new(&agent.argv[0]).file_name().unwrap_or_default().to_string_lossy();
+    let program = match shell::quoted(&name) {
+        plain if plain == name => format!("/<folder>/{name}"),
+        _ => shell::quoted(&format!("/<folder>/{name}")),
+    };
     let arguments = shlex::try_join(agent.argv[1..].iter().map(String::as_str)).unwrap_or_default();
-    asked.fill(config, AGENT, format!("/<folder>/{name} {arguments}").trim_end())
+    asked.fill(config, AGENT, format!("{program} {arguments}").trim_end())
 }
 
 /// A secret that nobody guesses, shown once: GitHub has to be told.

@@ -26,6 +26,8 @@ pub enum Keep {
     SubmoduleWork(String),
     NestedRepository(String),
     IgnoredFiles(String),
+    /// Changes in the repository's stash, which are of its branch.
+    Stashed(u64),
     BranchDrift {
         recorded: BranchName,
         actual: Option<BranchName>,
@@ -55,7 +57,7 @@ pub enum Kind {
     Passing,
     /// Work that a commit takes in, and the trash.
     Uncommitted,
-    /// Work that no commit takes in, but the trash does.
+    /// Work that no commit takes in, but the trash does, or the stash, which stays.
     Unseen,
     /// Work of another repository, which neither takes in.
     OtherRepository,
@@ -83,7 +85,7 @@ impl Keep {
         match self {
             Keep::Busy | Keep::StillActive | Keep::InTransition => Kind::Passing,
             Keep::UncommittedChanges { .. } => Kind::Uncommitted,
-            Keep::HiddenChanges | Keep::IgnoredFiles(_) => Kind::Unseen,
+            Keep::HiddenChanges | Keep::IgnoredFiles(_) | Keep::Stashed(_) => Kind::Unseen,
             Keep::NestedRepository(_) | Keep::SubmoduleWork(_) | Keep::OwnRepository => Kind::OtherRepository,
             Keep::StillUsedBy(_)
             | Keep::UsedOn(_)
@@ -126,6 +128,7 @@ impl Keep {
             | Keep::HiddenChanges
             | Keep::SubmoduleWork(_)
             | Keep::IgnoredFiles(_)
+            | Keep::Stashed(_)
             | Keep::ForeignPath
             | Keep::Broken
             | Keep::OwnRepository
@@ -153,6 +156,7 @@ mod tests {
             (changes, Kind::Uncommitted, true),
             (Keep::HiddenChanges, Kind::Unseen, true),
             (Keep::IgnoredFiles(".env".into()), Kind::Unseen, true),
+            (Keep::Stashed(1), Kind::Unseen, true),
             (Keep::NestedRepository("n".into()), Kind::OtherRepository, false),
             (Keep::SubmoduleWork("s".into()), Kind::OtherRepository, false),
             (Keep::OwnRepository, Kind::OtherRepository, false),

@@ -20,6 +20,9 @@ use std::{
 /// No directory of a worktree has a name like this.
 pub(super) const FILE: &str = "~contents";
 
+/// More than numbers of versions have.
+const MANY_DIGITS: usize = 6;
+
 /// Longer ones are compared byte by byte only.
 const MOST_TEXT: u64 = 1024 * 1024;
 
@@ -128,7 +131,7 @@ fn whole(length: u64, digest: &str) -> String {
     format!("{length} {digest}")
 }
 
-/// Absent where there is no letter and no digit: many files are like that.
+/// Absent where there is no letter and hardly a digit: many files are like that, and hold nothing or the number of a version.
 fn text(bytes: &[u8]) -> Option<String> {
     let decoded = decoded(bytes);
     let text = decoded.as_deref().unwrap_or(bytes);
@@ -150,7 +153,8 @@ fn text(bytes: &[u8]) -> Option<String> {
             plain.push(*first);
         }
     }
-    let says = plain.iter().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
+    let has_letters = plain.iter().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
+    let says = has_letters || plain.iter().filter(|byte| byte.is_ascii_digit()).count() >= MANY_DIGITS;
     says.then(|| format!("text {}", hex::encode(Sha256::digest(&plain))))
 }
 
@@ -211,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_says_nothing_and_what_says_something_else_is_let_go() {
-        for nothing in [&b""[..], b"\n", b"{}\n", b" \r\n"] {
+        for nothing in [&b""[..], b"\n", b"{}\n", b" \r\n", b"20\n", b"3.12.4\n"] {
             assert!(known(nothing).is_empty(), "{nothing:?}");
         }
         for (file, blob) in [(&b"K=1\n"[..], &b"K=2\n"[..]), (b"$Id: a", b"$Id$"), (b"a\rb", b"ab"), (b"ab", b"a b")] {

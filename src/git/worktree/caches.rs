@@ -7,6 +7,7 @@ use crate::git::command::NAMES_AT_ONCE;
 use crate::git::registry::AdminEntry;
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     path::{Path, PathBuf},
 };
 
@@ -38,18 +39,23 @@ pub(super) fn cache_of(files: &Path, path: &Path) -> Option<PathBuf> {
     let is_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     let parts: Vec<_> = path.components().collect();
     let directories = if is_directory { &parts[..] } else { &parts[..parts.len().saturating_sub(1)] };
-    let at = directories.iter().position(|part| CACHES.iter().any(|cache| part.as_os_str() == *cache))?;
-    let cache: PathBuf = parts[..=at].iter().collect();
-    // One that people call so is ignored by its name, not by those of single files.
-    let is_ignored = is_directory && at + 1 == parts.len();
-    (is_ignored || is_cache_inside(files, &cache)).then_some(cache)
+    let named = (0..directories.len()).filter(|at| is_named(directories[*at].as_ref(), CACHES));
+    // One that people call so is ignored by its name, not by those of single files; behind one that is theirs another may be.
+    named.map(|at| (at, parts[..=at].iter().collect::<PathBuf>())).find_map(|(at, cache)| {
+        let is_ignored = is_directory && at + 1 == parts.len();
+        (is_ignored || is_cache_inside(files, &cache)).then_some(cache)
+    })
 }
 
 /// Whether a directory within one that git ignores as a whole, below `files`, is a cache.
 pub(in crate::git) fn is_cache_inside(files: &Path, directory: &Path) -> bool {
-    let named = |names: &[&str]| directory.file_name().is_some_and(|name| names.iter().any(|known| name == *known));
+    let named = |names: &[&str]| directory.file_name().is_some_and(|name| is_named(name, names));
     let has_mark = || MARKS.iter().any(|mark| files.join(directory).join(mark).exists());
     named(CACHES) && (!named(ALSO_OF_PEOPLE) || has_mark())
+}
+
+fn is_named(name: &OsStr, names: &[&str]) -> bool {
+    names.iter().any(|known| name == *known)
 }
 
 impl Worktree {
@@ -90,6 +96,8 @@ mod tests {
             ("target/", Some("target")),
             ("built/target/debug/target/x", Some("built/target")),
             ("services/target/.env", None),
+            ("Lib/venv/__pycache__/", Some("Lib/venv/__pycache__")),
+            ("services/target/node_modules/x", Some("services/target/node_modules")),
             (".env", None),
             ("target", None),
             ("build/", None),

@@ -8,7 +8,7 @@ use crate::git::command::Call;
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
-use crate::model::{BranchName, CommitSha, NotTaken};
+use crate::model::{BranchName, CommitSha, NotTaken, NotTakenBecause};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -218,7 +218,7 @@ impl Worktree {
         Ok((entry, at))
     }
 
-    /// What [`Worktree::commit_all`] leaves behind since the service may not read it, or git cannot convert it.
+    /// What [`Worktree::commit_all`] leaves behind since the service may not read it, git cannot convert it, or it is withheld.
     pub async fn not_taken(&self) -> Result<Vec<NotTaken>, GitError> {
         let entry = self.entry().await?;
         let (changed, mut not_taken) = self.to_be_staged(&entry).await?;
@@ -228,6 +228,9 @@ impl Worktree {
             let (from, to) = (entry.directory.join("index"), index.clone());
             blocking(move || copy_index(&from, &to)).await?;
             not_taken.extend(self.take_in(&entry, Some(&index), changed).await?);
+            if let Some(head) = self.head().await?.sha {
+                not_taken.extend(self.held_back(&entry, Some(&index), &head).await?.into_iter().map(Into::into));
+            }
         }
         Ok(not_taken)
     }
@@ -260,11 +263,12 @@ impl Worktree {
         if changed.is_empty() {
             return Ok(None);
         }
-        for NotTaken { path, why } in self.take_in(entry, None, changed).await? {
-            tracing::warn!(path = %path.display(), error = %why, "not committed; it stays in the worktree");
-        }
+        let mut left: Vec<NotTaken> = self.take_in(entry, None, changed).await?;
         if let Some(head) = &head.sha {
-            self.withhold(entry, head).await?;
+            left.extend(self.withhold(entry, head).await?);
+        }
+        for NotTaken { path, why } in left {
+            tracing::warn!(path = %path.display(), reason = ?why, "not committed; it stays in the worktree");
         }
         let output = self.call(entry, "write-tree").await?.ok().await?;
         let tree = String::from_utf8_lossy(&output).trim_end().to_owned();
@@ -319,7 +323,7 @@ impl Worktree {
                     pending.extend([half, paths]);
                 }
                 Err(GitError::Failed { status: Some(_), stderr, .. }) => {
-                    let why = self.told_outside(&GitError::refused(stderr));
+                    let why = NotTakenBecause::GitRefuses(self.told_outside(&GitError::refused(stderr)));
                     not_taken.extend(paths.into_iter().map(|path| NotTaken { path, why: why.clone() }));
                 }
                 Err(error) => return Err(error),

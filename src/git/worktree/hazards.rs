@@ -11,6 +11,7 @@ const OPERATIONS: &[(&str, Kept, &str)] = &[
     ("rebase-merge", Kept::Directory, "rebase"),
     ("rebase-apply", Kept::Directory, "rebase"),
     ("MERGE_HEAD", Kept::File, "merge"),
+    ("MERGE_AUTOSTASH", Kept::File, "merge, with changes that git put aside for it,"),
     ("CHERRY_PICK_HEAD", Kept::File, "cherry-pick"),
     ("REVERT_HEAD", Kept::File, "revert"),
     ("BISECT_LOG", Kept::File, "bisect"),

@@ -6,7 +6,7 @@ use super::index::Lengths;
 use crate::git::command::Output;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
-use crate::model::{NotTaken, Probe};
+use crate::model::{NotTaken, NotTakenBecause, Probe};
 use git2::Oid;
 use std::{
     ffi::OsString,
@@ -138,7 +138,8 @@ fn closed(line: &str) -> Option<NotTaken> {
         None if ["warning: ", "error: ", "fatal: "].iter().any(|begin| place.starts_with(begin)) => return None,
         None => place,
     };
-    Some(NotTaken { path: path.into(), why: DENIED.trim_start_matches(": ").to_owned() })
+    let why = NotTakenBecause::GitRefuses(DENIED.trim_start_matches(": ").to_owned());
+    Some(NotTaken { path: path.into(), why })
 }
 
 const DENIED: &str = ": Permission denied";
@@ -327,7 +328,8 @@ mod tests {
         );
         let mut stderr = said.into_bytes();
         let closed: Vec<_> = take_closed(&mut stderr).into_iter().map(|closed| (closed.path, closed.why)).collect();
-        assert_eq!(closed, ["data/a", "a b/"].map(|path| (PathBuf::from(path), "Permission denied".to_owned())));
+        let denied = || NotTakenBecause::GitRefuses("Permission denied".to_owned());
+        assert_eq!(closed, ["data/a", "a b/"].map(|path| (PathBuf::from(path), denied())));
         assert_eq!(String::from_utf8(stderr).unwrap(), format!("{patterns}\n{odd}"));
         let mut broken = b"warning: could not open directory 'a/': Input/output error".to_vec();
         assert!(take_closed(&mut broken).is_empty() && !broken.is_empty());

@@ -7,15 +7,21 @@ use crate::git::copies::{Known, Manifest};
 use crate::git::history::oid;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking, mode};
-use crate::model::CommitSha;
+use crate::model::{CommitSha, NotTaken, NotTakenBecause};
 use git2::{Delta, FileMode, Oid, Repository as Objects, Tree, TreeWalkMode, TreeWalkResult};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap, HashSet},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-/// Of larger ones than this that were changed, only the place is known.
+/// Of larger ones than this that were changed, only the place is known, and of more than this at once.
 const MOST_REMEMBERED: u64 = 1024 * 1024;
+const MOST_AT_ONCE: usize = 32;
+
+/// What is looked at in one go.
+pub(in crate::git) const COMMITS_AT_ONCE: usize = 100;
+const BYTES_AT_ONCE: u64 = 32 * 1024 * 1024;
 
 /// One path whose entry in the index is not HEAD's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,43 +37,67 @@ impl Staged {
     }
 }
 
+/// An entry of the index that no commit of ours takes in.
+pub(super) struct HeldBack(Staged, NotTakenBecause);
+
+impl From<HeldBack> for NotTaken {
+    fn from(HeldBack(Staged { path, .. }, why): HeldBack) -> Self {
+        NotTaken { path, why }
+    }
+}
+
 impl Worktree {
-    /// Puts those entries of the index that no commit of ours takes in back to what HEAD has. The files stay as they are.
-    pub(super) async fn withhold(&self, entry: &AdminEntry, head: &CommitSha) -> Result<(), GitError> {
-        let call = self.call(entry, "diff-index").await?.slow();
+    /// Those of the worktree's own index, or of another one.
+    pub(super) async fn held_back(
+        &self,
+        entry: &AdminEntry,
+        index: Option<&Path>,
+        head: &CommitSha,
+    ) -> Result<Vec<HeldBack>, GitError> {
+        let call = self.indexed(entry, "diff-index", index).await?.slow();
         let call = call.args(["--cached", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", "-z"]);
         let staged = parse(&call.args([head.as_str(), "--"]).ok().await?)?;
-        let (copies, head) = (self.copies().await?, oid(head)?);
+        let (copies, head) = (Arc::new(self.copies().await?), oid(head)?);
         let (links, files): (Vec<_>, Vec<_>) =
             staged.into_iter().filter(|staged| !staged.is_gone()).partition(|staged| staged.now.0 == mode::SUBMODULE);
-        let mut back = self
+        let known = self.known_among(&copies, files.iter().map(|staged| staged.now.1).collect()).await?;
+        let mut held = self
             .repository
             .read(move |objects| {
-                let tree = objects.find_commit(head)?.tree()?;
-                let mut back = Vec::new();
+                let before = [objects.find_commit(head)?.tree()?];
+                let mut new = HashMap::new();
+                let mut held = Vec::new();
                 for staged in &files {
-                    if copies.hold(objects, std::slice::from_ref(&tree), &staged.path, staged.now.1)? {
-                        back.push(staged.clone());
+                    let blob = staged.now.1;
+                    let mut is_new = || is_new(&mut new, &before, blob);
+                    if copies.comes_to(&before, &staged.path) || (known.contains(&blob) && is_new()?) {
+                        held.push(HeldBack(staged.clone(), NotTakenBecause::Copy));
                     }
                 }
-                Ok(back)
+                Ok(held)
             })
             .await?;
         for link in links.into_iter().filter(|link| link.before.0 == mode::SUBMODULE) {
             if self.goes_back(head, &link.path, link.before.1, link.now.1).await? {
-                back.push(link);
+                held.push(HeldBack(link, NotTakenBecause::GoesBack));
             }
         }
-        if back.is_empty() {
-            return Ok(());
+        Ok(held)
+    }
+
+    /// Puts those entries of the index back to what HEAD has, and answers with what they are about. The files stay as they
+    /// are.
+    pub(super) async fn withhold(&self, entry: &AdminEntry, head: &CommitSha) -> Result<Vec<NotTaken>, GitError> {
+        let held = self.held_back(entry, None, head).await?;
+        if !held.is_empty() {
+            // `<mode> <id> TAB <path>`; mode 0 takes the entry out.
+            let lines = held.iter().flat_map(|HeldBack(Staged { before: (mode, id), path, .. }, _)| {
+                [format!("{mode:o} {id}\t").as_bytes(), path.as_os_str().as_encoded_bytes(), b"\0"].concat()
+            });
+            let call = self.call(entry, "update-index").await?.args(["-z", "--index-info"]);
+            call.input(lines.collect()).ok().await?;
         }
-        // `<mode> <id> TAB <path>`; mode 0 takes the entry out.
-        let lines = back.iter().flat_map(|staged| {
-            let (mode, id) = staged.before;
-            [format!("{mode:o} {id}\t").as_bytes(), staged.path.as_os_str().as_encoded_bytes(), b"\0"].concat()
-        });
-        let call = self.call(entry, "update-index").await?.args(["-z", "--index-info"]);
-        call.input(lines.collect()).ok().await.map(drop)
+        Ok(held.into_iter().map(Into::into).collect())
     }
 
     /// Whether a submodule would be recorded at a commit that it was recorded at before, or that the recorded one grew
@@ -111,35 +141,65 @@ impl Worktree {
     /// already is no news. Whoever pushes such commits gives away what was meant to stay on this server.
     pub async fn copies_in_commits(&self) -> Result<Vec<PathBuf>, GitError> {
         let Some(head) = self.head().await?.sha else { return Ok(Vec::new()) };
-        let (copies, head) = (self.copies().await?, oid(&head)?);
+        let (copies, head) = (Arc::new(self.copies().await?), oid(&head)?);
         if copies.is_empty() {
             return Ok(Vec::new());
         }
-        let (found, blobs) = self
-            .repository
-            .read(move |objects| {
-                let (mut found, mut blobs) = (BTreeSet::new(), Vec::new());
-                let mut walk = objects.revwalk()?;
-                walk.push(head)?;
-                walk.hide_glob("refs/remotes/origin/*")?;
-                for commit in walk {
-                    for (path, blob) in copies.brought_by(objects, &objects.find_commit(commit?)?)? {
-                        found.insert(path);
-                        if objects.odb()?.read_header(blob)?.0 as u64 <= MOST_REMEMBERED {
-                            blobs.push(objects.find_blob(blob)?.content().to_owned());
-                        }
-                    }
-                }
-                Ok((found.into_iter().collect(), blobs))
-            })
-            .await?;
-        // One that was changed is known by its place here only, and another branch may take it in.
-        if !blobs.is_empty() {
-            let repository = self.repository.directory().to_owned();
-            let _turn = self.repository.turn().await;
-            blocking(move || Known::add_contents(&repository, &blobs)).await?;
+        let mut found = BTreeSet::new();
+        for some in self.made_here(head).await?.chunks(COMMITS_AT_ONCE) {
+            let (commits, places) = (some.to_vec(), copies.clone());
+            let brought = self.repository.read(move |objects| places.brought_by(objects, &commits)).await?;
+            let known = self.known_among(&copies, brought.iter().map(|new| new.blob).collect()).await?;
+            let (copied, changed) = self.repository.read(move |objects| copied(objects, &brought, &known)).await?;
+            found.extend(copied);
+            // One that was changed is known by its place here only, and another branch may take it in.
+            if !changed.is_empty() {
+                let repository = self.repository.directory().to_owned();
+                let _turn = self.repository.turn().await;
+                blocking(move || Known::add_contents(&repository, &changed)).await?;
+            }
         }
-        Ok(found)
+        Ok(found.into_iter().collect())
+    }
+
+    /// The commits that `head` has and the remote has not.
+    pub(in crate::git) async fn made_here(&self, head: Oid) -> Result<Vec<Oid>, GitError> {
+        let commits = self.repository.read(move |objects| {
+            let mut walk = objects.revwalk()?;
+            walk.push(head)?;
+            walk.hide_glob("refs/remotes/origin/*")?;
+            Ok(walk.collect::<Result<Vec<Oid>, _>>()?)
+        });
+        commits.await
+    }
+
+    /// Those of the blobs that hold what a copy held. Each is read once, however many names it has, and others have their turn
+    /// in between.
+    async fn known_among(&self, copies: &Arc<Copied>, blobs: BTreeSet<Oid>) -> Result<HashSet<Oid>, GitError> {
+        let (mut known, mut rest) = (HashSet::new(), Vec::from_iter(blobs));
+        while !rest.is_empty() {
+            let (copies, some) = (copies.clone(), rest);
+            let (found, left) = self
+                .repository
+                .read(move |objects| {
+                    let (mut found, mut read, mut at) = (Vec::new(), 0, 0);
+                    while at < some.len() && read < BYTES_AT_ONCE {
+                        let blob = some[at];
+                        // An agent's may be as large as it likes.
+                        let length = objects.odb()?.read_header(blob)?.0 as u64;
+                        if copies.known.may_hold(length) {
+                            read += length;
+                            found.extend(copies.known.holds(objects.find_blob(blob)?.content()).then_some(blob));
+                        }
+                        at += 1;
+                    }
+                    Ok((found, some[at..].to_vec()))
+                })
+                .await?;
+            known.extend(found);
+            rest = left;
+        }
+        Ok(known)
     }
 }
 
@@ -154,54 +214,84 @@ impl Copied {
         self.places.is_empty() && self.known.is_empty()
     }
 
-    /// Whether a blob at `path` is a copy that none of the trees before had.
-    fn hold(&self, objects: &Objects, before: &[Tree<'_>], path: &Path, blob: Oid) -> Result<bool, GitError> {
-        let here_before = before.iter().any(|tree| tree.get_path(path).is_ok());
-        if self.places.has(path) && !here_before {
-            return Ok(true);
-        }
-        // An agent's may be as large as it likes.
-        let length = objects.odb()?.read_header(blob)?.0 as u64;
-        let is_known = self.known.may_hold(length) && self.known.holds(objects.find_blob(blob)?.content());
-        Ok(is_known && !has_blob(before, blob)?)
+    /// Whether something new is where a copy is.
+    fn comes_to(&self, before: &[Tree<'_>], path: &Path) -> bool {
+        self.places.has(path) && !before.iter().any(|tree| tree.get_path(path).is_ok())
     }
 
-    /// The copies that this very commit adds.
-    fn brought_by(&self, objects: &Objects, commit: &git2::Commit<'_>) -> Result<Vec<(PathBuf, Oid)>, GitError> {
-        let before = commit.parents().map(|parent| parent.tree()).collect::<Result<Vec<_>, _>>()?;
+    /// What these very commits add.
+    fn brought_by(&self, objects: &Objects, commits: &[Oid]) -> Result<Vec<Brought>, GitError> {
         let mut brought = Vec::new();
-        for (path, blob, _) in changed_by(objects, commit)? {
-            if self.hold(objects, &before, &path, blob)? {
-                brought.push((path, blob));
+        for commit in commits {
+            let (tree, before) = trees(objects, *commit)?;
+            for delta in objects.diff_tree_to_tree(before.first(), Some(&tree), None)?.deltas() {
+                let file = delta.new_file();
+                let Some(path) = file.path_bytes().map(path_of).filter(|_| delta.status() != Delta::Deleted) else {
+                    continue;
+                };
+                if file.mode() != FileMode::Commit {
+                    let at_a_copy = self.comes_to(&before, &path);
+                    brought.push(Brought { commit: *commit, path, blob: file.id(), at_a_copy });
+                }
             }
         }
         Ok(brought)
     }
 }
 
-/// What a commit has otherwise than its first parent, submodules apart.
-fn changed_by(objects: &Objects, commit: &git2::Commit<'_>) -> Result<Vec<(PathBuf, Oid, FileMode)>, GitError> {
-    let before = commit.parent(0).ok().map(|parent| parent.tree()).transpose()?;
-    let diff = objects.diff_tree_to_tree(before.as_ref(), Some(&commit.tree()?), None)?;
-    let files = diff.deltas().filter(|delta| delta.status() != Delta::Deleted).map(|delta| delta.new_file());
-    let files = files.filter(|file| file.mode() != FileMode::Commit);
-    Ok(files.filter_map(|file| Some((path_of(file.path_bytes()?), file.id(), file.mode()))).collect())
+/// A file of a commit that its first parent does not have like that.
+struct Brought {
+    commit: Oid,
+    path: PathBuf,
+    blob: Oid,
+    at_a_copy: bool,
 }
 
-/// The plain files of a commit that none of its parents has as they are.
-pub(in crate::git) fn brought_by(
+/// Those that are copies, and what is in some of those that are known by their place.
+fn copied(
     objects: &Objects,
-    commit: &git2::Commit<'_>,
-) -> Result<Vec<(PathBuf, Oid)>, GitError> {
-    let before = commit.parents().map(|parent| parent.tree()).collect::<Result<Vec<_>, _>>()?;
-    let was_there =
-        |path: &Path, blob| before.iter().any(|tree| tree.get_path(path).is_ok_and(|entry| entry.id() == blob));
-    let changed = changed_by(objects, commit)?.into_iter().filter(|(_, _, mode)| *mode != FileMode::Link);
-    Ok(changed.map(|(path, blob, _)| (path, blob)).filter(|(path, blob)| !was_there(path, *blob)).collect())
+    brought: &[Brought],
+    known: &HashSet<Oid>,
+) -> Result<(Vec<PathBuf>, Vec<Vec<u8>>), GitError> {
+    let (mut paths, mut changed, mut new) = (Vec::new(), BTreeSet::new(), HashMap::new());
+    for Brought { commit, path, blob, at_a_copy } in brought {
+        let is_known = known.contains(blob);
+        if !at_a_copy && !is_known {
+            continue;
+        }
+        if !at_a_copy && !is_new(new.entry(*commit).or_default(), &trees(objects, *commit)?.1, *blob)? {
+            continue;
+        }
+        paths.push(path.clone());
+        if !is_known && changed.len() < MOST_AT_ONCE && objects.odb()?.read_header(*blob)?.0 as u64 <= MOST_REMEMBERED {
+            changed.insert(*blob);
+        }
+    }
+    let contents = changed.into_iter().map(|blob| Ok(objects.find_blob(blob)?.content().to_owned()));
+    Ok((paths, contents.collect::<Result<_, GitError>>()?))
+}
+
+/// A commit's tree, and those of its parents.
+pub(in crate::git) fn trees(objects: &Objects, commit: Oid) -> Result<(Tree<'_>, Vec<Tree<'_>>), GitError> {
+    let commit = objects.find_commit(commit)?;
+    let before = commit.parents().map(|parent| parent.tree()).collect::<Result<_, _>>()?;
+    Ok((commit.tree()?, before))
+}
+
+/// Whether a blob is in none of the trees; `asked` remembers the answers.
+fn is_new(asked: &mut HashMap<Oid, bool>, trees: &[Tree<'_>], blob: Oid) -> Result<bool, GitError> {
+    Ok(match asked.get(&blob) {
+        Some(known) => *known,
+        None => {
+            let new = !has_blob(trees, blob)?;
+            asked.insert(blob, new);
+            new
+        }
+    })
 }
 
 /// Whether a blob is anywhere in the trees.
-pub(in crate::git) fn has_blob(trees: &[Tree<'_>], blob: Oid) -> Result<bool, GitError> {
+fn has_blob(trees: &[Tree<'_>], blob: Oid) -> Result<bool, GitError> {
     for tree in trees {
         let mut found = false;
         let walked = tree.walk(TreeWalkMode::PreOrder, |_, entry| {

@@ -86,7 +86,7 @@ impl Orchestrator {
                     }
                     error => Keep::CannotVerify(error.to_string()),
                 };
-                return self.keep(environment, vec![reason]).await;
+                return self.keep(environment, vec![reason], Vec::new()).await;
             }
         };
         if let Err(error) = repository.set_upstream(&environment.branch, false).await {
@@ -195,7 +195,7 @@ impl Orchestrator {
         let key = told_under(environment.id, conversation.id);
         let body = match successor {
             Some(successor) => cleanup::made_way(successor, &key),
-            None => cleanup::removed(details, &key),
+            None => cleanup::removed(&environment.work, details, &key),
         };
         let outgoing = Outgoing::text(&conversation, body, reply::marker(&key));
         Ok(Some(NewOutgoing {

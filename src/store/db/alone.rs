@@ -5,7 +5,7 @@
 
 use super::super::StoreError;
 use super::failure::explain;
-use super::open::{beside, postgres_options, sqlite_path};
+use super::open::{beside, connected, postgres_options, sqlite_path};
 use rustix::{
     fs::{FlockOperation, OFlags, flock},
     io::Errno,
@@ -41,8 +41,9 @@ const WHO: &str =
     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = 1953654133
         AND l.objid = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-/// How much of a name is read.
+/// How much of a name is read, and how much of it PostgreSQL keeps.
 const LONGEST_NAME: u64 = 1000;
+const LONGEST_KEPT: usize = 63;
 
 /// A database that nobody else serves, until this is dropped.
 pub struct Alone(Lock);
@@ -63,7 +64,7 @@ pub(in crate::store) async fn take(url: &str, name: &str) -> Result<Alone, Store
     loop {
         let taken = match sqlite_path(url) {
             Some(path) => take_file(path, name),
-            None => take_session(&postgres_options(url)?.application_name(name)).await,
+            None => take_session(&postgres_options(url)?.application_name(&as_kept(name))).await,
         };
         match taken {
             Err(StoreError::InUse(_)) if Instant::now() < end => sleep(LOOK_AGAIN).await,
@@ -79,7 +80,7 @@ pub(in crate::store) async fn taken_by(url: &str) -> Result<Option<String>, Stor
         let name = match sqlite_path(url) {
             Some(path) => holder_of_file(path)?,
             None => {
-                let mut connection = PgConnection::connect_with(&postgres_options(url)?).await.map_err(explain)?;
+                let mut connection = connected(&postgres_options(url)?).await?;
                 let holder = holder_of_session(&mut connection).await?;
                 connection.close().await.map_err(explain)?;
                 holder.map(|(_, name)| name)
@@ -212,7 +213,7 @@ fn name_in(file: File) -> String {
 }
 
 async fn take_session(options: &PgConnectOptions) -> Result<Lock, StoreError> {
-    let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
+    let mut connection = connected(options).await?;
     connection.execute(sqlx::raw_sql(KEEP_ALIVE)).await.map_err(explain)?;
     let (taken, server_process): (bool, i32) =
         sqlx::query_as(TAKE).fetch_one(&mut connection).await.map_err(explain)?;
@@ -224,8 +225,15 @@ async fn take_session(options: &PgConnectOptions) -> Result<Lock, StoreError> {
 }
 
 async fn holder(options: &PgConnectOptions) -> Result<Option<(i32, String)>, StoreError> {
-    let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
+    let mut connection = connected(options).await?;
     holder_of_session(&mut connection).await
+}
+
+/// What the server makes of a name, by which this process knows its own session again:
+/// <https://www.postgresql.org/docs/current/runtime-config-logging.html#GUC-APPLICATION-NAME>.
+fn as_kept(name: &str) -> String {
+    let plain = name.chars().map(|one| if matches!(one, ' '..='~') { one } else { '?' });
+    plain.take(LONGEST_KEPT).collect()
 }
 
 /// The server's process for whoever has the lock, and the name it gave.

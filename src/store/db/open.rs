@@ -168,7 +168,7 @@ async fn read(url: &str, text: &'static str) -> Result<Vec<String>, StoreError> 
             Ok(found)
         }
         None => {
-            let mut connection = PgConnection::connect_with(&postgres_options(url)?).await.map_err(explain)?;
+            let mut connection = connected(&postgres_options(url)?).await?;
             let found = sqlx::query_scalar(text).fetch_all(&mut connection).await.map_err(explain)?;
             connection.close().await.map_err(explain)?;
             Ok(found)
@@ -207,7 +207,7 @@ async fn applied_postgres(url: &str) -> Result<Vec<i64>, StoreError> {
 
 /// Tables and migrations as they were at one time: another process may be making them.
 async fn applied_there(options: &PgConnectOptions) -> Result<Vec<i64>, StoreError> {
-    let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
+    let mut connection = connected(options).await?;
     let mut look = connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.map_err(explain)?;
     let tables: Vec<String> = sqlx::query_scalar(POSTGRES_TABLES).fetch_all(&mut *look).await.map_err(explain)?;
     let migrations = match tables.iter().any(|name| name == MIGRATIONS) {
@@ -217,6 +217,18 @@ async fn applied_there(options: &PgConnectOptions) -> Result<Vec<i64>, StoreErro
     look.rollback().await.map_err(explain)?;
     connection.close().await.map_err(explain)?;
     Found { tables, migrations }.ours(&POSTGRES)
+}
+
+/// A connection of its own. Where there is none, the error says to which server.
+pub(super) async fn connected(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+    PgConnection::connect_with(options).await.map_err(|error| match explain(error) {
+        StoreError::Unavailable(why) => {
+            let (host, port) = (options.get_host(), options.get_port());
+            let place = options.get_socket().map_or(format!("{host}:{port}"), |socket| socket.display().to_string());
+            StoreError::Unavailable(format!("{place}, as DATABASE_URL says: {why}"))
+        }
+        error => error,
+    })
 }
 
 /// The versions this program knows, oldest first.

@@ -56,6 +56,8 @@ struct Page {
     can_change: bool,
     /// For how many days the trash keeps what is not committed.
     trash_days: u64,
+    /// Nobody else comes into its home.
+    service_user: u32,
     /// For a shell: directory and branch.
     quoted_path: String,
     quoted_branch: String,
@@ -118,6 +120,7 @@ pub async fn show(
         links,
         can_change: environment.state == EnvironmentState::Active,
         trash_days: days(state.inner.orchestrator.trash_for()),
+        service_user: rustix::process::geteuid().as_raw(),
         quoted_path: quoted(&environment.path.display().to_string()),
         quoted_branch: quoted(&state.shown(environment.branch.as_str())),
         conversations,

@@ -68,7 +68,7 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
         mend
     };
     let mend = complaint("postgres://tw:hunter2@127.0.0.1:1/tw").await;
-    assert!(mend == "sudo systemctl start postgresql", "{mend}");
+    assert!(mend == "sudo systemctl start postgresql && ss -ltn", "{mend}");
     let folder = dir.join("no such folder");
     let mend = complaint(&format!("sqlite://{}/tw.db", folder.display())).await;
     assert_eq!(mend, format!("mkdir -p -m 700 '{}'", folder.display()));
@@ -78,8 +78,10 @@ async fn a_database_out_of_reach_is_mended_and_never_replaced() {
     fs::write(dir.join("tw.db-wal"), "spoilt, too").unwrap();
     fs::write(dir.join("backup"), "whole").unwrap();
     let mend = mend.replace("<its backup>", dir.join("backup").to_str().unwrap());
-    assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
+    let pasted = std::process::Command::new("sh").args(["-c", &mend]).output().unwrap();
+    assert!(pasted.status.success() && pasted.stderr.is_empty(), "{mend}: {pasted:?}");
     assert_eq!(fs::read_to_string(dir.join("tw.db")).unwrap(), "whole", "{mend}");
+    assert_eq!(fs::metadata(dir.join("tw.db")).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!dir.join("tw.db-wal").exists() && dir.join("tw.db.spoilt/tw.db-wal").exists(), "{mend}");
     assert!(fs::read_to_string(dir.join("tw.db.spoilt/tw.db")).unwrap().starts_with("SQLite format"), "{mend}");
 
@@ -302,7 +304,7 @@ async fn a_database_has_one_service_and_its_worktrees_one_place() {
     let urls = database.iter().map(|database| Some(database.url.clone())).chain([None]);
     for postgres in urls {
         let (one, other) = (Installation::new().await, Installation::new().await);
-        let file = format!("sqlite://{}", one.dir.path().join("home/treewarden.db").display());
+        let file = format!("sqlite://{}", one.dir.path().join("elsewhere.db").display());
         let url = postgres.unwrap_or(file);
         let database = [("DATABASE_URL", &*url)];
         let mut command = one.command(&["serve"]);
@@ -325,7 +327,7 @@ async fn a_database_has_one_service_and_its_worktrees_one_place() {
         }
         assert!(!other.dir.path().join("home").exists(), "a refused start makes nothing");
 
-        one.ask("agent:fail");
+        let issue = one.ask("agent:fail");
         let store = Store::open(&url).await.unwrap();
         until("the failed run", || async {
             let ended = runs(&store).await.iter().any(|run| run.state == RunState::Failed);
@@ -336,20 +338,31 @@ async fn a_database_has_one_service_and_its_worktrees_one_place() {
         let live = store.live_environments(None).await.unwrap();
         assert_eq!(live.len(), 1);
         let mend = both_refuse(&other, "worktrees", &database).await;
-        assert!(mend.starts_with("cp -a '<where they are now>/.' "), "{mend}");
+        assert_eq!(mend, "export TREEWARDEN_HOME='<the home that has them>'");
         assert!(!other.dir.path().join("home").exists());
         let refusal = refused(&["serve"]).await;
         assert_eq!(store.live_environments(None).await.unwrap(), live, "{refusal}");
 
         // They are lost for good, and somebody says so.
-        let (_, mark) = refusal.split_once("its mark is ").unwrap();
-        let base = other.dir.path().join("home/worktrees");
+        let (lost, new) = (one.dir.path().join("home"), one.dir.path().join("new home"));
+        fs::rename(&lost, one.dir.path().join("lost")).unwrap();
+        let base = lost.join("worktrees");
+        let start = |name: &str| {
+            let mut command = one.command(&[name]);
+            command.envs(database).env("TREEWARDEN_HOME", &new).env("WORKTREE_BASE", &base);
+            command
+        };
+        let refusal = text(&output_of(start("serve")).await.stderr);
+        let (_, mark) = refusal.split_once("write their mark, ").expect(&refusal);
         fs::create_dir_all(&base).unwrap();
-        fs::set_permissions(other.dir.path().join("home"), fs::Permissions::from_mode(0o700)).unwrap();
-        fs::write(base.join(".treewarden"), mark.split_once(')').unwrap().0).unwrap();
-        let mut command = other.command(&["doctor"]);
-        command.envs(database);
-        assert_eq!(complaints(command).await, []);
+        fs::set_permissions(&lost, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(base.join(".treewarden"), mark.split_once(',').unwrap().0).unwrap();
+        assert_eq!(complaints(start("doctor")).await, []);
+        let serving = one.serve_with(start("serve")).await;
+        let mention = format!("@{} add a greeting", one.standin.app_slug());
+        one.standin.comment(REPO, ANN, issue, &mention).unwrap();
+        until_succeeded(&store, 1).await;
+        serving.stop().await;
         store.close().await;
     }
     if let Some(database) = database {
@@ -389,7 +402,11 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
     let nowhere = format!("{}/no/such/api", installation.standin.api_url());
     for (api, happened, advice) in [
         (&*nobody, "GitHub could not be reached", "Check the network"),
-        (&*plain, "GitHub could not be reached", "has to lead to an HTTPS port"),
+        (
+            &*plain,
+            "GitHub could not be reached",
+            "where that says https, its port has to speak HTTPS. Then start again.",
+        ),
         (&*nowhere, "answer was not understood", "what answers there is not GitHub's API"),
     ] {
         let told = refusal(&[("GITHUB_API_URL", api), ("GITHUB_WEB_URL", &installation.standin.web_url())]).await;
@@ -399,7 +416,11 @@ async fn a_start_that_does_not_meet_github_or_its_database_says_what_to_do() {
         }
     }
     let told = refusal(&[("DATABASE_URL", "postgres://tw@127.0.0.1:1/tw")]).await;
-    for words in ["the database cannot be reached", "Nothing that was stored is lost", "treewarden doctor"] {
+    for words in [
+        "the database cannot be reached (127.0.0.1:1, as DATABASE_URL says: ",
+        "Nothing that was stored is lost",
+        "treewarden doctor",
+    ] {
         assert!(told.contains(words), "{words} in {told}");
     }
 }
@@ -734,5 +755,12 @@ async fn a_database_that_is_gone_is_missed_where_there_is_work() {
         let mend = wrong[0].2.replace("<its backup>", backup.to_str().unwrap());
         assert!(std::process::Command::new("sh").args(["-c", &mend]).status().unwrap().success(), "{mend}");
         assert_eq!(complaints(installation.command(&["doctor"])).await, [], "{way}");
+    }
+    // Whoever starts all the same is told once.
+    fs::remove_file(&file).unwrap();
+    for is_told in [true, false] {
+        let output = installation.run(&["migrate"]).await;
+        let told = text(&output.stderr).contains("knows nothing of the earlier work");
+        assert!(output.status.success() && told == is_told, "{output:?}");
     }
 }

@@ -102,8 +102,8 @@ async fn somebody_without_github_gets_work_done() {
     assert_eq!((output.status.success(), text(&output.stdout).as_str()), (true, "mine\n"));
     let (well, answer, _) = here.say(&["--conversation", "mine", "--codebase", "../tools", "write this down"]).await;
     assert!(well && answer.matches("✅").count() == 1, "what answers others is not shown: {answer}");
-    let (well, answer, _) = here.say(&["--conversation", "mine", "--no-wait", "agent:sleep=600"]).await;
-    assert!(well, "{answer}");
+    let mut waiting = here.command(&["say", "--conversation", "mine", "agent:sleep=600"]);
+    let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let store =
         Store::open(&format!("sqlite://{}", here.dir.path().join("home/treewarden.db").display())).await.unwrap();
     until("an agent at work", || async {
@@ -111,6 +111,12 @@ async fn somebody_without_github_gets_work_done() {
     })
     .await;
     store.close().await;
+    // Ctrl-C ends the waiting only.
+    let id = i32::try_from(waiting.id().unwrap()).unwrap();
+    kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
+    let output = timeout(PATIENCE, waiting.wait_with_output()).await.unwrap().unwrap();
+    let told = text(&output.stderr);
+    assert!(output.status.code() == Some(130) && told.contains("what was asked goes on"), "{output:?}");
     let (well, answer, _) = here.say(&["--conversation", "mine", "/stop"]).await;
     assert!(well && answer.starts_with("Stopping 1 run"), "{answer}");
     let (well, answer, _) = here.say(&["--close", "--conversation", "mine"]).await;
@@ -119,7 +125,7 @@ async fn somebody_without_github_gets_work_done() {
     for (arguments, why) in [
         (&["--codebase", "octo/hello", "x"][..], "octo/hello is not a repository that Treewarden knows"),
         (&["--codebase", "elsewhere", "x"], "There is no directory elsewhere here"),
-        (&["--codebase", "/", "x"], "name one with `--codebase PATH`"),
+        (&["--codebase", "/", "x"], "(`treewarden say`: `--codebase PATH`, or go there)"),
         (&["--conversation", "mine", "  "], "there is no text"),
         (&["--close", "--conversation", "none"], "there is no conversation none"),
     ] {

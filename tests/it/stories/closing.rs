@@ -89,6 +89,39 @@ async fn a_thread_that_is_closed_during_its_run_is_looked_after_however_long_tha
     world.end().await;
 }
 
+#[tokio::test]
+async fn a_thread_that_is_closed_while_its_run_waits_goes_with_the_end_of_that_run() {
+    let world = World::with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
+    let (stopped, deleted) = (world.worked_issue("add a greeting").await, world.worked_issue("add a note").await);
+    let other = world.issue();
+    world.ask(other, "agent:sleep=600");
+    world.until_agent_works().await;
+    for closed in [stopped, deleted] {
+        let asked = world.ask(closed, "add a readme");
+        let of_it = |live: &Environment| live.work.id == closed.to_string();
+        world
+            .until("the run to wait", || async { world.run_states().await.contains(&RunState::Queued).then_some(()) })
+            .await;
+        world.standin.close(REPO, ANN, closed).unwrap();
+        world
+            .until("the close to wait for the run", || async {
+                let environment = world.environments().await.into_iter().find(of_it)?;
+                environment.metadata.kept_because.iter().any(|why| why.starts_with("a run is live")).then_some(())
+            })
+            .await;
+        match closed == stopped {
+            true => drop(world.ask(closed, "/stop")),
+            false => world.standin.delete_comment(REPO, ANN, asked).unwrap(),
+        }
+        world
+            .until("the worktree to go", || async { (!world.environments().await.iter().any(of_it)).then_some(()) })
+            .await;
+    }
+    world.ask(other, "/stop");
+    world.settle().await;
+    world.end().await;
+}
+
 /// The branch that was kept here is behind the remote's by then.
 #[tokio::test]
 async fn a_kept_branch_takes_in_what_people_pushed_meanwhile() {

@@ -103,6 +103,49 @@ async fn a_commit_that_takes_very_long_ends_when_somebody_asks_to_stop() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn a_git_server_that_says_nothing_is_not_waited_for_once_somebody_asks_to_stop() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let mut held = world.standin.faults().hold("GET", "/octo/hello.git/info/refs");
+    world.ask(issue, "add a greeting");
+    held.arrived().await;
+    world.ask(issue, "/stop");
+    world.until("the run to end", || async { (world.run_states().await == [RunState::Cancelled]).then_some(()) }).await;
+    assert!(world.environments().await.is_empty());
+    drop(held);
+    world.settle().await;
+    assert!(world.status(issue).starts_with("⏹"), "{}", world.status(issue));
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.end().await;
+}
+
+/// Whatever holds it up.
+#[tokio::test]
+async fn what_was_deleted_while_it_waited_for_another_try_is_not_done() {
+    let world = World::new().await;
+    let worked = world.worked_issue("add a greeting").await;
+    for (login, words) in [("bob", "add a note"), ("eve", "/worktree remove --force")] {
+        world.standin.set_permission(REPO, login, Permission::Write).unwrap();
+        world.standin.faults().inject(Some("GET"), "/repos/octo/hello/collaborators/", u32::MAX, Fault::Status(502));
+        let comment = world.standin.comment(REPO, login, worked, &world.mention(words)).unwrap();
+        let waits = async || {
+            let waiting = world.store().list_deliveries(10, 0).await.unwrap();
+            waiting.iter().any(|line| line.state == InboxState::Received && line.tries > 0)
+        };
+        world.until("it to wait for another try", || async { waits().await.then_some(()) }).await;
+        world.standin.delete_comment(REPO, login, comment).unwrap();
+        world.standin.settled().await;
+        world.standin.faults().clear();
+        world.settle().await;
+        assert_eq!(world.runs().await.len(), 1, "{words}");
+        assert_eq!(world.environments().await.len(), 1, "{words}");
+    }
+    world.end().await;
+}
+
 /// What is pushed stays there; the next step is not taken.
 #[tokio::test]
 async fn a_run_that_is_stopped_while_it_delivers_opens_no_pull_request() {
@@ -240,7 +283,8 @@ async fn a_thread_goes_on_in_a_worktree_made_on_request() {
     assert!(answer.contains("**task-Feature/Dark** on branch `Feature/Dark`"), "{answer}");
     assert_eq!(world.environments().await.len(), 2, "the first one stays");
     let list = answered(&world, issue, "/worktree list").await;
-    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` ← active"), "{list}");
+    assert!(list.contains("**task-Feature/Dark** `Feature/Dark` ← active, last activity 2"), "{list}");
+    assert!(list.contains("**issue-1** `issue-1`, used by no thread, last activity 2"), "{list}");
 
     world.ask(issue, "write this down");
     world.settle().await;
@@ -295,6 +339,8 @@ async fn an_existing_branch_is_continued_and_nothing_is_made_where_nothing_may_b
     // BR-073
     let option = answered(&world, issue, "/worktree create x1 --base=--lock").await;
     assert!(option.contains("is not how that is used") && world.environments().await.len() == 1, "{option}");
+    let handled = world.store().list_deliveries(500, 0).await.unwrap();
+    assert!(handled.iter().any(|delivery| delivery.reason.as_deref() == Some("told how a command is used")));
     // The branch of another thread's worktree stays with that thread.
     let other = world.worked_issue("agent:noop").await;
     let taken = answered(&world, issue, &format!("/worktree create issue-{other}")).await;
@@ -677,7 +723,7 @@ async fn the_status_says_how_far_a_worktree_is_and_what_waits() {
         "- run queued, 1 run ahead",
         &format!("- Worktree **issue-{issue}** on branch `issue-{issue}`, based on `main`"),
     ] {
-        assert!(told.lines().any(|said| said == line), "{line} in {told}");
+        assert!(told.lines().any(|said| said.starts_with(line)), "{line} in {told}");
     }
     world.ask(busy, "/stop");
     world.settle().await;

@@ -586,6 +586,10 @@ async fn a_path_leads_to_the_repository_itself() {
     assert_eq!(status, 202);
     world.settle().await;
     assert!(script.last("a").await.contains("There is no repository at"), "{}", script.last("a").await);
+    // A person may still say that a worktree is to go: its branch stays.
+    script.post(json!({"conversation": "a", "text": "/worktree remove"})).await;
+    world.settle().await;
+    assert!(script.last("a").await.starts_with("🧹 The worktree was removed"), "{}", script.last("a").await);
     std::fs::rename(&away, &tools).unwrap();
     script.say("a", text(&tools), "add a note").await;
     world.settle().await;

@@ -65,7 +65,9 @@ async fn cut(connection: &mut PgConnection) -> i32 {
 #[tokio::test]
 async fn a_connection_that_only_stood_still_holds_the_database_on() {
     let Some(database) = Database::create().await else { return };
-    let mut alone = Store::take_alone(&database.url, "process 1").await.unwrap();
+    // The server keeps the first 63 letters of it, and of those only what is ASCII.
+    let name = format!("process 1 on häßlich, home /{}", "long/".repeat(20));
+    let mut alone = Store::take_alone(&database.url, &name).await.unwrap();
     tokio::time::timeout(PATIENCE, alone.take_again()).await.expect("it waits for itself").unwrap();
     assert!(matches!(Store::is_free(&database.url).await, Err(StoreError::InUse(_))));
     drop(alone);

@@ -32,6 +32,7 @@ async fn what_was_removed_by_force_comes_back_as_it_was() {
     assert!(refused.contains("kept in the trash for 30 days"), "{refused}");
     let gone = answered(&world, issue, "/worktree remove --force").await;
     assert!(gone.starts_with("🧹") && gone.contains("What was not committed is kept until"), "{gone}");
+    assert!(gone.contains(": `/worktree restore issue-1` brings it back"), "{gone}");
     assert!(!before.path.exists() && world.environments().await.is_empty());
 
     let back = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
@@ -97,6 +98,7 @@ async fn a_branch_that_was_deleted_is_restored_without_anything_uncommitted() {
     world.settle().await;
     let gone = answered(&world, issue, "/worktree remove --force").await;
     assert!(gone.contains("was deleted") && !gone.contains("not committed"), "{gone}");
+    assert!(gone.contains("`/worktree restore task-spike`"), "{gone}");
     // What a removal that went no further kept is nobody's any more.
     let removed = world.all_environments().await.remove(0);
     let name = format!("refs/treewarden/trash/{}", removed.id);

@@ -1,5 +1,6 @@
 //! Agents that fail, and pushes that are refused: nothing is lost, nothing is overwritten, and it is said.
 
+use super::commands::answered;
 use crate::support::world::{ANN, REPO, World, git};
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::time::Duration;
@@ -56,6 +57,7 @@ async fn a_missing_agent_program_is_named() {
     let issue = world.worked_issue("add a greeting").await;
     let status = world.status(issue);
     assert!(status.starts_with("❌ **Failed**") && status.contains("/nowhere/agent"), "{status}");
+    assert!(status.contains("Nothing was run") && !status.contains("so far"), "{status}");
     world.end().await;
 }
 
@@ -104,6 +106,13 @@ async fn a_repository_the_agent_left_inside_is_kept_and_named() {
     world.settle().await;
     assert!(world.answer(issue).contains("another repository lies inside"), "{}", world.answer(issue));
     assert!(environment.path.join("nested/work.txt").exists());
+    // What `--force` would pass over is as true as before.
+    std::fs::write(environment.path.join("mine.txt"), "mine\n").unwrap();
+    let refused = answered(&world, issue, &format!("/worktree remove issue-{issue} --force")).await;
+    assert!(refused.contains("another repository") && !refused.contains("uncommitted"), "{refused}");
+    let kept = world.environment().await.metadata.kept_because;
+    assert!(kept.len() == 2 && kept[0].starts_with("uncommitted work: "), "{kept:?}");
+    std::fs::remove_file(environment.path.join("mine.txt")).unwrap();
     let asking = world.worked_issue("add a greeting").await;
     world.ask(asking, "/worktree cleanup stale");
     world.settle().await;

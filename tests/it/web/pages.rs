@@ -54,7 +54,15 @@ async fn an_environment_shows_its_work_its_thread_and_why_it_is_kept() {
         assert!(list.contains(part), "{part} in {list}");
     }
     let page = browser.page(&format!("/environments/{}", environment.id)).await;
-    for part in ["git switch issue-42", "Unpin", "Greet people", &thread, "Conversations that share it"] {
+    for part in [
+        "git switch issue-42",
+        "sudo -u '#",
+        "<pre tabindex=\"0\">git -C ",
+        "Unpin",
+        "Greet people",
+        &thread,
+        "Conversations that share it",
+    ] {
         assert!(page.contains(part), "{part} in {page}");
     }
     let overview = browser.page("/").await;

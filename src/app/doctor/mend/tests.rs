@@ -156,6 +156,7 @@ fn each_fault_of_the_home_has_its_command() {
             HomeError::OfAnother { path: path.clone(), owner: 0 },
             HomeError::OfAnother { path: path.clone(), owner: 7 },
             HomeError::NotAFile { path: path.clone() },
+            HomeError::OfWorktrees { path: path.clone() },
             HomeError::NotItsOwn { path: path.clone(), why: "it is the user's own" },
             HomeError::BaseOpen { path: path.clone(), mode: 0o775 },
             HomeError::NotADirectory { path },
@@ -312,6 +313,13 @@ fn worktrees_out_of_sight_are_brought_back() {
         check(&mend);
         assert!(mend.line().ends_with(&format!("cp -a '<where they are now>/.' {}", base.display())), "{mend:?}");
     }
+    let memory = dir.path().join("worktrees.mark");
+    let unmarked = IsolationError::Unmarked { base: base.clone(), memory: memory.clone() };
+    for asked in places(&Flags::default()) {
+        let mend = worktrees(&unmarked, &base, &config, &asked);
+        check(&mend);
+        assert!(mend.line().ends_with(&format!("mv -T --backup=t {0} {0}.aside", memory.display())), "{mend:?}");
+    }
     let left = IsolationError::LeftBehind { before: "/srv/trees".into(), base: base.clone() };
     assert_eq!(worktrees(&left, &base, &config, &shell()).line(), "export WORKTREE_BASE=/srv/trees");
     let taken = IsolationError::MarkTaken("/home/ann".into());
@@ -443,10 +451,12 @@ fn the_rest_has_its_command() {
         check(&mend);
         assert!(!mend.line().contains(&wanted.to_string()), "{mend:?}");
     }
-    let agent = AgentConfig { argv: vec!["claude".into(), "-p".into(), "a b".into()], env: vec![], unset: vec![] };
-    let mend = agent_program(&agent, &config(), &shell());
-    check(&mend);
-    let value = shlex::split(mend.line()).unwrap().pop().unwrap();
-    let command = value.strip_prefix("TREEWARDEN_AGENT_COMMAND=").unwrap();
-    assert_eq!(shlex::split(command).unwrap(), ["/<folder>/claude", "-p", "a b"]);
+    for (program, found) in [("claude", "/<folder>/claude"), ("/opt/my agent", "/<folder>/my agent")] {
+        let agent = AgentConfig { argv: vec![program.into(), "-p".into(), "a b".into()], env: vec![], unset: vec![] };
+        let mend = agent_program(&agent, &config(), &shell());
+        check(&mend);
+        let value = shlex::split(mend.line()).unwrap().pop().unwrap();
+        let command = value.strip_prefix("TREEWARDEN_AGENT_COMMAND=").unwrap();
+        assert_eq!(shlex::split(command).unwrap(), [found, "-p", "a b"]);
+    }
 }
