@@ -35,7 +35,8 @@ impl Worktree {
         for commits in self.made_here(head).await?.chunks(COMMITS_AT_ONCE) {
             let commits = commits.to_vec();
             let mut new = self.repository().read(move |objects| new_files(objects, &commits)).await?;
-            let paths: BTreeSet<PathBuf> = new.iter().flat_map(|(_, files)| files).map(|(path, _)| path.clone()).collect();
+            let paths: BTreeSet<PathBuf> =
+                new.iter().flat_map(|(_, files)| files).map(|(path, _)| path.clone()).collect();
             let kept = self.kept_by_lfs(&Vec::from_iter(paths)).await?;
             let kept: HashSet<PathBuf> = kept.into_iter().collect();
             for (_, files) in &mut new {
@@ -55,9 +56,8 @@ type File = (PathBuf, Oid);
 fn new_files(objects: &Objects, commits: &[Oid]) -> Result<Vec<(Oid, Vec<File>)>, GitError> {
     let files = |commit: Oid| {
         let (tree, before) = trees(objects, commit)?;
-        let was_there = |(path, blob): &File| {
-            before.iter().any(|tree| tree.get_path(path).is_ok_and(|entry| entry.id() == *blob))
-        };
+        let was_there =
+            |(path, blob): &File| before.iter().any(|tree| tree.get_path(path).is_ok_and(|entry| entry.id() == *blob));
         let diff = objects.diff_tree_to_tree(before.first(), Some(&tree), None)?;
         let new = diff.deltas().filter(|delta| delta.status() != Delta::Deleted).map(|delta| delta.new_file());
         let new = new.filter(|file| matches!(file.mode(), FileMode::Blob | FileMode::BlobExecutable));

@@ -167,6 +167,23 @@ async fn everybodys_git_makes_pointers_and_what_is_none_is_seen_before_it_goes_o
 }
 
 #[tokio::test]
+async fn what_lfs_keeps_may_be_larger_than_other_files() {
+    if !installed() {
+        return;
+    }
+    let place = place().await;
+    let (path, _) = made(&place, "b").await;
+    let worktree = place.repository.worktree(&path);
+    for (name, bytes) in [("large.bin", 101 << 20), ("larger.bin", 6 << 30)] {
+        fs::File::create(path.join(name)).unwrap().set_len(bytes).unwrap();
+    }
+    worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    assert!(place.lab.run(&path, &["show", "HEAD:large.bin"]).starts_with(POINTER.trim_end()));
+    let why = NotTakenBecause::TooLarge { bytes: 6 << 30, most: 5 << 30 };
+    assert_eq!(worktree.not_taken().await.unwrap(), [NotTaken { path: "larger.bin".into(), why }]);
+}
+
+#[tokio::test]
 async fn an_object_that_is_nowhere_is_told_and_a_lfsconfig_leads_nowhere() {
     if !installed() {
         return;

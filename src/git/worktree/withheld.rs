@@ -1,7 +1,8 @@
 //! What no commit of the service takes in although it is staged or changed: files that the service itself copied in,
-//! under whatever name, and submodules that would go back. And whether commits that others made here hold such copies.
+//! under whatever name, files that are too large, and submodules that would go back. And whether commits that others made here hold such copies.
 
 use super::Worktree;
+use super::commit::MOST_BYTES;
 use super::status::path_of;
 use crate::git::copies::{Known, Manifest};
 use crate::git::history::oid;
@@ -69,6 +70,12 @@ impl Worktree {
                 let mut held = Vec::new();
                 for staged in &files {
                     let blob = staged.now.1;
+                    let bytes = objects.odb()?.read_header(blob)?.0 as u64;
+                    if bytes > MOST_BYTES {
+                        let why = NotTakenBecause::TooLarge { bytes, most: MOST_BYTES };
+                        held.push(HeldBack(staged.clone(), why));
+                        continue;
+                    }
                     let mut is_new = || is_new(&mut new, &before, blob);
                     if copies.comes_to(&before, &staged.path) || (known.contains(&blob) && is_new()?) {
                         held.push(HeldBack(staged.clone(), NotTakenBecause::Copy));
