@@ -98,11 +98,20 @@ impl Worktree {
 
     /// Those of `paths` that LFS is to keep, as the attributes in the checkout say.
     pub(super) async fn kept_by_lfs(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
+        self.marked_for_lfs(&[], paths).await
+    }
+
+    /// The same as the attributes in the index say, whatever became of the files.
+    pub(super) async fn kept_by_lfs_in_index(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
+        self.marked_for_lfs(&["--cached"], paths).await
+    }
+
+    async fn marked_for_lfs(&self, options: &[&str], paths: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
         if paths.is_empty() {
             return Ok(Vec::new());
         }
         let list = paths.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\0"].concat()).collect();
-        let call = self.call_for_lfs("check-attr").await?.args(["-z", "--stdin", "filter"]).input(list);
+        let call = self.call_for_lfs("check-attr").await?.args(options).args(["-z", "--stdin", "filter"]).input(list);
         let output = quiet(call.run().await?)?;
         let fields: Vec<&[u8]> = output.split(|byte| *byte == 0).collect();
         // <path> <attribute> <value>, as git-check-attr(1) describes.

@@ -37,7 +37,7 @@ impl Worktree {
             let mut new = self.repository().read(move |objects| new_files(objects, &commits)).await?;
             let paths: BTreeSet<PathBuf> =
                 new.iter().flat_map(|(_, files)| files).map(|(path, _)| path.clone()).collect();
-            let kept = self.kept_by_lfs(&Vec::from_iter(paths)).await?;
+            let kept = self.kept_by_lfs_in_index(&Vec::from_iter(paths)).await?;
             let kept: HashSet<PathBuf> = kept.into_iter().collect();
             for (_, files) in &mut new {
                 files.retain(|(path, _)| kept.contains(path));
