@@ -21,6 +21,7 @@ mod furnished;
 mod history;
 mod leftovers;
 mod lfs;
+mod lfs_commits;
 mod limited;
 mod list;
 mod lock;

@@ -23,6 +23,8 @@ pub struct PushFacts {
     pub taken_back: bool,
     /// Files that only this server has and that stand in commits.
     pub copies: Vec<PathBuf>,
+    /// Files that Git LFS is to keep and that stand in commits as they are.
+    pub blobs: Vec<PathBuf>,
     /// Somebody asked to stop.
     pub stop: bool,
 }
@@ -46,6 +48,7 @@ pub enum Withheld {
     Deleted,
     TakenBack,
     Copies(Vec<PathBuf>),
+    Blobs(Vec<PathBuf>),
 }
 
 /// What a try before a restart pushed cannot be stopped any more; it is only looked at once more.
@@ -61,6 +64,7 @@ pub fn push(facts: PushFacts) -> Push {
         PushFacts { was_there: true, there: None, .. } => Withheld::Deleted,
         PushFacts { taken_back: true, .. } => Withheld::TakenBack,
         PushFacts { copies, .. } if !copies.is_empty() => Withheld::Copies(copies),
+        PushFacts { blobs, .. } if !blobs.is_empty() => Withheld::Blobs(blobs),
         PushFacts { .. } => return Push::Go,
     };
     Push::Withheld(withheld)
@@ -122,6 +126,7 @@ mod tests {
             agreed: Some(sha('a')),
             taken_back: false,
             copies: Vec::new(),
+            blobs: Vec::new(),
             stop: false,
         }
     }
@@ -131,6 +136,7 @@ mod tests {
         assert_eq!(push(facts()), Push::Go);
         assert_eq!(push(PushFacts { there: None, was_there: false, ..facts() }), Push::Go);
         let copies = vec![PathBuf::from(".env")];
+        let blobs = vec![PathBuf::from("a.bin")];
         for (facts, why) in [
             (PushFacts { from_fork: true, ..facts() }, Withheld::Fork),
             (PushFacts { is_default: true, ..facts() }, Withheld::Default),
@@ -139,6 +145,7 @@ mod tests {
             (PushFacts { there: None, ..facts() }, Withheld::Deleted),
             (PushFacts { taken_back: true, ..facts() }, Withheld::TakenBack),
             (PushFacts { copies: copies.clone(), ..facts() }, Withheld::Copies(copies)),
+            (PushFacts { blobs: blobs.clone(), ..facts() }, Withheld::Blobs(blobs)),
         ] {
             assert_eq!(push(facts), Push::Withheld(why));
         }

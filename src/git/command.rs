@@ -159,8 +159,8 @@ impl Program {
             command.arg("-c").arg(setting);
         }
         if let (Place::Worktree { .. }, Some(program)) = (place, &self.lfs) {
-            for setting in super::lfs::filters(program) {
-                command.arg("-c").arg(setting);
+            for (name, value) in super::lfs::filters(program) {
+                command.arg("-c").arg(format!("filter.lfs.{name}={value}"));
             }
         }
         command.args(name.split(' '));
@@ -293,7 +293,12 @@ impl Call<'_> {
 
 impl Output {
     pub fn failure(&self) -> GitError {
-        match failure(&self.name, self.status, &self.stderr, self.secret.as_ref()) {
+        // Git LFS says why on either.
+        let said = match self.name.starts_with("lfs ") {
+            true => [&self.stderr[..], &self.stdout].join(&b'\n'),
+            false => self.stderr.clone(),
+        };
+        match failure(&self.name, self.status, &said, self.secret.as_ref()) {
             // Git does not always say why it could not write.
             GitError::Failed { .. } | GitError::NotWritten { .. } if is_full(&self.directory) => GitError::DiskFull,
             error => error,
@@ -387,4 +392,20 @@ pub(super) fn resolve(program: &Path) -> PathBuf {
     }
     let found = std::env::split_paths(PATH).map(|directory| directory.join(program)).find(|path| path.is_file());
     found.unwrap_or_else(|| program.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn git_lfs_may_say_why_on_standard_output() {
+        let said = |name: &str| {
+            let (stdout, stderr) = (b"Git LFS upload failed: x".to_vec(), b"batch".to_vec());
+            let (name, directory) = (name.to_owned(), PathBuf::from("/"));
+            Output { status: Some(2), stdout, stderr, name, directory, secret: None }.failure().to_string()
+        };
+        assert_eq!(said("lfs push"), "git lfs push failed (exit status 2): batch Git LFS upload failed: x");
+        assert_eq!(said("ls-files"), "git ls-files failed (exit status 2): batch");
+    }
 }

@@ -183,16 +183,17 @@ pub(super) fn failure(command: &str, status: Option<i32>, stderr: &[u8], secret:
     GitError::Failed { command: command.to_owned(), status, stderr: text }
 }
 
-/// Standard error as one readable line: lossy UTF-8, without the secret, without progress noise, at most 600 characters.
+/// Standard error as one readable line: lossy UTF-8, without the secret, without progress noise, with
+/// nothing of the middle where it has more than 600 characters.
 pub(super) fn readable(stderr: &[u8], secret: Option<&SecretString>) -> String {
     let mut text = String::from_utf8_lossy(stderr).replace(['\r', '\n'], " ");
     if let Some(secret) = secret.filter(|secret| !secret.expose_secret().is_empty()) {
         text = text.replace(secret.expose_secret(), "[token]");
     }
     let text = text.trim();
-    match text.char_indices().nth(600) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+    match text.chars().count() {
+        0..=600 => text.to_owned(),
+        length => text.chars().take(400).chain(['…']).chain(text.chars().skip(length - 200)).collect(),
     }
 }
 

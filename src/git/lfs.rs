@@ -8,11 +8,11 @@
 use super::command::Call;
 use super::error::GitError;
 use super::remote_url::RemoteUrl;
-use super::repository::Repository;
 use super::worktree::{Worktree, path_of, quiet};
 use super::{blocking, plain_file};
 use crate::model::{BranchName, Credential, Lfs};
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -23,15 +23,15 @@ pub(super) const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 /// Longest of them.
 pub(super) const POINTER_BYTES: u64 = 1024;
 
-/// What makes git store pointers and nothing else, in any call on a worktree.
-pub(super) fn filters(program: &Path) -> Vec<String> {
+/// What makes git store pointers and nothing else: settings of `filter.lfs`.
+pub(super) fn filters(program: &Path) -> [(&'static str, String); 4] {
     // Git hands these to a shell.
     let program = format!("'{}'", program.display().to_string().replace('\'', r"'\''"));
-    vec![
-        format!("filter.lfs.clean={program} clean -- %f"),
-        format!("filter.lfs.smudge={program} smudge --skip -- %f"),
-        format!("filter.lfs.process={program} filter-process --skip"),
-        "filter.lfs.required=true".to_owned(),
+    [
+        ("clean", format!("{program} clean -- %f")),
+        ("smudge", format!("{program} smudge --skip -- %f")),
+        ("process", format!("{program} filter-process --skip")),
+        ("required", "true".to_owned()),
     ]
 }
 
@@ -89,16 +89,34 @@ impl Worktree {
 
     /// Those of `paths` that would become blobs although LFS is to keep them: there is no program to make pointers.
     pub(super) async fn not_pointers(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
-        if paths.is_empty() || self.repository().lfs_program().is_some() {
+        if self.repository().lfs_program().is_some() {
+            return Ok(Vec::new());
+        }
+        let kept = self.kept_by_lfs(paths).await?;
+        Ok(kept.into_iter().filter(|path| !is_pointer(&self.files().join(path))).collect())
+    }
+
+    /// Those of `paths` that LFS is to keep, as the attributes in the checkout say.
+    pub(super) async fn kept_by_lfs(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
+        self.marked_for_lfs(&[], paths).await
+    }
+
+    /// The same as the attributes in the index say, whatever became of the files.
+    pub(super) async fn kept_by_lfs_in_index(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
+        self.marked_for_lfs(&["--cached"], paths).await
+    }
+
+    async fn marked_for_lfs(&self, options: &[&str], paths: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
+        if paths.is_empty() {
             return Ok(Vec::new());
         }
         let list = paths.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\0"].concat()).collect();
-        let call = self.call_for_lfs("check-attr").await?.args(["-z", "--stdin", "filter"]).input(list);
+        let call = self.call_for_lfs("check-attr").await?.args(options).args(["-z", "--stdin", "filter"]).input(list);
         let output = quiet(call.run().await?)?;
         let fields: Vec<&[u8]> = output.split(|byte| *byte == 0).collect();
         // <path> <attribute> <value>, as git-check-attr(1) describes.
-        let marked = fields.chunks_exact(3).filter(|record| record[2] == b"lfs").map(|record| path_of(record[0]));
-        Ok(marked.filter(|path| !is_pointer(&self.files().join(path))).collect())
+        let marked = fields.chunks_exact(3).filter(|record| record[2] == b"lfs");
+        Ok(marked.map(|record| path_of(record[0])).collect())
     }
 
     /// Changed files that [`Worktree::commit_all`] leaves behind for that reason.
@@ -110,39 +128,51 @@ impl Worktree {
         self.not_pointers(&changed).await
     }
 
+    /// Uploads the objects that the branch's commits need and the remote may lack. Nothing to do where no commit was ever
+    /// made with LFS. The answer: files whose pointers lead nowhere, since neither side has their objects. A text that looks
+    /// like a pointer, at a place that LFS is not to keep, is a text.
+    pub async fn push_lfs(
+        &self,
+        branch: &BranchName,
+        credential: Option<&Credential>,
+    ) -> Result<Vec<PathBuf>, GitError> {
+        let repository = self.repository();
+        if repository.lfs_program().is_none() {
+            return Ok(Vec::new());
+        }
+        let objects = self.brought_for_lfs().await?.objects;
+        if objects.is_empty() && !repository.directory().join("lfs/objects").is_dir() {
+            return Ok(Vec::new());
+        }
+        let remote = repository.remote()?;
+        remote.admits(credential)?;
+        let settings = lfs_settings(&remote);
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let call = repository.bare_call_with(&settings, "lfs push").await?.credential(&remote, credential).slow();
+        let pushed = call.args(["origin", &branch.full_ref()]).ok().await;
+        repository.restore_config().await?;
+        // It passes over what it does not find, and names it.
+        let said = String::from_utf8_lossy(&pushed?).into_owned();
+        let missing: BTreeSet<PathBuf> =
+            objects.into_iter().filter(|(id, _)| said.contains(id)).map(|(_, path)| path).collect();
+        Ok(missing.into_iter().collect())
+    }
+
     async fn call_for_lfs(&self, name: &str) -> Result<Call<'_>, GitError> {
         let entry = self.entry().await?;
         self.repository().call_in(&entry.directory, self.files(), name).await
     }
 }
 
-impl Repository {
-    /// Uploads the objects that the branch's commits need and the remote may lack. Nothing to do where no commit was ever
-    /// made with LFS.
-    pub async fn push_lfs(&self, branch: &BranchName, credential: Option<&Credential>) -> Result<(), GitError> {
-        if self.lfs_program().is_none() || !self.directory().join("lfs/objects").is_dir() {
-            return Ok(());
-        }
-        let remote = self.remote()?;
-        remote.admits(credential)?;
-        let settings = lfs_settings(&remote);
-        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-        let call = self.bare_call_with(&settings, "lfs push").await?.credential(&remote, credential).slow();
-        let pushed = call.args(["origin", &branch.full_ref()]).ok().await.map(drop);
-        self.restore_config().await?;
-        pushed
-    }
-}
-
-/// Where objects are, that nobody is asked about locks, and that all of them are meant, whatever a `.lfsconfig` says: an
-/// object that is left out must be a failure.
+/// Where objects are, that nobody is asked about locks, and that all of them are meant, whatever a `.lfsconfig` says. An
+/// object that cannot be downloaded is a failure; one that there is none of to upload is named, whoever needs it.
 fn lfs_settings(remote: &RemoteUrl) -> Vec<String> {
     let url = remote.lfs();
     let fixed = [
         "lfs.locksverify=false",
         "lfs.fetchinclude=",
         "lfs.fetchexclude=",
-        "lfs.allowincompletepush=false",
+        "lfs.allowincompletepush=true",
         "lfs.skipdownloaderrors=false",
     ];
     let places = [format!("lfs.url={url}"), format!("lfs.pushurl={url}")];

@@ -11,7 +11,11 @@ use std::{
     fs, io,
     os::unix::fs::FileExt,
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
 };
 
 /// gitformat-pack(5): what an index of version 2 begins with, then 256 counts of objects; for each object an id, a checksum and
@@ -25,6 +29,9 @@ const CHECKSUM: u64 = 20;
 /// `PACK`, the version, and how many objects there are.
 const PACK_HEAD: usize = 12;
 
+/// Longer than anybody writes at one file.
+const UNFINISHED: Duration = Duration::from_secs(24 * 3600);
+
 /// How packs and their indexes are made: nobody is to write them.
 const MODE: u32 = 0o444;
 
@@ -32,6 +39,8 @@ const MODE: u32 = 0o444;
 #[derive(Default)]
 pub(super) struct Packs {
     good: Mutex<HashMap<OsString, Stamps>>,
+    /// What killed processes left behind was cleared since the start.
+    cleared: AtomicBool,
 }
 
 type Stamps = (Option<Stamp>, Option<Stamp>);
@@ -39,6 +48,9 @@ type Stamps = (Option<Stamp>, Option<Stamp>);
 impl Packs {
     /// Makes indexes anew that do not belong to their packs, and puts packs aside that are none. Answers with what was wrong.
     pub fn put_right(&self, repository: &Path) -> Result<Option<&'static str>, GitError> {
+        if !self.cleared.swap(true, Ordering::Relaxed) {
+            clear_unfinished(repository, SystemTime::now());
+        }
         let directory = repository.join(PACKS);
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
@@ -64,6 +76,23 @@ impl Packs {
         }
         *good = seen;
         Ok(found)
+    }
+}
+
+/// Takes out what git did not finish writing long ago, as git-prune(1) does: nothing here runs that.
+fn clear_unfinished(repository: &Path, now: SystemTime) {
+    let objects = repository.join("objects");
+    if !fs::symlink_metadata(&objects).is_ok_and(|meta| meta.is_dir()) {
+        return;
+    }
+    let inside = fs::read_dir(&objects).into_iter().flatten().flatten();
+    let inside = inside.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    for file in inside.flat_map(|directory| fs::read_dir(directory.path()).into_iter().flatten().flatten()) {
+        let age = file.metadata().and_then(|meta| meta.modified()).map(|changed| now.duration_since(changed));
+        let is_unfinished = file.file_name().as_encoded_bytes().starts_with(b"tmp_");
+        if is_unfinished && matches!(age, Ok(Ok(age)) if age > UNFINISHED) {
+            let _ = fs::remove_file(file.path());
+        }
     }
 }
 
@@ -143,5 +172,29 @@ fn set_aside_file(repository: &Path, path: &Path) -> Result<(), GitError> {
         Ok(meta) => set_aside(repository, name, &meta),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(GitError::file("looking at", path, &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_finishes_goes_and_all_else_stays() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp.path().join("objects").join(name);
+        for directory in ["pack", "ab"] {
+            fs::create_dir_all(path(directory)).unwrap();
+        }
+        let names = ["pack/tmp_pack_x", "ab/tmp_obj_y", "pack/pack-1.pack", "ab/cd"];
+        for name in names {
+            fs::write(path(name), "x").unwrap();
+        }
+        let left = || names.map(|name| path(name).exists());
+        let now = SystemTime::now();
+        clear_unfinished(temp.path(), now);
+        assert_eq!(left(), [true; 4]);
+        clear_unfinished(temp.path(), now + UNFINISHED * 2);
+        assert_eq!(left(), [false, false, true, true]);
     }
 }

@@ -3,6 +3,7 @@
 use super::error::GitError;
 use super::repository::Repository;
 use crate::model::{BranchName, CommitSha, Credential};
+use std::path::PathBuf;
 
 /// On this machine the receiving git runs as the service, so that it runs nothing the repository there names, changes no
 /// branch that somebody has checked out, and overwrites none.
@@ -31,6 +32,8 @@ pub enum Rejection {
     CheckedOut,
     /// It is only another name of this one, in a repository on this machine.
     NameOf(String),
+    /// Files whose pointers lead nowhere: nobody has their objects of Git LFS. The remote was not asked.
+    NoObjects(Vec<PathBuf>),
     /// The remote's own words.
     Other(String),
 }

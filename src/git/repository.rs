@@ -113,11 +113,11 @@ impl Repository {
             let _turn = self.turn().await;
             refuse_other_refs(self.directory())?;
             if !own_files::is_made(self.directory()) {
-                self.create(&remote.text).await?;
+                self.create(&remote).await?;
             } else {
                 let shared = self.shared.clone();
                 blocking(move || shared.put_right()).await?;
-                if config::put(self.directory(), &remote.text)? != Found::AsItShouldBe {
+                if config::put(self.directory(), self.config(&remote))? != Found::AsItShouldBe {
                     tracing::info!(git.directory = %self.directory().display(), "repository configuration written");
                 }
             }
@@ -142,14 +142,14 @@ impl Repository {
         refuse_other_refs(self.directory())?;
         let remote = self.remote()?;
         if self.looks_only() {
-            return match config::is_right(self.directory(), &remote.text) {
+            return match config::is_right(self.directory(), self.config(&remote)) {
                 true => Ok(false),
                 false => Err(GitError::refused(
                     "the configuration of its repository was changed by somebody; the service, or an import, puts it back first",
                 )),
             };
         }
-        let found = config::put(self.directory(), &remote.text)?;
+        let found = config::put(self.directory(), self.config(&remote))?;
         if found == Found::Changed {
             tracing::warn!(git.directory = %self.directory().display(), "changed repository configuration put back");
             self.shared.was_restored("config");
@@ -167,7 +167,11 @@ impl Repository {
     pub async fn set_upstream(&self, branch: &BranchName, follows: bool) -> Result<(), GitError> {
         let remote = self.remote()?;
         let _turn = self.turn().await;
-        config::follow(self.directory(), &remote.text, branch, follows)
+        config::follow(self.directory(), self.config(&remote), branch, follows)
+    }
+
+    fn config<'a>(&'a self, remote: &'a RemoteUrl) -> config::Wanted<'a> {
+        config::Wanted { url: &remote.text, lfs: self.lfs_program() }
     }
 
     fn address(&self, text: &str) -> Result<RemoteUrl, GitError> {
@@ -184,7 +188,7 @@ impl Repository {
     }
 
     /// Made beside its place and renamed into it, so that a crash leaves no half-made repository there.
-    async fn create(&self, url: &str) -> Result<(), GitError> {
+    async fn create(&self, remote: &RemoteUrl) -> Result<(), GitError> {
         let directory = self.directory();
         let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else {
             return Err(GitError::refused("a repository needs a directory of its own"));
@@ -195,7 +199,7 @@ impl Repository {
         // No template: no sample hooks.
         let call = call.args(["--bare", "--quiet", "--template=", "--initial-branch=main"]);
         call.arg("--end-of-options").arg(&new).ok().await?;
-        config::put(&new, url)?;
+        config::put(&new, self.config(remote))?;
         // Renaming over an empty directory is fine; one with content makes this fail and stays.
         fs::rename(&new, directory).map_err(|error| GitError::file("making", directory, &error))
     }

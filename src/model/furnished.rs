@@ -61,6 +61,8 @@ pub enum NotTakenBecause {
     GitRefuses(String),
     /// It is a file that the service copied into a worktree, or holds what such a one held.
     Copy,
+    /// GitHub takes none of more than `most` bytes.
+    TooLarge { bytes: u64, most: u64 },
     /// A submodule would be recorded at a commit that it was recorded at before.
     GoesBack,
 }

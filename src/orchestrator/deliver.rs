@@ -152,7 +152,7 @@ impl Orchestrator {
                 return Ok(match why {
                     Withheld::Stopped => Delivered::Stopped,
                     Withheld::Fork | Withheld::Default | Withheld::Base | Withheld::Deleted => Delivered::ToItsEnd,
-                    Withheld::TakenBack | Withheld::Copies(_) => Delivered::ToItsEnd,
+                    Withheld::TakenBack | Withheld::Copies(_) | Withheld::Blobs(_) => Delivered::ToItsEnd,
                 });
             }
         }
@@ -173,6 +173,7 @@ impl Orchestrator {
                     Rejection::NonFastForward => undelivered::newer_on_the_remote(branch),
                     Rejection::Protected => undelivered::protected(branch),
                     Rejection::Workflows => undelivered::workflows_changed(branch),
+                    Rejection::NoObjects(paths) => furnished::without_objects(branch, &paths),
                     Rejection::Other(words) => undelivered::push_rejected(branch, &words),
                 });
                 return Ok(Delivered::ToItsEnd);
@@ -213,6 +214,7 @@ impl Orchestrator {
             agreed: environment.metadata.agreed.clone(),
             taken_back: brings_back(prepared, &tip, there.as_ref()).await?,
             copies: worktree.copies_in_commits().await?,
+            blobs: worktree.blobs_for_lfs_in_commits().await?,
             stop: cancel.is_cancelled(),
             tip,
             there,
@@ -261,10 +263,13 @@ impl Orchestrator {
     async fn push(&self, prepared: &Prepared) -> Result<PushOutcome, StepError> {
         let codebase = &prepared.codebase;
         let (repository, branch) = (&prepared.repository, &prepared.environment.branch);
+        let worktree = &repository.worktree(&prepared.environment.path);
         self.with_credential(codebase, true, |credential| async move {
             // Objects first: a commit whose pointers lead nowhere is no good to anybody.
-            repository.push_lfs(branch, credential.as_ref()).await?;
-            repository.push(branch, credential.as_ref()).await
+            match worktree.push_lfs(branch, credential.as_ref()).await? {
+                missing if missing.is_empty() => repository.push(branch, credential.as_ref()).await,
+                missing => Ok(PushOutcome::Rejected { reason: Rejection::NoObjects(missing) }),
+            }
         })
         .await
     }

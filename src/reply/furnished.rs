@@ -6,6 +6,8 @@ use std::fmt::Write;
 
 /// How many names one line shows.
 const NAMES: usize = 8;
+/// How many characters of a text from outside.
+const SHOWN: usize = 200;
 
 /// One line for each matter worth telling.
 pub fn notes(furnished: &Furnished) -> Vec<String> {
@@ -79,6 +81,12 @@ pub fn not_taken(places: &[NotTaken]) -> Option<String> {
         NotTakenBecause::Copy => format!(
             "{path}{more}: {IS_KEPT}, and that may be secret. Who knows that it is not commits it by hand in another clone"
         ),
+        NotTakenBecause::TooLarge { bytes, most } => format!(
+            "{path}{more}: it has {}, and GitHub takes no such file of more than {}. It stays in the worktree; ask for it to be \
+             ignored, made smaller or kept by Git LFS",
+            size(*bytes),
+            size(*most)
+        ),
         NotTakenBecause::GoesBack => format!(
             "the submodule {path}{more} stands at a commit that it was recorded at before, as merges leave it. If it is meant \
              to go back, ask for that change to be committed"
@@ -96,6 +104,24 @@ pub fn copies_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> St
         "not pushed: commits on `{branch}` hold {} that may be secret, such as {first}: {IS_KEPT}; nothing of it left the \
          server. Ask for those commits to be rewritten without it, then it can be pushed",
         count(paths.len() as u64, "file"),
+    )
+}
+
+/// Why a branch is not pushed whose commits hold files that should be pointers.
+pub fn blobs_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> String {
+    let first = paths.first().map(|path| code(&path.display().to_string())).unwrap_or_default();
+    format!(
+        "not pushed: commits on `{branch}` hold {} that Git LFS is to keep, such as {first}, as they are, and not as pointers; once          pushed, they would be in the history for good. The work is kept on `{branch}`. Ask for those commits to be made anew, with          `git-lfs` at work, then it can be pushed",
+        count(paths.len() as u64, "file"),
+    )
+}
+
+/// Why a branch is not pushed whose commits hold pointers that lead nowhere.
+pub fn without_objects(branch: &BranchName, paths: &[std::path::PathBuf]) -> String {
+    let first = paths.first().map(|path| code(&path.display().to_string())).unwrap_or_default();
+    format!(
+        "not pushed: commits on `{branch}` hold {} of Git LFS, such as {first}, whose content is neither here nor on the remote. The          work is kept on `{branch}`. Ask for the pointers to be taken out of those commits, or for the files themselves to be          committed in their place, then it can be pushed",
+        count(paths.len() as u64, "pointer"),
     )
 }
 
@@ -161,18 +187,59 @@ fn listed(names: &[String]) -> String {
     text
 }
 
-/// A name from outside as a code span, which it cannot leave.
+/// A name from outside as a code span, which it cannot leave; the middle of a long one is left out.
 fn code(name: &str) -> String {
-    format!("`{}`", plain(name))
+    let name: Vec<char> = harmless(name).collect();
+    let shown: String = match name.len() {
+        0..=SHOWN => name.iter().collect(),
+        length => name[..SHOWN / 2].iter().chain(&['…']).chain(&name[length - SHOWN / 2..]).collect(),
+    };
+    format!("`{shown}`")
 }
 
 fn plain(text: &str) -> String {
-    text.chars().filter(|c| *c != '`' && !c.is_control() && !reorders(*c)).take(200).collect()
+    harmless(text).take(SHOWN).collect()
+}
+
+fn harmless(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| *c != '`' && !c.is_control() && !reorders(*c))
+}
+
+/// As GitHub counts.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["MB", "GB", "TB", "PB"];
+    let mut amount = bytes as f64 / f64::from(1 << 20);
+    let mut units = UNITS.into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    while amount >= 1000.0
+        && let Some(next) = units.next()
+    {
+        (amount, unit) = (amount / 1024.0, next);
+    }
+    // A little more than the limit must not read like it.
+    format!("{} {unit}", (amount * 10.0).ceil() / 10.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_too_large_is_told_with_its_size_and_a_long_name_with_both_ends() {
+        let most = 100 << 20;
+        let told = |path: &str, bytes| {
+            not_taken(&[NotTaken { path: path.into(), why: NotTakenBecause::TooLarge { bytes, most } }]).unwrap()
+        };
+        let said = "`disk.img`: it has 2 TB, and GitHub takes no such file of more than 100 MB. It stays in the worktree; ask for it \
+                    to be ignored, made smaller or kept by Git LFS";
+        assert_eq!(told("disk.img", 2 << 40), said);
+        assert!(told("x", most + 1).contains("it has 100.1 MB"));
+        let long = told(&format!("a{}z", "b".repeat(5000)), most * 2);
+        assert!(
+            long.starts_with("`abb") && long.contains("b…b") && long.contains("bbz`") && long.len() < 500,
+            "{long}"
+        );
+    }
 
     #[test]
     fn a_submodule_that_is_empty_is_never_hidden() {
@@ -223,6 +290,19 @@ mod tests {
                     for worktrees is there, or holds the same; nothing of it left the server. Ask for those commits to be \
                     rewritten without it, then it can be pushed";
         assert_eq!(copies_committed(&branch, &[".env".into()]), said);
+    }
+
+    #[test]
+    fn what_lfs_cannot_take_is_named() {
+        let branch = BranchName::new("b").unwrap();
+        let said = "not pushed: commits on `b` hold 1 file that Git LFS is to keep, such as `a.bin`, as they are, and not as \
+                    pointers; once pushed, they would be in the history for good. The work is kept on `b`. Ask for those commits \
+                    to be made anew, with `git-lfs` at work, then it can be pushed";
+        assert_eq!(blobs_committed(&branch, &["a.bin".into()]), said);
+        let said = "not pushed: commits on `b` hold 1 pointer of Git LFS, such as `a.bin`, whose content is neither here nor on the \
+                    remote. The work is kept on `b`. Ask for the pointers to be taken out of those commits, or for the files \
+                    themselves to be committed in their place, then it can be pushed";
+        assert_eq!(without_objects(&branch, &["a.bin".into()]), said);
     }
 
     #[test]

@@ -65,6 +65,7 @@ pub fn withheld(why: &Withheld, branch: &BranchName) -> String {
         ),
         Withheld::TakenBack => taken_back(branch),
         Withheld::Copies(paths) => furnished::copies_committed(branch, paths),
+        Withheld::Blobs(paths) => furnished::blobs_committed(branch, paths),
     }
 }
 
@@ -188,6 +189,7 @@ mod tests {
             Withheld::Deleted,
             Withheld::TakenBack,
             Withheld::Copies(vec![".env".into()]),
+            Withheld::Blobs(vec!["a.bin".into()]),
         ];
         let refused = [
             push_rejected(&branch, "GH013"),
@@ -196,6 +198,7 @@ mod tests {
             workflows_changed(&branch),
             checked_out(&branch),
             stopped_before_pull_request(),
+            furnished::without_objects(&branch, &["a.bin".into()]),
         ];
         for told in withheld_for.iter().map(|why| withheld(why, &branch)).chain(refused) {
             let next = ["mention me", "pushes the branch", "pushes it", "push it", "the next request", "Ask for"];

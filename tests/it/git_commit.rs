@@ -3,6 +3,7 @@
 use crate::git_lab::{Lab, branch, known};
 use std::{fs, os::unix::fs::symlink, path::Path};
 use treewarden::git::{CommitRequest, GitError, Ident, Status};
+use treewarden::model::{NotTaken, NotTakenBecause, Probe};
 
 pub fn request(on: &str) -> CommitRequest {
     let bot = Ident { name: "warden[bot]".into(), email: "1+warden[bot]@example.org".into() };
@@ -72,6 +73,40 @@ async fn everything_is_committed_once_on_the_right_branch() {
     assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(sha));
 }
 
+/// Nor one that no remote would take, whoever staged it, nor directories deeper than any path may be long.
+#[tokio::test]
+async fn what_is_too_large_or_too_deep_keeps_nothing_else_from_being_committed() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let grown = |name: &str, bytes| fs::File::create(path.join(name)).unwrap().set_len(bytes).unwrap();
+    let (most, deep) = (100 << 20, "d".repeat(200));
+    grown("staged.img", most + 1);
+    lab.run(&path, &["add", "staged.img"]);
+    grown("disk.img", 2 << 40);
+    fs::create_dir(path.join(&deep)).unwrap();
+    // The whole is longer than a path may be, no part of it is.
+    for _ in 0..24 {
+        let below = path.join("below");
+        fs::create_dir(&below).unwrap();
+        fs::rename(path.join(&deep), below.join(&deep)).unwrap();
+        fs::rename(below, path.join(&deep)).unwrap();
+    }
+    fs::write(path.join("good.txt"), "good\n").unwrap();
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["show", "--name-status", "--format=", "HEAD"]), "A\tgood.txt");
+    let mut left = worktree.not_taken().await.unwrap();
+    left.sort_by(|one, other| one.path.cmp(&other.path));
+    let [in_the_deep, disk, staged] = &left[..] else { panic!("{left:?}") };
+    assert!(in_the_deep.path.starts_with(&deep), "{left:?}");
+    assert_eq!(in_the_deep.why, NotTakenBecause::GitRefuses("File name too long".to_owned()));
+    for (left, name, bytes) in [(disk, "disk.img", 2 << 40), (staged, "staged.img", most + 1)] {
+        let why = NotTakenBecause::TooLarge { bytes, most };
+        assert_eq!(*left, NotTaken { path: name.into(), why });
+    }
+    assert!(matches!(worktree.status().await, Probe::Unknown(_)), "it stays a doubt for a removal");
+}
+
 /// One file that git cannot convert keeps nothing else from being committed, also of the files that it stands between.
 #[tokio::test]
 async fn what_git_does_not_take_is_left_out_and_named() {
@@ -92,7 +127,7 @@ async fn what_git_does_not_take_is_left_out_and_named() {
     for (left, name) in left.iter().zip(["b.txt", "y.txt"]) {
         assert!(
             left.path == Path::new(name)
-                && matches!(&left.why, treewarden::model::NotTakenBecause::GitRefuses(words) if words.contains("BOM is required")),
+                && matches!(&left.why, NotTakenBecause::GitRefuses(words) if words.contains("BOM is required")),
             "{left:?}"
         );
     }

@@ -71,7 +71,7 @@ async fn files_are_there_commits_have_pointers_and_pushes_bring_objects() {
         let text = place.lab.run(place.repository.directory(), &["show", &format!("b:{file}")]);
         assert_eq!(text.starts_with(POINTER.trim_end()), pointer, "{file}: {text}");
     }
-    place.repository.push_lfs(&branch("b"), None).await.unwrap();
+    assert!(worktree.push_lfs(&branch("b"), None).await.unwrap().is_empty());
     assert!(matches!(place.repository.push(&branch("b"), None).await.unwrap(), PushOutcome::Pushed(_)));
     // Somebody else gets them.
     let people = place.lab.path("people");
@@ -90,6 +90,97 @@ async fn files_are_there_commits_have_pointers_and_pushes_bring_objects() {
     assert_eq!(fs::read_to_string(path.join("a.bin")).unwrap(), "newest\n");
     assert!(known(worktree.status().await).is_clean());
     place.remove(&place.removal("b")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_text_like_a_pointer_is_a_text_and_a_pointer_that_leads_nowhere_is_named() {
+    if !installed() {
+        return;
+    }
+    let place = place().await;
+    let (path, _) = made(&place, "b").await;
+    let worktree = place.repository.worktree(&path);
+    let to = |digit: &str| format!("{POINTER}oid sha256:{}\nsize 9\n", digit.repeat(64));
+    fs::write(path.join("pointer.txt"), to("2")).unwrap();
+    fs::write(path.join("new.bin"), "new\n").unwrap();
+    // The remote has what this one names, whoever lost it here.
+    fs::write(path.join("again.bin"), place.lab.run(place.repository.directory(), &["show", "b:a.bin"]) + "\n")
+        .unwrap();
+    worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    let objects = place.repository.directory().join("lfs/objects");
+    fs::remove_dir_all(objects.join("58")).unwrap();
+    assert!(worktree.push_lfs(&branch("b"), None).await.unwrap().is_empty());
+    assert!(matches!(place.repository.push(&branch("b"), None).await.unwrap(), PushOutcome::Pushed(_)));
+    for digit in ["3", "4"] {
+        fs::write(path.join(format!("{digit}.bin")), to(digit)).unwrap();
+    }
+    worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    let named = worktree.push_lfs(&branch("b"), None).await.unwrap();
+    assert_eq!(named, ["3.bin", "4.bin"].map(PathBuf::from));
+    // Nor where none was ever made here.
+    fs::remove_dir_all(&objects).unwrap();
+    assert_eq!(worktree.push_lfs(&branch("b"), None).await.unwrap(), named);
+}
+
+#[tokio::test]
+async fn everybodys_git_makes_pointers_and_what_is_none_is_seen_before_it_goes_out() {
+    if !installed() {
+        return;
+    }
+    let place = place().await;
+    let (path, _) = made(&place, "b").await;
+    let (worktree, lab) = (place.repository.worktree(&path), &place.lab);
+    let blobs = async || worktree.blobs_for_lfs_in_commits().await.unwrap();
+    for file in ["a.bin", "new.bin"] {
+        fs::write(path.join(file), "by an agent\n").unwrap();
+        fs::write(path.join("empty.bin"), "").unwrap();
+        lab.run(&path, &["add", "-A"]);
+        lab.run(&path, &["commit", "-qm", file]);
+        assert!(lab.run(&path, &["show", &format!("HEAD:{file}")]).starts_with(POINTER.trim_end()), "{file}");
+    }
+    assert!(blobs().await.is_empty());
+    let raw = |file: &str, content: &str| {
+        let without = ["-c", "filter.lfs.process=", "-c", "filter.lfs.clean=", "-c", "filter.lfs.required=false"];
+        fs::write(path.join(file), content).unwrap();
+        lab.run(&path, &[&without[..], &["add", "-A"]].concat());
+        lab.run(&path, &[&without[..], &["commit", "-qm", "raw"]].concat());
+    };
+    raw("raw.bin", "raw\n");
+    raw("plain", "p\n");
+    assert_eq!(blobs().await, [PathBuf::from("raw.bin")]);
+    // Taken out again it is in the history all the same.
+    lab.run(&path, &["rm", "-q", "raw.bin"]);
+    lab.run(&path, &["commit", "-qm", "out"]);
+    assert_eq!(blobs().await, [PathBuf::from("raw.bin")]);
+    // What the remote has is nobody's news, under any name and by a merge.
+    lab.run(&path, &["push", "-q", "--no-verify", "origin", "HEAD^:refs/heads/main"]);
+    lab.fetch(&place.repository).await;
+    assert!(blobs().await.is_empty());
+    lab.run(&path, &["reset", "-q", "--hard", "HEAD^"]);
+    lab.run(&path, &["mv", "raw.bin", "moved.bin"]);
+    lab.run(&path, &["commit", "-qm", "moved"]);
+    assert!(blobs().await.is_empty());
+    lab.run(&path, &["reset", "-q", "--hard", "HEAD~3"]);
+    lab.commit(&path, "other", "o\n");
+    lab.run(&path, &["merge", "-q", "--no-edit", "origin/main"]);
+    assert!(blobs().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_lfs_keeps_may_be_larger_than_other_files() {
+    if !installed() {
+        return;
+    }
+    let place = place().await;
+    let (path, _) = made(&place, "b").await;
+    let worktree = place.repository.worktree(&path);
+    for (name, bytes) in [("large.bin", 101 << 20), ("larger.bin", 6 << 30)] {
+        fs::File::create(path.join(name)).unwrap().set_len(bytes).unwrap();
+    }
+    worktree.commit_all(&commit("b")).await.unwrap().unwrap();
+    assert!(place.lab.run(&path, &["show", "HEAD:large.bin"]).starts_with(POINTER.trim_end()));
+    let why = NotTakenBecause::TooLarge { bytes: 6 << 30, most: 5 << 30 };
+    assert_eq!(worktree.not_taken().await.unwrap(), [NotTaken { path: "larger.bin".into(), why }]);
 }
 
 #[tokio::test]
@@ -229,7 +320,12 @@ async fn without_the_program_pointers_stay_and_nothing_becomes_a_blob() {
     // What is kept for safety is kept whole.
     let kept = worktree.keep("refs/treewarden/x", 1000).await.unwrap().unwrap();
     assert_eq!(lab.run(repository.directory(), &["show", &format!("{kept}:new.bin")]), "new");
-    repository.push_lfs(&branch("b"), None).await.unwrap();
+    assert!(worktree.push_lfs(&branch("b"), None).await.unwrap().is_empty());
+    // What was committed by others is no pointer without the program, either.
+    fs::write(path.join("empty.bin"), "").unwrap();
+    lab.run(&path, &["add", "new.bin", "empty.bin"]);
+    lab.run(&path, &["commit", "-qm", "blob"]);
+    assert_eq!(worktree.blobs_for_lfs_in_commits().await.unwrap(), [PathBuf::from("new.bin")]);
 }
 
 /// What GitHub's side of LFS is asked, with the `Authorization` that came along.

@@ -10,12 +10,19 @@ use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
 use crate::model::{BranchName, CommitSha, NotTaken, NotTakenBecause};
 use std::{
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
 };
 
 /// How often staging is tried by ever smaller parts; what is refused after that is left out as it is.
 const MOST_TRIES: usize = 1000;
+
+/// More than GitHub takes of one file. Source: its documentation, "About large files on GitHub".
+pub(super) const MOST_BYTES: u64 = 100 * 1024 * 1024;
+
+/// The same of one that LFS keeps, on any plan. Source: "About Git Large File Storage".
+const MOST_LFS_BYTES: u64 = 5 * 1024 * 1024 * 1024;
 
 /// As in "Unable to process path x" and "BOM is required in 'x' if …".
 fn is_named(stderr: &str, path: &Path) -> bool {
@@ -218,7 +225,7 @@ impl Worktree {
         Ok((entry, at))
     }
 
-    /// What [`Worktree::commit_all`] leaves behind since the service may not read it, git cannot convert it, or it is withheld.
+    /// What [`Worktree::commit_all`] leaves behind since the service may not read it, git cannot convert it, it is too large, or it is withheld.
     pub async fn not_taken(&self) -> Result<Vec<NotTaken>, GitError> {
         let entry = self.entry().await?;
         let (changed, mut not_taken) = self.to_be_staged(&entry).await?;
@@ -235,10 +242,10 @@ impl Worktree {
         Ok(not_taken)
     }
 
-    /// What differs from HEAD and belongs into a commit, and what may not be looked at.
+    /// What differs from HEAD and belongs into a commit, and what may not be looked at or is too large.
     async fn to_be_staged(&self, entry: &AdminEntry) -> Result<(Vec<PathBuf>, Vec<NotTaken>), GitError> {
         // By names, not by `git add --all`, which runs git inside submodules, with configuration an agent can write.
-        let (changes, closed) = self.changes_in_sight(entry).await?;
+        let (changes, mut closed) = self.changes_in_sight(entry).await?;
         // Not every operation that leaves them leaves a file by which it is known: `git stash pop` does not.
         if let Some(Change { path, .. }) = changes.iter().find(|change| change.kind == Kind::Conflicted) {
             return Err(GitError::refused(format!(
@@ -254,7 +261,30 @@ impl Worktree {
         // A branch goes out, so nothing is in it as a blob that LFS is to keep.
         let blobs = self.not_pointers(&changed).await?;
         changed.retain(|path| !blobs.contains(path));
+        closed.extend(self.take_out_large(&mut changed).await?);
         Ok((changed, closed))
+    }
+
+    /// Nobody waits until git has read what no remote takes.
+    async fn take_out_large(&self, changed: &mut Vec<PathBuf>) -> Result<Vec<NotTaken>, GitError> {
+        let (files, paths) = (self.files.clone(), changed.clone());
+        let lengths = move || {
+            let length = |path: &Path| fs::symlink_metadata(files.join(path)).ok().filter(|meta| meta.is_file());
+            let lengths = paths.into_iter().filter_map(|path| Some((length(&path)?.len(), path)));
+            Ok(lengths.filter(|(bytes, _)| *bytes > MOST_BYTES).collect::<Vec<_>>())
+        };
+        let large = blocking(lengths).await?;
+        let paths: Vec<_> = large.iter().map(|(_, path)| path.clone()).collect();
+        let kept = self.kept_by_lfs(&paths).await?;
+        let most = |path: &PathBuf| if kept.contains(path) { MOST_LFS_BYTES } else { MOST_BYTES };
+        let large = large.into_iter().map(|(bytes, path)| {
+            let why = NotTakenBecause::TooLarge { bytes, most: most(&path) };
+            (bytes > most(&path), NotTaken { path, why })
+        });
+        let large: Vec<_> = large.filter_map(|(is_too_large, large)| is_too_large.then_some(large)).collect();
+        let out: HashSet<&Path> = large.iter().map(|large| &*large.path).collect();
+        changed.retain(|path| !out.contains(&**path));
+        Ok(large)
     }
 
     /// Stages everything and answers with the tree; `None` when it is HEAD's.

@@ -121,7 +121,7 @@ pub(in crate::git) fn quiet(output: Output) -> Result<Vec<u8>, GitError> {
     }
 }
 
-/// Takes out of standard error what `git status` may not look into: directories, and what is known of their files. Anything
+/// Takes out of standard error what `git status` cannot look into: directories, and what is known of their files. Anything
 /// else that it complains of stays, above all patterns that it may not read: what they ignore would look new.
 fn take_closed(stderr: &mut Vec<u8>) -> Vec<NotTaken> {
     let text = String::from_utf8_lossy(stderr).into_owned();
@@ -132,17 +132,31 @@ fn take_closed(stderr: &mut Vec<u8>) -> Vec<NotTaken> {
 
 /// Where such a line says that. The words are those of git's `dir.c` and `diff-lib.c`.
 fn closed(line: &str) -> Option<NotTaken> {
-    let place = line.strip_suffix(DENIED)?;
-    let path = match place.strip_prefix("warning: could not open directory '") {
+    let ended = CLOSED.iter().find_map(|why| Some((line.strip_suffix(why)?.strip_suffix(": ")?, *why)));
+    let (place, why) = match ended {
+        Some(ended) => ended,
+        // The path is too long even for the message.
+        None if line.len() >= LONGEST_LINE => {
+            let path = line.strip_prefix(CANNOT_OPEN)?;
+            return Some(NotTaken { path: path.into(), why: NotTakenBecause::GitRefuses(TOO_LONG.to_owned()) });
+        }
+        None => return None,
+    };
+    let path = match place.strip_prefix(CANNOT_OPEN) {
         Some(directory) => directory.strip_suffix('\'')?,
         None if ["warning: ", "error: ", "fatal: "].iter().any(|begin| place.starts_with(begin)) => return None,
         None => place,
     };
-    let why = NotTakenBecause::GitRefuses(DENIED.trim_start_matches(": ").to_owned());
-    Some(NotTaken { path: path.into(), why })
+    Some(NotTaken { path: path.into(), why: NotTakenBecause::GitRefuses(why.to_owned()) })
 }
 
-const DENIED: &str = ": Permission denied";
+const CANNOT_OPEN: &str = "warning: could not open directory '";
+
+const TOO_LONG: &str = "File name too long";
+const CLOSED: [&str; 2] = ["Permission denied", TOO_LONG];
+
+/// Where git's `usage.c` cuts a message off.
+const LONGEST_LINE: usize = 4095;
 
 /// Whether a line of standard error only says that git passes over a line it cannot use in `.gitattributes`, or over such
 /// a file or a `.gitignore` that is a link or far too large, or compares a file without converting it. Whoever commits such
@@ -331,6 +345,13 @@ mod tests {
         let denied = || NotTakenBecause::GitRefuses("Permission denied".to_owned());
         assert_eq!(closed, ["data/a", "a b/"].map(|path| (PathBuf::from(path), denied())));
         assert_eq!(String::from_utf8(stderr).unwrap(), format!("{patterns}\n{odd}"));
+        for (length, end) in [(100, "/': File name too long"), (5000, "")] {
+            let said = format!("warning: could not open directory '{}{end}", "d/".repeat(length));
+            let mut stderr = said.as_bytes()[..said.len().min(LONGEST_LINE)].to_vec();
+            let closed = take_closed(&mut stderr);
+            assert!(stderr.is_empty() && closed[0].path.starts_with("d/d"), "{closed:?}");
+            assert_eq!(closed[0].why, NotTakenBecause::GitRefuses(TOO_LONG.to_owned()));
+        }
         let mut broken = b"warning: could not open directory 'a/': Input/output error".to_vec();
         assert!(take_closed(&mut broken).is_empty() && !broken.is_empty());
     }

@@ -1,7 +1,8 @@
 //! What no commit of the service takes in although it is staged or changed: files that the service itself copied in,
-//! under whatever name, and submodules that would go back. And whether commits that others made here hold such copies.
+//! under whatever name, files that are too large, and submodules that would go back. And whether commits that others made here hold such copies.
 
 use super::Worktree;
+use super::commit::MOST_BYTES;
 use super::status::path_of;
 use crate::git::copies::{Known, Manifest};
 use crate::git::history::oid;
@@ -20,7 +21,7 @@ const MOST_REMEMBERED: u64 = 1024 * 1024;
 const MOST_AT_ONCE: usize = 32;
 
 /// What is looked at in one go.
-const COMMITS_AT_ONCE: usize = 100;
+pub(in crate::git) const COMMITS_AT_ONCE: usize = 100;
 const BYTES_AT_ONCE: u64 = 32 * 1024 * 1024;
 
 /// One path whose entry in the index is not HEAD's.
@@ -69,6 +70,12 @@ impl Worktree {
                 let mut held = Vec::new();
                 for staged in &files {
                     let blob = staged.now.1;
+                    let bytes = objects.odb()?.read_header(blob)?.0 as u64;
+                    if bytes > MOST_BYTES {
+                        let why = NotTakenBecause::TooLarge { bytes, most: MOST_BYTES };
+                        held.push(HeldBack(staged.clone(), why));
+                        continue;
+                    }
                     let mut is_new = || is_new(&mut new, &before, blob);
                     if copies.comes_to(&before, &staged.path) || (known.contains(&blob) && is_new()?) {
                         held.push(HeldBack(staged.clone(), NotTakenBecause::Copy));
@@ -145,14 +152,8 @@ impl Worktree {
         if copies.is_empty() {
             return Ok(Vec::new());
         }
-        let commits = self.repository.read(move |objects| {
-            let mut walk = objects.revwalk()?;
-            walk.push(head)?;
-            walk.hide_glob("refs/remotes/origin/*")?;
-            Ok(walk.collect::<Result<Vec<Oid>, _>>()?)
-        });
         let mut found = BTreeSet::new();
-        for some in commits.await?.chunks(COMMITS_AT_ONCE) {
+        for some in self.made_here(head).await?.chunks(COMMITS_AT_ONCE) {
             let (commits, places) = (some.to_vec(), copies.clone());
             let brought = self.repository.read(move |objects| places.brought_by(objects, &commits)).await?;
             let known = self.known_among(&copies, brought.iter().map(|new| new.blob).collect()).await?;
@@ -166,6 +167,17 @@ impl Worktree {
             }
         }
         Ok(found.into_iter().collect())
+    }
+
+    /// The commits that `head` has and the remote has not.
+    pub(in crate::git) async fn made_here(&self, head: Oid) -> Result<Vec<Oid>, GitError> {
+        let commits = self.repository.read(move |objects| {
+            let mut walk = objects.revwalk()?;
+            walk.push(head)?;
+            walk.hide_glob("refs/remotes/origin/*")?;
+            Ok(walk.collect::<Result<Vec<Oid>, _>>()?)
+        });
+        commits.await
     }
 
     /// Those of the blobs that hold what a copy held. Each is read once, however many names it has, and others have their turn
@@ -267,7 +279,7 @@ fn copied(
 }
 
 /// A commit's tree, and those of its parents.
-fn trees(objects: &Objects, commit: Oid) -> Result<(Tree<'_>, Vec<Tree<'_>>), GitError> {
+pub(in crate::git) fn trees(objects: &Objects, commit: Oid) -> Result<(Tree<'_>, Vec<Tree<'_>>), GitError> {
     let commit = objects.find_commit(commit)?;
     let before = commit.parents().map(|parent| parent.tree()).collect::<Result<_, _>>()?;
     Ok((commit.tree()?, before))

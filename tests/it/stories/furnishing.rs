@@ -133,6 +133,48 @@ async fn what_lfs_keeps_is_downloaded_and_what_is_new_is_pushed() {
 }
 
 #[tokio::test]
+async fn what_lfs_cannot_take_stays_here_and_is_told() {
+    if !crate::git_lfs::installed() {
+        return;
+    }
+    let world = World::new().await;
+    let to =
+        |digit: &str| format!("version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 9\n", digit.repeat(64));
+    put(&world, ".gitattributes", "*.bin filter=lfs\n").await;
+    let issue = world.worked_issue("agent:noop").await;
+    let place = world.environment().await.path;
+    let asked = async || {
+        world.ask(issue, "add a note");
+        world.settle().await;
+        world.status(issue)
+    };
+    // As tools that handle such files have it in their tests.
+    fs::write(place.join("pointer.txt"), to("1")).unwrap();
+    assert!(asked().await.starts_with('✅'));
+    assert_eq!(world.remote_file("issue-1", "pointer.txt").await, Some(to("1")));
+
+    fs::write(place.join("made-up.bin"), to("2")).unwrap();
+    let status = asked().await;
+    let said = "not pushed: commits on `issue-1` hold 1 pointer of Git LFS, such as `made-up.bin`";
+    assert!(status.contains(said), "{status}");
+    fs::write(place.join("made-up.bin"), "made\n").unwrap();
+    git(&place, &["add", "made-up.bin"]);
+    git(&place, &["commit", "-q", "--amend", "--no-edit"]);
+    assert!(asked().await.starts_with('✅'));
+    assert!(world.remote_file("issue-1", "made-up.bin").await.unwrap().starts_with("version "));
+
+    fs::write(place.join("raw.bin"), "raw\n").unwrap();
+    let without = ["-c", "filter.lfs.process=", "-c", "filter.lfs.clean=", "-c", "filter.lfs.required=false"];
+    git(&place, &[&without[..], &["add", "raw.bin"]].concat());
+    git(&place, &[&without[..], &["commit", "-qm", "raw"]].concat());
+    let status = asked().await;
+    let said = "not pushed: commits on `issue-1` hold 1 file that Git LFS is to keep, such as `raw.bin`";
+    assert!(status.contains(said), "{status}");
+    assert_eq!(world.remote_file("issue-1", "raw.bin").await, None);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_pointer_that_stays_one_is_told_and_the_work_goes_on() {
     let world = World::new().await;
     let pointer = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 9\n", "1".repeat(64));
