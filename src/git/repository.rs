@@ -91,7 +91,7 @@ impl Shared {
         Ok(())
     }
 
-    fn was_restored(&self, name: &'static str) {
+    pub fn was_restored(&self, name: &'static str) {
         *self.restored.lock().unwrap_or_else(PoisonError::into_inner).0.entry(name).or_default() += 1;
     }
 }

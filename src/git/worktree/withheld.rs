@@ -5,6 +5,7 @@ use super::Worktree;
 use super::status::path_of;
 use crate::git::copies::{Known, Manifest};
 use crate::git::history::oid;
+use crate::git::refs::fetched_tips;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking, mode};
 use crate::model::CommitSha;
@@ -121,7 +122,13 @@ impl Worktree {
                 let (mut found, mut blobs) = (BTreeSet::new(), Vec::new());
                 let mut walk = objects.revwalk()?;
                 walk.push(head)?;
-                walk.hide_glob("refs/remotes/origin/*")?;
+                for fetched in fetched_tips(objects)? {
+                    let (_, tip) = fetched?;
+                    // One that is not here hides nothing.
+                    if objects.find_commit(tip).is_ok() {
+                        walk.hide(tip)?;
+                    }
+                }
                 for commit in walk {
                     for (path, blob) in copies.brought_by(objects, &objects.find_commit(commit?)?)? {
                         found.insert(path);
