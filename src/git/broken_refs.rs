@@ -476,11 +476,8 @@ fn mend_what(repository: &Path, first: impl Fn() -> Result<Option<String>, GitEr
 }
 
 fn first_name(repository: &Path) -> Result<Option<String>, GitError> {
-    for path in files_below(&repository.join("refs"))? {
+    for path in files_below(&repository.join("refs"))?.into_iter().filter(|path| !is_lock(path)) {
         let name = path.strip_prefix(repository).unwrap_or(&path).to_string_lossy().into_owned();
-        if is_lock(&path) {
-            continue;
-        }
         let is_no_file = own_files::look(&path)?.is_some_and(|meta| !meta.is_file());
         let names_another = |bytes: Vec<u8>| {
             String::from_utf8_lossy(&bytes).strip_prefix("ref:").is_some_and(|other| !is_default(&name, other))
@@ -541,7 +538,7 @@ fn some_below(directory: &Path, most: usize) -> Result<BTreeSet<PathBuf>, GitErr
             Err(error) if is_absence(&error) => continue,
             Err(error) => return Err(GitError::file("reading", &directory, &error)),
         };
-        for entry in entries.flatten() {
+        for entry in entries.flatten().take(most) {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => directories.push(entry.path()),
                 Ok(_) => drop(found.insert(entry.path())),

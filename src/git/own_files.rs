@@ -115,12 +115,13 @@ fn clear_fan_out(repository: &Path) -> Result<bool, GitError> {
     let entries = fs::read_dir(&objects).map_err(|error| GitError::file("reading", &objects, &error))?;
     let mut found = false;
     for entry in entries.flatten() {
-        let (name, path) = (entry.file_name(), entry.path());
+        let name = entry.file_name();
         let is_one = name.len() == 2 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit);
-        if !is_one || entry.file_type().is_ok_and(|kind| kind.is_dir()) || path.is_dir() {
+        // One that leads to objects elsewhere stays: nothing is taken from there, and they may be all that there are.
+        if !is_one || entry.file_type().is_ok_and(|kind| kind.is_dir()) || entry.path().is_dir() {
             continue;
         }
-        if let Some(meta) = look(&path)? {
+        if let Some(meta) = look(&entry.path())? {
             set_aside(repository, &Path::new("objects").join(name), &meta)?;
             found = true;
         }

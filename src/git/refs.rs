@@ -166,8 +166,8 @@ impl Repository {
         &self,
         mend: impl FnOnce(&Path) -> Result<bool, GitError> + Send + 'static,
     ) -> Result<(), GitError> {
-        let directory = self.directory().to_owned();
-        if blocking(move || mend(&directory)).await? {
+        let shared = self.shared.clone();
+        if blocking(move || shared.restoring(mend)).await? {
             self.shared.was_restored(REFS[0]);
         }
         Ok(())
