@@ -120,7 +120,8 @@ impl Refs<'_> {
     /// remote has is not believed; and refs elsewhere in this repository are there already.
     fn take_over(&self, led_to: Option<PathBuf>, place: &Path) -> Result<(), GitError> {
         let Some(led_to) = led_to else { return Ok(()) };
-        tracing::warn!(path = %place.display(), "it was a link to {}", led_to.display());
+        let there = led_to.display();
+        tracing::warn!(path = %place.display(), "it was a link to {there}");
         if led_to.starts_with(canonical(&self.repository.join("refs"))) {
             return Ok(());
         }
