@@ -1,6 +1,7 @@
 //! Refs that git cannot read, as somebody leaves them who writes into the repository by hand, or a loss of power. One of
 //! them makes every fetch fail, and with `packed-refs` nothing at all can be read. They are looked for after something
-//! failed: all refs are looked at. Only names of other branches, of which git does not complain, are looked for before.
+//! failed: all refs are looked at. Only names of other refs and links, of which git does not complain, are looked for before
+//! it would write through them.
 //!
 //! A branch is put back to where its reflog has it last. What was there is kept under [`ASIDE`] in the repository. Git's own
 //! locks are taken, and what is there then counts: a git at work is in nobody's way, and a lock that a killed one left is not
@@ -8,8 +9,9 @@
 
 use super::error::GitError;
 use super::lock::{Lock, is_lock};
+use super::own_files::REFS;
 use super::whole::refuse_other_refs;
-use super::{loose_objects, own_files, plain_file, small_file};
+use super::{canonical, loose_objects, own_files, plain_file, small_file};
 use crate::model::CommitSha;
 use crate::plain_file::Links;
 use git2::{ObjectType, Odb, Oid, Reference};
@@ -35,6 +37,9 @@ const MOST_WRITTEN: u64 = 64 * 1024 * 1024;
 /// How much of a reflog's end is read.
 const LOG_END: u64 = 64 * 1024;
 
+/// How many files are looked at where a link leads: that may be anywhere.
+const MOST_BEHIND_LINK: usize = 20_000;
+
 /// Puts right what git cannot read of the refs; answers whether anything was changed, so that another try is worth it.
 pub(super) fn mend(repository: &Path) -> bool {
     try_mend(repository).unwrap_or_else(|error| {
@@ -58,8 +63,9 @@ fn try_mend(repository: &Path) -> Result<bool, GitError> {
     }
     let aside = repository.join(ASIDE).join(uuid::Uuid::now_v7().to_string());
     let refs = Refs { repository, aside, objects: Objects::open(repository)?, changed: Cell::default() };
-    if refs.mend_directories()? | refs.mend_packed()? {
-        refs.bring_back()?;
+    let (loose_are_lost, packed_are_lost) = (refs.mend_directories()?, refs.mend_packed()?);
+    if loose_are_lost || packed_are_lost {
+        refs.bring_back(loose_are_lost)?;
     }
     refs.mend_loose(&repository.join("refs"))?;
     Ok(refs.changed.get())
@@ -73,22 +79,76 @@ struct Refs<'a> {
 }
 
 impl Refs<'_> {
-    /// Without them git does not even take it for a repository. True: what they held is lost.
+    /// Without the first two git does not even take it for a repository; through links it would read and write elsewhere.
+    /// True: what they held is lost.
     fn mend_directories(&self) -> Result<bool, GitError> {
         let mut lost = false;
-        for name in ["refs", "refs/heads"] {
+        for name in REFS {
             let path = self.repository.join(name);
-            match fs::symlink_metadata(&path) {
+            let is_there = match fs::symlink_metadata(&path) {
                 Ok(meta) if meta.is_dir() => continue,
-                Ok(_) => self.set_aside(&path)?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Ok(_) => true,
+                Err(error) if is_absence(&error) => false,
                 Err(error) => return Err(GitError::file("looking at", &path, &error)),
+            };
+            if !is_there && !["refs", "refs/heads"].contains(&name) {
+                continue;
+            }
+            let led_to = directory_behind(&path);
+            if is_there {
+                self.set_aside(&path)?;
             }
             fs::create_dir(&path).map_err(|error| GitError::file("making", &path, &error))?;
             self.note(&path);
+            self.take_over(led_to, &path)?;
             lost = true;
         }
+        for path in files_below(&self.repository.join("refs"))? {
+            let led_to = directory_behind(&path);
+            let was_one = || self.repository.join("logs").join(self.name(&path)).is_dir();
+            if led_to.is_some() || (was_one() && self.state(&path)? == State::Broken) {
+                self.set_aside(&path)?;
+                self.note(&path);
+                self.take_over(led_to, &path)?;
+                lost = true;
+            }
+        }
         Ok(lost)
+    }
+
+    /// The refs where a link led, which may be all that there is of them: whoever made it may have moved them there. What the
+    /// remote has is not believed; and refs elsewhere in this repository are there already.
+    fn take_over(&self, led_to: Option<PathBuf>, place: &Path) -> Result<(), GitError> {
+        let Some(led_to) = led_to else { return Ok(()) };
+        let there = led_to.display();
+        tracing::warn!(path = %place.display(), "it was a link to {there}");
+        if led_to.starts_with(canonical(&self.repository.join("refs"))) {
+            return Ok(());
+        }
+        for file in some_below(&led_to, MOST_BEHIND_LINK)? {
+            let path = place.join(file.strip_prefix(&led_to).unwrap_or(&file));
+            let name = self.name(&path);
+            let text = small_file(&file).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let id = text.as_deref().and_then(id_at_start).filter(|(_, rest)| *rest == "\n").map(|(id, _)| id);
+            let Some(id) = id.filter(|id| !name.starts_with("refs/remotes/") && self.objects.has(&name, id)) else {
+                continue;
+            };
+            if is_name(&name) && self.state(&path)? == State::Absent {
+                self.put(&path, &id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a ref where there is none.
+    fn put(&self, path: &Path, id: &CommitSha) -> Result<(), GitError> {
+        let Some(mut lock) = Lock::take(self.repository, path)? else { return Ok(()) };
+        if self.state(path)? == State::Absent {
+            lock.write(format!("{id}\n").as_bytes())?;
+            lock.commit()?;
+            self.note(path);
+        }
+        Ok(())
     }
 
     /// The lines that git can read, and whose objects are here, stay. True: others were there.
@@ -114,14 +174,24 @@ impl Refs<'_> {
         Ok(Some(packed))
     }
 
-    /// Branches that are nowhere come back by their reflogs.
-    fn bring_back(&self) -> Result<(), GitError> {
+    /// Branches that are nowhere come back by their reflogs; where their files were lost, also those that had moved since
+    /// they were packed, and the remote's, which are asked for before the next fetch.
+    fn bring_back(&self, loose_are_lost: bool) -> Result<(), GitError> {
         let packed = self.read_packed(&self.repository.join(PACKED))?.map(|packed| packed.refs).unwrap_or_default();
         let logs = self.repository.join("logs");
-        for log in files_below(&logs.join("refs/heads"))? {
+        let mut logged = files_below(&logs.join("refs/heads"))?;
+        if loose_are_lost {
+            logged.extend(files_below(&logs.join("refs/remotes"))?);
+        }
+        for log in logged {
             let Some(name) = log.strip_prefix(&logs).ok().and_then(Path::to_str) else { continue };
-            if !packed.contains_key(name) {
-                self.mend_ref(&self.repository.join(name))?;
+            let path = self.repository.join(name);
+            let is_here = match packed.get(name) {
+                Some(id) => !loose_are_lost || self.last_logged(&path)?.is_none_or(|last| last == *id),
+                None => false,
+            };
+            if !is_here {
+                self.mend_ref(&path)?;
             }
         }
         Ok(())
@@ -165,18 +235,16 @@ impl Refs<'_> {
             Err(error) if is_absence(&error) => return Ok(State::Absent),
             Err(error) => return Err(GitError::file("looking at", path, &error)),
         };
-        // A branch that is another name of one would be moved, pushed and judged in its stead.
-        let is_branch = is_branch(&self.name(path));
-        let names_a_ref = |name: &str| !is_branch && name.starts_with("refs/") && is_name(name);
         let says_something = if meta.is_symlink() {
             // Git once wrote the names of other refs so.
-            fs::read_link(path).is_ok_and(|target| target.to_str().is_some_and(names_a_ref))
+            false
         } else {
             match small_file(path) {
                 Ok(bytes) => {
                     let text = String::from_utf8_lossy(&bytes);
                     match text.strip_prefix("ref:") {
-                        Some(name) => names_a_ref(name.trim()),
+                        // One that is another name of one would be moved, pushed and judged in its stead.
+                        Some(other) => is_default(&self.name(path), other),
                         None => match id_at_start(&text) {
                             Some((id, rest)) => {
                                 (rest.is_empty() || rest.trim_start() != rest)
@@ -366,35 +434,73 @@ pub(super) fn id_at_start(text: &str) -> Option<(CommitSha, &str)> {
 
 /// Here, or as the remote has it.
 pub(super) fn is_branch(name: &str) -> bool {
-    let is_below = |directory: &str| name.starts_with(directory);
-    is_below("refs/heads/") || (is_below("refs/remotes/") && !name.ends_with("/HEAD"))
+    name.starts_with("refs/heads/") || (name.starts_with("refs/remotes/") && remote_of_head(name).is_none())
 }
 
-/// Before a fetch, which would write through them: branches that are other names of branches are put right. Unlike everything
-/// else here git does not complain of them. An error while there is one that cannot be put right.
-pub(super) fn mend_names(repository: &Path) -> Result<(), GitError> {
-    if first_name(repository)?.is_none() {
-        return Ok(());
+/// The remote of `refs/remotes/<remote>/HEAD`.
+fn remote_of_head(name: &str) -> Option<&str> {
+    name.strip_prefix("refs/remotes/")?.strip_suffix("/HEAD").filter(|remote| !remote.contains('/'))
+}
+
+/// Whether a ref that names `other` says which branch of a remote is its default, as every clone of git's does, and its newer
+/// fetches. Git writes nothing through it, and we do not read it. All other names of refs are somebody's.
+fn is_default(name: &str, other: &str) -> bool {
+    let other = other.trim();
+    let is_of = |remote: &str| other.starts_with(&format!("refs/remotes/{remote}/")) && remote_of_head(other).is_none();
+    remote_of_head(name).is_some_and(is_of) && is_name(other)
+}
+
+/// Before a fetch, which would write through them, or stop at them: refs that are names of others, links, and what else is no
+/// file are put right. Unlike of everything else here git does not complain of them. Answers whether there were any; an error
+/// while there is one that cannot be put right.
+pub(super) fn mend_names(repository: &Path) -> Result<bool, GitError> {
+    mend_what(repository, || first_name(repository))
+}
+
+/// The same before a single ref is written (or for a directory of refs): of what is on the way to it.
+pub(super) fn mend_way(repository: &Path, name: &str) -> Result<bool, GitError> {
+    mend_what(repository, || first_on_way(repository, name))
+}
+
+fn mend_what(repository: &Path, first: impl Fn() -> Result<Option<String>, GitError>) -> Result<bool, GitError> {
+    if first()?.is_none() {
+        return Ok(false);
     }
     mend(repository);
-    match first_name(repository)? {
-        None => Ok(()),
+    match first()? {
+        None => Ok(true),
         Some(name) => Err(GitError::Unreadable(format!(
-            "{name} is another name of a branch, which could not be put right just now; nothing was changed, and it is tried \
-             again with the next request"
+            "{name} is another name of a ref, or no file or directory of refs, which could not be put right just now; nothing \
+             was changed, and it is tried again with the next request"
         ))),
     }
 }
 
 fn first_name(repository: &Path) -> Result<Option<String>, GitError> {
-    for path in files_below(&repository.join("refs"))? {
+    for path in files_below(&repository.join("refs"))?.into_iter().filter(|path| !is_lock(path)) {
         let name = path.strip_prefix(repository).unwrap_or(&path).to_string_lossy().into_owned();
-        if is_lock(&path) {
-            continue;
-        }
-        let is_link = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
-        if is_branch(&name) && (is_link() || small_file(&path).is_ok_and(|bytes| bytes.starts_with(b"ref:"))) {
+        let is_no_file = own_files::look(&path)?.is_some_and(|meta| !meta.is_file());
+        let names_another = |bytes: Vec<u8>| {
+            String::from_utf8_lossy(&bytes).strip_prefix("ref:").is_some_and(|other| !is_default(&name, other))
+        };
+        if is_no_file || small_file(&path).is_ok_and(names_another) {
             return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// The directories, and the ref itself, which git may find as a directory, too.
+fn first_on_way(repository: &Path, name: &str) -> Result<Option<String>, GitError> {
+    let mut above: Vec<&Path> = Path::new(name).ancestors().filter(|way| !way.as_os_str().is_empty()).collect();
+    above.reverse();
+    for way in above {
+        // A file is another ref, of which git does complain.
+        let is_odd = |meta: fs::Metadata| {
+            !meta.is_dir() && (!meta.is_file() || REFS.iter().any(|directory| way == Path::new(directory)))
+        };
+        if own_files::look(&repository.join(way))?.is_some_and(is_odd) {
+            return Ok(Some(way.to_string_lossy().into_owned()));
         }
     }
     Ok(None)
@@ -409,16 +515,31 @@ fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
+/// Where a link leads, if that is a directory.
+fn directory_behind(path: &Path) -> Option<PathBuf> {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
+    fs::canonicalize(path).ok().filter(|behind| is_link && behind.is_dir())
+}
+
 /// Everything below that is no directory. What vanishes meanwhile was none of it.
 fn files_below(directory: &Path) -> Result<BTreeSet<PathBuf>, GitError> {
-    let (mut found, mut directories) = (BTreeSet::new(), vec![directory.to_owned()]);
+    some_below(directory, usize::MAX)
+}
+
+/// The same, until there are `most`, of them or of directories.
+fn some_below(directory: &Path, most: usize) -> Result<BTreeSet<PathBuf>, GitError> {
+    let (mut found, mut directories, mut looked_at) = (BTreeSet::new(), vec![directory.to_owned()], 0);
     while let Some(directory) = directories.pop() {
+        looked_at += 1;
+        if looked_at.max(found.len()) > most {
+            break;
+        }
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
             Err(error) if is_absence(&error) => continue,
             Err(error) => return Err(GitError::file("reading", &directory, &error)),
         };
-        for entry in entries.flatten() {
+        for entry in entries.flatten().take(most) {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => directories.push(entry.path()),
                 Ok(_) => drop(found.insert(entry.path())),
@@ -432,6 +553,23 @@ fn files_below(directory: &Path) -> Result<BTreeSet<PathBuf>, GitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_default_branch_of_a_remote_has_another_name() {
+        let main = "refs/remotes/origin/main";
+        assert!(is_default("refs/remotes/origin/HEAD", &format!(" {main}\n")));
+        assert!(!is_branch("refs/remotes/origin/HEAD"));
+        for name in ["refs/remotes/origin/main/HEAD", "refs/remotes/HEAD", "refs/remotes/origin/x", "refs/heads/x/HEAD"]
+        {
+            assert!(!is_default(name, main) && is_branch(name), "{name}");
+        }
+        for other in
+            ["refs/heads/b", "refs/remotes/other/x", "refs/remotes/origin/HEAD", "refs/remotes/origin/a..b", ""]
+        {
+            assert!(!is_default("refs/remotes/origin/HEAD", other), "{other}");
+        }
+        assert!(!is_default("refs/x/HEAD", main));
+    }
 
     #[test]
     fn of_packed_refs_the_lines_stay_that_git_can_read() {

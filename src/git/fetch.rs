@@ -3,7 +3,7 @@
 use super::command::Place;
 use super::error::GitError;
 use super::repository::Repository;
-use super::{blocking, broken_refs, loose_objects, small_file, write_whole};
+use super::{blocking, loose_objects, small_file, write_whole};
 use crate::model::{BranchName, CommitSha, Credential, Timestamp};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::oneshot;
@@ -135,8 +135,7 @@ impl Repository {
     }
 
     async fn fetch_now(&self, request: &FetchRequest, credential: Option<&Credential>) -> Result<(), GitError> {
-        let directory = self.directory().to_owned();
-        blocking(move || broken_refs::mend_names(&directory)).await?;
+        self.restore_refs().await?;
         let remote = self.remote()?;
         let before = if request.branches { self.remote_branches().await? } else { Vec::new() };
         let promised = if request.branches { self.promised()? } else { Vec::new() };

@@ -4,6 +4,7 @@
 
 use super::broken_refs::is_branch;
 use super::error::GitError;
+use super::refs::fetched_tips;
 use super::repository::Repository;
 use crate::model::{CommitSha, Timestamp};
 use git2::{ErrorCode, Oid, ReferenceType};
@@ -88,8 +89,8 @@ impl Repository {
             if !repository.odb()?.exists(id) {
                 return Ok(false);
             }
-            for reference in repository.references_glob("refs/remotes/origin/*")? {
-                let Some(tip) = reference?.target() else { continue };
+            for fetched in fetched_tips(repository)? {
+                let (_, tip) = fetched?;
                 if tip == id || repository.graph_descendant_of(tip, id)? {
                     return Ok(true);
                 }

@@ -35,6 +35,10 @@ const STRANGERS: [&str; 9] = [
 const DIRECTORIES: [&str; 8] =
     [ASIDE, "info", "objects/info", "worktrees", "logs", "logs/refs", "logs/refs/heads", "logs/refs/remotes"];
 
+/// The same of refs: git would read and write through a link there. What they held is brought back as far as anybody knows it.
+pub(super) const REFS: [&str; 6] =
+    ["refs", "refs/heads", "refs/remotes", "refs/remotes/origin", "refs/tags", "refs/treewarden"];
+
 pub(super) const PACKS: &str = "objects/pack";
 
 /// What a repository without a usable HEAD gets; nothing of ours depends on which branch it names.
@@ -51,11 +55,14 @@ pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError
     if !is_made(repository) {
         return Ok(found);
     }
-    for name in DIRECTORIES {
+    for name in DIRECTORIES.into_iter().chain(REFS) {
         let path = repository.join(name);
         let Some(meta) = look(&path)? else { continue };
         if !meta.is_dir() {
-            make_room(repository, name)?;
+            match REFS.contains(&name) {
+                true => broken_refs::mend_way(repository, name).map(drop)?,
+                false => make_room(repository, name)?,
+            }
             found.push(name);
         } else if meta.permissions().mode() & ALL_RIGHTS != ALL_RIGHTS {
             open_up(&path, &meta)?;
@@ -72,6 +79,9 @@ pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError
             }
             Ok(()) | Err(_) => found.push(PACKS),
         }
+    }
+    if clear_fan_out(repository)? {
+        found.push("objects");
     }
     let packs_are_here = look(&packs)?.is_some_and(|meta| meta.is_dir());
     for name in [LACKS_OBJECTS, FETCHED] {
@@ -94,6 +104,27 @@ pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError
         make_room(repository, "HEAD")?;
         write_whole(&repository.join("HEAD"), HEAD.as_bytes())?;
         found.push("HEAD");
+    }
+    Ok(found)
+}
+
+/// Where git puts objects with a file each, by the first letters of their names. With anything in the place of such a directory
+/// there is no writing those.
+fn clear_fan_out(repository: &Path) -> Result<bool, GitError> {
+    let objects = repository.join("objects");
+    let entries = fs::read_dir(&objects).map_err(|error| GitError::file("reading", &objects, &error))?;
+    let mut found = false;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_one = name.len() == 2 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit);
+        // One that leads to objects elsewhere stays: nothing is taken from there, and they may be all that there are.
+        if !is_one || entry.file_type().is_ok_and(|kind| kind.is_dir()) || entry.path().is_dir() {
+            continue;
+        }
+        if let Some(meta) = look(&entry.path())? {
+            set_aside(repository, &Path::new("objects").join(name), &meta)?;
+            found = true;
+        }
     }
     Ok(found)
 }

@@ -1,11 +1,13 @@
 //! Moving and deleting refs, always by compare-and-swap: a ref that somebody else moved stays as it is.
 
-use super::case;
 use super::error::GitError;
 use super::history::sha;
+use super::own_files::REFS;
 use super::repository::Repository;
+use super::{blocking, broken_refs, case};
 use crate::model::{BranchName, CommitSha, Timestamp};
-use git2::ErrorCode;
+use git2::{ErrorCode, Oid, Reference, Repository as Objects};
+use std::path::Path;
 
 /// What stands for "this ref must not exist".
 const NOTHING: &str = "0000000000000000000000000000000000000000";
@@ -13,6 +15,21 @@ const NOTHING: &str = "0000000000000000000000000000000000000000";
 /// What a ref of ours holds is taken away elsewhere afterwards: it has to be on the disk by then.
 const OURS: &str = "refs/treewarden/";
 pub(super) const LASTING: &str = "core.fsync=all";
+
+/// Full names and commits of the branches that the last fetch brought. One that is another name of a ref, or has a name that
+/// git does not read, came with no fetch, and no fetch takes it away.
+pub(super) fn fetched_tips(
+    repository: &Objects,
+) -> Result<impl Iterator<Item = Result<(String, Oid), GitError>>, GitError> {
+    let all = repository.references_glob("refs/remotes/origin/*")?;
+    Ok(all.filter_map(|reference| match reference {
+        Ok(reference) => {
+            let name = reference.name().ok().filter(|name| Reference::is_valid_name(name))?;
+            Some(Ok((name.to_owned(), reference.target()?)))
+        }
+        Err(error) => Some(Err(error.into())),
+    }))
+}
 
 impl Repository {
     /// Points a full ref at `new` if it stands at `old` (`None`: does not exist). True also when it is at `new` already.
@@ -58,24 +75,13 @@ impl Repository {
 
     /// Whether the last fetch brought any branch.
     pub async fn has_remote_branches(&self) -> Result<bool, GitError> {
-        self.read(|repository| match repository.references_glob("refs/remotes/origin/*")?.names().next() {
-            Some(name) => Ok(name.map(|_| true)?),
-            None => Ok(false),
-        })
-        .await
+        self.read(|repository| Ok(fetched_tips(repository)?.next().transpose()?.is_some())).await
     }
 
     /// Full names and commits of the branches that the last fetch brought.
     pub(super) async fn remote_branches(&self) -> Result<Vec<(String, CommitSha)>, GitError> {
         self.read(|repository| {
-            let mut found = Vec::new();
-            for reference in repository.references_glob("refs/remotes/origin/*")? {
-                let reference = reference?;
-                if let (Ok(name), Some(id)) = (reference.name(), reference.target()) {
-                    found.push((name.to_owned(), sha(id)?));
-                }
-            }
-            Ok(found)
+            fetched_tips(repository)?.map(|found| found.and_then(|(name, tip)| Ok((name, sha(tip)?)))).collect()
         })
         .await
     }
@@ -131,7 +137,7 @@ impl Repository {
         let old_value = old.map_or(NOTHING, CommitSha::as_str);
         let change = ["--no-deref", "--end-of-options", full_ref, new.as_str(), old_value];
         let settings: &[&str] = if full_ref.starts_with(OURS) { &[LASTING] } else { &[] };
-        match self.update_ref(settings, &change).await {
+        match self.update_ref(full_ref, settings, &change).await {
             Ok(()) => Ok(true),
             Err(error) => self.settled(full_ref, Some(new), old, error).await,
         }
@@ -139,14 +145,37 @@ impl Repository {
 
     pub(super) async fn delete_ref_in_turn(&self, full_ref: &str, expected: &CommitSha) -> Result<bool, GitError> {
         let change = ["--no-deref", "-d", "--end-of-options", full_ref, expected.as_str()];
-        match self.update_ref(&[], &change).await {
+        match self.update_ref(full_ref, &[], &change).await {
             Ok(()) => Ok(true),
             Err(error) => self.settled(full_ref, None, Some(expected), error).await,
         }
     }
 
-    async fn update_ref(&self, settings: &[&str], change: &[&str]) -> Result<(), GitError> {
+    /// Takes out of all refs what a fetch would write through, or stop at: links, and other names of refs.
+    pub async fn restore_refs(&self) -> Result<(), GitError> {
+        self.restore_what(broken_refs::mend_names).await
+    }
+
+    /// The same of what is on the way to one that is to be written.
+    pub(super) async fn restore_way(&self, full_ref: &str) -> Result<(), GitError> {
+        let full_ref = full_ref.to_owned();
+        self.restore_what(move |repository| broken_refs::mend_way(repository, &full_ref)).await
+    }
+
+    async fn restore_what(
+        &self,
+        mend: impl FnOnce(&Path) -> Result<bool, GitError> + Send + 'static,
+    ) -> Result<(), GitError> {
+        let shared = self.shared.clone();
+        if blocking(move || shared.restoring(mend)).await? {
+            self.shared.was_restored(REFS[0]);
+        }
+        Ok(())
+    }
+
+    async fn update_ref(&self, full_ref: &str, settings: &[&str], change: &[&str]) -> Result<(), GitError> {
         const UPDATE: &str = "update-ref";
+        self.restore_way(full_ref).await?;
         match self.bare_call_with(settings, UPDATE).await?.args(change).ok().await {
             Err(error) if self.clear_leftovers(None, &error).await? => {
                 self.bare_call_with(settings, UPDATE).await?.args(change).ok().await.map(drop)

@@ -268,6 +268,7 @@ impl Repository {
     }
 
     async fn try_add(&self, path: &Path, branch: &BranchName, new_at: Option<&CommitSha>) -> Result<(), GitError> {
+        self.restore_way(&branch.full_ref()).await?;
         let call = self.call("worktree add").await?.slow();
         let call = call.args(["--quiet", "--lock", "--reason", LOCK_REASON, "--no-guess-remote"]);
         let call = match new_at {

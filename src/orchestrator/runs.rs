@@ -366,7 +366,11 @@ impl Orchestrator {
 /// What the agent changed of the repository that the service alone writes is put back, and named: it would have been used in
 /// every other worktree.
 async fn set_right(run: &mut Run, repository: &Repository, before: &Restored) {
-    if let Err(error) = repository.restore_config().await {
+    let set_right = async {
+        repository.restore_config().await?;
+        repository.restore_refs().await
+    };
+    if let Err(error) = set_right.await {
         tracing::warn!(run.id = %run.id, %error, "the repository could not be set right yet; whatever needs it next says why");
     }
     run.outcome.restored = repository.restored().since(before).into_iter().map(str::to_owned).collect();

@@ -408,6 +408,15 @@ async fn copies_in_commits_of_others_are_found() {
     place.lab.run(&path, &["rm", "-q", "--cached", "key"]);
     place.lab.run(&path, &["commit", "-qm", "gone again"]);
     assert_eq!(found().await, ["d/other", "key"].map(PathBuf::from));
+    // No other name of the branch makes it the remote's.
+    for name in ["refs/remotes/origin/HEAD", "refs/remotes/origin/zz"] {
+        place.lab.run(&path, &["symbolic-ref", name, "refs/heads/b"]);
+        assert_eq!(found().await, ["d/other", "key"].map(PathBuf::from), "{name}");
+        place.lab.fetch(&place.repository).await;
+    }
+    std::os::unix::fs::symlink("../../heads", place.repository.directory().join("refs/remotes/origin/zz")).unwrap();
+    place.lab.fetch(&place.repository).await;
+    assert_eq!(found().await, ["d/other", "key"].map(PathBuf::from));
     // What the remote has is no news, on whichever side of a merge.
     place.lab.run(&path, &["reset", "-q", "--soft", "origin/main"]);
     place.lab.run(&path, &["reset", "-q"]);

@@ -126,6 +126,20 @@ async fn what_stands_in_the_place_of_gits_files_is_put_right() {
                 std::os::unix::fs::symlink(lab.path("elsewhere"), common.join("objects/info")).unwrap();
             }),
         ),
+        (
+            "there is no room for new objects",
+            Box::new(|| {
+                for number in 0..=255 {
+                    let directory = format!("objects/{number:02x}");
+                    match (common.join(&directory).exists(), number % 3) {
+                        (true, _) => {}
+                        (false, 0) => pipe(&directory),
+                        (false, 1) => link(&directory),
+                        (false, _) => text(&directory, b"x"),
+                    }
+                }
+            }),
+        ),
         ("what is set aside is a link", Box::new(|| link("treewarden-broken"))),
     ];
     for (number, (why, spoil)) in spoil.iter().enumerate() {
@@ -442,6 +456,130 @@ async fn no_log_of_the_repository_is_written_through_a_link() {
             worktree.commit_all(&request("b", &why)).await.unwrap().unwrap();
             outside.is_untouched(&why);
         }
+    }
+}
+
+/// Git reads and writes refs through links, also those of everybody else.
+#[tokio::test]
+async fn no_ref_is_written_through_a_link_and_none_is_lost_by_one() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "fix/b").await;
+    let kept = lab.commit(&path, "kept", "1\n");
+    let directory = repository.directory().to_owned();
+    lab.run(&directory, &["branch", "fix/kept", kept.as_str()]);
+    lab.run(&directory, &["tag", "t", kept.as_str()]);
+    assert!(repository.set_ref("refs/treewarden/archive/x", &kept, None).await.unwrap());
+    let outside = Outside::new(&lab);
+    // Not all that there is of them was packed, and some has moved since.
+    lab.run(&directory, &["pack-refs", "--all"]);
+    assert!(repository.set_ref("refs/treewarden/archive/y", &kept, None).await.unwrap());
+    let names = [
+        "refs",
+        "refs/heads",
+        "refs/heads/fix",
+        "refs/remotes",
+        "refs/remotes/origin",
+        "refs/tags",
+        "refs/treewarden",
+        "refs/treewarden/archive",
+    ];
+    for (number, (name, kind)) in
+        names.iter().flat_map(|name| INSTEAD.iter().map(move |kind| (*name, *kind))).enumerate()
+    {
+        let why = format!("{name}: {kind:?}");
+        if kind == Instead::Directory {
+            continue;
+        }
+        fs::write(path.join("kept"), &why).unwrap();
+        let tip = worktree.commit_all(&request("fix/b", &why)).await.unwrap().unwrap();
+        let at = directory.join(name);
+        fs::create_dir_all(&at).unwrap();
+        let moved = lab.path("moved").join(number.to_string());
+        fs::create_dir_all(moved.parent().unwrap()).unwrap();
+        fs::rename(&at, &moved).unwrap();
+        match kind {
+            // Everything is there still, through the link.
+            Instead::LinkToDirectory => std::os::unix::fs::symlink(&moved, &at).unwrap(),
+            kind => outside.put(kind, &at),
+        }
+        let before = repository.restored();
+        let new = lab.people_commit("f", &why);
+        // Whichever comes first.
+        match number % 2 {
+            0 => lab.fetch(&repository).await,
+            _ => drop(repository.set_ref(&format!("refs/treewarden/run/{number}"), &kept, None).await.unwrap()),
+        }
+        lab.fetch(&repository).await;
+        let restored = repository.restored().since(&before);
+        assert!(restored == ["refs"] || restored == [name], "{why}: {restored:?}");
+        assert_eq!(lab.main_tip(&repository).await, new, "{why}");
+        assert_eq!(repository.tip("refs/heads/fix/b").await.unwrap(), Some(tip), "{why}");
+        assert_eq!(repository.tip("refs/heads/fix/kept").await.unwrap().as_ref(), Some(&kept), "{why}");
+        assert_eq!(repository.tip("refs/tags/t").await.unwrap().as_ref(), Some(&kept), "{why}");
+        assert_eq!(repository.tip("refs/treewarden/archive/x").await.unwrap().as_ref(), Some(&kept), "{why}");
+        // Only what stood there knew of it.
+        let other = repository.tip("refs/treewarden/archive/y").await.unwrap();
+        assert!(other.is_some() || kind != Instead::LinkToDirectory, "{why}");
+        let _ = repository.set_ref("refs/treewarden/archive/y", &kept, None).await.unwrap();
+        assert!(at.symlink_metadata().unwrap().is_dir(), "{why}");
+        outside.is_untouched(&why);
+        let run = format!("run/{number}");
+        assert!(!moved.join(&run).exists() && !moved.join("treewarden").join(&run).exists(), "{why}");
+    }
+}
+
+/// A fetch would take out there what the remote has not, and put back what it has.
+#[tokio::test]
+async fn a_link_in_the_place_of_what_the_remote_has_takes_nobodys_branch_away() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    let own = lab.commit(&path, "own", "1\n");
+    repository.push(&branch("b"), None).await.unwrap();
+    let later = lab.commit(&path, "own", "2\n");
+    let (other, _) = lab.worktree(&repository, "never-pushed").await;
+    let directory = repository.directory();
+    let heads = directory.join("refs/heads");
+    for name in ["refs/remotes", "refs/remotes/origin", "refs/remotes/origin/x"] {
+        let at = directory.join(name);
+        let _ = fs::remove_dir_all(&at);
+        let evil = lab.path("evil");
+        let _ = fs::remove_dir_all(&evil);
+        fs::create_dir(&evil).unwrap();
+        std::os::unix::fs::symlink(&heads, evil.join("origin")).unwrap();
+        std::os::unix::fs::symlink(if name == "refs/remotes" { &evil } else { &heads }, &at).unwrap();
+        lab.people_commit("f", name);
+        lab.fetch(&repository).await;
+        assert_eq!(repository.tip("refs/heads/b").await.unwrap().as_ref(), Some(&later), "{name}");
+        assert!(repository.tip("refs/heads/never-pushed").await.unwrap().is_some(), "{name}");
+        assert_eq!(repository.tip("refs/heads/main").await.unwrap(), None, "{name}");
+        assert_eq!(repository.tip("refs/remotes/origin/b").await.unwrap().as_ref(), Some(&own), "{name}");
+        assert!(evil.join("origin").symlink_metadata().unwrap().is_symlink(), "{name}");
+        for path in [&path, &other] {
+            assert!(repository.worktree(path).head().await.unwrap().sha.is_some(), "{name}");
+        }
+    }
+    assert!(known(worktree.status().await).is_clean());
+}
+
+/// Git puts the log of a ref in no place where there are other logs.
+#[tokio::test]
+async fn a_directory_in_the_place_of_a_log_stops_nobody() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    for name in ["logs/refs/remotes/origin/main", "logs/refs/heads/b"] {
+        let at = repository.directory().join(name);
+        fs::remove_file(&at).unwrap();
+        fs::create_dir(&at).unwrap();
+        fs::write(at.join("x"), "").unwrap();
+        let new = lab.people_commit("f", name);
+        lab.fetch(&repository).await;
+        assert_eq!(lab.main_tip(&repository).await, new, "{name}");
+        fs::write(path.join("new"), name).unwrap();
+        worktree.commit_all(&request("b", name)).await.unwrap().unwrap();
+        assert!(at.is_file(), "{name}");
     }
 }
 

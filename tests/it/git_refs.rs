@@ -131,6 +131,42 @@ async fn a_branch_of_the_remote_that_names_another_branch_is_put_back() {
     assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(tip));
 }
 
+/// Git passes over such a name when it takes out what the remote has not, and stops where one is in the place of a directory.
+#[tokio::test]
+async fn a_ref_that_is_another_name_of_one_stops_nobody_and_is_not_written_through() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (_, tip) = at_work(&lab, &repository).await;
+    let directory = repository.directory();
+    lab.run(&lab.path("people"), &["push", "-q", "origin", "HEAD:refs/pull/7/head"]);
+    let pull = FetchRequest { branches: true, extra: vec![("refs/pull/7/head".into(), "refs/treewarden/pr/7".into())] };
+    for name in [
+        "refs/remotes/origin/HEAD",
+        "refs/remotes/origin/zz/HEAD",
+        "refs/remotes/origin/main/HEAD",
+        "refs/remotes/HEAD",
+        "refs/remotes/other/x",
+        "refs/treewarden/pr/7",
+        "refs/treewarden/pr/7/HEAD",
+        "refs/treewarden/archive/x",
+        "refs/tags/x",
+        "refs/x/HEAD",
+    ] {
+        let before = repository.restored();
+        // Where there is a ref on the way it is in the way.
+        for above in Path::new(name).ancestors().skip(1).filter(|above| directory.join(above).is_file()) {
+            lab.run(directory, &["update-ref", "-d", above.to_str().unwrap()]);
+        }
+        lab.run(directory, &["symbolic-ref", name, "refs/heads/b"]);
+        repository.fetch(&pull, None).await.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(repository.restored().since(&before), ["refs"], "{name}");
+        all_goes_on(&lab, &repository, name).await;
+        assert_eq!(repository.tip("refs/heads/b").await.unwrap().as_ref(), Some(&tip), "{name}");
+        assert!(repository.tip("refs/treewarden/pr/7").await.unwrap().is_some(), "{name}");
+        assert_eq!(fs::read_to_string(&kept(&repository, name)[0]).unwrap(), "ref: refs/heads/b\n", "{name}");
+    }
+}
+
 #[tokio::test]
 async fn a_ref_that_cannot_be_put_back_is_set_aside() {
     let lab = Lab::new();

@@ -122,6 +122,7 @@ impl Worktree {
         if !self.repository.is_ancestor(&from, to).await? {
             return Err(GitError::refused("the branch has commits of its own"));
         }
+        self.repository.restore_way(&branch.full_ref()).await?;
         let _turn = self.repository.turn().await;
         let merged = match self.merge(&entry, to).await {
             Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
@@ -169,6 +170,7 @@ impl Worktree {
         if self.repository.tip(keep).await?.as_ref() != Some(from) {
             return Err(GitError::refused(format!("{keep} holds something else")));
         }
+        self.repository.restore_way(&branch.full_ref()).await?;
         let _turn = self.repository.turn().await;
         // Once more, now that nothing else of ours can move it.
         if self.head().await?.sha.as_ref() != Some(from) {

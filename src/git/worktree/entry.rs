@@ -74,9 +74,15 @@ fn tell(path: &Path) {
     tracing::warn!(path = %path.display(), "not as git writes it, in the registration of a worktree: put right");
 }
 
-/// What git would write through, or could not write to, below the logs of a repository or an entry.
+/// What git would write through, or could not write to, below the logs of a repository or an entry: also a directory in the
+/// place of a ref's log.
 pub(in crate::git) fn odd_logs(directory: &Path) -> Result<Vec<PathBuf>, GitError> {
     let logs = directory.join(LOGS);
+    // Only one that says a commit: in the place of a directory of refs, the logs below are all that knows of those.
+    let is_ref = |log: &Path| {
+        let text = log.strip_prefix(&logs).ok().and_then(|name| small_file(&directory.join(name)).ok());
+        text.is_some_and(|text| CommitSha::new(String::from_utf8_lossy(&text).trim_end()).is_ok())
+    };
     match look(&logs)? {
         None => return Ok(Vec::new()),
         Some(meta) if meta.is_dir() => {}
@@ -93,7 +99,7 @@ pub(in crate::git) fn odd_logs(directory: &Path) -> Result<Vec<PathBuf>, GitErro
             let file = file.map_err(|error| GitError::file("reading", &directory, &error))?;
             let kind = file.file_type().map_err(|error| GitError::file("looking at", &file.path(), &error))?;
             let is_head = directory == logs && file.file_name().as_encoded_bytes().ends_with(b"HEAD");
-            match kind.is_dir() && !is_head {
+            match kind.is_dir() && !is_head && !is_ref(&file.path()) {
                 true => directories.push(file.path()),
                 false if kind.is_file() => {}
                 false => odd.push(file.path()),

@@ -6,6 +6,7 @@ use super::commit::MOST_BYTES;
 use super::status::path_of;
 use crate::git::copies::{Known, Manifest};
 use crate::git::history::oid;
+use crate::git::refs::fetched_tips;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking, mode};
 use crate::model::{CommitSha, NotTaken, NotTakenBecause};
@@ -174,7 +175,13 @@ impl Worktree {
         let commits = self.repository.read(move |objects| {
             let mut walk = objects.revwalk()?;
             walk.push(head)?;
-            walk.hide_glob("refs/remotes/origin/*")?;
+            for fetched in fetched_tips(objects)? {
+                let (_, tip) = fetched?;
+                // One that is not here hides nothing.
+                if objects.find_commit(tip).is_ok() {
+                    walk.hide(tip)?;
+                }
+            }
             Ok(walk.collect::<Result<Vec<Oid>, _>>()?)
         });
         commits.await

@@ -573,7 +573,8 @@ async fn a_secret_that_somebody_writes_goes_no_further() {
 #[tokio::test]
 async fn what_an_agent_changes_of_the_repository_itself_is_put_back_and_told() {
     let agent = "sh -c 'case \"$(cat)\" in *behave*) exit 0;; esac; common=$(git rev-parse --git-common-dir); \
-                 GIT_DIR=$common git config core.bare false; mkdir $common/hooks; exit 3'";
+                 GIT_DIR=$common git config core.bare false; mkdir $common/hooks; \
+                 GIT_DIR=$common git symbolic-ref refs/remotes/origin/HEAD refs/heads/main; exit 3'";
     let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
     let good = world.worked_issue("behave").await;
     let canonical = world.canonical().await;
@@ -582,11 +583,14 @@ async fn what_an_agent_changes_of_the_repository_itself_is_put_back_and_told() {
     let bad = world.worked_issue("misuse the repository").await;
     assert!(world.status(good).starts_with('✅') && !world.status(good).contains("put back"), "{}", world.status(good));
     let status = world.status(bad);
-    assert!(status.starts_with("❌ **Failed**") && status.contains("it was put back: `config`, `hooks`."), "{status}");
+    assert!(
+        status.starts_with("❌ **Failed**") && status.contains("it was put back: `config`, `hooks`, `refs`."),
+        "{status}"
+    );
     assert!(config() == before && !canonical.join("hooks").exists());
     let runs = world.runs().await;
     let page = async |run: &Run| world.page(&format!("/runs/{}", run.id)).await;
-    assert!(page(&runs[1]).await.contains("it was put back: config, hooks."));
+    assert!(page(&runs[1]).await.contains("it was put back: config, hooks, refs."));
     assert!(!page(&runs[0]).await.contains("Put back"));
     world.end().await;
 }
