@@ -142,7 +142,7 @@ async fn everybodys_git_makes_pointers_and_what_is_none_is_seen_before_it_goes_o
     let raw = |file: &str, content: &str| {
         let without = ["-c", "filter.lfs.process=", "-c", "filter.lfs.clean=", "-c", "filter.lfs.required=false"];
         fs::write(path.join(file), content).unwrap();
-        lab.run(&path, &[&without[..], &["add", "-A"]].concat());
+        lab.run(&path, &[&without[..], &["add", "--", file]].concat());
         lab.run(&path, &[&without[..], &["commit", "-qm", "raw"]].concat());
     };
     raw("raw.bin", "raw\n");
