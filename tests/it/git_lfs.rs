@@ -149,7 +149,7 @@ async fn everybodys_git_makes_pointers_and_what_is_none_is_seen_before_it_goes_o
     raw("plain", "p\n");
     assert_eq!(blobs().await, [PathBuf::from("raw.bin")]);
     // Taken out again it is in the history all the same.
-    lab.run(&path, &["rm", "-q", "raw.bin"]);
+    lab.run(&path, &["rm", "-qf", "raw.bin"]);
     lab.run(&path, &["commit", "-qm", "out"]);
     assert_eq!(blobs().await, [PathBuf::from("raw.bin")]);
     // What the remote has is nobody's news, under any name and by a merge.
