@@ -111,7 +111,9 @@ pub fn copies_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> St
 pub fn blobs_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> String {
     let first = paths.first().map(|path| code(&path.display().to_string())).unwrap_or_default();
     format!(
-        "not pushed: commits on `{branch}` hold {} that Git LFS is to keep, such as {first}, as they are, and not as pointers; once          pushed, they would be in the history for good. The work is kept on `{branch}`. Ask for those commits to be made anew, with          `git-lfs` at work, then it can be pushed",
+        "not pushed: commits on `{branch}` hold {} that Git LFS is to keep, such as {first}, as they are, and not as pointers; \
+         once pushed, they would be in the history for good. The work is kept on `{branch}`. Ask for those commits to be made \
+         anew, with `git-lfs` at work, then it can be pushed",
         count(paths.len() as u64, "file"),
     )
 }
@@ -120,7 +122,9 @@ pub fn blobs_committed(branch: &BranchName, paths: &[std::path::PathBuf]) -> Str
 pub fn without_objects(branch: &BranchName, paths: &[std::path::PathBuf]) -> String {
     let first = paths.first().map(|path| code(&path.display().to_string())).unwrap_or_default();
     format!(
-        "not pushed: commits on `{branch}` hold {} of Git LFS, such as {first}, whose content is neither here nor on the remote. The          work is kept on `{branch}`. Ask for the pointers to be taken out of those commits, or for the files themselves to be          committed in their place, then it can be pushed",
+        "not pushed: commits on `{branch}` hold {} of Git LFS, such as {first}, whose content is neither here nor on the remote. \
+         The work is kept on `{branch}`. Ask for the pointers to be taken out of those commits, or for the files themselves to \
+         be committed in their place, then it can be pushed",
         count(paths.len() as u64, "pointer"),
     )
 }

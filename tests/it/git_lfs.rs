@@ -142,14 +142,14 @@ async fn everybodys_git_makes_pointers_and_what_is_none_is_seen_before_it_goes_o
     let raw = |file: &str, content: &str| {
         let without = ["-c", "filter.lfs.process=", "-c", "filter.lfs.clean=", "-c", "filter.lfs.required=false"];
         fs::write(path.join(file), content).unwrap();
-        lab.run(&path, &[&without[..], &["add", "-A"]].concat());
+        lab.run(&path, &[&without[..], &["add", "--", file]].concat());
         lab.run(&path, &[&without[..], &["commit", "-qm", "raw"]].concat());
     };
     raw("raw.bin", "raw\n");
     raw("plain", "p\n");
     assert_eq!(blobs().await, [PathBuf::from("raw.bin")]);
     // Taken out again it is in the history all the same.
-    lab.run(&path, &["rm", "-q", "raw.bin"]);
+    lab.run(&path, &["rm", "-qf", "raw.bin"]);
     lab.run(&path, &["commit", "-qm", "out"]);
     assert_eq!(blobs().await, [PathBuf::from("raw.bin")]);
     // What the remote has is nobody's news, under any name and by a merge.
