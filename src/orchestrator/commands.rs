@@ -285,14 +285,17 @@ impl Orchestrator {
     }
 
     async fn stopped(&self, runs: &[RunId], actor: &str) -> Result<(), StepError> {
+        self.inner.wake.cancelled.notify_waiters();
+        let mut over = None;
         for id in runs {
             self.audit(actor, "run.stop", &id.to_string(), "").await;
             if let Some(run) = self.store().load_run(*id).await?.filter(|run| run.state.is_final()) {
                 self.publish(&run, None).await?;
-                self.look_after_thread(&run).await;
+                over = Some(run);
             }
         }
-        self.inner.wake.cancelled.notify_waiters();
+        // They are of one conversation.
+        over.into_iter().for_each(|run| self.look_after_thread_soon(run));
         Ok(())
     }
 }

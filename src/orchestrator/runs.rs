@@ -317,8 +317,15 @@ impl Orchestrator {
         self.look_after_thread(run).await;
     }
 
-    /// After the end of any run, also of one that never began: its thread may have waited for it to be closed.
-    pub(super) async fn look_after_thread(&self, run: &Run) {
+    /// The same of a run that never began, for whoever must not wait for git. What is cut short by the end of the service, the
+    /// next start does.
+    pub(super) fn look_after_thread_soon(&self, run: Run) {
+        let this = self.clone();
+        tokio::spawn(async move { this.look_after_thread(&run).await });
+    }
+
+    /// A thread that is closed may have waited for the end of its run.
+    async fn look_after_thread(&self, run: &Run) {
         if let Err(error) = self.after_run(run).await {
             tracing::error!(run.id = %run.id, %error, "the run's thread was not looked after; the next pass does");
         }

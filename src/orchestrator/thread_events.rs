@@ -152,13 +152,12 @@ impl Orchestrator {
         for run in cancelled.iter().chain(&next) {
             self.publish(run, None).await?;
         }
-        if let (Some(over), None) = (cancelled.first(), &next) {
-            self.look_after_thread(over).await;
+        let number = cancelled.len() as u64;
+        match next {
+            Some(_) => self.inner.wake.runs.notify_one(),
+            None => cancelled.pop().into_iter().for_each(|run| self.look_after_thread_soon(run)),
         }
-        if next.is_some() {
-            self.inner.wake.runs.notify_one();
-        }
-        done(format!("{} of this comment cancelled", count(cancelled.len() as u64, "run")))
+        done(format!("{} of this comment cancelled", count(number, "run")))
     }
 }
 
