@@ -238,16 +238,25 @@ pub fn parse(text: &str) -> Request {
 const MOST_LINES: usize = 100;
 
 /// The first command that has a line of its own further down, after words of explanation: as ordinary text, and whole. Else
-/// the only line that begins like one, if it was meant to be one; several are a list of something.
+/// the only line that begins like one, if it was meant to be one; several are a list of something, and one below a colon is
+/// what the words before speak of.
 fn alone(text: &str) -> Option<Request> {
     let visible = visible(text).text;
     let lines =
         text.lines().zip(visible.lines()).map(|(line, seen)| (line.trim(), seen.trim_matches(['\0', ' ', '\r', '\t'])));
-    let lines = lines.filter(|(line, seen)| line == seen && starts_with_command(line)).map(|(line, _)| line);
-    let read: Vec<(&str, Request)> = lines.take(MOST_LINES).map(|line| (line, in_line(line))).collect();
-    let command = read.iter().find(|(_, request)| matches!(request, Request::Command(..)));
-    let slip = || read.first().filter(|(line, request)| read.len() == 1 && is_slip(line, request));
-    command.or_else(slip).map(|(_, request)| request.clone())
+    let (mut before, mut read) = ("", Vec::new());
+    for (line, seen) in lines.filter(|(line, _)| !line.is_empty()) {
+        if line == seen && starts_with_command(line) && read.len() < MOST_LINES {
+            read.push((line, before.ends_with(':'), in_line(line)));
+        }
+        before = line;
+    }
+    let command = read.iter().find(|(.., request)| matches!(request, Request::Command(..)));
+    let slip = || match &read[..] {
+        [only @ (line, false, request)] if is_slip(line, request) => Some(only),
+        _ => None,
+    };
+    command.or_else(slip).map(|(.., request)| request.clone())
 }
 
 /// Whether a line is a command with a slip, or without what belongs to it; what has more words than the command is a remark.
@@ -486,6 +495,8 @@ mod tests {
         assert_eq!(hint("That is enough.\n\n/stopp"), Hint::Nearest("/stop"));
         assert_eq!(hint("Thanks\n\n/worktree remov"), Hint::Nearest("/worktree remove"));
         assert_eq!(said("Well.\n\n/worktree create\n/stop"), Command::Stop, "a whole command comes first");
+        let task = "Add an endpoint that counts visits:\n\n/stats";
+        assert_eq!(parse(task), Request::Agent(task.into()));
     }
 
     #[test]

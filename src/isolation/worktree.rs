@@ -246,7 +246,7 @@ impl WorktreeProvider {
         furnish(&worktree, &request.furnishing).await
     }
 
-    /// Takes a worktree outside under management, as it is.
+    /// Takes a worktree that others made under management, as it is.
     async fn adopt(
         &self,
         repository: &Repository,

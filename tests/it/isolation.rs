@@ -270,7 +270,6 @@ async fn a_lost_directory_is_made_again_from_its_branch() {
     place.assert_untouched(&path, "b").await;
 }
 
-/// BR-060
 /// Whoever made the worktree in which it is to be.
 #[tokio::test]
 async fn what_was_kept_comes_back_to_a_worktree_that_people_made() {
@@ -301,6 +300,7 @@ async fn what_was_kept_comes_back_to_a_worktree_that_people_made() {
     assert!(told.contains(keepsake.unwrap().short()), "{told}");
 }
 
+/// BR-060
 #[tokio::test]
 async fn nothing_happens_outside_the_base() {
     let place = Place::new().await;

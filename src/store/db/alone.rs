@@ -26,7 +26,7 @@ const HELD: &str = "-service";
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How often the connection is felt, and within which time it answers. Together less than what the server waits for a
-/// connection that is dead (below): nobody else has the lock before this process knows that it lost it.
+/// connection that is dead (below): where it only went silent, nobody else has the lock before this process knows.
 const BEAT: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(15);
 /// How often it is said that it still is away, in beats.
