@@ -3,10 +3,11 @@
 use super::look::shut;
 use crate::agent::FALLBACK_PATH;
 use crate::config::AgentConfig;
+use crate::plain_file::{self, Links};
 use rustix::fs::{Access, access};
 use secrecy::ExposeSecret;
 use std::{
-    fs::{self, File},
+    fs,
     io::{BufRead, BufReader, ErrorKind, Read},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -83,7 +84,7 @@ fn may_be_run(file: PathBuf, path: &str) -> Result<PathBuf, Unstartable> {
 /// By its beginning. One that cannot be read may be one.
 fn is_program(file: &Path) -> bool {
     let mut beginning = [0; 4];
-    let read = File::open(file).and_then(|mut file| file.read(&mut beginning));
+    let read = plain_file::open(file, Links::Follow).and_then(|mut file| file.read(&mut beginning));
     match read {
         Ok(_) => beginning.starts_with(b"#!") || &beginning == b"\x7fELF",
         Err(error) => error.kind() == ErrorKind::PermissionDenied,
@@ -95,7 +96,7 @@ fn without_interpreter(script: &Path, path: &str) -> Option<Unstartable> {
     /// The kernel reads no more of it.
     const LONGEST: u64 = 255;
     let mut line = Vec::new();
-    BufReader::new(File::open(script).ok()?.take(LONGEST)).read_until(b'\n', &mut line).ok()?;
+    BufReader::new(plain_file::open(script, Links::Follow).ok()?.take(LONGEST)).read_until(b'\n', &mut line).ok()?;
     let line = String::from_utf8_lossy(line.strip_prefix(b"#!")?).into_owned();
     let line = line.trim_end_matches('\n');
     if line.ends_with('\r') {

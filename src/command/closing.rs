@@ -140,7 +140,6 @@ mod tests {
             "a <code>Fixes #1</code>",
             "<p title='Fixes #1'>Fixes <b>x</b> #1</p>",
             "<p>Fixes <!-- --> #1",
-            "<script>Fixes #1</script>",
             "<p><a href='x'>Fixes #1</a>",
         ] {
             assert!(numbers(body).is_empty(), "{body}");

@@ -11,16 +11,17 @@ use super::error::GitError;
 use super::lock::{Lock, is_lock};
 use super::own_files::REFS;
 use super::whole::refuse_other_refs;
-use super::{canonical, loose_objects, own_files, plain_file, small_file};
+use super::{canonical, loose_objects, own_files, plain_file, small_file, write_whole};
 use crate::model::CommitSha;
 use crate::plain_file::Links;
 use git2::{ObjectType, Odb, Oid, Reference};
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs::{self, DirEntry},
     io::{self, Read},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 /// Has a directory for each time that anything was set aside, and in that the paths as in the repository.
@@ -36,6 +37,12 @@ const MOST_WRITTEN: u64 = 64 * 1024 * 1024;
 
 /// How much of a reflog's end is read.
 const LOG_END: u64 = 64 * 1024;
+
+/// There from before anything is taken away that may hold refs until what it held was brought back.
+pub(super) const LOST: &str = "treewarden-lost-refs";
+
+/// Whoever mends: another one would take for gone what is being brought back.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// How many files are looked at where a link leads: that may be anywhere.
 const MOST_BEHIND_LINK: usize = 20_000;
@@ -57,15 +64,20 @@ pub(super) fn mending<T>(repository: &Path, ask: impl Fn() -> Result<T, GitError
 }
 
 fn try_mend(repository: &Path) -> Result<bool, GitError> {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     refuse_other_refs(repository)?;
     if !own_files::is_made(repository) {
         return Ok(false);
     }
     let aside = repository.join(ASIDE).join(uuid::Uuid::now_v7().to_string());
     let refs = Refs { repository, aside, objects: Objects::open(repository)?, changed: Cell::default() };
-    let (loose_are_lost, packed_are_lost) = (refs.mend_directories()?, refs.mend_packed()?);
+    let mark = repository.join(LOST);
+    // What an earlier try did not come to, or a kill kept from it.
+    let were_lost = own_files::look(&mark)?.is_some();
+    let (loose_are_lost, packed_are_lost) = (refs.mend_directories()? || were_lost, refs.mend_packed()?);
     if loose_are_lost || packed_are_lost {
         refs.bring_back(loose_are_lost)?;
+        own_files::gone(fs::remove_file(&mark), "removing", &mark)?;
     }
     refs.mend_loose(&repository.join("refs"))?;
     Ok(refs.changed.get())
@@ -95,37 +107,47 @@ impl Refs<'_> {
                 continue;
             }
             let led_to = directory_behind(&path);
+            self.write_down_loss()?;
             if is_there {
                 self.set_aside(&path)?;
             }
             fs::create_dir(&path).map_err(|error| GitError::file("making", &path, &error))?;
             self.note(&path);
-            self.take_over(led_to, &path)?;
+            self.take_over(led_to, &path);
             lost = true;
         }
         for path in files_below(&self.repository.join("refs"))? {
             let led_to = directory_behind(&path);
             let was_one = || self.repository.join("logs").join(self.name(&path)).is_dir();
             if led_to.is_some() || (was_one() && self.state(&path)? == State::Broken) {
+                self.write_down_loss()?;
                 self.set_aside(&path)?;
                 self.note(&path);
-                self.take_over(led_to, &path)?;
+                self.take_over(led_to, &path);
                 lost = true;
             }
         }
         Ok(lost)
     }
 
+    /// Before anything is taken away, so that what it held is brought back whatever happens in between.
+    fn write_down_loss(&self) -> Result<(), GitError> {
+        match own_files::look(&self.repository.join(LOST))? {
+            Some(_) => Ok(()),
+            None => write_whole(&self.repository.join(LOST), b""),
+        }
+    }
+
     /// The refs where a link led, which may be all that there is of them: whoever made it may have moved them there. What the
     /// remote has is not believed; and refs elsewhere in this repository are there already.
-    fn take_over(&self, led_to: Option<PathBuf>, place: &Path) -> Result<(), GitError> {
-        let Some(led_to) = led_to else { return Ok(()) };
+    fn take_over(&self, led_to: Option<PathBuf>, place: &Path) {
+        let Some(led_to) = led_to else { return };
         let there = led_to.display();
         tracing::warn!(path = %place.display(), "it was a link to {there}");
         if led_to.starts_with(canonical(&self.repository.join("refs"))) {
-            return Ok(());
+            return;
         }
-        for file in some_below(&led_to, MOST_BEHIND_LINK)? {
+        for file in some_below(&led_to, MOST_BEHIND_LINK) {
             let path = place.join(file.strip_prefix(&led_to).unwrap_or(&file));
             let name = self.name(&path);
             let text = small_file(&file).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -133,22 +155,23 @@ impl Refs<'_> {
             let Some(id) = id.filter(|id| !name.starts_with("refs/remotes/") && self.objects.has(&name, id)) else {
                 continue;
             };
-            if is_name(&name) && self.state(&path)? == State::Absent {
-                self.put(&path, &id)?;
+            let put = || Ok(is_name(&name) && self.state(&path)? == State::Absent && self.put(&path, &id)?);
+            if let Err::<bool, GitError>(error) = put() {
+                tracing::warn!(path = %file.display(), %error, "a ref behind a link was not taken over");
             }
         }
-        Ok(())
     }
 
-    /// Makes a ref where there is none.
-    fn put(&self, path: &Path, id: &CommitSha) -> Result<(), GitError> {
-        let Some(mut lock) = Lock::take(self.repository, path)? else { return Ok(()) };
-        if self.state(path)? == State::Absent {
-            lock.write(format!("{id}\n").as_bytes())?;
-            lock.commit()?;
-            self.note(path);
+    /// Makes a ref where there is none; false where there is one, or somebody is at it.
+    fn put(&self, path: &Path, id: &CommitSha) -> Result<bool, GitError> {
+        let Some(mut lock) = Lock::take(self.repository, path)? else { return Ok(false) };
+        if self.state(path)? != State::Absent {
+            return Ok(false);
         }
-        Ok(())
+        lock.write(format!("{id}\n").as_bytes())?;
+        lock.commit()?;
+        self.note(path);
+        Ok(true)
     }
 
     /// The lines that git can read, and whose objects are here, stay. True: others were there.
@@ -523,31 +546,36 @@ fn directory_behind(path: &Path) -> Option<PathBuf> {
 
 /// Everything below that is no directory. What vanishes meanwhile was none of it.
 fn files_below(directory: &Path) -> Result<BTreeSet<PathBuf>, GitError> {
-    some_below(directory, usize::MAX)
-}
-
-/// The same, until there are `most`, of them or of directories.
-fn some_below(directory: &Path, most: usize) -> Result<BTreeSet<PathBuf>, GitError> {
-    let (mut found, mut directories, mut looked_at) = (BTreeSet::new(), vec![directory.to_owned()], 0);
+    let (mut found, mut directories) = (BTreeSet::new(), vec![directory.to_owned()]);
     while let Some(directory) = directories.pop() {
-        looked_at += 1;
-        if looked_at.max(found.len()) > most {
-            break;
-        }
-        let entries = match fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if is_absence(&error) => continue,
+        match fs::read_dir(&directory) {
+            Ok(entries) => sort_out(entries.flatten(), &mut found, &mut directories),
+            Err(error) if is_absence(&error) => {}
             Err(error) => return Err(GitError::file("reading", &directory, &error)),
-        };
-        for entry in entries.flatten().take(most) {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => directories.push(entry.path()),
-                Ok(_) => drop(found.insert(entry.path())),
-                Err(_) => {}
-            }
         }
     }
     Ok(found)
+}
+
+/// The same where that may be anything, as far as it can be read, until there are `most`, of them or of directories.
+fn some_below(directory: &Path, most: usize) -> BTreeSet<PathBuf> {
+    let (mut found, mut directories, mut looked_at) = (BTreeSet::new(), vec![directory.to_owned()], 0);
+    while let Some(directory) = directories.pop().filter(|_| looked_at.max(found.len()) <= most) {
+        looked_at += 1;
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        sort_out(entries.take(most), &mut found, &mut directories);
+    }
+    found
+}
+
+fn sort_out(entries: impl Iterator<Item = DirEntry>, files: &mut BTreeSet<PathBuf>, directories: &mut Vec<PathBuf>) {
+    for entry in entries {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => directories.push(entry.path()),
+            Ok(_) => drop(files.insert(entry.path())),
+            Err(_) => {}
+        }
+    }
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError
         found.push("objects");
     }
     let packs_are_here = look(&packs)?.is_some_and(|meta| meta.is_dir());
-    for name in [LACKS_OBJECTS, FETCHED] {
+    for name in [LACKS_OBJECTS, FETCHED, broken_refs::LOST] {
         if look(&repository.join(name))?.is_some_and(|meta| !meta.is_file()) {
             take_out(repository, name)?;
             found.push(name);
@@ -99,6 +99,10 @@ pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError
     if look(&repository.join(broken_refs::PACKED))?.is_some_and(|meta| !meta.is_file()) {
         broken_refs::mend(repository);
         found.push(broken_refs::PACKED);
+    }
+    if look(&repository.join(broken_refs::LOST))?.is_some() {
+        broken_refs::mend(repository);
+        found.push("refs");
     }
     if !has_head(repository)? {
         make_room(repository, "HEAD")?;

@@ -12,10 +12,12 @@ use crate::isolation::Maker;
 use crate::model::*;
 use crate::reply::run_end;
 use crate::store::{LeftBehind, RunFilter};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Those that a crash may have left without a word are among the last.
 const RUNS: u32 = 200;
+const TELL_FOR: Duration = Duration::from_secs(86_400);
 
 /// How long a repair may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,8 @@ impl Orchestrator {
     /// Their end was written before their comment was; one that says so already is not sent again.
     async fn tell_stopped(&self) -> Result<(), StepError> {
         for run in self.store().list_runs(RunFilter::All, RUNS, 0).await? {
-            if run.state == RunState::Cancelled && run.started_at.is_none() {
+            let is_new = run.ended_at.is_some_and(|ended| self.now().since(ended) < TELL_FOR);
+            if run.state == RunState::Cancelled && run.started_at.is_none() && is_new {
                 self.publish(&run, None).await?;
             }
         }

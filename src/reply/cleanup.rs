@@ -72,7 +72,7 @@ pub fn removed_line(work: &Work, details: &ReceiptDetails) -> String {
         false => {
             let way = match work.kind {
                 // No thread goes on there by itself.
-                WorkKind::Task => format!("`/worktree create {}`", details.branch),
+                WorkKind::Task => format!("`{}`", restore_by_name(work)),
                 WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review | WorkKind::Thread => {
                     "a mention in the thread it belongs to".to_owned()
                 }
@@ -210,8 +210,8 @@ pub fn sentence(reason: &Keep) -> String {
             format!("ignored files that exist nowhere else, such as `{path}`", path = plain(path))
         }
         Keep::Stashed(number) => format!(
-            "{} put aside with `git stash` on its branch (ask me to take it out with `git stash pop`; it stays in the \
-             repository's stash, with `--force`, too)",
+            "{} of its branch in the repository's stash, where `--force` leaves that, too (whoever runs this service finds it with \
+             `git stash list`)",
             count(*number, "change")
         ),
         Keep::BranchDrift { recorded, actual: Some(actual) } => {
@@ -332,6 +332,6 @@ mod tests {
         let told = removed_line(&work, &forced);
         assert!(told.contains(": `/worktree restore issue-1` brings it back as it was"), "{told}");
         let told = removed_line(&Work { kind: WorkKind::Task, id: "dark-mode".into() }, &forced);
-        assert!(told.contains("is kept; `/worktree create issue-1` goes on there"), "{told}");
+        assert!(told.contains("is kept; `/worktree restore task-dark-mode` goes on there"), "{told}");
     }
 }

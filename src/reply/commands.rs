@@ -293,15 +293,14 @@ pub fn thread_status(status: &ThreadStatus) -> String {
                     lines.extend(files_seen(seen, &environment.branch))
                 }
                 Probe::Known(Validity::Missing) => {
-                    let way = match environment.work.kind {
-                        WorkKind::Task => format!("`/worktree create {}`", environment.branch),
+                    let next = match environment.work.kind {
+                        // No thread goes on there by itself.
+                        WorkKind::Task => "its commits are on the branch",
                         WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review | WorkKind::Thread => {
-                            "the next mention".to_owned()
+                            "the next mention makes it anew, with all commits of the branch"
                         }
                     };
-                    lines.push(format!(
-                        "its directory is gone, or was never finished: {way} makes it anew, with all commits of the branch"
-                    ));
+                    lines.push(format!("its directory is gone, or was never finished: {next}"));
                 }
                 Probe::Known(Validity::Broken) => lines.push(cleanup::sentence(&Keep::Broken)),
                 Probe::Known(Validity::OwnRepository) => lines.push(cleanup::sentence(&Keep::OwnRepository)),

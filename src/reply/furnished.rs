@@ -82,8 +82,8 @@ pub fn not_taken(places: &[NotTaken]) -> Option<String> {
             "{path}{more}: {IS_KEPT}, and that may be secret. Who knows that it is not commits it by hand in another clone"
         ),
         NotTakenBecause::TooLarge { bytes, most } => format!(
-            "{path}{more}: it has {}, and GitHub takes no such file of more than {}. It stays in the worktree; ask for it to be \
-             ignored, made smaller or kept by Git LFS",
+            "{path}{more}: it has {}, and no file of more than {} goes into a commit (GitHub takes none). It stays in the \
+             worktree; ask for it to be ignored, made smaller or kept by Git LFS",
             size(*bytes),
             size(*most)
         ),
@@ -234,8 +234,8 @@ mod tests {
         let told = |path: &str, bytes| {
             not_taken(&[NotTaken { path: path.into(), why: NotTakenBecause::TooLarge { bytes, most } }]).unwrap()
         };
-        let said = "`disk.img`: it has 2 TB, and GitHub takes no such file of more than 100 MB. It stays in the worktree; ask for it \
-                    to be ignored, made smaller or kept by Git LFS";
+        let said = "`disk.img`: it has 2 TB, and no file of more than 100 MB goes into a commit (GitHub takes none). It stays in \
+                    the worktree; ask for it to be ignored, made smaller or kept by Git LFS";
         assert_eq!(told("disk.img", 2 << 40), said);
         assert!(told("x", most + 1).contains("it has 100.1 MB"));
         let long = told(&format!("a{}z", "b".repeat(5000)), most * 2);

@@ -13,6 +13,7 @@ use super::caches::is_cache_inside;
 use super::commit::{COMMIT, Ident, commit, is_repository, is_there, list_of};
 use super::status::{Change, Kind, path_of, quiet};
 use crate::git::history::oid;
+use crate::git::own_files::PACKS;
 use crate::git::refs::LASTING;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking, mode, refuse_large};
@@ -49,6 +50,18 @@ const MOST_BYTES: u64 = 256 * MEGABYTE;
 
 /// A mode without what only concerns other users' rights to become this one.
 const RIGHTS: u32 = 0o777;
+
+/// Of an object that was just written.
+fn vanished(error: GitError) -> GitError {
+    match error {
+        GitError::Failed { stderr, .. } if stderr.contains("missing") || stderr.contains("bad object") => {
+            GitError::refused(
+                "somebody deleted from the repository what was just written there, as `git prune` does; asking again keeps it",
+            )
+        }
+        error => error,
+    }
+}
 
 impl Worktree {
     /// Keeps everything that no commit of the branch holds, known caches apart, under `full_ref`. `None`: there is nothing.
@@ -88,21 +101,25 @@ impl Worktree {
             // Another removal is under way.
             false => return Err(GitError::moved_meanwhile(full_ref)),
         }
+        self.pack(&commit).await?;
         self.demand_whole(&commit).await?;
         Ok(Some(commit))
     }
 
-    /// Until its ref was there, anybody's `git prune` could take parts of a keepsake away.
+    /// Anybody's `git prune` that began before the ref was there may still take what has a file of its own; never a pack.
+    async fn pack(&self, keepsake: &CommitSha) -> Result<(), GitError> {
+        let call = self.repository.call("rev-list").await?.slow();
+        let call = call.args(["--objects", "--no-object-names", keepsake.as_str(), "--not", &format!("{keepsake}^1")]);
+        let objects = call.ok().await.map_err(vanished)?;
+        let call = self.repository.bare_call_with(SETTINGS, "pack-objects").await?.slow();
+        let packs = self.repository.directory().join(PACKS).join("pack");
+        call.arg("-q").arg(packs).input(objects).ok().await.map(drop).map_err(vanished)
+    }
+
     async fn demand_whole(&self, keepsake: &CommitSha) -> Result<(), GitError> {
         let call = self.repository.call("rev-list").await?.slow();
         let call = call.args(["--objects", "--quiet", keepsake.as_str(), "--not", &format!("{keepsake}^1")]);
-        match call.ok().await {
-            Ok(_) => Ok(()),
-            Err(GitError::Failed { .. }) => Err(GitError::refused(
-                "somebody deleted from the repository what was just written there, as `git prune` does; asking again keeps it",
-            )),
-            Err(error) => Err(error),
-        }
+        call.ok().await.map(drop).map_err(vanished)
     }
 
     async fn raw_call(

@@ -43,7 +43,7 @@ impl Orchestrator {
         &self,
         codebase: &Codebase,
         repository: &Repository,
-        mut environment: Environment,
+        environment: Environment,
         actor: &str,
     ) -> Result<Swept, StepError> {
         let Some(pending) = environment.metadata.removal.clone() else {
@@ -51,8 +51,20 @@ impl Orchestrator {
         };
         tracing::info!(target: EFFECT, { environment.id = %environment.id }, "remove worktree");
         // The commits stay reachable here whatever becomes of the branch: the receipt promises a way back.
-        self.archive(repository, environment.id, &pending.tip).await?;
-        self.keep_dropped(repository, &environment, &pending.tip).await?;
+        let archived = async {
+            self.archive(repository, environment.id, &pending.tip).await?;
+            self.keep_dropped(repository, &environment, &pending.tip).await
+        };
+        match archived.await {
+            Ok(()) => {}
+            // Its files have not been moved.
+            Err(error @ (StepError::Git(_) | StepError::Refused(_)))
+                if environment.path.try_exists().is_ok_and(|there| there) =>
+            {
+                return self.give_back(environment, Keep::CannotVerify(error.to_string())).await;
+            }
+            Err(error) => return Err(error),
+        }
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "last commit archived");
         let request = RemoveRequest {
             environment: environment.id,
@@ -68,10 +80,6 @@ impl Orchestrator {
                 return self.stuck(environment, pending, &error).await;
             }
             Err(error) => {
-                // The directory is where it was: the row goes back, with the reason shown.
-                environment.state = EnvironmentState::Active;
-                environment.metadata.removal = None;
-                let environment = self.store().update_environment(&environment).await?;
                 let reason = match error {
                     IsolationError::ChangedMeanwhile(status) => {
                         let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);
@@ -86,7 +94,7 @@ impl Orchestrator {
                     }
                     error => Keep::CannotVerify(error.to_string()),
                 };
-                return self.keep(environment, vec![reason], Vec::new()).await;
+                return self.give_back(environment, reason).await;
             }
         };
         if let Err(error) = repository.set_upstream(&environment.branch, false).await {
@@ -128,6 +136,14 @@ impl Orchestrator {
         metrics::counter!(metric::ENVIRONMENTS_REMOVED, "trigger" => pending.trigger.as_str()).increment(1);
         self.forget_all(users).await?;
         Ok(Swept::Removed(details))
+    }
+
+    /// The directory is where it was: the row goes back, with the reason shown.
+    async fn give_back(&self, mut environment: Environment, reason: Keep) -> Result<Swept, StepError> {
+        environment.state = EnvironmentState::Active;
+        environment.metadata.removal = None;
+        let environment = self.store().update_environment(&environment).await?;
+        self.keep(environment, vec![reason], Vec::new()).await
     }
 
     /// The row stays as it is, for whoever goes on with it, and says what holds it up. Its thread hears when it is done.
