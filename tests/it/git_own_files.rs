@@ -500,7 +500,11 @@ async fn no_ref_is_written_through_a_link_and_none_is_lost_by_one() {
         fs::rename(&at, &moved).unwrap();
         match kind {
             // Everything is there still, through the link.
-            Instead::LinkToDirectory => std::os::unix::fs::symlink(&moved, &at).unwrap(),
+            Instead::LinkToDirectory => {
+                // Git could make no lock for this one.
+                fs::write(moved.join("n".repeat(253)), format!("{kept}\n")).unwrap();
+                std::os::unix::fs::symlink(&moved, &at).unwrap();
+            }
             kind => outside.put(kind, &at),
         }
         let before = repository.restored();
@@ -527,6 +531,16 @@ async fn no_ref_is_written_through_a_link_and_none_is_lost_by_one() {
         let run = format!("run/{number}");
         assert!(!moved.join(&run).exists() && !moved.join("treewarden").join(&run).exists(), "{why}");
     }
+
+    // As a kill leaves it, between what was taken away and what is brought back.
+    let tip = repository.tip("refs/heads/fix/b").await.unwrap();
+    let mark = directory.join("treewarden-lost-refs");
+    assert!(tip.is_some() && !mark.exists());
+    fs::write(&mark, "").unwrap();
+    fs::remove_dir_all(directory.join("refs/heads/fix")).unwrap();
+    assert_eq!(repository.tip("refs/heads/fix/b").await.unwrap(), tip);
+    assert_eq!(repository.tip("refs/heads/fix/kept").await.unwrap(), Some(kept));
+    assert!(!mark.exists());
 }
 
 /// A fetch would take out there what the remote has not, and put back what it has.
