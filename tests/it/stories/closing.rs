@@ -89,6 +89,26 @@ async fn a_thread_that_is_closed_during_its_run_is_looked_after_however_long_tha
     world.end().await;
 }
 
+/// Anybody may leave a ref in the way of ours.
+#[tokio::test]
+async fn a_removal_whose_last_commit_cannot_be_kept_is_told() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let canonical = world.canonical().await;
+    git(&canonical, &["update-ref", "refs/treewarden/archive", "refs/heads/issue-1"]);
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    let answer = world.answer(issue);
+    assert!(answer.contains("is kept; nothing was removed") && answer.contains("refs/treewarden/archive"), "{answer}");
+    let environment = world.environment().await;
+    assert!(environment.state == EnvironmentState::Active && environment.path.exists());
+    git(&canonical, &["update-ref", "-d", "refs/treewarden/archive"]);
+    world.ask(issue, "/worktree remove");
+    world.settle().await;
+    assert!(world.environments().await.is_empty() && !environment.path.exists());
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_thread_that_is_closed_while_its_run_waits_goes_with_the_end_of_that_run() {
     let world = World::with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
