@@ -198,7 +198,7 @@ impl Orchestrator {
         self.parts().git.version().await.is_ok()
     }
 
-    /// Tells the intake loops that something new lies in the inbox; `out_of_turn`: what waits for nobody.
+    /// Tells the intake loops that something new lies in the inbox; `out_of_turn`: a request to stop.
     pub fn delivery_arrived(&self, out_of_turn: bool) {
         if out_of_turn {
             self.inner.wake.stops.notify_one();

@@ -14,7 +14,7 @@ use crate::github::{GithubError, payload};
 use crate::model::*;
 use crate::platform::local;
 use crate::reply::{self, not_taken_up};
-use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
+use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun, StoreError};
 use crate::telemetry::{field::EFFECT, metric};
 use std::time::Duration;
 
@@ -46,25 +46,36 @@ impl Orchestrator {
         Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
     }
 
-    /// Whether a delivery asks to stop, or takes back what was asked, so that it must not wait for what its conversation waits
-    /// for. Whoever asks, and whether it counts, is looked at when it is handled.
-    pub fn goes_out_of_turn(&self, event: &str, body: &[u8]) -> bool {
-        let says = |words: &[u8]| body.windows(words.len()).any(|part| part.eq_ignore_ascii_case(words));
+    /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
+    /// whether it counts, is looked at when it is handled.
+    pub fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
         // Much cheaper than to understand every delivery.
-        if !says(b"/stop") && !says(b"\"deleted\"") {
+        if !says(body, b"/stop") {
             return false;
         }
+        let Ok(Event::Written(message) | Event::Edited { message, .. }) = payload::understand(event, body) else {
+            return false;
+        };
+        mention::find(&message.body, &self.parts().identity.slug).is_some_and(|text| is_stop(&text))
+    }
+
+    /// Writes down at once that a message was deleted: its deletion is handled in turn, and what it asked for may wait for
+    /// another try before that.
+    pub async fn note_deletion(&self, event: &str, body: &[u8]) -> Result<(), StoreError> {
+        if !says(body, b"\"deleted\"") {
+            return Ok(());
+        }
         match payload::understand(event, body) {
-            Ok(Event::Written(message) | Event::Edited { message, .. }) => {
-                mention::find(&message.body, &self.parts().identity.slug).is_some_and(|text| is_stop(&text))
+            // What programs write leads to nothing, and some delete much of it.
+            Ok(Event::Deleted { thread, source, author }) if author.as_ref().is_none_or(|author| !author.is_bot) => {
+                self.store().note_deleted(thread.repository.id, &source, self.now()).await
             }
-            Ok(Event::Deleted { .. }) => true,
-            Ok(_) | Err(_) => false,
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// Claims the next delivery that waits for nobody.
-    pub(super) async fn claim_next_out_of_turn(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
+    /// Claims the next request to stop, whatever else waits.
+    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
         let Some(place) = self.inner.lanes.enter_out_of_turn().await else { return Ok(None) };
         let Some(_claiming) = self.claiming().await else { return Ok(None) };
         let delivery = self.store().claim_delivery_out_of_turn(self.node(), self.now(), self.settings().lease).await?;
@@ -507,4 +518,8 @@ pub(super) fn answer_key(delivery: &Delivery, conversation: &Conversation, sourc
 
 pub(super) fn is_stop(text: &str) -> bool {
     matches!(grammar::parse(text), grammar::Request::Command(_, grammar::Command::Stop))
+}
+
+fn says(body: &[u8], words: &[u8]) -> bool {
+    body.windows(words.len()).any(|part| part.eq_ignore_ascii_case(words))
 }

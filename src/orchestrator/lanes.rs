@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Handled at once, as long as it goes quickly.
 const QUICK: usize = 4;
-/// Requests to stop, and what takes a request back: they wait for no other delivery.
+/// Requests to stop: they wait for no other delivery.
 const OUT_OF_TURN: usize = 2;
 /// Of those that fetch, examine and remove.
 const SLOW: usize = 4;
@@ -39,7 +39,7 @@ impl Lanes {
         self.place_in(&self.quick).await
     }
 
-    /// The same for a delivery that waits for no other.
+    /// The same for a request to stop.
     pub async fn enter_out_of_turn(&self) -> Option<Place> {
         self.place_in(&self.out_of_turn).await
     }

@@ -58,7 +58,7 @@ impl Workers {
         );
         workers.start_claiming(
             |o| &o.inner.wake.stops,
-            |o| async move { o.claim_next_out_of_turn().await },
+            |o| async move { o.claim_next_stop().await },
             |o, (delivery, place)| async move { o.take_in(delivery, place).await },
         );
         workers.start_claiming(

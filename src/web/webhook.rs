@@ -52,6 +52,9 @@ pub async fn receive(State(state): State<WebState>, request: Request) -> Result<
     let body = body::whole(request.into_body(), MAX_BODY).await.map_err(rejected)?;
     let delivery = examine(&state, head, body.bytes.clone()).map_err(rejected)?;
     let (guid, out_of_turn) = (delivery.guid.clone(), delivery.out_of_turn);
+    if let Err(error) = state.inner.orchestrator.note_deletion(&delivery.event, &delivery.body).await {
+        tracing::warn!({ delivery.guid = guid, error = %error }, "a deletion is not noted before its turn");
+    }
     let accepted = state.inner.inbox.accept(delivery).await.map_err(|error| {
         tracing::error!({ delivery.guid = guid, error = %error }, "a delivery was not stored; GitHub was told so");
         count("refused");
@@ -132,7 +135,7 @@ fn examine(state: &WebState, head: Head, body: Bytes) -> Result<NewDelivery, Web
     let conversation_key = payload::conversation_key(&body)?;
     let ignored_because =
         (!payload::is_known(&event)).then(|| format!("Treewarden does not act on the event {event:?}"));
-    let out_of_turn = state.inner.orchestrator.goes_out_of_turn(&event, &body);
+    let out_of_turn = state.inner.orchestrator.asks_to_stop(&event, &body);
     Ok(NewDelivery {
         // The event is no part of what is signed, but the same body under another event is another delivery.
         body_key: hex::encode(Sha256::new().chain_update(&event).chain_update([0]).chain_update(&body).finalize()),
