@@ -106,14 +106,15 @@ impl Worktree {
         Ok(Some(commit))
     }
 
-    /// Anybody's `git prune` that began before the ref was there may still take what has a file of its own; never a pack.
+    /// Anybody's `git prune` that began before the ref was there may still take what has a file of its own; never a pack. Without
+    /// a window, nothing is held in memory to be compared.
     async fn pack(&self, keepsake: &CommitSha) -> Result<(), GitError> {
         let call = self.repository.call("rev-list").await?.slow();
         let call = call.args(["--objects", "--no-object-names", keepsake.as_str(), "--not", &format!("{keepsake}^1")]);
         let objects = call.ok().await.map_err(vanished)?;
         let call = self.repository.bare_call_with(SETTINGS, "pack-objects").await?.slow();
         let packs = self.repository.directory().join(PACKS).join("pack");
-        call.arg("-q").arg(packs).input(objects).ok().await.map(drop).map_err(vanished)
+        call.args(["-q", "--window=0"]).arg(packs).input(objects).ok().await.map(drop).map_err(vanished)
     }
 
     async fn demand_whole(&self, keepsake: &CommitSha) -> Result<(), GitError> {
