@@ -315,8 +315,9 @@ impl World {
         self.until("everything to come to rest", || async {
             self.standin.settled().await;
             let seen = self.standin.deliveries().len();
+            // In this order: what looking after a thread ends with is in the outbox from the same moment on.
             let rest =
-                self.store().unfinished().await.unwrap().is_empty() && self.closed_threads_are_looked_after().await;
+                self.closed_threads_are_looked_after().await && self.store().unfinished().await.unwrap().is_empty();
             self.standin.settled().await;
             (rest && self.standin.deliveries().len() == seen).then_some(())
         })
