@@ -31,6 +31,7 @@ mod merge;
 mod mode;
 mod moved;
 mod needs;
+mod new_files;
 mod outside;
 mod own_files;
 mod packs;

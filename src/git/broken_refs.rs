@@ -183,6 +183,7 @@ impl Refs<'_> {
         let Some(mut lock) = Lock::take(self.repository, &path)? else { return Ok(false) };
         let Some(packed) = self.read_packed(&path)?.filter(|packed| !packed.is_whole) else { return Ok(false) };
         lock.write(&packed.text())?;
+        self.write_down_loss()?;
         self.keep(&path)?;
         lock.commit()?;
         self.note(&path);

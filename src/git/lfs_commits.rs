@@ -3,8 +3,9 @@
 use super::error::GitError;
 use super::history::oid;
 use super::lfs::{POINTER, POINTER_BYTES};
-use super::worktree::{COMMITS_AT_ONCE, Worktree, path_of, trees};
-use git2::{Delta, FileMode, ObjectType, Oid, Repository as Objects, Tree, TreeWalkMode, TreeWalkResult};
+use super::new_files::{COMMITS_AT_ONCE, NewFile, blobs_in, new_files, parents_of};
+use super::worktree::Worktree;
+use git2::{FileMode, Oid, Repository as Objects};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     path::PathBuf,
@@ -35,13 +36,11 @@ impl Worktree {
         for commits in self.made_here(head).await?.chunks(COMMITS_AT_ONCE) {
             let commits = commits.to_vec();
             let mut new = self.repository().read(move |objects| new_files(objects, &commits)).await?;
-            let paths: BTreeSet<PathBuf> =
-                new.iter().flat_map(|(_, files)| files).map(|(path, _)| path.clone()).collect();
+            new.retain(|new| matches!(new.mode, FileMode::Blob | FileMode::BlobExecutable));
+            let paths: BTreeSet<PathBuf> = new.iter().map(|new| new.path.clone()).collect();
             let kept = self.kept_by_lfs_in_index(&Vec::from_iter(paths)).await?;
             let kept: HashSet<PathBuf> = kept.into_iter().collect();
-            for (_, files) in &mut new {
-                files.retain(|(path, _)| kept.contains(path));
-            }
+            new.retain(|new| kept.contains(&new.path));
             let brought = self.repository().read(move |objects| brought(objects, &new)).await?;
             all.objects.extend(brought.objects);
             all.blobs.extend(brought.blobs);
@@ -50,58 +49,26 @@ impl Worktree {
     }
 }
 
-type File = (PathBuf, Oid);
-
-/// The plain files of each commit that none of its parents has as they are.
-fn new_files(objects: &Objects, commits: &[Oid]) -> Result<Vec<(Oid, Vec<File>)>, GitError> {
-    let files = |commit: Oid| {
-        let (tree, before) = trees(objects, commit)?;
-        let was_there =
-            |(path, blob): &File| before.iter().any(|tree| tree.get_path(path).is_ok_and(|entry| entry.id() == *blob));
-        let diff = objects.diff_tree_to_tree(before.first(), Some(&tree), None)?;
-        let new = diff.deltas().filter(|delta| delta.status() != Delta::Deleted).map(|delta| delta.new_file());
-        let new = new.filter(|file| matches!(file.mode(), FileMode::Blob | FileMode::BlobExecutable));
-        let new = new.filter_map(|file| Some((path_of(file.path_bytes()?), file.id())));
-        Ok((commit, new.filter(|file| !was_there(file)).collect()))
-    };
-    commits.iter().copied().map(files).collect()
-}
-
 /// Of files that LFS is to keep.
-fn brought(objects: &Objects, new: &[(Oid, Vec<File>)]) -> Result<Brought, GitError> {
+fn brought(objects: &Objects, new: &[NewFile]) -> Result<Brought, GitError> {
     let mut brought = Brought::default();
-    for (commit, files) in new {
+    for of_commit in new.chunk_by(|one, next| one.commit == next.commit) {
         let mut others = Vec::new();
-        for (path, blob) in files {
-            match kind_of(objects, *blob)? {
-                Kind::Pointer(object) => drop(brought.objects.insert(object, path.clone())),
+        for new in of_commit {
+            match kind_of(objects, new.blob)? {
+                Kind::Pointer(object) => drop(brought.objects.insert(object, new.path.clone())),
                 Kind::Nothing => {}
-                Kind::Other => others.push((path, blob)),
+                Kind::Other => others.push(new),
             }
         }
         if !others.is_empty() {
             // One that merely moved is there already.
-            let before = blobs_in(&trees(objects, *commit)?.1)?;
-            let others = others.into_iter().filter(|(_, blob)| !before.contains(blob));
-            brought.blobs.extend(others.map(|(path, _)| path.clone()));
+            let before = blobs_in(&parents_of(objects, of_commit[0].commit)?)?;
+            let others = others.into_iter().filter(|other| !before.contains(&other.blob));
+            brought.blobs.extend(others.map(|other| other.path.clone()));
         }
     }
     Ok(brought)
-}
-
-fn blobs_in(trees: &[Tree<'_>]) -> Result<HashSet<Oid>, GitError> {
-    let (mut blobs, mut seen) = (HashSet::new(), HashSet::new());
-    for tree in trees {
-        tree.walk(TreeWalkMode::PreOrder, |_, entry| match entry.kind() {
-            // Few objects can name a directory any number of times.
-            Some(ObjectType::Tree) if !seen.insert(entry.id()) => TreeWalkResult::Skip,
-            _ => {
-                blobs.insert(entry.id());
-                TreeWalkResult::Ok
-            }
-        })?;
-    }
-    Ok(blobs)
 }
 
 enum Kind {

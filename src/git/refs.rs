@@ -167,7 +167,7 @@ impl Repository {
         mend: impl FnOnce(&Path) -> Result<bool, GitError> + Send + 'static,
     ) -> Result<(), GitError> {
         let shared = self.shared.clone();
-        if blocking(move || shared.restoring(mend)).await? {
+        if blocking(move || mend(&shared.directory)).await? {
             self.shared.was_restored(REFS[0]);
         }
         Ok(())

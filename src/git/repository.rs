@@ -46,8 +46,6 @@ pub(super) struct Shared {
     pub right_ends: Mutex<Option<Stamp>>,
     pub overdue: Overdue,
     restored: Mutex<Restored>,
-    /// Held while something is put right: who asks meanwhile would take what is being brought back for gone.
-    restoring: Mutex<()>,
     pub excludes: Excludes,
     packs: Packs,
 }
@@ -75,7 +73,6 @@ impl Shared {
             right_ends: Mutex::default(),
             overdue: Overdue::default(),
             restored: Mutex::default(),
-            restoring: Mutex::default(),
             excludes: Excludes::default(),
             packs: Packs::default(),
         }
@@ -83,7 +80,7 @@ impl Shared {
 
     /// Before anything is asked: an agent may have been there since.
     fn put_right(&self) -> Result<(), GitError> {
-        let mut wrong = self.restoring(own_files::put_right)?;
+        let mut wrong = own_files::put_right(&self.directory)?;
         wrong.extend(self.excludes.put_right(&self.directory)?);
         wrong.extend(self.packs.put_right(&self.directory)?);
         for name in wrong {
@@ -92,12 +89,6 @@ impl Shared {
             self.was_restored(name);
         }
         Ok(())
-    }
-
-    /// One at a time.
-    pub fn restoring<T>(&self, restore: impl FnOnce(&Path) -> T) -> T {
-        let _restoring = self.restoring.lock().unwrap_or_else(PoisonError::into_inner);
-        restore(&self.directory)
     }
 
     pub fn was_restored(&self, name: &'static str) {
@@ -393,7 +384,7 @@ impl Repository {
             };
             // Nor does it complain about one without branches, though all of them have gone with their directory.
             if !looks_only && !directory.join("refs/heads").is_dir() {
-                shared.restoring(broken_refs::mend);
+                broken_refs::mend(directory);
             }
             let ask = || question(&git2::Repository::open_bare(directory).map_err(doubt)?);
             if looks_only { ask() } else { broken_refs::mending(directory, ask) }

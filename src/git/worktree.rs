@@ -23,7 +23,6 @@ pub(super) use index::blob_of;
 pub(super) use repair::rewrite;
 pub use status::Status;
 pub(super) use status::{path_of, quiet};
-pub(super) use withheld::{COMMITS_AT_ONCE, trees};
 
 use super::command::Call;
 use super::copies::{List, Manifest};

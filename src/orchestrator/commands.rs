@@ -295,7 +295,9 @@ impl Orchestrator {
             }
         }
         // They are of one conversation.
-        over.into_iter().for_each(|run| self.look_after_thread_soon(run));
+        if let Some(run) = over {
+            self.look_after_thread_soon(run);
+        }
         Ok(())
     }
 }

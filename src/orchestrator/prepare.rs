@@ -46,6 +46,7 @@ fn apart(place: &Place, links_unknown: bool) -> Option<String> {
     }
 }
 
+/// Ends a wait for a git server when the run is stopped.
 async fn unless_stopped<T>(
     cancel: &CancellationToken,
     work: impl Future<Output = Result<T, StepError>>,

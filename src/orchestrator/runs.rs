@@ -360,7 +360,7 @@ impl Orchestrator {
         };
         if let Some(environment) = environment {
             for conversation in self.store().conversations_of(environment).await? {
-                if conversation.state != ThreadState::Open {
+                if conversation.id != run.conversation && conversation.state != ThreadState::Open {
                     self.close_conversation(conversation.id).await?;
                 }
             }

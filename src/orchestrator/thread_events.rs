@@ -155,7 +155,11 @@ impl Orchestrator {
         let number = cancelled.len() as u64;
         match next {
             Some(_) => self.inner.wake.runs.notify_one(),
-            None => cancelled.pop().into_iter().for_each(|run| self.look_after_thread_soon(run)),
+            None => {
+                if let Some(run) = cancelled.pop() {
+                    self.look_after_thread_soon(run);
+                }
+            }
         }
         done(format!("{} of this comment cancelled", count(number, "run")))
     }

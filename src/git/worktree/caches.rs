@@ -33,8 +33,8 @@ const CACHES: &[&str] = &[
 const ALSO_OF_PEOPLE: &[&str] = &["target", "venv"];
 const MARKS: &[&str] = &["CACHEDIR.TAG", ".rustc_info.json", "maven-status", "pyvenv.cfg"];
 
-/// The cache directory, by its name, that a listed path is or lies in; git marks directories by a final slash. It is none if
-/// anything in it is not ignored.
+/// The cache directory, by its name, that a listed path is or lies in; git marks directories by a final slash. Whether anything
+/// in it is not ignored is not looked at here.
 pub(super) fn cache_of(files: &Path, path: &Path) -> Option<PathBuf> {
     let is_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     let parts: Vec<_> = path.components().collect();

@@ -6,13 +6,13 @@ use super::commit::MOST_BYTES;
 use super::status::path_of;
 use crate::git::copies::{Known, Manifest};
 use crate::git::history::oid;
-use crate::git::refs::fetched_tips;
+use crate::git::new_files::{COMMITS_AT_ONCE, NewFile, blobs_in, new_files, parents_of};
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking, mode};
 use crate::model::{CommitSha, NotTaken, NotTakenBecause};
-use git2::{Delta, FileMode, Oid, Repository as Objects, Tree, TreeWalkMode, TreeWalkResult};
+use git2::{FileMode, Oid, Repository as Objects, Tree};
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,8 +21,7 @@ use std::{
 const MOST_REMEMBERED: u64 = 1024 * 1024;
 const MOST_AT_ONCE: usize = 32;
 
-/// What is looked at in one go.
-pub(in crate::git) const COMMITS_AT_ONCE: usize = 100;
+/// Of those that may hold what a copy held, this much is read in one go.
 const BYTES_AT_ONCE: u64 = 32 * 1024 * 1024;
 
 /// One path whose entry in the index is not HEAD's.
@@ -67,7 +66,7 @@ impl Worktree {
             .repository
             .read(move |objects| {
                 let before = [objects.find_commit(head)?.tree()?];
-                let mut new = HashMap::new();
+                let had = if known.is_empty() { HashSet::new() } else { blobs_in(&before)? };
                 let mut held = Vec::new();
                 for staged in &files {
                     let blob = staged.now.1;
@@ -77,8 +76,8 @@ impl Worktree {
                         held.push(HeldBack(staged.clone(), why));
                         continue;
                     }
-                    let mut is_new = || is_new(&mut new, &before, blob);
-                    if copies.comes_to(&before, &staged.path) || (known.contains(&blob) && is_new()?) {
+                    let holds_one = known.contains(&blob) && !had.contains(&blob);
+                    if holds_one || copies.comes_to(&before, &staged.path) {
                         held.push(HeldBack(staged.clone(), NotTakenBecause::Copy));
                     }
                 }
@@ -155,10 +154,13 @@ impl Worktree {
         }
         let mut found = BTreeSet::new();
         for some in self.made_here(head).await?.chunks(COMMITS_AT_ONCE) {
-            let (commits, places) = (some.to_vec(), copies.clone());
-            let brought = self.repository.read(move |objects| places.brought_by(objects, &commits)).await?;
-            let known = self.known_among(&copies, brought.iter().map(|new| new.blob).collect()).await?;
-            let (copied, changed) = self.repository.read(move |objects| copied(objects, &brought, &known)).await?;
+            let commits = some.to_vec();
+            let mut new = self.repository.read(move |objects| new_files(objects, &commits)).await?;
+            new.retain(|new| new.mode != FileMode::Commit);
+            let known = self.known_among(&copies, new.iter().map(|new| new.blob).collect()).await?;
+            let places = copies.clone();
+            let copied = self.repository.read(move |objects| places.copied(objects, &new, &known));
+            let (copied, changed) = copied.await?;
             found.extend(copied);
             // One that was changed is known by its place here only, and another branch may take it in.
             if !changed.is_empty() {
@@ -168,23 +170,6 @@ impl Worktree {
             }
         }
         Ok(found.into_iter().collect())
-    }
-
-    /// The commits that `head` has and the remote has not.
-    pub(in crate::git) async fn made_here(&self, head: Oid) -> Result<Vec<Oid>, GitError> {
-        let commits = self.repository.read(move |objects| {
-            let mut walk = objects.revwalk()?;
-            walk.push(head)?;
-            for fetched in fetched_tips(objects)? {
-                let (_, tip) = fetched?;
-                // One that is not here hides nothing.
-                if objects.find_commit(tip).is_ok() {
-                    walk.hide(tip)?;
-                }
-            }
-            Ok(walk.collect::<Result<Vec<Oid>, _>>()?)
-        });
-        commits.await
     }
 
     /// Those of the blobs that hold what a copy held. Each is read once, however many names it has, and others have their turn
@@ -233,91 +218,34 @@ impl Copied {
         self.places.has(path) && !before.iter().any(|tree| tree.get_path(path).is_ok())
     }
 
-    /// What these very commits add.
-    fn brought_by(&self, objects: &Objects, commits: &[Oid]) -> Result<Vec<Brought>, GitError> {
-        let mut brought = Vec::new();
-        for commit in commits {
-            let (tree, before) = trees(objects, *commit)?;
-            for delta in objects.diff_tree_to_tree(before.first(), Some(&tree), None)?.deltas() {
-                let file = delta.new_file();
-                let Some(path) = file.path_bytes().map(path_of).filter(|_| delta.status() != Delta::Deleted) else {
+    /// Those that are copies, and what is in some of those that are known by their place.
+    fn copied(
+        &self,
+        objects: &Objects,
+        new: &[NewFile],
+        known: &HashSet<Oid>,
+    ) -> Result<(Vec<PathBuf>, Vec<Vec<u8>>), GitError> {
+        let (mut paths, mut changed) = (Vec::new(), BTreeSet::new());
+        for of_commit in new.chunk_by(|one, next| one.commit == next.commit) {
+            let before = parents_of(objects, of_commit[0].commit)?;
+            let is_any_known = of_commit.iter().any(|new| known.contains(&new.blob));
+            let had = if is_any_known { blobs_in(&before)? } else { HashSet::new() };
+            for NewFile { path, blob, .. } in of_commit {
+                let is_known = known.contains(blob);
+                // One that merely moved is there already.
+                if (!is_known || had.contains(blob)) && !self.comes_to(&before, path) {
                     continue;
-                };
-                if file.mode() != FileMode::Commit {
-                    let at_a_copy = self.comes_to(&before, &path);
-                    brought.push(Brought { commit: *commit, path, blob: file.id(), at_a_copy });
+                }
+                paths.push(path.clone());
+                let is_small = objects.odb()?.read_header(*blob)?.0 as u64 <= MOST_REMEMBERED;
+                if !is_known && changed.len() < MOST_AT_ONCE && is_small {
+                    changed.insert(*blob);
                 }
             }
         }
-        Ok(brought)
+        let contents = changed.into_iter().map(|blob| Ok(objects.find_blob(blob)?.content().to_owned()));
+        Ok((paths, contents.collect::<Result<_, GitError>>()?))
     }
-}
-
-/// A file of a commit that its first parent does not have like that.
-struct Brought {
-    commit: Oid,
-    path: PathBuf,
-    blob: Oid,
-    at_a_copy: bool,
-}
-
-/// Those that are copies, and what is in some of those that are known by their place.
-fn copied(
-    objects: &Objects,
-    brought: &[Brought],
-    known: &HashSet<Oid>,
-) -> Result<(Vec<PathBuf>, Vec<Vec<u8>>), GitError> {
-    let (mut paths, mut changed, mut new) = (Vec::new(), BTreeSet::new(), HashMap::new());
-    for Brought { commit, path, blob, at_a_copy } in brought {
-        let is_known = known.contains(blob);
-        if !at_a_copy && !is_known {
-            continue;
-        }
-        if !at_a_copy && !is_new(new.entry(*commit).or_default(), &trees(objects, *commit)?.1, *blob)? {
-            continue;
-        }
-        paths.push(path.clone());
-        if !is_known && changed.len() < MOST_AT_ONCE && objects.odb()?.read_header(*blob)?.0 as u64 <= MOST_REMEMBERED {
-            changed.insert(*blob);
-        }
-    }
-    let contents = changed.into_iter().map(|blob| Ok(objects.find_blob(blob)?.content().to_owned()));
-    Ok((paths, contents.collect::<Result<_, GitError>>()?))
-}
-
-/// A commit's tree, and those of its parents.
-pub(in crate::git) fn trees(objects: &Objects, commit: Oid) -> Result<(Tree<'_>, Vec<Tree<'_>>), GitError> {
-    let commit = objects.find_commit(commit)?;
-    let before = commit.parents().map(|parent| parent.tree()).collect::<Result<_, _>>()?;
-    Ok((commit.tree()?, before))
-}
-
-/// Whether a blob is in none of the trees; `asked` remembers the answers.
-fn is_new(asked: &mut HashMap<Oid, bool>, trees: &[Tree<'_>], blob: Oid) -> Result<bool, GitError> {
-    Ok(match asked.get(&blob) {
-        Some(known) => *known,
-        None => {
-            let new = !has_blob(trees, blob)?;
-            asked.insert(blob, new);
-            new
-        }
-    })
-}
-
-/// Whether a blob is anywhere in the trees.
-fn has_blob(trees: &[Tree<'_>], blob: Oid) -> Result<bool, GitError> {
-    for tree in trees {
-        let mut found = false;
-        let walked = tree.walk(TreeWalkMode::PreOrder, |_, entry| {
-            found |= entry.id() == blob;
-            if found { TreeWalkResult::Abort } else { TreeWalkResult::Ok }
-        });
-        if found {
-            return Ok(true);
-        }
-        walked?;
-    }
-    Ok(false)
 }
 
 /// `:<mode> <mode> <id> <id> <status> NUL <path> NUL`, as git-diff-index(1) describes `--raw -z`.
