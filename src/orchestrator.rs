@@ -59,6 +59,7 @@ use crate::store::{NewOutgoing, Store, StoreError};
 use crate::telemetry::field::EFFECT;
 use std::{collections::HashMap, fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
 
 /// What the orchestrator is told once, at start.
 #[derive(Clone)]
@@ -123,6 +124,8 @@ struct Inner {
     /// What no thread is told by its path.
     places: Places,
     wake: Wake,
+    /// Deliveries and runs that were claimed, and what their ends bring with them: the service ends after them.
+    work: TaskTracker,
     permissions: permission::PermissionCache,
     pace: pace::Pace,
     censuses: census::Censuses,
@@ -158,6 +161,7 @@ impl Orchestrator {
             places: places(&parts.settings),
             parts,
             wake: Wake::default(),
+            work: TaskTracker::new(),
             permissions: permission::PermissionCache::default(),
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),

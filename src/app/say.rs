@@ -98,10 +98,13 @@ pub async fn run(config: &Config, asked: &Say) -> anyhow::Result<ExitCode> {
         answered = service.follow(conversation, id, !command) => answered,
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
-            eprintln!(
-                "Not waited for any more; what was asked goes on. Its answer will be on the run's page in the panel, and at \
-                 /local/messages. To end it: treewarden say --conversation {conversation} /stop"
-            );
+            match command {
+                true => eprintln!("Not waited for any more; the command is carried out. Its answer will be at /local/messages."),
+                false => eprintln!(
+                    "Not waited for any more; what was asked goes on. Its answer will be on the run's page in the panel, and \
+                     at /local/messages. To end it: treewarden say --conversation {conversation} /stop"
+                ),
+            }
             Ok(ExitCode::from(INTERRUPTED))
         }
     }

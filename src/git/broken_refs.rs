@@ -70,14 +70,17 @@ fn try_mend(repository: &Path) -> Result<bool, GitError> {
         return Ok(false);
     }
     let aside = repository.join(ASIDE).join(uuid::Uuid::now_v7().to_string());
-    let refs = Refs { repository, aside, objects: Objects::open(repository)?, changed: Cell::default() };
+    let objects = Objects::open(repository)?;
+    let refs = Refs { repository, aside, objects, changed: Cell::default(), somebody_is_at_one: Cell::default() };
     let mark = repository.join(LOST);
     // What an earlier try did not come to, or a kill kept from it.
     let were_lost = own_files::look(&mark)?.is_some();
     let (loose_are_lost, packed_are_lost) = (refs.mend_directories()? || were_lost, refs.mend_packed()?);
     if loose_are_lost || packed_are_lost {
         refs.bring_back(loose_are_lost)?;
-        own_files::gone(fs::remove_file(&mark), "removing", &mark)?;
+        if !refs.somebody_is_at_one.get() {
+            own_files::gone(fs::remove_file(&mark), "removing", &mark)?;
+        }
     }
     refs.mend_loose(&repository.join("refs"))?;
     Ok(refs.changed.get())
@@ -88,6 +91,8 @@ struct Refs<'a> {
     aside: PathBuf,
     objects: Objects,
     changed: Cell<bool>,
+    /// A lock of git's was in the way: it is for the next try.
+    somebody_is_at_one: Cell<bool>,
 }
 
 impl Refs<'_> {
@@ -162,9 +167,15 @@ impl Refs<'_> {
         }
     }
 
+    fn lock(&self, path: &Path) -> Result<Option<Lock>, GitError> {
+        let lock = Lock::take(self.repository, path)?;
+        self.somebody_is_at_one.set(self.somebody_is_at_one.get() || lock.is_none());
+        Ok(lock)
+    }
+
     /// Makes a ref where there is none; false where there is one, or somebody is at it.
     fn put(&self, path: &Path, id: &CommitSha) -> Result<bool, GitError> {
-        let Some(mut lock) = Lock::take(self.repository, path)? else { return Ok(false) };
+        let Some(mut lock) = self.lock(path)? else { return Ok(false) };
         if self.state(path)? != State::Absent {
             return Ok(false);
         }
@@ -232,7 +243,7 @@ impl Refs<'_> {
 
     /// For a ref that is broken, or that is nowhere although it has a reflog, which git deletes before a branch.
     fn mend_ref(&self, path: &Path) -> Result<(), GitError> {
-        let Some(mut lock) = Lock::take(self.repository, path)? else { return Ok(()) };
+        let Some(mut lock) = self.lock(path)? else { return Ok(()) };
         let state = self.state(path)?;
         let last = match state {
             State::Good => return Ok(()),

@@ -96,6 +96,18 @@ impl GitError {
         ))
     }
 
+    /// What it means where git does not find an object that was just written.
+    pub(super) fn of_what_was_just_written(self) -> Self {
+        match self {
+            GitError::Failed { stderr, .. } if stderr.contains("missing") || stderr.contains("bad object") => {
+                GitError::refused(
+                    "somebody deleted from the repository what was just written there, as `git prune` does; asking again keeps it",
+                )
+            }
+            error => error,
+        }
+    }
+
     pub(super) fn file(what: &str, path: &std::path::Path, error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::StorageFull => GitError::DiskFull,
@@ -137,7 +149,8 @@ fn without_places(text: &str) -> String {
 /// Names a failure from git's exit status and its standard error.
 pub(super) fn failure(command: &str, status: Option<i32>, stderr: &[u8], secret: Option<&SecretString>) -> GitError {
     let text = readable(stderr, secret);
-    let says = |needles: &[&str]| needles.iter().any(|needle| text.contains(needle));
+    let all = String::from_utf8_lossy(stderr);
+    let says = |needles: &[&str]| needles.iter().any(|needle| all.contains(needle));
     if says(&["No space left on device", "Disk quota exceeded"]) {
         return GitError::DiskFull;
     }
@@ -156,7 +169,7 @@ pub(super) fn failure(command: &str, status: Option<i32>, stderr: &[u8], secret:
     ]) {
         return GitError::AuthFailed;
     }
-    if let Some((_, name)) = text.split_once("couldn't find remote ref ") {
+    if let Some((_, name)) = all.split_once("couldn't find remote ref ") {
         return GitError::NotFound(format!("{} on the remote", name.lines().next().unwrap_or_default().trim()));
     }
     if says(&["repository not found", "Repository not found", "does not appear to be a git repository"])
@@ -209,6 +222,8 @@ mod tests {
     fn failures_are_named_by_what_git_says() {
         assert_eq!(of("fatal: write error: No space left on device"), GitError::DiskFull);
         assert_eq!(of("fatal: Authentication failed for 'https://h/x/'"), GitError::AuthFailed);
+        let far = format!("{}\nfatal: Authentication failed for 'https://h/x/'\n{}", "x".repeat(450), "y".repeat(450));
+        assert_eq!(of(&far), GitError::AuthFailed, "wherever it stands");
         let missing = of("fatal: couldn't find remote ref refs/pull/7/head\n");
         assert_eq!(missing, GitError::NotFound("refs/pull/7/head on the remote".into()));
         assert_eq!(

@@ -102,7 +102,9 @@ pub(super) fn put_right(repository: &Path) -> Result<Vec<&'static str>, GitError
     }
     if look(&repository.join(broken_refs::LOST))?.is_some() {
         broken_refs::mend(repository);
-        found.push("refs");
+        if look(&repository.join(broken_refs::LOST))?.is_none() {
+            found.push("refs");
+        }
     }
     if !has_head(repository)? {
         make_room(repository, "HEAD")?;

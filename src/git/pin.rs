@@ -3,6 +3,7 @@
 //! They would be in nobody's reach once the entry is taken out, so they get a ref of their own before.
 
 use super::error::GitError;
+use super::own_files::look;
 use super::registry::AdminEntry;
 use super::repository::Repository;
 use super::{blocking, small_file};
@@ -13,13 +14,17 @@ use std::{
     ffi::OsStr,
     fs,
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// How much of a reflog is read; an agent may have written it.
 const REFLOG: u64 = 4 * 1024 * 1024;
 /// How much of a file that names commits, one a line.
 const PSEUDOREF: u64 = 64 * 1024;
+
+/// The same of what git puts aside for a rebase, and where it began: git-rebase(1), `--autostash`.
+const IN_OPERATIONS: [&str; 4] =
+    ["rebase-merge/autostash", "rebase-merge/orig-head", "rebase-apply/autostash", "rebase-apply/orig-head"];
 
 impl Repository {
     /// Gives every such commit that no ref reaches a ref `refs/treewarden/archive/commits/<sha>`. The caller has the turn.
@@ -68,13 +73,19 @@ pub(super) fn commits_of(entry: &AdminEntry) -> Result<BTreeSet<CommitSha>, GitE
             add(line.split(|byte| *byte == b' ').nth(1).unwrap_or_default());
         }
     }
+    let mut refs: Vec<PathBuf> = IN_OPERATIONS.iter().map(|name| entry.directory.join(name)).collect();
     for file in present(fs::read_dir(&entry.directory), &entry.directory)?.into_iter().flatten() {
         let file = file.map_err(|error| GitError::file("reading", &entry.directory, &error))?;
-        if !is_ref_of_its_own(&file.file_name()) || !file.file_type().is_ok_and(|kind| kind.is_file()) {
+        if is_ref_of_its_own(&file.file_name()) {
+            refs.push(file.path());
+        }
+    }
+    for file in refs {
+        if !look(&file)?.is_some_and(|meta| meta.is_file()) {
             continue;
         }
-        let text = plain_file::read_start(&file.path(), Links::Refuse, PSEUDOREF);
-        let text = text.map_err(|error| GitError::file("reading", &file.path(), &error))?;
+        let text = plain_file::read_start(&file, Links::Refuse, PSEUDOREF);
+        let text = text.map_err(|error| GitError::file("reading", &file, &error))?;
         for line in text.split(|byte| *byte == b'\n') {
             add(line.split(u8::is_ascii_whitespace).next().unwrap_or_default());
         }

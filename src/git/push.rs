@@ -32,7 +32,7 @@ pub enum Rejection {
     CheckedOut,
     /// It is only another name of this one, in a repository on this machine.
     NameOf(String),
-    /// Files whose pointers lead nowhere: nobody has their objects of Git LFS. The remote was not asked.
+    /// Files whose pointers lead nowhere: nobody has their objects of Git LFS. No commit was pushed; objects may have been.
     NoObjects(Vec<PathBuf>),
     /// The remote's own words.
     Other(String),
@@ -45,7 +45,7 @@ impl Repository {
         remote.admits(credential)?;
         let full = branch.full_ref();
         let tip = self.tip(&full).await?.ok_or_else(|| GitError::NotFound(format!("the branch {branch}")))?;
-        if self.shared.origin.is_some()
+        if self.is_of_this_machine()
             && let Some(other) = self.remote_alias(branch).await?
         {
             return Ok(PushOutcome::Rejected { reason: Rejection::NameOf(other) });

@@ -204,6 +204,11 @@ impl Repository {
         fs::rename(&new, directory).map_err(|error| GitError::file("making", directory, &error))
     }
 
+    /// Whether it is a copy of a repository on this machine.
+    pub(super) fn is_of_this_machine(&self) -> bool {
+        self.shared.origin.is_some()
+    }
+
     /// The address to talk to.
     pub(super) fn remote(&self) -> Result<RemoteUrl, GitError> {
         if let Some(origin) = &self.shared.origin {

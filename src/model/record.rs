@@ -306,6 +306,8 @@ pub struct RunOutcome {
     pub not_pushed_because: Option<String>,
     /// What could not be committed and stays in the worktree.
     pub left_behind: Option<String>,
+    /// Changes of its branch in the repository's stash.
+    pub stashed: u64,
     /// Files of the repository that only the service writes, which were changed while the agent was at work.
     pub restored: Vec<String>,
 }

@@ -286,11 +286,11 @@ impl Orchestrator {
 
     async fn stopped(&self, runs: &[RunId], actor: &str) -> Result<(), StepError> {
         self.inner.wake.cancelled.notify_waiters();
-        let mut over = None;
+        let (mut over, mut told) = (None, Ok(()));
         for id in runs {
             self.audit(actor, "run.stop", &id.to_string(), "").await;
             if let Some(run) = self.store().load_run(*id).await?.filter(|run| run.state.is_final()) {
-                self.publish(&run, None).await?;
+                told = told.and(self.publish(&run, None).await);
                 over = Some(run);
             }
         }
@@ -298,7 +298,7 @@ impl Orchestrator {
         if let Some(run) = over {
             self.look_after_thread_soon(run);
         }
-        Ok(())
+        told
     }
 }
 

@@ -84,8 +84,9 @@ impl Orchestrator {
         let kept = furnished::kept_from_lfs(&worktree.kept_from_lfs().await?);
         run.outcome.left_behind = match kept {
             Some(kept) => Some(kept),
-            None => left_behind(&worktree, branch).await,
+            None => left_behind(&worktree).await,
         };
+        run.outcome.stashed = repository.stashed_on(branch).await?;
         let tip =
             repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(run_end::environment_lost()))?;
         run.outcome.head_after = Some(tip.clone());
@@ -416,16 +417,10 @@ async fn brings_back(prepared: &Prepared, tip: &CommitSha, there: Option<&Commit
 }
 
 /// What git would not commit, most of the time a repository of its own inside, and what no push of ours brings anywhere.
-async fn left_behind(worktree: &Worktree, branch: &BranchName) -> Option<String> {
+async fn left_behind(worktree: &Worktree) -> Option<String> {
     let reason = match (worktree.submodule_work().await, worktree.status().await) {
         (Probe::Known(submodules), _) if !submodules.is_empty() => Keep::SubmoduleWork(submodules[0].clone()),
-        (Probe::Known(_), Probe::Known(status)) if status.is_clean() => {
-            match worktree.repository().stashed_on(branch).await {
-                Ok(0) => return None,
-                Ok(number) => Keep::Stashed(number),
-                Err(error) => Keep::CannotVerify(error.to_string()),
-            }
-        }
+        (Probe::Known(_), Probe::Known(status)) if status.is_clean() => return None,
         (Probe::Known(_), Probe::Known(Status { tracked, conflicted, untracked, .. })) => {
             match worktree.nested_repositories().await {
                 Probe::Known(nested) if !nested.is_empty() => Keep::NestedRepository(nested[0].clone()),

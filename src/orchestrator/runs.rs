@@ -321,7 +321,7 @@ impl Orchestrator {
     /// next start does.
     pub(super) fn look_after_thread_soon(&self, run: Run) {
         let this = self.clone();
-        tokio::spawn(async move { this.look_after_thread(&run).await });
+        self.inner.work.spawn(async move { this.look_after_thread(&run).await });
     }
 
     /// A thread that is closed may have waited for the end of its run.

@@ -31,8 +31,6 @@ pub struct Workers {
     stop_sending: CancellationToken,
     loops: TaskTracker,
     senders: TaskTracker,
-    /// Deliveries and runs that were claimed.
-    work: TaskTracker,
     healthy: Arc<AtomicBool>,
     /// Loops whose last step failed.
     failing: Arc<AtomicUsize>,
@@ -47,7 +45,6 @@ impl Workers {
             stop_sending: CancellationToken::new(),
             loops: TaskTracker::new(),
             senders: TaskTracker::new(),
-            work: TaskTracker::new(),
             healthy,
             failing: Arc::default(),
         };
@@ -82,10 +79,11 @@ impl Workers {
         self.stop_claiming.cancel();
         self.orchestrator.inner.lanes.close();
         self.loops.close();
-        self.work.close();
+        let work = &self.orchestrator.inner.work;
+        work.close();
         let finished = tokio::time::timeout(limit, async {
             self.loops.wait().await;
-            self.work.wait().await;
+            work.wait().await;
         });
         let all = finished.await.is_ok();
         // Each sender ends when it finds nothing more that is due.
@@ -106,7 +104,7 @@ impl Workers {
         C: Future<Output = Result<Option<T>, StepError>> + Send,
         W: Future<Output = ()> + Send + 'static,
     {
-        let work = self.work.clone();
+        let work = self.orchestrator.inner.work.clone();
         self.keep_stepping(&self.loops, &self.stop_claiming, false, bell, move |orchestrator| {
             let (claimed, work) = (claim(orchestrator.clone()), work.clone());
             async move {

@@ -161,7 +161,16 @@ fn truth_line(view: &StatusView) -> Option<String> {
     let left = outcome.left_behind.as_ref();
     let left = left
         .map(|what| format!("⚠️ Not committed, and kept in the worktree only: {}.\n\n", agent_text::line(what, FACT)));
-    Some(format!("---\n{}**Verified by Treewarden:** {}.", left.unwrap_or_default(), facts.join(" · ")))
+    let stashed = match outcome.stashed {
+        0 => String::new(),
+        number => format!(
+            "⚠️ In no commit: {} of this branch that somebody put aside with `git stash`. The repository keeps them, whatever \
+             becomes of the worktree (`git stash list` there shows them).\n\n",
+            count(number, "change")
+        ),
+    };
+    let left = left.unwrap_or_default();
+    Some(format!("---\n{left}{stashed}**Verified by Treewarden:** {}.", facts.join(" · ")))
 }
 
 fn commit_link(view: &StatusView, sha: &CommitSha) -> String {

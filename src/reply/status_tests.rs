@@ -105,6 +105,18 @@ fn what_a_run_did_not_change_is_not_claimed_for_it() {
 }
 
 #[test]
+fn changes_that_were_put_aside_are_told_apart_from_those_in_the_worktree() {
+    let mut run = run(RunState::Succeeded);
+    run.outcome.stashed = 2;
+    let text = shown(&run);
+    assert!(
+        text.contains("⚠️ In no commit: 2 changes of this branch that somebody put aside with `git stash`."),
+        "{text}"
+    );
+    assert!(!text.contains("in the worktree only"), "{text}");
+}
+
+#[test]
 fn a_queued_run_shows_its_place() {
     assert!(shown(&run(RunState::Queued)).starts_with("🕐 **Queued** for `ann` · 2 runs ahead\n"));
 }

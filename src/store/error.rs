@@ -35,7 +35,7 @@ pub enum StoreError {
     Incomplete(Vec<String>),
     #[error(
         "the database lets its user {user} make no tables in its schema {schema}. Nothing was changed. Its owner allows it: \
-         GRANT USAGE, CREATE ON SCHEMA {schema} TO {user}"
+         GRANT USAGE, CREATE ON SCHEMA \"{schema}\" TO \"{user}\""
     )]
     NoTables { schema: String, user: String },
     #[error("the database could not be brought up to date: {0}. What was there before is unchanged")]

@@ -76,7 +76,10 @@ macro_rules! internal {
 impl From<NotTaken> for WebError {
     fn from(error: NotTaken) -> Self {
         match error {
-            NotTaken::Store(error) => error.into(),
+            NotTaken::Store(error) => {
+                tracing::error!(%error, "the database did not answer; who sent a message was told to send it again");
+                WebError::NotStored
+            }
             error => WebError::NotTaken(error),
         }
     }

@@ -107,6 +107,20 @@ async fn what_is_too_large_or_too_deep_keeps_nothing_else_from_being_committed()
     assert!(matches!(worktree.status().await, Probe::Unknown(_)), "it stays a doubt for a removal");
 }
 
+/// What GitHub does not take, a repository on this machine does.
+#[tokio::test]
+async fn a_repository_on_this_machine_takes_files_of_any_size() {
+    let lab = Lab::new();
+    let people = lab.path("people");
+    let repository = lab.git.repository_of(lab.path("copies/c.git"), &people);
+    repository.ensure(people.to_str().unwrap()).await.unwrap();
+    lab.fetch(&repository).await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::File::create(path.join("disk.img")).unwrap().set_len((100 << 20) + 1).unwrap();
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["show", "--name-status", "--format=", "HEAD"]), "A\tdisk.img");
+}
+
 /// One file that git cannot convert keeps nothing else from being committed, also of the files that it stands between.
 #[tokio::test]
 async fn what_git_does_not_take_is_left_out_and_named() {

@@ -219,6 +219,25 @@ async fn what_git_can_read_and_what_it_is_at_work_on_is_left() {
     assert_eq!(fs::read_to_string(directory.join("refs/heads/b")).unwrap(), "garbage\n");
 }
 
+/// What was lost while somebody was at it comes back when they are done.
+#[tokio::test]
+async fn a_branch_that_is_being_written_is_brought_back_after_that() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (_, tip) = at_work(&lab, &repository).await;
+    let directory = repository.directory();
+    lab.run(directory, &["pack-refs", "--all"]);
+    fs::write(directory.join("packed-refs"), "garbage\n").unwrap();
+    let lock = directory.join("refs/heads/b.lock");
+    fs::create_dir_all(directory.join("refs/heads")).unwrap();
+    fs::write(&lock, "").unwrap();
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap(), None);
+    assert!(directory.join("treewarden-lost-refs").exists());
+    fs::remove_file(&lock).unwrap();
+    assert_eq!(repository.tip("refs/heads/b").await.unwrap(), Some(tip));
+    assert!(!directory.join("treewarden-lost-refs").exists());
+}
+
 /// A git that was killed lets go of nothing.
 #[tokio::test]
 async fn a_lock_that_was_left_behind_keeps_nothing_spoilt() {

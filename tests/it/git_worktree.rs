@@ -385,6 +385,30 @@ async fn what_git_put_aside_for_a_merge_is_seen_and_kept() {
 }
 
 #[tokio::test]
+async fn what_git_put_aside_for_a_rebase_is_kept() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    for (name, backend) in [("b", "--merge"), ("c", "--apply")] {
+        let (path, worktree) = lab.worktree(&repository, name).await;
+        let base = lab.sha(&path, "HEAD");
+        lab.commit(&path, "g", "1\n");
+        lab.run(&path, &["switch", "-q", "-c", &format!("{name}-other"), base.as_str()]);
+        let onto = lab.commit(&path, "g", "other\n");
+        lab.run(&path, &["switch", "-q", name]);
+        fs::write(path.join("f"), format!("not committed in {name}\n")).unwrap();
+        assert!(!lab.try_run(&path, &["rebase", "-q", backend, "--autostash", onto.as_str()]).status.success());
+        assert!(known(worktree.operation_in_progress().await).is_some());
+        let directory = lab.run(&path, &["rev-parse", "--absolute-git-dir"]);
+        let aside = format!("{directory}/rebase-{}/autostash", backend.trim_start_matches('-'));
+        let aside = fs::read_to_string(aside).unwrap().trim().to_owned();
+        fs::remove_dir_all(&path).unwrap();
+        repository.unregister(&path).await.unwrap();
+        let kept = format!("refs/treewarden/archive/commits/{aside}");
+        assert_eq!(lab.sha(repository.directory(), &kept).as_str(), aside);
+    }
+}
+
+#[tokio::test]
 async fn what_is_in_the_stash_is_counted_with_its_branch() {
     let lab = Lab::new();
     let repository = lab.repository().await;

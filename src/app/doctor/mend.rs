@@ -685,7 +685,7 @@ pub(super) fn agent(error: &Unstartable, agent: &AgentConfig, config: &Config, a
         Unstartable::NotExecutable { file, .. } if is_own(file) => there(file, "chmod +x"),
         // A script is also read.
         Unstartable::NotExecutable { file, .. } => there(file, "chmod a+rx"),
-        Unstartable::CarriageReturn(script) => there(script, r"sed -i 's/\r$//'"),
+        Unstartable::CarriageReturn(script) => there(script, r"sed -i --follow-symlinks 's/\r$//'"),
         Unstartable::NoInterpreter { script, .. } => there(script, "${EDITOR:-vi}"),
         Unstartable::OutOfReach { file, .. } => {
             let_through(file, asked).unwrap_or_else(|| agent_program(agent, config, asked))

@@ -39,7 +39,7 @@ pub enum Keep {
     OwnRepository,
     /// Somebody wants it gone by force, and the trash cannot take in all that is not committed.
     TrashCannotHold(String),
-    /// Something on this machine is in the way: a process at work in it, a file of another user.
+    /// Something on this machine is in the way: a process at work in it, a file of another user, a ref that cannot be written.
     Obstructed(String),
     CannotVerify(String),
     /// Only in passes over everything: neither merged nor stale, and its thread is open.

@@ -19,7 +19,7 @@ use std::{
 const MOST_TRIES: usize = 1000;
 
 /// More than GitHub takes of one file. Source: its documentation, "About large files on GitHub".
-pub(super) const MOST_BYTES: u64 = 100 * 1024 * 1024;
+const MOST_BYTES: u64 = 100 * 1024 * 1024;
 
 /// The same of one that LFS keeps, on any plan. Source: "About Git Large File Storage".
 const MOST_LFS_BYTES: u64 = 5 * 1024 * 1024 * 1024;
@@ -267,21 +267,26 @@ impl Worktree {
         Ok((changed, closed))
     }
 
+    /// How large a file may be that a commit takes in; a repository on this machine takes any.
+    pub(super) fn most_bytes(&self) -> u64 {
+        if self.repository.is_of_this_machine() { u64::MAX } else { MOST_BYTES }
+    }
+
     /// Nobody waits until git has read what no remote takes.
     async fn take_out_large(&self, changed: &mut Vec<PathBuf>) -> Result<Vec<NotTaken>, GitError> {
-        let (files, paths) = (self.files.clone(), changed.clone());
+        let (files, paths, most) = (self.files.clone(), changed.clone(), self.most_bytes());
         let lengths = move || {
             let length = |path: &Path| fs::symlink_metadata(files.join(path)).ok().filter(|meta| meta.is_file());
             let lengths = paths.into_iter().filter_map(|path| Some((length(&path)?.len(), path)));
-            Ok(lengths.filter(|(bytes, _)| *bytes > MOST_BYTES).collect::<Vec<_>>())
+            Ok(lengths.filter(|(bytes, _)| *bytes > most).collect::<Vec<_>>())
         };
         let large = blocking(lengths).await?;
         let paths: Vec<_> = large.iter().map(|(_, path)| path.clone()).collect();
         let kept = self.kept_by_lfs(&paths).await?;
-        let most = |path: &PathBuf| if kept.contains(path) { MOST_LFS_BYTES } else { MOST_BYTES };
+        let most_of = |path: &PathBuf| if kept.contains(path) { MOST_LFS_BYTES } else { most };
         let large = large.into_iter().map(|(bytes, path)| {
-            let why = NotTakenBecause::TooLarge { bytes, most: most(&path) };
-            (bytes > most(&path), NotTaken { path, why })
+            let why = NotTakenBecause::TooLarge { bytes, most: most_of(&path) };
+            (bytes > most_of(&path), NotTaken { path, why })
         });
         let large: Vec<_> = large.filter_map(|(is_too_large, large)| is_too_large.then_some(large)).collect();
         let out: HashSet<&Path> = large.iter().map(|large| &*large.path).collect();

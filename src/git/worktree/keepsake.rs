@@ -51,18 +51,6 @@ const MOST_BYTES: u64 = 256 * MEGABYTE;
 /// A mode without what only concerns other users' rights to become this one.
 const RIGHTS: u32 = 0o777;
 
-/// Of an object that was just written.
-fn vanished(error: GitError) -> GitError {
-    match error {
-        GitError::Failed { stderr, .. } if stderr.contains("missing") || stderr.contains("bad object") => {
-            GitError::refused(
-                "somebody deleted from the repository what was just written there, as `git prune` does; asking again keeps it",
-            )
-        }
-        error => error,
-    }
-}
-
 impl Worktree {
     /// Keeps everything that no commit of the branch holds, known caches apart, under `full_ref`. `None`: there is nothing.
     /// When all is as the ref has it already, that commit is the answer. Refuses where a repository lies inside or a submodule
@@ -111,16 +99,22 @@ impl Worktree {
     async fn pack(&self, keepsake: &CommitSha) -> Result<(), GitError> {
         let call = self.repository.call("rev-list").await?.slow();
         let call = call.args(["--objects", "--no-object-names", keepsake.as_str(), "--not", &format!("{keepsake}^1")]);
-        let objects = call.ok().await.map_err(vanished)?;
+        let objects = call.ok().await.map_err(GitError::of_what_was_just_written)?;
         let call = self.repository.bare_call_with(SETTINGS, "pack-objects").await?.slow();
         let packs = self.repository.directory().join(PACKS).join("pack");
-        call.args(["-q", "--window=0"]).arg(packs).input(objects).ok().await.map(drop).map_err(vanished)
+        call.args(["-q", "--window=0"])
+            .arg(packs)
+            .input(objects)
+            .ok()
+            .await
+            .map(drop)
+            .map_err(GitError::of_what_was_just_written)
     }
 
     async fn demand_whole(&self, keepsake: &CommitSha) -> Result<(), GitError> {
         let call = self.repository.call("rev-list").await?.slow();
         let call = call.args(["--objects", "--quiet", keepsake.as_str(), "--not", &format!("{keepsake}^1")]);
-        call.ok().await.map(drop).map_err(vanished)
+        call.ok().await.map(drop).map_err(GitError::of_what_was_just_written)
     }
 
     async fn raw_call(

@@ -2,7 +2,6 @@
 //! under whatever name, files that are too large, and submodules that would go back. And whether commits that others made here hold such copies.
 
 use super::Worktree;
-use super::commit::MOST_BYTES;
 use super::status::path_of;
 use crate::git::copies::{Known, Manifest};
 use crate::git::history::oid;
@@ -62,6 +61,7 @@ impl Worktree {
         let (links, files): (Vec<_>, Vec<_>) =
             staged.into_iter().filter(|staged| !staged.is_gone()).partition(|staged| staged.now.0 == mode::SUBMODULE);
         let known = self.known_among(&copies, files.iter().map(|staged| staged.now.1).collect()).await?;
+        let most = self.most_bytes();
         let mut held = self
             .repository
             .read(move |objects| {
@@ -71,8 +71,8 @@ impl Worktree {
                 for staged in &files {
                     let blob = staged.now.1;
                     let bytes = objects.odb()?.read_header(blob)?.0 as u64;
-                    if bytes > MOST_BYTES {
-                        let why = NotTakenBecause::TooLarge { bytes, most: MOST_BYTES };
+                    if bytes > most {
+                        let why = NotTakenBecause::TooLarge { bytes, most };
                         held.push(HeldBack(staged.clone(), why));
                         continue;
                     }

@@ -61,7 +61,7 @@ impl Orchestrator {
             Err(error @ (StepError::Git(_) | StepError::Refused(_)))
                 if environment.path.try_exists().is_ok_and(|there| there) =>
             {
-                return self.give_back(environment, Keep::CannotVerify(error.to_string())).await;
+                return self.give_back(environment, Keep::Obstructed(error.to_string())).await;
             }
             Err(error) => return Err(error),
         }

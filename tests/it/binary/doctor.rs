@@ -188,7 +188,7 @@ async fn an_agent_that_would_not_start_is_mended_where_it_is() {
     let on_windows = good.replace('\n', "\r\n");
     for (text, mode, seen, mend) in [
         (good, 0o644, "lacks the x bit for this user (mode 644)", format!("chmod +x {quoted}")),
-        (&on_windows, 0o755, "end as on Windows", format!("sed -i 's/\\r$//' {quoted}")),
+        (&on_windows, 0o755, "end as on Windows", format!("sed -i --follow-symlinks 's/\\r$//' {quoted}")),
         ("#!/no/such/node\n", 0o755, "is to be run by /no/such/node", format!("${{EDITOR:-vi}} {quoted}")),
     ] {
         fs::write(&agent, text).unwrap();

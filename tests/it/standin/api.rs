@@ -321,7 +321,6 @@ async fn a_suspended_or_removed_installation_gives_no_access() {
     assert!(matches!(stage.standin.installation_id(REPO), Err(Refusal::NotFound(_))));
 }
 
-/// What the library decodes, with all the fields it insists on, is what GitHub sends.
 #[tokio::test]
 async fn comments_on_lines_come_in_the_order_that_is_asked_for() {
     let stage = Stage::new().await;
@@ -348,6 +347,7 @@ async fn comments_on_lines_come_in_the_order_that_is_asked_for() {
     assert_eq!(listed("reviews").await.len(), 3, "each is in a review of its own");
 }
 
+/// What the library decodes, with all the fields it insists on, is what GitHub sends.
 #[tokio::test]
 async fn answers_have_githubs_shape() {
     use octocrab::models;

@@ -98,6 +98,22 @@ async fn a_protected_branch_is_left_alone() {
 }
 
 #[tokio::test]
+async fn what_the_agent_put_aside_is_told_and_keeps_the_worktree() {
+    let agent = "sh -c 'echo changed >> README.md && git stash -q && echo stashed'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let issue = world.worked_issue("try something").await;
+    let status = world.status(issue);
+    assert!(status.contains("⚠️ In no commit: 1 change of this branch that somebody put aside"), "{status}");
+    assert!(!status.contains("in the worktree only"), "{status}");
+    world.standin.close(REPO, ANN, issue).unwrap();
+    world.settle().await;
+    let answer = world.answer(issue);
+    assert!(answer.contains("1 change of its branch in the repository's stash"), "{answer}");
+    assert!(world.environment().await.path.exists());
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_repository_the_agent_left_inside_is_kept_and_named() {
     let world = World::new().await;
     let issue = world.worked_issue("agent:dirty-nested").await;
