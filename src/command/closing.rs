@@ -94,12 +94,14 @@ mod tests {
         references(body, &"acme/app".parse().unwrap()).into_iter().map(|n| n.0).collect()
     }
 
+    /// BR-154
     #[test]
     fn each_number_needs_its_own_keyword() {
         assert_eq!(numbers("Fixes #1, #2 and #3"), [1]);
         assert_eq!(numbers("Fixes #1, fixes #2"), [1, 2]);
     }
 
+    /// BR-156
     #[test]
     fn other_repositories_are_not_local() {
         assert!(numbers("Closes other/repo#3").is_empty());
@@ -108,6 +110,7 @@ mod tests {
         assert!(numbers("Closes https://github.com/other/app/issues/6").is_empty());
     }
 
+    /// BR-157, BR-159
     #[test]
     fn comments_code_and_similar_words_do_not_link() {
         assert_eq!(numbers("<!-- e.g. Fixes #42 -->\nCloses #7"), [7]);
@@ -146,6 +149,7 @@ mod tests {
         }
     }
 
+    /// BR-162
     #[test]
     fn all_keywords_and_the_documented_forms_link() {
         for keyword in KEYWORDS {

@@ -132,6 +132,7 @@ mod tests {
         find(body, "bot")
     }
 
+    /// BR-117, BR-118
     #[test]
     fn code_quotes_and_comments_do_not_count() {
         for body in [
@@ -217,6 +218,7 @@ mod tests {
         }
     }
 
+    /// BR-121, BR-122, BR-124
     #[test]
     fn only_a_whole_login_counts() {
         for body in [
@@ -239,6 +241,7 @@ mod tests {
         }
     }
 
+    /// BR-123, BR-124
     #[test]
     fn punctuation_and_case_do_not_hide_a_mention() {
         for (body, expected) in [
@@ -265,6 +268,7 @@ mod tests {
         }
     }
 
+    /// BR-119
     #[test]
     fn a_quote_above_is_not_part_of_the_message() {
         assert_eq!(message("> @bot shall I push?\n\n@bot yes, push").as_deref(), Some("yes, push"));

@@ -128,6 +128,7 @@ async fn fetching_prunes_the_remote_s_branches_and_never_ours() {
     assert!(!repository.directory().join("FETCH_HEAD").exists());
 }
 
+/// BR-086
 #[tokio::test]
 async fn pull_request_heads_have_refs_of_their_own_and_follow_forced_pushes() {
     let lab = Lab::new();

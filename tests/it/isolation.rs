@@ -429,7 +429,7 @@ async fn a_copy_of_a_home_is_tied_to_itself_and_takes_nothing_from_the_first() {
     assert_eq!(Path::new(&told), place.repository.directory());
 }
 
-/// What another tool made elsewhere is used where it is, and let go of as it was.
+/// BR-053: What another tool made elsewhere is used where it is, and let go of as it was.
 #[tokio::test]
 async fn a_worktree_outside_the_base_is_borrowed() {
     let lab = Lab::new();

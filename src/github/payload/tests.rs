@@ -219,6 +219,7 @@ fn repositories_come_and_go() {
     assert_eq!(removed, vec![(RepositoryId(1), "acme/app".parse().unwrap())]);
 }
 
+/// BR-152
 #[test]
 fn nulls_and_unknown_things_never_fail_a_delivery() {
     let full = with("created", json!({"issue": {"number": 7, "title": "T"}, "comment": comment()}));

@@ -59,7 +59,7 @@ async fn a_thread_that_never_met_the_bot_leaves_no_trace() {
     world.end().await;
 }
 
-/// Its lease ends with the run, and that is no loss of it to anybody.
+/// BR-171: Its lease ends with the run, and that is no loss of it to anybody.
 #[tokio::test]
 async fn a_thread_that_is_closed_during_its_run_is_looked_after_however_long_that_takes() {
     let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", "sleep 600")]).await;
@@ -209,7 +209,7 @@ impl Drop for Program {
     }
 }
 
-/// A program that works in the worktree keeps it, whoever asks, until it has ended.
+/// BR-049: A program that works in the worktree keeps it, whoever asks, until it has ended.
 #[tokio::test]
 async fn a_removal_that_fails_is_told_and_done_once_the_cause_is_gone() {
     let world = World::new().await;

@@ -246,7 +246,7 @@ async fn a_delivery_that_was_dropped_runs_when_it_is_redelivered() {
     world.end().await;
 }
 
-/// The stand-in gives an answer ten seconds, as GitHub does; nothing that waits or works here may stand before it.
+/// BR-150: The stand-in gives an answer ten seconds, as GitHub does; nothing that waits or works here may stand before it.
 #[tokio::test]
 async fn deliveries_are_answered_while_an_agent_works_and_hundreds_wait() {
     const MANY: usize = 200;

@@ -100,6 +100,7 @@ async fn two_issues_at_once_get_an_environment_each() {
     world.end().await;
 }
 
+/// BR-125
 #[tokio::test]
 async fn an_edit_that_adds_a_mention_runs_once() {
     let world = World::new().await;

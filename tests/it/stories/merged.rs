@@ -51,6 +51,7 @@ async fn goes_on_after_a_merge_by(method: MergeMethod) {
     world.end().await;
 }
 
+/// BR-076
 #[tokio::test]
 async fn work_goes_on_after_a_squash_merge_on_a_branch_of_its_own() {
     goes_on_after_a_merge_by(MergeMethod::Squash).await;
@@ -141,6 +142,7 @@ async fn what_was_merged_by_hand_is_merged_too() {
     world.end().await;
 }
 
+/// BR-177
 #[tokio::test]
 async fn a_name_that_somebody_else_has_is_passed_over() {
     let world = World::new().await;

@@ -4,6 +4,7 @@ use crate::support::world::{ANN, REPO, World, git};
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use treewarden::{demo::github::MergeMethod, model::*};
 
+/// BR-067
 #[tokio::test]
 async fn an_empty_repository_is_refused_clearly_and_works_after_its_first_commit() {
     let world = World::new().await;
@@ -26,6 +27,7 @@ async fn an_empty_repository_is_refused_clearly_and_works_after_its_first_commit
     world.end().await;
 }
 
+/// BR-069
 #[tokio::test]
 async fn a_default_branch_of_another_name_is_the_base() {
     let world = World::new().await;
@@ -283,6 +285,33 @@ async fn a_checkout_that_was_killed_half_way_blocks_nobody() {
 }
 
 /// Also when nothing comes of the message that found it gone.
+/// BR-056
+#[tokio::test]
+async fn a_service_with_an_empty_database_takes_away_no_worktree_of_the_one_before() {
+    let world = World::new().await;
+    for words in ["add a greeting", "agent:noop", "agent:commit"] {
+        world.worked_issue(words).await;
+    }
+    let made = world.all_environments().await;
+    std::fs::write(made[1].path.join("mine.txt"), "mine\n").unwrap();
+    let before: Vec<_> = made.iter().map(|one| git(&one.path, &["status", "--porcelain", "--branch"])).collect();
+    let world = world.in_new_home("new").await;
+    for _ in 0..2 {
+        world.pass().await;
+        world.days_pass(60);
+    }
+    world.worked_issue("agent:noop").await;
+    world.ask(1, "go on");
+    world.settle().await;
+    let status = world.status(1);
+    assert!(status.contains("exists already and is not empty; it was left as it is"), "{status}");
+    world.pass().await;
+    for (one, before) in made.iter().zip(before) {
+        assert_eq!(git(&one.path, &["status", "--porcelain", "--branch"]), before);
+    }
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_worktree_that_vanished_is_told_when_the_run_is_refused() {
     let world = World::new().await;

@@ -350,6 +350,7 @@ async fn two_forks_with_the_same_branch_name_stay_apart() {
     world.end().await;
 }
 
+/// BR-110
 #[tokio::test]
 async fn a_pull_request_whose_fork_was_deleted_is_treated_as_a_forks() {
     let world = World::new().await;
@@ -413,6 +414,7 @@ async fn a_pull_request_from_the_default_branch_never_moves_it() {
     world.end().await;
 }
 
+/// BR-134
 #[tokio::test]
 async fn a_review_comment_on_a_line_is_a_message_too() {
     let world = World::new().await;
@@ -625,6 +627,7 @@ async fn such_a_head_is_followed_and_a_question_about_it_publishes_nothing() {
     world.end().await;
 }
 
+/// BR-072
 #[tokio::test]
 async fn branches_that_are_nearly_called_the_same_get_places_of_their_own() {
     let world = World::new().await;

@@ -11,6 +11,7 @@ use treewarden::{
     store::Store,
 };
 
+/// BR-180
 #[tokio::test]
 async fn a_failing_agent_is_told_with_its_reason_and_the_next_mention_works() {
     let world = World::new().await;

@@ -83,6 +83,15 @@ impl World {
         Self { home: name, ..self }
     }
 
+    /// Stops the service, and starts one with an empty home on the same directory of worktrees.
+    pub async fn in_new_home(mut self, name: &'static str) -> Self {
+        let (base, now) = (self.home().join("worktrees").display().to_string(), self.dir.path().join(name));
+        assert!(self.service.stop().await, "the service did not stop in time");
+        self.settings.push(("WORKTREE_BASE".into(), base));
+        self.service = start(&self.standin, &now, &self.settings, self.patience, &self.ahead).await;
+        Self { home: name, ..self }
+    }
+
     /// Stops the service, lets `meanwhile` happen, and starts it again on the same home.
     pub async fn restart(mut self, meanwhile: impl FnOnce(&Standin)) -> Self {
         let home = self.home();
