@@ -17,6 +17,10 @@ pub(super) const MOST_BYTES: u64 = 4 * 1024 * 1024;
 const BEFORE_BRANCH: &str = "[branch \"";
 const AFTER_BRANCH: &str = "\"]";
 
+const FILE_MODE: &str = "\tfilemode = true\n";
+const BARE: &str = "\tbare = true\n";
+const OF_WORKTREES: &str = "[extensions]\n\tworktreeConfig = true\n";
+
 const FILTERS: &str = "[filter \"lfs\"]";
 
 /// What the file is to say, apart from branches.
@@ -32,7 +36,7 @@ pub(super) struct Wanted<'a> {
 fn render(Wanted { url, lfs }: Wanted<'_>, upstreams: &BTreeSet<BranchName>) -> String {
     let mut text = format!(
         "# Written by Treewarden and put back when changed.\n\
-         [core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n\tlogallrefupdates = true\n\tcommitGraph = false\n\
+         [core]\n\trepositoryformatversion = 0\n{FILE_MODE}{BARE}\tlogallrefupdates = true\n\tcommitGraph = false\n\
          [remote \"origin\"]\n\turl = \"{url}\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
          [gc]\n\tauto = 0\n\tworktreePruneExpire = never\n\
          [maintenance]\n\tauto = false\n\
@@ -82,8 +86,8 @@ pub(super) fn url_in(text: &str) -> Option<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     AsItShouldBe,
-    /// With notes that git-lfs took for itself, whoever ran it (the service does); or written before the program came, went or
-    /// moved.
+    /// With what programs write there that are no harm: notes that git-lfs took for itself, whoever ran it (the service does),
+    /// or what a sparse checkout needs; or written before git-lfs came, went or moved.
     WithNotes,
     Changed,
 }
@@ -111,6 +115,18 @@ fn without_notes<'a>(text: &'a str, wanted: Wanted<'_>) -> Vec<&'a str> {
         section[0].starts_with("[lfs \"") || (section[0] == FILTERS && is_ours())
     };
     sections.filter(|section| !is_note(section)).flatten().copied().collect()
+}
+
+/// The file as it was before `git sparse-checkout set` changed it. It is put back all the same, since git would believe what
+/// else stands in a worktree's own configuration: git-worktree(1), "Configuration file".
+fn before_sparse_checkout(text: &str) -> String {
+    match text.split_once(OF_WORKTREES) {
+        Some((before, after)) if !text.contains(BARE) => {
+            format!("{before}{after}").replacen(FILE_MODE, &format!("{FILE_MODE}{BARE}"), 1)
+        }
+        Some((before, after)) => format!("{before}{after}"),
+        None => text.to_owned(),
+    }
 }
 
 /// Lets a branch follow its namesake on the remote, or not any more.
@@ -156,7 +172,7 @@ fn put_with(
         fs::rename(&new, &path)
     };
     write().map_err(|error| GitError::file("writing", &path, &error))?;
-    let same = without_notes(&present, wanted) == without_notes(&text, wanted);
+    let same = without_notes(&before_sparse_checkout(&present), wanted) == without_notes(&text, wanted);
     Ok(if same { Found::WithNotes } else { Found::Changed })
 }
 
@@ -206,6 +222,28 @@ mod tests {
         fs::create_dir_all(path.join("deep/er")).unwrap();
         assert_eq!(put(temp.path(), wanted).unwrap(), Found::Changed);
         assert_eq!(text(), without);
+    }
+
+    #[test]
+    fn what_a_sparse_checkout_needs_is_put_back_and_is_nobodys_attack() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("config");
+        let wanted = Wanted { url: "https://github.com/octo/hello.git", lfs: None };
+        put(temp.path(), wanted).unwrap();
+        let right = fs::read_to_string(&path).unwrap();
+        let sparse = format!("{}{OF_WORKTREES}", right.replace(BARE, ""));
+        for text in [&sparse, &format!("{right}{OF_WORKTREES}")] {
+            fs::write(&path, text).unwrap();
+            assert!(!is_right(temp.path(), wanted), "git would believe a worktree's own configuration");
+            assert_eq!(put(temp.path(), wanted).unwrap(), Found::WithNotes);
+            assert_eq!(fs::read_to_string(&path).unwrap(), right);
+        }
+        for text in
+            [right.replace(BARE, ""), format!("{sparse}\tpreciousObjects = true\n"), format!("{sparse}{OF_WORKTREES}")]
+        {
+            fs::write(&path, text).unwrap();
+            assert_eq!(put(temp.path(), wanted).unwrap(), Found::Changed);
+        }
     }
 
     /// The service is updated, or the program comes, goes or moves.

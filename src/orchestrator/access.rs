@@ -35,7 +35,9 @@ impl Orchestrator {
             Access::Repositories { added, removed } => {
                 let mut regained = Vec::new();
                 for (id, _) in &removed {
-                    if let Some(codebase) = self.store().find_codebase_by_github(*id).await? {
+                    let codebase = self.store().find_codebase_by_github(*id).await?;
+                    // One that was transferred may be reached through another installation already.
+                    if let Some(codebase) = codebase.filter(|own| own.installation() == Some(installation)) {
                         self.store().set_codebase_connected(codebase.id, false, now).await?;
                     }
                 }

@@ -132,32 +132,42 @@ impl Orchestrator {
             }
             EnvironmentState::Removing | EnvironmentState::Destroyed => Ok(None),
             EnvironmentState::Active => {
-                let doubt = match self.validity(repository, &environment).await {
-                    Probe::Known(Validity::Valid) => {
-                        if let Some((conversation, by)) = thread {
-                            self.assign(conversation, &environment, by).await?;
-                        }
-                        return Ok(Some(environment));
+                if self.is_there(repository, &environment).await? {
+                    if let Some((conversation, by)) = thread {
+                        self.assign(conversation, &environment, by).await?;
                     }
-                    Probe::Known(Validity::Missing) => {
-                        drop(lease);
-                        self.forget(repository, &environment).await?;
-                        notes.0.push(opening::stale_reference(&environment.branch));
-                        return Ok(None);
-                    }
-                    Probe::Known(Validity::Broken) => Block::Broken { environment: id },
-                    Probe::Known(Validity::OwnRepository) => Block::OwnRepository { environment: id },
-                    Probe::Known(Validity::Foreign) => Block::ForeignPath { environment: id },
-                    Probe::Unknown(why) => Block::CannotVerify { environment: id, why },
-                };
-                Err(StepError::Refused(blocked::blocked(&doubt)))
+                    return Ok(Some(environment));
+                }
+                drop(lease);
+                self.forget(repository, &environment).await?;
+                notes.0.push(opening::stale_reference(&environment.branch));
+                Ok(None)
             }
         }
+    }
+
+    /// False: its directory is gone. Refuses what nobody can work in as it is.
+    async fn is_there(
+        &self,
+        repository: &crate::git::Repository,
+        environment: &Environment,
+    ) -> Result<bool, StepError> {
+        let id = environment.id;
+        let doubt = match self.validity(repository, environment).await {
+            Probe::Known(Validity::Valid) => return Ok(true),
+            Probe::Known(Validity::Missing) => return Ok(false),
+            Probe::Known(Validity::Broken) => Block::Broken { environment: id },
+            Probe::Known(Validity::OwnRepository) => Block::OwnRepository { environment: id },
+            Probe::Known(Validity::Foreign) => Block::ForeignPath { environment: id },
+            Probe::Unknown(why) => Block::CannotVerify { environment: id, why },
+        };
+        Err(StepError::Refused(blocked::blocked(&doubt)))
     }
 
     /// `/worktree link`.
     pub(super) async fn link(
         &self,
+        codebase: &Codebase,
         conversation: &Conversation,
         environment: &Environment,
         by: &Person,
@@ -165,6 +175,9 @@ impl Orchestrator {
         let _lease = self.inner.leases.take(environment.id).await;
         let now = self.store().load_environment(environment.id).await?;
         match now.filter(|environment| environment.state == EnvironmentState::Active) {
+            Some(environment) if !self.is_there(&self.repository(codebase), &environment).await? => {
+                Ok(commands::directory_gone(&environment))
+            }
             Some(environment) => {
                 self.assign(conversation, &environment, by).await?;
                 Ok(commands::linked(&environment, &conversation.thread))

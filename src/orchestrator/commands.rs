@@ -108,7 +108,7 @@ impl Orchestrator {
             Command::Link { name } => {
                 let live = self.store().live_environments(Some(codebase.id)).await?;
                 match called(live, name) {
-                    Some(environment) => self.link(conversation, &environment, by).await,
+                    Some(environment) => self.link(codebase, conversation, &environment, by).await,
                     None => Ok(commands::nothing_called(name)),
                 }
             }

@@ -145,6 +145,16 @@ pub fn in_transition(name: &str) -> String {
     )
 }
 
+/// `/worktree link` to one that somebody took away.
+pub fn directory_gone(environment: &Environment) -> String {
+    format!(
+        "The directory of the worktree {} is gone. Nothing was changed, and this thread goes on where it was. Its commits are kept \
+         on the branch `{}`: a message in its own thread makes it again from there, and then this one can be linked to it.",
+        shown(&environment.work.to_string()),
+        environment.branch
+    )
+}
+
 /// `/reset`.
 pub fn forgotten() -> String {
     "The agent has forgotten this thread: the next message starts anew. The worktree and all work in it are as they were."

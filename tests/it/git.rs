@@ -26,7 +26,7 @@ async fn a_repository_is_made_once_and_its_configuration_put_back() {
     assert_eq!(lab.run(repository.directory(), &["config", "core.bare"]), "true");
     assert_eq!(fs::read_dir(repository.directory().parent().unwrap()).unwrap().count(), 1);
     assert!(!repository.restore_config().await.unwrap());
-    // BR-094, BR-095: what a stray init or a sparse checkout does to the shared file.
+    // BR-094: what a stray init does to the shared file, and the half of what a sparse checkout does.
     for (key, value) in [("core.bare", "false"), ("extensions.worktreeConfig", "true"), ("alias.x", "!touch pwn")] {
         lab.run(repository.directory(), &["config", key, value]);
         assert!(repository.restore_config().await.unwrap(), "{key}");

@@ -95,6 +95,7 @@ impl Worktree {
         if head.sha.is_none() {
             return Err(GitError::refused(format!("the branch {} has no commit any more", request.branch)));
         }
+        self.show_what_is_there(&entry).await?;
         let Some(tree) = self.stage(&entry, &head).await? else { return Ok(None) };
         let people = (&request.author, &request.committer);
         let parents: Vec<_> = head.sha.iter().collect();

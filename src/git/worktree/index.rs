@@ -1,7 +1,10 @@
 //! What the index says beyond `git status`: entries flagged so that git does not look at their files, and submodules.
 
 use super::Worktree;
+use super::commit::list_of;
 use super::status::quiet;
+use crate::git::own_files::look;
+use crate::git::registry::AdminEntry;
 use crate::git::{GitError, LARGEST, mode, open_plain, refuse_large};
 use crate::model::Probe;
 use crate::plain_file::{self, Links};
@@ -87,6 +90,27 @@ impl Worktree {
             Ok(hidden)
         })
         .await
+    }
+
+    /// Takes the mark of what is not checked out from files that are there, as git does wherever it knows that a checkout is
+    /// sparse: git-sparse-checkout(1). Ours does not, since it reads no worktree's own configuration.
+    pub(super) async fn show_what_is_there(&self, entry: &AdminEntry) -> Result<(), GitError> {
+        if !look(&entry.directory.join("info/sparse-checkout"))?.is_some_and(|meta| meta.is_file()) {
+            return Ok(());
+        }
+        let mut skipped = self.index().await?;
+        skipped.retain(|entry| entry.skipped && !entry.is_submodule());
+        let files = self.files.clone();
+        let there = self.look_inside(&self.files, move || {
+            let there = skipped.into_iter().filter(|entry| files.join(&entry.path).symlink_metadata().is_ok());
+            Ok(there.map(|entry| entry.path).collect::<Vec<_>>())
+        });
+        let there = there.await?;
+        if !there.is_empty() {
+            let call = self.call(entry, "update-index").await?.args(["--no-skip-worktree", "-z", "--stdin"]);
+            call.input(list_of(&there)).ok().await?;
+        }
+        Ok(())
     }
 
     /// Every entry of the index.

@@ -122,3 +122,24 @@ async fn a_run_whose_repository_is_withdrawn_keeps_its_work() {
     assert_eq!(world.pull_of("issue-1").commits.len(), 1);
     world.end().await;
 }
+
+/// BR-182: of a repository that was transferred, its former installation may say last that it is gone.
+#[tokio::test]
+async fn a_late_word_of_the_installation_before_disconnects_nothing() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let codebase = world.store().list_codebases().await.unwrap().remove(0);
+    let body = serde_json::json!({
+        "action": "removed",
+        "installation": { "id": 4711 },
+        "repositories_added": [],
+        "repositories_removed": [{ "id": codebase.github_id().unwrap().0, "full_name": REPO }],
+    });
+    world.deliver("installation_repositories", &body).await;
+    world.settle().await;
+    assert!(world.store().list_codebases().await.unwrap()[0].connected);
+    world.ask(issue, "add a note");
+    world.settle().await;
+    assert_eq!(world.pull_of("issue-1").commits.len(), 2);
+    world.end().await;
+}

@@ -730,3 +730,19 @@ async fn the_status_says_how_far_a_worktree_is_and_what_waits() {
     world.settle().await;
     world.end().await;
 }
+
+#[tokio::test]
+async fn no_thread_is_linked_to_a_worktree_whose_directory_is_gone() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let before = world.environment().await;
+    std::fs::remove_dir_all(&before.path).unwrap();
+    let other = world.issue();
+    let answer = answered(&world, other, "/worktree link issue-1").await;
+    assert!(answer.starts_with("The directory of the worktree `issue-1` is gone. Nothing was changed"), "{answer}");
+    world.ask(issue, "agent:noop");
+    world.settle().await;
+    let answer = answered(&world, other, "/worktree link issue-1").await;
+    assert!(answer.starts_with("This thread goes on in the worktree **issue-1**"), "{answer}");
+    world.end().await;
+}

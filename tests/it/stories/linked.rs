@@ -368,3 +368,21 @@ async fn a_link_that_is_a_mistake_is_undone_by_a_command() {
     assert_ne!(world.pull_of("apart").number, pull, "a pull request of its own");
     world.end().await;
 }
+
+/// Whatever the branch of the pull request is called.
+#[tokio::test]
+async fn a_pull_request_of_commits_that_the_issues_worktree_has_goes_on_there() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let remote = std::fs::read_dir(world.dir.path().join("github/repositories")).unwrap().next().unwrap().unwrap();
+    let tip = world.remote_tip("issue-1").await.unwrap();
+    git(&remote.path(), &["update-ref", "refs/heads/feature/x", &tip]);
+    let pull = OpenPull { title: "By hand", body: "Closes #1", head: "feature/x", ..OpenPull::default() };
+    let pull = world.standin.open_pull(REPO, ANN, pull).await.unwrap();
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.contains(&format!("Reusing worktree from issue #{issue}")), "{status}");
+    assert_eq!(world.environment().await.branch.as_str(), "issue-1");
+    world.end().await;
+}

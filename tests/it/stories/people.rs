@@ -137,3 +137,24 @@ async fn a_permission_that_was_taken_away_counts_after_two_minutes() {
     assert_eq!(world.run_states().await, [RunState::Succeeded]);
     world.end().await;
 }
+
+#[tokio::test]
+async fn a_thread_that_starts_run_after_run_is_told_once_and_takes_commands() {
+    let world = World::new().await;
+    let issue = world.issue();
+    for _ in 0..23 {
+        world.ask(issue, "agent:noop");
+    }
+    world.settle().await;
+    assert_eq!(world.runs().await.len(), 20);
+    let told = || world.answers(issue).iter().filter(|answer| answer.body.contains("looks like a loop")).count();
+    assert_eq!(told(), 1);
+    world.ask(issue, "/help");
+    world.settle().await;
+    assert!(world.answer(issue).contains("/status"), "{}", world.answer(issue));
+    world.time_passes(Duration::from_secs(11 * 60));
+    world.ask(issue, "agent:noop");
+    world.settle().await;
+    assert_eq!((world.runs().await.len(), told()), (21, 1));
+    world.end().await;
+}

@@ -98,6 +98,24 @@ async fn a_protected_branch_is_left_alone() {
     world.end().await;
 }
 
+/// BR-095
+#[tokio::test]
+async fn what_is_written_beside_a_sparse_checkout_is_delivered() {
+    let agent =
+        "sh -c 'git sparse-checkout set a && mkdir -p z && echo important > z/w && echo more > a/x && echo done'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let files = [("a/x", Some("1\n")), ("z/w", Some("1\n")), ("z/y", Some("1\n"))];
+    world.standin.push_commit(REPO, ANN, "main", "Directories", &files).await.unwrap();
+    let issue = world.worked_issue("work").await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && !status.contains("put back") && !status.contains("Not committed"), "{status}");
+    for (path, content) in [("a/x", "more\n"), ("z/w", "important\n"), ("z/y", "1\n")] {
+        assert_eq!(world.remote_file("issue-1", path).await.as_deref(), Some(content), "{path}");
+    }
+    assert!(!world.environment().await.path.join("z/y").exists(), "it is as sparse as the agent made it");
+    world.end().await;
+}
+
 #[tokio::test]
 async fn what_the_agent_put_aside_is_told_and_keeps_the_worktree() {
     let agent = "sh -c 'echo changed >> README.md && git stash -q && echo stashed'";

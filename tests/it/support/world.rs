@@ -3,7 +3,7 @@
 //! Nothing here decides or waits by the clock: a story says what people do, lets everything [`World::settle`], and looks at
 //! what people would see. [`World::end`] demands that nothing is left unfinished.
 
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -19,10 +19,14 @@ use treewarden::{
     app::{Service, wall_clock},
     config::{Config, Flags},
     demo::github::{CommentView, MergeMethod, OpenPull, PullView, Standin, StandinOptions},
+    github::signature,
     model::*,
     orchestrator::sweep::Pass,
     store::{EnvironmentFilter, Store},
 };
+
+/// Of the webhook.
+const SECRET: &str = "a secret of the story";
 
 pub const REPO: &str = "octo/hello";
 /// Has write permission; everybody else has none until a story says so.
@@ -242,6 +246,19 @@ impl World {
         self.settle().await;
     }
 
+    /// What GitHub says beside what the stand-in does by itself.
+    pub async fn deliver(&self, event: &str, body: &serde_json::Value) {
+        let (address, body) = (self.service.address, body.to_string());
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let delivery = http
+            .post(format!("http://{address}/webhooks/github"))
+            .header("Content-Type", "application/json")
+            .header("X-GitHub-Event", event)
+            .header("X-GitHub-Delivery", uuid::Uuid::now_v7().to_string())
+            .header("X-Hub-Signature-256", signature::sign(&SecretString::from(SECRET), body.as_bytes()));
+        assert_eq!(delivery.body(body).send().await.unwrap().status(), 202);
+    }
+
     pub async fn remote_tip(&self, branch: &str) -> Option<String> {
         self.standin.branch_tip(REPO, branch).await.unwrap()
     }
@@ -420,7 +437,7 @@ async fn start(
             "GITHUB_WEB_URL" => Some(standin.web_url()),
             "GITHUB_APP_ID" => Some(standin.app_id().to_string()),
             "GITHUB_APP_PRIVATE_KEY" => Some(key.expose_secret().to_owned()),
-            "GITHUB_WEBHOOK_SECRET" => Some("a secret of the story".to_owned()),
+            "GITHUB_WEBHOOK_SECRET" => Some(SECRET.to_owned()),
             "TREEWARDEN_AGENT_COMMAND" => Some(format!("'{}' demo-agent", env!("CARGO_BIN_EXE_treewarden"))),
             "TREEWARDEN_SANDBOX" => Some("off".to_owned()),
             "PATH" => std::env::var("PATH").ok(),
