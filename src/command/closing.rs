@@ -16,8 +16,9 @@ pub const KEYWORDS: [&str; 9] =
 /// Whatever stands between a keyword and a number must not let them meet.
 const BORDER: &str = " \u{1} ";
 
-/// The issues of `repository` that the text closes, in order, each once. References to other repositories are left out.
-pub fn references(body: &str, repository: &RepoName) -> Vec<ThreadNumber> {
+/// The issues of `repository` that the text closes, in order, each once. References to other repositories are left out, and
+/// addresses that do not begin with `web_url`, GitHub's without a trailing slash.
+pub fn references(body: &str, repository: &RepoName, web_url: &str) -> Vec<ThreadNumber> {
     let mut found = Vec::new();
     let mut text = String::new();
     let (mut covered, mut silence) = (0usize, Silence::default());
@@ -54,7 +55,7 @@ pub fn references(body: &str, repository: &RepoName) -> Vec<ThreadNumber> {
             continue;
         }
         let target = glued.or_else(|| words.get(index + 1).copied());
-        if let Some(number) = target.and_then(|target| local_number(target, repository))
+        if let Some(number) = target.and_then(|target| local_number(target, repository, web_url))
             && !found.contains(&number)
         {
             found.push(number);
@@ -68,7 +69,7 @@ fn is_keyword(word: &str) -> bool {
 }
 
 /// `#1`, `GH-1`, `owner/repo#1` or the issue's URL, with punctuation after it.
-fn local_number(target: &str, repository: &RepoName) -> Option<ThreadNumber> {
+fn local_number(target: &str, repository: &RepoName, web_url: &str) -> Option<ThreadNumber> {
     let digits_of = |rest: &str| -> Option<ThreadNumber> {
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let tail_is_punctuation = rest[end..].chars().all(|c| c.is_ascii_punctuation());
@@ -81,7 +82,7 @@ fn local_number(target: &str, repository: &RepoName) -> Option<ThreadNumber> {
     if let Some(rest) = target.strip_prefix("GH-").or_else(|| target.strip_prefix("gh-")) {
         return digits_of(rest);
     }
-    let path = target.strip_prefix("https://")?.split_once('/')?.1;
+    let path = target.strip_prefix(web_url)?.strip_prefix('/')?;
     let (name, rest) = path.split_once("/issues/")?;
     digits_of(rest).filter(|_| name.eq_ignore_ascii_case(&own))
 }
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     fn numbers(body: &str) -> Vec<i64> {
-        references(body, &"acme/app".parse().unwrap()).into_iter().map(|n| n.0).collect()
+        references(body, &"acme/app".parse().unwrap(), "https://github.com").into_iter().map(|n| n.0).collect()
     }
 
     /// BR-154
@@ -107,7 +108,9 @@ mod tests {
         assert!(numbers("Closes other/repo#3").is_empty());
         assert_eq!(numbers("closes acme/app#4\nCloses ACME/App#5"), [4, 5]);
         assert_eq!(numbers("Closes https://github.com/acme/app/issues/6."), [6]);
-        assert!(numbers("Closes https://github.com/other/app/issues/6").is_empty());
+        for elsewhere in ["https://github.com/other/app/issues/6", "https://github.com.x.test/acme/app/issues/6"] {
+            assert!(numbers(&format!("Closes {elsewhere}")).is_empty(), "{elsewhere}");
+        }
     }
 
     /// BR-157, BR-159

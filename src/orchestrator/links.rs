@@ -41,7 +41,7 @@ impl Orchestrator {
         };
         // Of a pull request into another base than the default branch, GitHub never says that it closes an issue.
         if let Some(pull) = pull.filter(|pull| unknown || codebase.default_branch.as_ref() != Some(&pull.base)) {
-            numbers.extend(closing::references(&pull.body, name));
+            numbers.extend(closing::references(&pull.body, name, &self.settings().web_url));
         }
         let mut links: Vec<Work> = numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect();
         if pull.is_none() {
