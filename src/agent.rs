@@ -45,6 +45,8 @@ pub struct TurnSpec {
     pub state_dir: PathBuf,
     /// Known secrets and common tokens are taken out of it.
     pub prompt: String,
+    /// Environment variables unless the settings name them, too, as [`name_env`] makes them.
+    pub defaults: Vec<(String, String)>,
     /// Further environment variables, as [`work_env`] makes them.
     pub env: Vec<(String, String)>,
     pub limits: Limits,
@@ -156,6 +158,12 @@ fn delete(aside: &Path) {
     if let Err(error) = fs::remove_dir_all(aside) {
         tracing::warn!(path = %aside.display(), %error, "an agent's memory was set aside and not deleted");
     }
+}
+
+/// In whose name git commits for the agent: without one it commits and merges nothing where the machine has no full name.
+pub fn name_env(name: &str, email: &str) -> Vec<(String, String)> {
+    let of = |who: &str| [(format!("GIT_{who}_NAME"), name.to_owned()), (format!("GIT_{who}_EMAIL"), email.to_owned())];
+    ["AUTHOR", "COMMITTER"].iter().flat_map(|who| of(who)).collect()
 }
 
 /// The variables that tell an agent what it works on.

@@ -46,7 +46,7 @@ pub use conversations::{NewConversation, NewNamedThread};
 pub use counts::{GivenUp, Unfinished};
 pub use db::{Alone, Holder};
 pub use environments::{EnvironmentFilter, Inserted, NewEnvironment};
-pub use error::StoreError;
+pub use error::{Lacking, StoreError};
 pub use inbox::{Accepted, DeliveryEnd, DeliveryLine, InboxWriter, NewDelivery};
 pub use legacy::{LegacyError, load_old_data};
 pub use messages::{LocalActivity, NewLocalMessage};

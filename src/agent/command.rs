@@ -54,7 +54,8 @@ impl CommandRunner {
         let passed = self.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
         let own =
             [("HOME".to_owned(), spec.state_dir.display().to_string()), (RUN_MARK.to_owned(), spec.run.to_string())];
-        fallback.into_iter().chain(passed).chain(spec.env.iter().cloned()).chain(own).collect()
+        let defaults = spec.defaults.iter().cloned();
+        fallback.into_iter().chain(defaults).chain(passed).chain(spec.env.iter().cloned()).chain(own).collect()
     }
 
     fn start(&self, spec: &TurnSpec, prompt: fs::File) -> Result<(Group, Streams), AgentError> {

@@ -43,6 +43,7 @@ fn facts() -> PromptFacts {
             comment(6, author(1, "ann", Permission::Write), "written after the task"),
         ],
         changes: None,
+        unfinished: None,
         only_on_remote: 0,
     }
 }
@@ -97,6 +98,15 @@ fn what_is_on_the_remote_only_is_named_with_the_way_to_take_it_in() {
     let told = "the thread.\n- On the remote the branch has commits that are not here (2), and nothing can be pushed before \
                 they are taken in: if the task asks for that, `git merge origin/issue-42`.\n\n# Task";
     assert!(text.contains(told), "{text}");
+}
+
+#[test]
+fn what_was_begun_and_not_finished_is_named() {
+    let text = render(&PromptFacts { unfinished: Some("merge".to_owned()), ..facts() });
+    assert!(
+        text.contains("the thread.\n- A merge was begun in this worktree and not finished. Nothing can be"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -236,8 +236,8 @@ impl Service {
     /// when it `waits` for an agent, nothing is under way any more.
     async fn follow(&self, conversation: &str, message: &str, waits: bool) -> anyhow::Result<ExitCode> {
         let stored = format!(
-            "The message is stored, and handled by the next start: do not say it again. \
-             treewarden say --conversation {conversation} /status shows how it stands."
+            "The message is stored: do not say it again. What had not begun, the next start begins; what had, it tells of in the \
+             conversation. treewarden say --conversation {conversation} /status shows how it stands."
         );
         // In the order in which they came, as they were written last.
         let (mut said, mut order) = (BTreeMap::new(), Vec::new());

@@ -234,6 +234,11 @@ pub fn parse(text: &str) -> Request {
     }
 }
 
+/// Whether a message with a command says anything else, which nobody reads.
+pub fn says_more(text: &str) -> bool {
+    visible(text).text.lines().filter(|line| !line.trim_matches(['\0', ' ', '\r', '\t']).is_empty()).count() > 1
+}
+
 /// So many lines that begin like a command are looked at; nobody writes more of them.
 const MOST_LINES: usize = 100;
 

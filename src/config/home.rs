@@ -5,6 +5,7 @@ use super::table::{CONTAINER, HOME};
 use super::{Problem, parse, read};
 use rustix::fs::{Access, access};
 use std::{
+    borrow::Cow,
     fs, io,
     os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -27,6 +28,11 @@ pub(super) const COPY: &str = "copy";
 /// What is replaced by a file of that name, whatever else it is.
 const FILES: [&str; 3] = ["local.json", "local.json.new", "worktrees.new"];
 
+/// As a shell takes it for one argument. Only NUL cannot be quoted, and it occurs in no path.
+fn quoted(path: &Path) -> String {
+    shlex::try_quote(&path.to_string_lossy()).map(Cow::into_owned).unwrap_or_default()
+}
+
 /// Why the home cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
@@ -34,7 +40,7 @@ pub enum HomeError {
     NotMade { path: PathBuf, error: io::Error },
     #[error(
         "{} can be read by others on this machine (mode {mode:o}), and secrets will lie in it. Run: chmod 700 {}",
-        path.display(), path.display()
+        path.display(), quoted(path)
     )]
     Open { path: PathBuf, mode: u32 },
     #[error(
@@ -74,7 +80,7 @@ pub enum HomeError {
     #[error(
         "{} cannot be the directory of the worktrees while others on this machine can change what is in it (mode {mode:o}). \
          Nothing was changed. Run: chmod go-w {}",
-        path.display(), path.display()
+        path.display(), quoted(path)
     )]
     BaseOpen { path: PathBuf, mode: u32 },
 }

@@ -91,7 +91,7 @@ pub struct BranchFacts {
 /// How a branch came to where it stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Lineage {
-    /// Commits that the base lacks.
+    /// Commits that the base lacks and never had.
     pub ahead: u64,
     /// It does not stand where its environment began.
     pub moved: bool,

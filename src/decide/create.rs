@@ -88,9 +88,9 @@ pub struct BaseFacts<'a> {
     pub recorded: Option<&'a BranchName>,
     /// It is on the remote.
     pub recorded_exists: bool,
-    /// That of the pull request the work is about.
+    /// That of the pull request the work is about, if it is on the remote.
     pub pull: Option<&'a BranchName>,
-    /// What the repository's settings ask for.
+    /// What the repository's settings ask for, if it is on the remote.
     pub named: Option<&'a BranchName>,
     pub default: Option<&'a BranchName>,
 }

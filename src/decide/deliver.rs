@@ -21,6 +21,8 @@ pub struct PushFacts {
     pub agreed: Option<CommitSha>,
     /// The push would bring back commits that people took off the branch.
     pub taken_back: bool,
+    /// The base, and how many commits that people took off that one the push would publish again.
+    pub off_base: Option<(BranchName, u64)>,
     /// Files that only this server has and that stand in commits.
     pub copies: Vec<PathBuf>,
     /// Files that Git LFS is to keep and that stand in commits as they are.
@@ -47,6 +49,11 @@ pub enum Withheld {
     /// Somebody deleted it on the remote while the agent worked.
     Deleted,
     TakenBack,
+    /// Somebody rewrote the base, and the branch began on what is not in it any more.
+    OffBase {
+        base: BranchName,
+        commits: u64,
+    },
     Copies(Vec<PathBuf>),
     Blobs(Vec<PathBuf>),
 }
@@ -63,6 +70,7 @@ pub fn push(facts: PushFacts) -> Push {
         PushFacts { stop: true, .. } if !pushed_before => Withheld::Stopped,
         PushFacts { was_there: true, there: None, .. } => Withheld::Deleted,
         PushFacts { taken_back: true, .. } => Withheld::TakenBack,
+        PushFacts { off_base: Some((base, commits)), .. } => Withheld::OffBase { base, commits },
         PushFacts { copies, .. } if !copies.is_empty() => Withheld::Copies(copies),
         PushFacts { blobs, .. } if !blobs.is_empty() => Withheld::Blobs(blobs),
         PushFacts { .. } => return Push::Go,
@@ -76,6 +84,8 @@ pub struct PullState {
     pub number: ThreadNumber,
     pub state: ThreadState,
     pub merged_at: Option<Timestamp>,
+    /// Of a merged one, too.
+    pub closed_at: Option<Timestamp>,
     pub head: CommitSha,
 }
 
@@ -86,6 +96,8 @@ pub enum Proposal {
     HasIt(ThreadNumber),
     /// It was merged while the agent worked: people decide what becomes of the rest.
     MergedMeanwhile(ThreadNumber),
+    /// Somebody closed it while the agent worked: it is theirs to open again.
+    ClosedMeanwhile(ThreadNumber),
     ToBeMade,
 }
 
@@ -97,12 +109,16 @@ pub fn proposal(pulls: &[PullState], tip: Option<&CommitSha>, began: Option<Time
         return Proposal::HasIt(pull.number);
     }
     // GitHub tells whole seconds.
-    let meanwhile = |pull: &&PullState| match (pull.merged_at, began) {
-        (Some(merged), Some(began)) => merged.unix() >= began.unix(),
+    let since = |at: Option<Timestamp>| match (at, began) {
+        (Some(at), Some(began)) => at.unix() >= began.unix(),
         (None, _) | (_, None) => false,
     };
-    match pulls.iter().find(meanwhile) {
-        Some(merged) => Proposal::MergedMeanwhile(merged.number),
+    if let Some(merged) = pulls.iter().find(|pull| since(pull.merged_at)) {
+        return Proposal::MergedMeanwhile(merged.number);
+    }
+    let is_closed = |pull: &&PullState| pull.state == ThreadState::Closed && since(pull.closed_at);
+    match pulls.iter().find(is_closed) {
+        Some(closed) => Proposal::ClosedMeanwhile(closed.number),
         None => Proposal::ToBeMade,
     }
 }
@@ -125,6 +141,7 @@ mod tests {
             was_there: true,
             agreed: Some(sha('a')),
             taken_back: false,
+            off_base: None,
             copies: Vec::new(),
             blobs: Vec::new(),
             stop: false,
@@ -136,7 +153,7 @@ mod tests {
         assert_eq!(push(facts()), Push::Go);
         assert_eq!(push(PushFacts { there: None, was_there: false, ..facts() }), Push::Go);
         let copies = vec![PathBuf::from(".env")];
-        let blobs = vec![PathBuf::from("a.bin")];
+        let (blobs, base) = (vec![PathBuf::from("a.bin")], BranchName::new("main").unwrap());
         for (facts, why) in [
             (PushFacts { from_fork: true, ..facts() }, Withheld::Fork),
             (PushFacts { is_default: true, ..facts() }, Withheld::Default),
@@ -144,6 +161,7 @@ mod tests {
             (PushFacts { stop: true, ..facts() }, Withheld::Stopped),
             (PushFacts { there: None, ..facts() }, Withheld::Deleted),
             (PushFacts { taken_back: true, ..facts() }, Withheld::TakenBack),
+            (PushFacts { off_base: Some((base.clone(), 2)), ..facts() }, Withheld::OffBase { base, commits: 2 }),
             (PushFacts { copies: copies.clone(), ..facts() }, Withheld::Copies(copies)),
             (PushFacts { blobs: blobs.clone(), ..facts() }, Withheld::Blobs(blobs)),
         ] {
@@ -167,10 +185,15 @@ mod tests {
     }
 
     #[test]
-    fn only_a_merge_during_the_run_keeps_a_pull_request_from_being_made() {
+    fn what_people_did_with_a_pull_request_during_the_run_is_left_to_them() {
         let at = |unix| Some(Timestamp::from_unix(unix));
-        let pull =
-            |number, state, merged_at| PullState { number: ThreadNumber(number), state, merged_at, head: sha('a') };
+        let pull = |number, state, at: Option<Timestamp>| PullState {
+            number: ThreadNumber(number),
+            state,
+            merged_at: at.filter(|_| state == ThreadState::Merged),
+            closed_at: at,
+            head: sha('a'),
+        };
         let proposal = |pulls: &[PullState], began| proposal(pulls, Some(&sha('b')), began);
         let merged = |unix| pull(1, ThreadState::Merged, at(unix));
         assert_eq!(proposal(&[], at(5)), Proposal::ToBeMade);
@@ -178,6 +201,8 @@ mod tests {
         assert_eq!(proposal(&[merged(6)], at(5)), Proposal::MergedMeanwhile(ThreadNumber(1)));
         assert_eq!(proposal(&[merged(6)], None), Proposal::ToBeMade);
         assert_eq!(proposal(&[pull(1, ThreadState::Closed, None)], at(5)), Proposal::ToBeMade);
+        assert_eq!(proposal(&[pull(1, ThreadState::Closed, at(4))], at(5)), Proposal::ToBeMade, "asked for again");
+        assert_eq!(proposal(&[pull(1, ThreadState::Closed, at(6))], at(5)), Proposal::ClosedMeanwhile(ThreadNumber(1)));
         let open = pull(2, ThreadState::Open, None);
         assert_eq!(proposal(&[merged(6), open], at(5)), Proposal::HasIt(ThreadNumber(2)));
         assert_eq!(

@@ -65,12 +65,14 @@ pub struct Place {
 }
 
 /// Why linked work's environment is not shared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Apart {
     /// One of the two is a fork's pull request.
     Fork,
     /// It lacks the pull request's head.
     LacksHead,
+    /// It lacks what is kept on the issue's own branch.
+    LacksKept(BranchName),
     /// It could not be examined.
     Doubt,
     /// The settings keep threads apart.
@@ -179,6 +181,7 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
             (Seen::Stale, _) => continue,
             (Seen::Doubtful(_), Err(why @ (Apart::Fork | Apart::Settings))) => why,
             // Whole, it might have made way.
+            (Seen::Doubtful(_), Err(why @ Apart::LacksKept(_))) => why,
             (Seen::Doubtful(_), Ok(_) | Err(Apart::LacksHead | Apart::Doubt)) => Apart::Doubt,
             (Seen::Usable, shared) => {
                 let makes_way = makes_way(linked, facts);
@@ -287,9 +290,15 @@ fn sharing(linked: &LinkedCandidate, facts: &ResolveFacts) -> Result<Found, Apar
     if environment.metadata.fork_head.is_some() || pull.is_some_and(|pull| pull.fork) {
         return Err(Apart::Fork);
     }
-    // An issue joins its pull request's environment.
-    let one_line =
-        pull.is_none_or(|pull| environment.branch == pull.head || linked.contains_head == Probe::Known(true));
+    let has_it = |branch: &BranchName| environment.branch == *branch || linked.contains_head == Probe::Known(true);
+    let one_line = match (pull, &facts.branches.last) {
+        (Some(pull), _) => has_it(&pull.head),
+        // An issue joins its pull request's environment, unless it goes on elsewhere.
+        (None, Some(kept)) if facts.settings.share_linked == ShareLinked::Auto && !has_it(kept) => {
+            return Err(Apart::LacksKept(kept.clone()));
+        }
+        (None, _) => true,
+    };
     let work = environment.work.clone();
     match facts.settings.share_linked {
         ShareLinked::Auto | ShareLinked::Always if one_line => Ok(Found::Linked(work)),

@@ -73,6 +73,26 @@ fn pull_facts(head: &str, fork: bool) -> ResolveFacts {
     ResolveFacts { work: work(WorkKind::PullRequest, "9"), pull: Some(pull(head, fork)), ..issue_facts() }
 }
 
+#[test]
+fn an_issue_that_goes_on_with_work_of_its_own_joins_no_other() {
+    let kept = BranchName::new("issue-42").unwrap();
+    let facts = |share_linked, contains| ResolveFacts {
+        branches: Branches { last: Some(kept.clone()), ..Branches::default() },
+        linked: vec![linked(contains)],
+        settings: RepoSettings { share_linked, ..RepoSettings::default() },
+        ..issue_facts()
+    };
+    let lacks = || Probe::Known(false);
+    for contains in [lacks(), Probe::Unknown("why".to_owned())] {
+        let Choice::Create(place) = resolve(&facts(ShareLinked::Auto, contains)).choice else { panic!() };
+        assert_eq!(place.not_shared.unwrap().1, Apart::LacksKept(kept.clone()));
+        assert_eq!(place.branch, kept);
+    }
+    for facts in [facts(ShareLinked::Auto, Probe::Known(true)), facts(ShareLinked::Always, lacks())] {
+        assert!(matches!(resolve(&facts).choice, Choice::Use { found: Found::Linked(_), .. }));
+    }
+}
+
 fn linked(contains_head: Probe<bool>) -> LinkedCandidate {
     LinkedCandidate { candidate: candidate(3, Probe::Known(Validity::Valid)), contains_head, may_make_way: false }
 }

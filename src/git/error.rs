@@ -12,6 +12,9 @@ pub enum GitError {
     NotFound(String),
     #[error("{reason}")]
     Refused { reason: String },
+    /// Somebody left a merge, a rebase or conflicts in a worktree, which the service does not end for them.
+    #[error("{0}")]
+    Unfinished(String),
     /// What no commit can hold, so that nothing keeps it.
     #[error("{0}")]
     NotKeepable(String),
@@ -49,6 +52,7 @@ impl GitError {
             GitError::AuthFailed
             | GitError::NotFound(_)
             | GitError::Refused { .. }
+            | GitError::Unfinished(_)
             | GitError::NotKeepable(_)
             | GitError::PathExists(_)
             | GitError::DiskFull
@@ -71,6 +75,7 @@ impl GitError {
             | GitError::AuthFailed
             | GitError::NotFound(_)
             | GitError::Refused { .. }
+            | GitError::Unfinished(_)
             | GitError::NotKeepable(_)
             | GitError::PathExists(_)
             | GitError::DiskFull

@@ -4,11 +4,16 @@
 
 use super::broken_refs::is_branch;
 use super::error::GitError;
+use super::own_files::look;
 use super::refs::fetched_tips;
 use super::repository::Repository;
-use crate::model::{CommitSha, Timestamp};
+use crate::model::{BranchName, CommitSha, Timestamp};
+use crate::plain_file::{self, Links};
 use git2::{ErrorCode, Oid, ReferenceType};
-use std::fmt;
+use std::{collections::HashSet, fmt, path::Path};
+
+/// How much of a reflog is read; an agent may have written it.
+const MOST_LOG: u64 = 1024 * 1024;
 
 /// The size of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +124,43 @@ impl Repository {
         .await
     }
 
+    /// How many commits of `tip` the branch `base` of the remote had at an earlier fetch and has not any more: somebody
+    /// rewrote it. Those that `published` has do not count.
+    pub async fn taken_off(
+        &self,
+        base: &BranchName,
+        tip: &CommitSha,
+        published: Option<&CommitSha>,
+    ) -> Result<u64, GitError> {
+        let Some(present) = self.tip(&base.remote_ref()).await? else { return Ok(0) };
+        let log = self.directory().join("logs").join(base.remote_ref());
+        let published = published.map(oid).transpose()?;
+        self.compare(&present, tip, move |repository, present, tip| {
+            let (mut off, mut of_tip) = (repository.revwalk()?, repository.revwalk()?);
+            off.hide(present)?;
+            of_tip.hide(present)?;
+            for stood in positions(&log)? {
+                if repository.find_commit(stood).is_ok() {
+                    off.push(stood)?;
+                }
+            }
+            let off = off.collect::<Result<HashSet<Oid>, _>>()?;
+            if off.is_empty() {
+                return Ok(0);
+            }
+            of_tip.push(tip)?;
+            if let Some(published) = published.filter(|id| repository.find_commit(*id).is_ok()) {
+                of_tip.hide(published)?;
+            }
+            let mut count = 0;
+            for commit in of_tip {
+                count += u64::from(off.contains(&commit?));
+            }
+            Ok(count)
+        })
+        .await
+    }
+
     /// Whether all of `tip`'s own commits together change nothing (a commit and its revert).
     pub async fn net_diff_empty(&self, base: &CommitSha, tip: &CommitSha) -> Result<bool, GitError> {
         self.compare(base, tip, |repository, base, tip| match repository.merge_base(base, tip) {
@@ -184,6 +226,21 @@ impl Repository {
         })
         .await
     }
+}
+
+/// Where a fetch has seen a branch of the remote, by the end of the ref's log: `<before> <after> <who and when> TAB <why>`.
+/// Anybody may have put the ref elsewhere besides.
+fn positions(log: &Path) -> Result<HashSet<Oid>, GitError> {
+    if !look(log)?.is_some_and(|meta| meta.is_file()) {
+        return Ok(HashSet::new());
+    }
+    let text =
+        plain_file::read_end(log, Links::Refuse, MOST_LOG).map_err(|error| GitError::file("reading", log, &error))?;
+    let text = String::from_utf8_lossy(&text);
+    // The first line may be a part of one.
+    let fetched = text.lines().filter(|line| line.split_once('\t').is_some_and(|(_, why)| why.starts_with("fetch ")));
+    let stood = fetched.filter_map(|line| Oid::from_str(line.split(' ').nth(1).filter(|id| id.len() == 40)?).ok());
+    Ok(stood.filter(|id| !id.is_zero()).collect())
 }
 
 fn describe(commit: &git2::Commit<'_>) -> Result<CommitInfo, GitError> {

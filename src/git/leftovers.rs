@@ -13,7 +13,7 @@ use super::lock::is_lock;
 use super::own_files::{gone, look, set_aside};
 use super::registry::AdminEntry;
 use super::repository::Repository;
-use super::worktree::tie_to_repository;
+use super::worktree::{Worktree, tie_to_repository};
 use super::{blocking, place_of};
 use std::{
     fs, io,
@@ -50,6 +50,23 @@ impl Repository {
         tokio::time::sleep(wait).await;
         scene.released().await?;
         blocking(move || scene.clear()).await
+    }
+}
+
+impl Worktree {
+    /// Before somebody works here: takes out the locks that a killed git left in this worktree's own directory of the
+    /// repository, and waits until one that is young is old enough. What a living process may hold stays.
+    pub async fn clear_locks(&self) -> Result<(), GitError> {
+        let (repository, directory) = (self.repository().directory().to_owned(), self.entry().await?.directory);
+        let found = blocking(move || {
+            let mut found = Vec::new();
+            locks(&directory, false, &mut found)?;
+            Ok(found)
+        });
+        let found = found.await?;
+        let Some(wait) = found.iter().map(|leftover| STALE.saturating_sub(leftover.age)).max() else { return Ok(()) };
+        tokio::time::sleep(wait).await;
+        blocking(move || found.iter().try_for_each(|leftover| clear_lock(&repository, &leftover.path).map(drop))).await
     }
 }
 

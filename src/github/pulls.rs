@@ -17,6 +17,8 @@ pub struct PullRequest {
     pub state: ThreadState,
     /// Absent also when GitHub's words for it are not understood.
     pub merged_at: Option<Timestamp>,
+    /// Of a merged one, too.
+    pub closed_at: Option<Timestamp>,
     /// A branch whose name we do not accept is called by GitHub's own ref for it, `pull/<n>/head`.
     pub head: BranchName,
     /// So it is.
@@ -60,6 +62,7 @@ struct PullShape {
     body: Option<String>,
     state: String,
     merged_at: Option<String>,
+    closed_at: Option<String>,
     head: SideShape,
     base: SideShape,
 }
@@ -85,6 +88,7 @@ impl TryFrom<PullShape> for PullRequest {
             body: shape.body.unwrap_or_default(),
             state,
             merged_at: moment(merged_at),
+            closed_at: moment(shape.closed_at.as_deref()),
             head: head.map_err(bad)?,
             head_renamed,
             head_sha: CommitSha::new(&shape.head.sha).map_err(bad)?,

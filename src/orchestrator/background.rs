@@ -27,6 +27,7 @@ impl Orchestrator {
                 (self.said_here(run, conversation).await?, Vec::new())
             }
         };
+        let worktree = prepared.repository.worktree(&prepared.environment.path);
         Ok(PromptFacts {
             repository: codebase.name.clone(),
             branch: prepared.environment.branch.clone(),
@@ -42,6 +43,10 @@ impl Orchestrator {
             thread,
             comments,
             changes: self.changes(prepared).await?,
+            unfinished: match worktree.operation_in_progress().await {
+                Probe::Known(operation) => operation,
+                Probe::Unknown(_) => None,
+            },
             only_on_remote: only_on_remote(prepared).await?,
         })
     }

@@ -75,10 +75,18 @@ impl Orchestrator {
         }
         effect(run, "commit");
         let request = self.commit_request(run, prepared);
-        tokio::select! {
+        let committed = tokio::select! {
             biased;
-            committed = worktree.commit_all(&request) => drop(committed?),
+            committed = worktree.commit_all(&request) => committed,
             () = stopped_long_ago(cancel) => return Ok(Delivered::Stopped),
+        };
+        match committed {
+            Ok(_) => {}
+            Err(GitError::Unfinished(what)) => {
+                run.outcome.not_pushed_because = Some(undelivered::unfinished(&what));
+                return Ok(Delivered::ToItsEnd);
+            }
+            Err(error) => return Err(error.into()),
         }
         effect(run, "committed");
         let kept = furnished::kept_from_lfs(&worktree.kept_from_lfs().await?);
@@ -122,11 +130,13 @@ impl Orchestrator {
     async fn reckon(&self, run: &mut Run, prepared: &Prepared, tip: &CommitSha) -> Result<Option<u64>, StepError> {
         let (repository, environment) = (&prepared.repository, &prepared.environment);
         (run.outcome.commits, run.outcome.files_changed) = (None, None);
-        let Some(base) = &environment.base else { return Ok(None) };
-        let Some(base) = repository.tip(&base.remote_ref()).await? else { return Ok(None) };
+        let Some(name) = &environment.base else { return Ok(None) };
+        let Some(base) = repository.tip(&name.remote_ref()).await? else { return Ok(None) };
         let (ahead, _) = repository.ahead_behind(tip, &base).await?;
-        // A head that is not to be worked on is somebody else's until there is work on top of it.
-        if ahead == 0 || environment.metadata.lost_head.as_ref() == Some(tip) {
+        // A head that is not to be worked on is somebody else's until there is work on top of it. Nor did anybody work on what
+        // only the base once had.
+        let is_others = environment.metadata.lost_head.as_ref() == Some(tip);
+        if ahead == 0 || is_others || repository.taken_off(name, tip, None).await? == ahead {
             return Ok(Some(0));
         }
         run.outcome.commits = Some(ahead);
@@ -153,7 +163,9 @@ impl Orchestrator {
                 return Ok(match why {
                     Withheld::Stopped => Delivered::Stopped,
                     Withheld::Fork | Withheld::Default | Withheld::Base | Withheld::Deleted => Delivered::ToItsEnd,
-                    Withheld::TakenBack | Withheld::Copies(_) | Withheld::Blobs(_) => Delivered::ToItsEnd,
+                    Withheld::OffBase { .. } | Withheld::TakenBack | Withheld::Copies(_) | Withheld::Blobs(_) => {
+                        Delivered::ToItsEnd
+                    }
                 });
             }
         }
@@ -207,6 +219,13 @@ impl Orchestrator {
     ) -> Result<PushFacts, StepError> {
         let environment = &prepared.environment;
         let branch = Some(&environment.branch);
+        let off_base = match &environment.base {
+            Some(base) => match prepared.repository.taken_off(base, &tip, there.as_ref()).await? {
+                0 => None,
+                commits => Some((base.clone(), commits)),
+            },
+            None => None,
+        };
         Ok(PushFacts {
             from_fork: environment.metadata.fork_head.is_some(),
             is_default: default.as_ref() == branch,
@@ -214,6 +233,7 @@ impl Orchestrator {
             was_there: run.outcome.remote_before.is_some(),
             agreed: environment.metadata.agreed.clone(),
             taken_back: brings_back(prepared, &tip, there.as_ref()).await?,
+            off_base,
             copies: worktree.copies_in_commits().await?,
             blobs: worktree.blobs_for_lfs_in_commits().await?,
             stop: cancel.is_cancelled(),
@@ -222,27 +242,29 @@ impl Orchestrator {
         })
     }
 
+    /// Somebody's name and address in commits.
+    pub(super) fn ident(&self, person: &Person) -> Ident {
+        let host = noreply_host(&self.settings().web_url);
+        let email = match self.parts().github {
+            Some(_) => format!("{}+{}@{host}", person.id, person.login),
+            None => format!("{}@localhost", person.login),
+        };
+        Ident { name: person.login.clone(), email }
+    }
+
     fn commit_request(&self, run: &Run, prepared: &Prepared) -> CommitRequest {
         let bot = &self.parts().identity.bot;
-        let host = noreply_host(&self.settings().web_url);
-        let ident = |person: &Person| Ident {
-            name: person.login.clone(),
-            email: match self.parts().github {
-                Some(_) => format!("{}+{}@{host}", person.id, person.login),
-                None => format!("{}@localhost", person.login),
-            },
-        };
         CommitRequest {
             message: delivery::commit_message(&run.request, &prepared.conversation),
-            author: ident(bot),
-            committer: ident(bot),
+            author: self.ident(bot),
+            committer: self.ident(bot),
             co_authors: match run.request.source {
                 // Nobody knows an address of whoever is at this machine, and none is made up.
                 MessageSource::Local => Vec::new(),
                 MessageSource::ThreadBody
                 | MessageSource::IssueComment { .. }
                 | MessageSource::Review { .. }
-                | MessageSource::ReviewComment { .. } => vec![ident(&run.request.requester)],
+                | MessageSource::ReviewComment { .. } => vec![self.ident(&run.request.requester)],
             },
             branch: prepared.environment.branch.clone(),
         }
@@ -315,19 +337,21 @@ impl Orchestrator {
         let known: Vec<_> = known
             .await?
             .into_iter()
-            .map(|PullRequest { number, state, merged_at, head_sha: head, .. }| PullState {
+            .map(|PullRequest { number, state, merged_at, closed_at, head_sha: head, .. }| PullState {
                 number,
                 state,
                 merged_at,
+                closed_at,
                 head,
             })
             .collect();
-        let merged = match proposal(&known, run.outcome.pushed.as_ref(), run.started_at) {
+        let over = match proposal(&known, run.outcome.pushed.as_ref(), run.started_at) {
             Proposal::HasIt(number) => {
                 run.outcome.pull_request = Some(number);
                 return Ok(Delivered::ToItsEnd);
             }
-            Proposal::MergedMeanwhile(number) => Some(number),
+            Proposal::MergedMeanwhile(number) => Some(undelivered::merged_meanwhile(number, &environment.branch)),
+            Proposal::ClosedMeanwhile(number) => Some(undelivered::closed_meanwhile(number, &environment.branch)),
             Proposal::ToBeMade => None,
         };
         let Some(base) = environment.base.clone() else { return Ok(Delivered::ToItsEnd) };
@@ -335,8 +359,8 @@ impl Orchestrator {
         if self.adds_nothing(prepared, &base).await {
             return Ok(Delivered::ToItsEnd);
         }
-        if let Some(number) = merged {
-            run.outcome.not_pushed_because = Some(undelivered::merged_meanwhile(number, &environment.branch));
+        if over.is_some() {
+            run.outcome.not_pushed_because = over;
             return Ok(Delivered::ToItsEnd);
         }
         let draft = match prepared.settings.pull_request {

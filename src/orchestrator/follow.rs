@@ -36,7 +36,10 @@ impl Orchestrator {
         let local = repository.tip(&branch.full_ref()).await?;
         let deleted = was_deleted(environment.metadata.agreed.as_ref(), remote.as_ref());
         let (Some(remote), Some(local)) = (remote, local) else {
-            return Ok((environment, deleted.then(|| remote::deleted_on_the_remote(&branch))));
+            return match deleted {
+                true => Ok((environment, Some(remote::deleted_on_the_remote(&branch)))),
+                false => self.follow_base(repository, environment).await,
+            };
         };
         if remote == local {
             return Ok((self.arrived(repository, environment, remote).await?, None));
@@ -81,6 +84,36 @@ impl Orchestrator {
         match moved {
             Ok(()) => Ok((self.arrived(repository, environment, remote).await?, note)),
             Err(GitError::Refused { reason }) => Ok((environment, Some(remote::cannot_follow(&branch, &reason)))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A branch that nobody has worked on goes along when its base is rewritten.
+    async fn follow_base(
+        &self,
+        repository: &Repository,
+        environment: Environment,
+    ) -> Result<(Environment, Option<String>), StepError> {
+        let (branch, metadata) = (environment.branch.clone(), &environment.metadata);
+        let is_own = !metadata.began_ahead && metadata.fork_head.is_none() && metadata.lost_head.is_none();
+        let (Some(base), Some(start)) = (environment.base.clone(), environment.start.clone().filter(|_| is_own)) else {
+            return Ok((environment, None));
+        };
+        if repository.tip(&branch.full_ref()).await?.as_ref() != Some(&start)
+            || repository.taken_off(&base, &start, None).await? == 0
+        {
+            return Ok((environment, None));
+        }
+        let Some(there) = repository.tip(&base.remote_ref()).await? else { return Ok((environment, None)) };
+        let keep = format!("refs/treewarden/before/{}/{start}", environment.id);
+        match repository.worktree(&environment.path).move_aside(&branch, &start, &there, &keep).await {
+            Ok(()) => {
+                let moved = |environment: &mut Environment| environment.start = Some(there.clone());
+                Ok((self.changed(environment, moved).await?, Some(remote::base_rewritten(&base, &branch))))
+            }
+            Err(GitError::Refused { reason }) => {
+                Ok((environment, Some(remote::base_not_followed(&base, &branch, &reason))))
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -99,10 +99,25 @@ impl Orchestrator {
             let environment = self.store().find_live_environment(codebase.id, link).await?;
             others.extend(environment.filter(|new| others.iter().all(|one| one.id != new.id)));
         }
+        let branches = match pull {
+            None if !has_place => self.branches_before(codebase, repository, settings, &work).await?,
+            None | Some(_) => Branches::default(),
+        };
+        let mut kept = None;
+        if let Some(last) = &branches.last {
+            // Whoever has its branch has its work, whatever GitHub knows of links.
+            let there = self.store().find_live_environment_on(codebase.id, last).await?;
+            others.extend(there.filter(|new| others.iter().all(|one| one.id != new.id)));
+            kept = match repository.tip(&last.full_ref()).await? {
+                Some(tip) => Some(tip),
+                None => repository.tip(&last.remote_ref()).await?,
+            };
+        }
+        let wanted = pull.map(|pull| &pull.head_sha).or(kept.as_ref());
         let mut linked = Vec::new();
         for environment in others {
-            let contains_head = match pull {
-                Some(pull) => contains(repository, &environment.branch, &pull.head_sha).await,
+            let contains_head = match wanted {
+                Some(commit) => contains(repository, &environment.branch, commit).await,
                 None => Probe::Known(false),
             };
             let candidate = self.candidate(repository, environment).await;
@@ -118,10 +133,6 @@ impl Orchestrator {
         let on_remote = async |branch: Option<&BranchName>| match branch {
             Some(branch) => Ok::<_, StepError>(repository.tip(&branch.remote_ref()).await?.is_some()),
             None => Ok(false),
-        };
-        let branches = match pull {
-            None if !has_place => self.branches_before(codebase, repository, settings, &work).await?,
-            None | Some(_) => Branches::default(),
         };
         let mut facts = ResolveFacts {
             work,

@@ -383,7 +383,10 @@ impl Orchestrator {
                 if self.is_taken_back(codebase, &asked.source).await? {
                     return ignored(DELETED);
                 }
-                let text = self.command(delivery, &command, codebase, conversation, &asked.requester).await?;
+                let mut text = self.command(delivery, &command, codebase, conversation, &asked.requester).await?;
+                if grammar::says_more(&asked.text) {
+                    text = format!("{}\n\n{}", text.trim(), reply::commands::nothing_else(entry.name));
+                }
                 self.comment(key.clone(), codebase, conversation, reply::commands::answer(&text, &key)).await?;
                 done(format!("answered {}", entry.name))
             }

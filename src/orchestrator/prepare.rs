@@ -41,7 +41,7 @@ pub(super) struct Notes(pub Vec<String>);
 /// Why a worktree of its own does not go on in that of linked work.
 fn apart(place: &Place, links_unknown: bool) -> Option<String> {
     match &place.not_shared {
-        Some((work, why)) => Some(opening::not_shared(work, *why)),
+        Some((work, why)) => Some(opening::not_shared(work, why)),
         None => links_unknown.then(opening::links_unknown),
     }
 }
@@ -230,6 +230,8 @@ impl Orchestrator {
             }
             let merged = pull.as_ref().filter(|pull| pull.state == ThreadState::Merged);
             notes.0.extend(merged.map(|pull| opening::pull_merged(pull.number)));
+            let closed = pull.as_ref().filter(|pull| pull.state == ThreadState::Closed && !pull.is_fork());
+            notes.0.extend(closed.map(|pull| opening::pull_closed(pull.number)));
             if made {
                 notes.0.extend(self.settle_place_of_old(&conversation, &environment).await?);
             }
@@ -395,16 +397,19 @@ impl Orchestrator {
         pull: Option<&PullRequest>,
         codebase: &Codebase,
     ) -> Result<(Environment, Option<String>), StepError> {
-        let recorded_exists = match &environment.base {
-            Some(base) => repository.tip(&base.remote_ref()).await?.is_some(),
-            None => false,
+        let exists = async |base: Option<&BranchName>| match base {
+            Some(base) => Ok::<_, StepError>(repository.tip(&base.remote_ref()).await?.is_some()),
+            None => Ok(false),
         };
+        let recorded_exists = exists(environment.base.as_ref()).await?;
         let own = pull.filter(|pull| environment.work.thread() == Some(pull.number));
+        let pull_base = own.map(|pull| &pull.base);
+        let (pull_base_exists, named_exists) = (exists(pull_base).await?, exists(settings.base.as_ref()).await?);
         let facts = BaseFacts {
             recorded: environment.base.as_ref(),
             recorded_exists,
-            pull: own.map(|pull| &pull.base),
-            named: settings.base.as_ref(),
+            pull: pull_base.filter(|_| pull_base_exists),
+            named: settings.base.as_ref().filter(|_| named_exists),
             default: codebase.default_branch.as_ref(),
         };
         let Some(base) = other_base(&facts).cloned() else { return Ok((environment, None)) };

@@ -5,7 +5,7 @@
 
 use super::retry::outlasting;
 use super::{Orchestrator, StepError, deliver::Delivered, lease::Here, prepare::Prepared, retry, workers::unwinding};
-use crate::agent::{AgentEvent, Limits, Outcome, TurnEnd, TurnSpec, prompt, work_env};
+use crate::agent::{AgentEvent, Limits, Outcome, TurnEnd, TurnSpec, name_env, prompt, work_env};
 use crate::git::{Repository, Restored};
 use crate::model::*;
 use crate::reply::{not_begun, run_end};
@@ -206,6 +206,9 @@ impl Orchestrator {
         };
         let spec = self.turn(run, prepared).await?;
         self.demand_approval_of_worktree(prepared).await?;
+        if let Err(error) = prepared.repository.worktree(&prepared.environment.path).clear_locks().await {
+            tracing::warn!(run.id = %run.id, %error, "what a killed git left in the worktree was not cleared away");
+        }
         let (sender, mut events) = mpsc::channel(64);
         let turn = agent.run(spec, sender, cancel.clone());
         tokio::pin!(turn);
@@ -256,11 +259,13 @@ impl Orchestrator {
         let facts = self.prompt_facts(run, prepared).await?;
         let (repository, thread) = (&prepared.codebase.name, prepared.conversation.thread.number());
         let env = work_env(repository, thread, &environment.branch, environment.base.as_ref());
+        let bot = self.ident(&self.parts().identity.bot);
         Ok(TurnSpec {
             run: run.id,
             cwd: environment.path.clone(),
             state_dir: self.agent_home(run.conversation),
             prompt: prompt::render(&facts),
+            defaults: name_env(&bot.name, &bot.email),
             env,
             limits: self.limits(prepared),
             log: self.log_path(run.id),

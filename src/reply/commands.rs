@@ -57,6 +57,11 @@ pub fn answer(text: &str, key: &str) -> String {
     format!("{}\n\n{}", text.trim(), marker(key))
 }
 
+/// Told where a message says more than a command.
+pub fn nothing_else(name: &str) -> String {
+    format!("Only `{name}` was carried out. What else this message says was not: say it in one of its own.")
+}
+
 /// A reason not to do what a command asks; it may quote git, GitHub, or what was asked.
 pub fn refused(why: &str) -> String {
     agent_text::foreign(why, FOREIGN)

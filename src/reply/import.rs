@@ -45,22 +45,23 @@ pub fn sentence(skip: &Skip) -> String {
                 Some(branch) => {
                     let push = format!("`git -C {} push origin {}`", quoted(path), quoted(branch.as_str()));
                     let branch = plain(branch.as_str());
+                    let goes_on = format!("`/worktree create {branch}` in its thread goes on with them");
                     match fetched {
                         Probe::Known(true) => {
-                            format!("what is committed on its branch {branch} is on the remote already")
+                            format!("what is committed on its branch {branch} is on the remote already, and {goes_on}")
                         }
                         Probe::Known(false) => format!(
                             "commits of its branch {branch} are not on the remote, as far as it was fetched: {push} brings \
-                             them, and a mention continues on them"
+                             them, and {goes_on}"
                         ),
                         Probe::Unknown(why) => format!(
                             "whether the commits of its branch {branch} are on the remote could not be asked ({}): {push} \
-                             brings those that are not, and a mention continues on them",
+                             brings those that are not, and {goes_on}",
                             plain(why)
                         ),
                     }
                 }
-                None => "commit and push it on a branch, and a mention continues on it".to_owned(),
+                None => "commit and push it on a branch, and `/worktree create` with its name goes on with it".to_owned(),
             };
             format!("its work stays where it is: {}; {on}", plain(path))
         }
@@ -198,9 +199,9 @@ mod tests {
             let (path, branch) = ("/old/my issue".to_owned(), BranchName::new("issue-1").ok());
             sentence(&Skip::WorkStays { path, branch, fetched })
         };
-        insta::assert_snapshot!(stays(Probe::Known(false)), @"its work stays where it is: /old/my issue; commits of its branch issue-1 are not on the remote, as far as it was fetched: `git -C '/old/my issue' push origin issue-1` brings them, and a mention continues on them");
-        insta::assert_snapshot!(stays(Probe::Known(true)), @"its work stays where it is: /old/my issue; what is committed on its branch issue-1 is on the remote already");
-        insta::assert_snapshot!(stays(Probe::Unknown("no repository".to_owned())), @"its work stays where it is: /old/my issue; whether the commits of its branch issue-1 are on the remote could not be asked (no repository): `git -C '/old/my issue' push origin issue-1` brings those that are not, and a mention continues on them");
+        insta::assert_snapshot!(stays(Probe::Known(false)), @"its work stays where it is: /old/my issue; commits of its branch issue-1 are not on the remote, as far as it was fetched: `git -C '/old/my issue' push origin issue-1` brings them, and `/worktree create issue-1` in its thread goes on with them");
+        insta::assert_snapshot!(stays(Probe::Known(true)), @"its work stays where it is: /old/my issue; what is committed on its branch issue-1 is on the remote already, and `/worktree create issue-1` in its thread goes on with them");
+        insta::assert_snapshot!(stays(Probe::Unknown("no repository".to_owned())), @"its work stays where it is: /old/my issue; whether the commits of its branch issue-1 are on the remote could not be asked (no repository): `git -C '/old/my issue' push origin issue-1` brings those that are not, and `/worktree create issue-1` in its thread goes on with them");
     }
 
     #[test]

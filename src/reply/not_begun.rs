@@ -57,7 +57,7 @@ pub fn thread_unknown() -> String {
 
 pub fn archived(repository: &RepoName) -> String {
     format!(
-        "**{repository}** is archived, so nothing can be pushed to it. Nothing was run; work done before is kept. Unarchive it on \
+        "**{repository}** is archived, so nothing can be pushed to it; what was done is kept. Unarchive it on \
          GitHub, then mention me again."
     )
 }

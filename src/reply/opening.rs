@@ -79,8 +79,13 @@ pub fn place_of_old_left() -> String {
 }
 
 /// Told when linked work has an environment of its own that could not be shared.
-pub fn not_shared(work: &Work, why: Apart) -> String {
+pub fn not_shared(work: &Work, why: &Apart) -> String {
     let why = match why {
+        Apart::LacksKept(branch) => {
+            return format!(
+                "Not sharing the worktree of {work}: it does not contain what is kept on `{branch}`, so both stay apart."
+            );
+        }
         Apart::Fork => {
             "a fork's pull request is worked on in a worktree of its own, in which nothing else is worked on"
         }
@@ -142,6 +147,13 @@ pub fn pull_merged(number: ThreadNumber) -> String {
     format!(
         "#{number} is merged already. The work goes on at its branch, and gets a pull request of its own, which may show \
          merged commits once more. To begin at the newest base, ask in an issue."
+    )
+}
+
+/// Told in the thread of a pull request that is closed.
+pub fn pull_closed(number: ThreadNumber) -> String {
+    format!(
+        "#{number} is closed. The work goes on at its branch, and gets a pull request of its own; reopen #{number} first to have it there."
     )
 }
 

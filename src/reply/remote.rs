@@ -56,6 +56,22 @@ pub fn head_not_taken_in(why: &str) -> String {
     format!("The head of this pull request has newer commits that were not taken in: {}.", agent_text::quoted(why))
 }
 
+/// Told before a run on a branch that nobody has worked on.
+pub fn base_rewritten(base: &BranchName, branch: &BranchName) -> String {
+    format!(
+        "`{base}` was rewritten on the remote, so `{branch}`, which had nothing of its own, begins at its new head."
+    )
+}
+
+/// The same where something is in the way.
+pub fn base_not_followed(base: &BranchName, branch: &BranchName, why: &str) -> String {
+    format!(
+        "`{base}` was rewritten on the remote, and `{branch}` still stands on what was taken off it: {}. Nothing of that is \
+         pushed.",
+        agent_text::quoted(why)
+    )
+}
+
 /// Both sides have commits the other lacks.
 pub fn diverged(local: u64, remote: u64) -> String {
     format!("the histories diverged ({local} local, {remote} remote)")

@@ -20,6 +20,15 @@ pub fn branch_drift(recorded: &BranchName, actual: Option<&BranchName>) -> Strin
     }
 }
 
+/// A merge, a rebase or conflicts that the agent left; `what` says which.
+pub fn unfinished(what: &str) -> String {
+    format!(
+        "not committed and not pushed: {}; everything is kept in the worktree as it is. Mention me and ask to finish that, or to \
+         abort it: then the rest is delivered",
+        agent_text::quoted(what)
+    )
+}
+
 /// Something else stands where the worktree was.
 pub fn place_taken() -> String {
     "not pushed: during the run something else took the worktree's place, or its tie to the repository was cut; nothing was \
@@ -64,6 +73,15 @@ pub fn withheld(why: &Withheld, branch: &BranchName) -> String {
              next request pushes it again, on GitHub with a pull request of its own"
         ),
         Withheld::TakenBack => taken_back(branch),
+        Withheld::OffBase { base, commits } => format!(
+            "not pushed: `{base}` was rewritten, and `{branch}` still has {} that {} taken off it, which would be published \
+             again; {}. Ask me to rebase it onto `origin/{base}` without {}; or whoever wants {} there pushes it from the worktree",
+            count(*commits, "commit"),
+            if *commits == 1 { "was" } else { "were" },
+            kept(branch),
+            if *commits == 1 { "it" } else { "them" },
+            if *commits == 1 { "it" } else { "them" },
+        ),
         Withheld::Copies(paths) => furnished::copies_committed(branch, paths),
         Withheld::Blobs(paths) => furnished::blobs_committed(branch, paths),
     }
@@ -73,6 +91,13 @@ pub fn merged_meanwhile(number: ThreadNumber, branch: &BranchName) -> String {
     format!(
         "#{number} was merged while the agent worked, so no other pull request was opened: `{branch}` has commits that the \
          merge did not take; mention me again to have one opened for them"
+    )
+}
+
+pub fn closed_meanwhile(number: ThreadNumber, branch: &BranchName) -> String {
+    format!(
+        "#{number} was closed while the agent worked, so no other pull request was opened: `{branch}` has the work. Reopen \
+         #{number}, or mention me again to have another one opened"
     )
 }
 

@@ -7,6 +7,9 @@ pub enum StoreError {
     Url(String),
     #[error("the database cannot be reached ({0}). Nothing that was stored is lost")]
     Unavailable(String),
+    /// PostgreSQL answers, and has no such database, or nobody of that name who may log in.
+    #[error("the database cannot be reached ({why}). Nothing that was stored is lost")]
+    Lacks { what: Lacking, why: String },
     #[error("the database is busy and did not get to this in time. Nothing is lost; the step can be repeated")]
     Busy,
     #[error(
@@ -51,6 +54,15 @@ pub enum StoreError {
     Failed(String),
 }
 
+/// What a PostgreSQL lacks before anybody can work with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacking {
+    Database,
+    Role,
+    /// The role is there.
+    RightToLogIn,
+}
+
 impl StoreError {
     /// A row that this program cannot make sense of.
     pub fn is_corrupt(&self) -> bool {
@@ -60,7 +72,11 @@ impl StoreError {
     /// The same step may succeed later without anybody changing anything.
     pub fn is_transient(&self) -> bool {
         match self {
-            StoreError::Unavailable(_) | StoreError::Busy | StoreError::DiskFull | StoreError::Full => true,
+            StoreError::Unavailable(_)
+            | StoreError::Lacks { .. }
+            | StoreError::Busy
+            | StoreError::DiskFull
+            | StoreError::Full => true,
             StoreError::Url(_)
             | StoreError::NewerSchema { .. }
             | StoreError::InUse(_)

@@ -38,6 +38,7 @@ impl Bench {
             cwd,
             state_dir: dir.path().join("state/agent"),
             prompt: "the prompt\n".to_owned(),
+            defaults: treewarden::agent::name_env("warden[bot]", "bot@example.org"),
             env: Vec::new(),
             limits: Limits { wall: PATIENCE, output_bytes: 1024 * 1024, grace: PATIENCE },
             log: dir.path().join("runs/one.log"),
@@ -96,6 +97,16 @@ fn not_empty(path: &Path) -> bool {
 }
 
 #[tokio::test]
+async fn git_has_a_name_to_commit_in_unless_the_settings_give_another() {
+    let names = "git var GIT_AUTHOR_IDENT; git var GIT_COMMITTER_IDENT";
+    let bench = Bench::new(names);
+    assert_eq!(bench.run().await.answer.matches("warden[bot] <bot@example.org>").count(), 2);
+    let path = std::env::var("PATH").unwrap();
+    let bench = Bench::with_env(names, vec![("PATH", path), ("GIT_AUTHOR_NAME", "Our Agent".to_owned())]);
+    assert!(bench.run().await.answer.starts_with("Our Agent <bot@example.org>"));
+}
+
+#[tokio::test]
 async fn the_prompt_goes_in_and_the_answer_comes_out() {
     let bench = Bench::new("cat; pwd; echo noise >&2; echo edited > file");
     let end = bench.run().await;
@@ -143,7 +154,8 @@ async fn the_environment_is_cleared() {
         answer.lines().filter(|line| !shell.contains(&line.split_once('=').unwrap_or_default().0)).collect();
     lines.sort_unstable();
     let expected = format!(
-        "HOME={}\nLANG=C.UTF-8\nMODEL=m-1\nPATH=/usr/local/bin:/usr/bin:/bin\nTERM=dumb\nTREEWARDEN_BASE=main\n\
+        "GIT_AUTHOR_EMAIL=bot@example.org\nGIT_AUTHOR_NAME=warden[bot]\nGIT_COMMITTER_EMAIL=bot@example.org\n\
+         GIT_COMMITTER_NAME=warden[bot]\nHOME={}\nLANG=C.UTF-8\nMODEL=m-1\nPATH=/usr/local/bin:/usr/bin:/bin\nTERM=dumb\nTREEWARDEN_BASE=main\n\
          TREEWARDEN_BRANCH=issue-42\nTREEWARDEN_ISSUE=42\nTREEWARDEN_REPO=octo/hello\nTREEWARDEN_RUN_ID={}",
         bench.spec.state_dir.display(),
         bench.spec.run,

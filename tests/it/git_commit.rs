@@ -107,6 +107,30 @@ async fn what_is_too_large_or_too_deep_keeps_nothing_else_from_being_committed()
     assert!(matches!(worktree.status().await, Probe::Unknown(_)), "it stays a doubt for a removal");
 }
 
+/// Whoever says `git rm --cached` of a file wants it out, and what git ignores nobody adds again.
+#[tokio::test]
+async fn what_was_taken_out_of_the_index_stays_out_where_git_ignores_it() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    for name in ["config.env", "other.env"] {
+        lab.commit(&path, name, "SECRET=1\n");
+    }
+    let shown = || lab.run(&path, &["show", "--name-status", "--format=", "HEAD"]);
+    fs::write(path.join(".gitignore"), "*.env\n").unwrap();
+    lab.run(&path, &["rm", "-q", "--cached", "config.env"]);
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert_eq!(shown(), "M\t.gitignore\nD\tconfig.env");
+    // Also when there is nothing else.
+    lab.run(&path, &["rm", "-q", "--cached", "other.env"]);
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert_eq!(shown(), "D\tother.env");
+    assert!(path.join("config.env").exists() && path.join("other.env").exists());
+    // As `git add --all` does.
+    lab.run(&path, &["rm", "-q", "--cached", "f"]);
+    assert_eq!(worktree.commit_all(&request("b")).await.unwrap(), None);
+}
+
 /// What GitHub does not take, a repository on this machine does.
 #[tokio::test]
 async fn a_repository_on_this_machine_takes_files_of_any_size() {

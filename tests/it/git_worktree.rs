@@ -349,7 +349,7 @@ async fn an_open_operation_is_seen_although_the_files_are_clean() {
     assert!(known(worktree.status().await).is_clean());
     assert_eq!(known(worktree.operation_in_progress().await).as_deref(), Some("rebase"));
     assert_eq!(worktree.head().await.unwrap().branch, None);
-    assert!(matches!(worktree.commit_all(&request("b")).await, Err(GitError::Refused { .. })));
+    assert!(matches!(worktree.commit_all(&request("b")).await, Err(GitError::Unfinished(_))));
     lab.run(&path, &["rebase", "--abort"]);
     lab.run(&path, &["switch", "-q", "-c", "other", "HEAD~1"]);
     fs::write(path.join("g2"), "other\n").unwrap();
@@ -377,7 +377,7 @@ async fn what_git_put_aside_for_a_merge_is_seen_and_kept() {
     let aside = lab.sha(&path, "MERGE_AUTOSTASH");
     let operation = known(worktree.operation_in_progress().await).unwrap();
     assert!(operation.contains("put aside"), "{operation}");
-    assert!(matches!(worktree.commit_all(&request("b")).await, Err(GitError::Refused { .. })));
+    assert!(matches!(worktree.commit_all(&request("b")).await, Err(GitError::Unfinished(_))));
     fs::remove_dir_all(&path).unwrap();
     repository.unregister(&path).await.unwrap();
     let kept = format!("refs/treewarden/archive/commits/{aside}");

@@ -11,7 +11,7 @@ use crate::github::GithubError;
 use crate::isolation::IsolationError;
 use crate::model::is_loopback_host;
 use crate::reply::shell;
-use crate::store::{Holder, Store, StoreError};
+use crate::store::{Holder, Lacking, Store, StoreError};
 use reqwest::Url;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
@@ -462,6 +462,7 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
             Some(other) => aside(&other, asked),
             None => database_writable(file, config, file, asked),
         },
+        (StoreError::Lacks { what, .. }, _) => lacking(*what, url),
         (StoreError::Unavailable(_), None) => server(url).unwrap_or_else(address),
         (StoreError::Corrupt { .. } | StoreError::Incomplete(_), None) => psql("-f '<its backup>'"),
         (StoreError::NoTables { schema, user }, _) => {
@@ -529,6 +530,20 @@ pub(super) fn held(holder: Holder, asked: &Asked) -> Mend {
         Some(process) => format!("tail --pid={process} -f /dev/null; {}", asked.again()),
         None => asked.again(),
     })
+}
+
+fn lacking(what: Lacking, url: &str) -> Mend {
+    let name = |of: &dyn Fn(&Url) -> String| Url::parse(url).ok().map(|url| of(&url)).unwrap_or_default();
+    let (user, database) =
+        (name(&|url| url.username().to_owned()), name(&|url| url.path().trim_matches('/').to_owned()));
+    // Every server has that database.
+    let server = beside(url.split(['?', '#']).next().unwrap_or_default(), "postgres");
+    let statement = match what {
+        Lacking::Database => format!("CREATE DATABASE \"{database}\" OWNER \"{user}\""),
+        Lacking::Role => format!("CREATE ROLE \"{user}\" LOGIN PASSWORD '<password>'"),
+        Lacking::RightToLogIn => format!("ALTER ROLE \"{user}\" LOGIN"),
+    };
+    by_administrator(&server, &statement)
 }
 
 /// A statement for whoever keeps the server: on this machine its own user.

@@ -62,8 +62,13 @@ fn other_settings(config: &Config, before: Option<&Path>) -> Vec<Other> {
     let address = door.as_ref().and_then(|door| door.url.strip_prefix("http://")).unwrap_or("<host>:<port>");
     let wanted = config.listen.to_string();
     // Any port is right where any will do.
-    if config.listen.port != 0 && TcpListener::bind(&wanted).is_ok() {
-        let seen = format!("nothing listens on {wanted}");
+    let seen = match TcpListener::bind(&wanted) {
+        _ if config.listen.port == 0 => None,
+        Ok(_) => Some(format!("nothing listens on {wanted}")),
+        Err(_) if !listens_there(config) => Some(format!("it does not listen on {wanted}")),
+        Err(_) => None,
+    };
+    if let Some(seen) = seen {
         others.push(Other { seen, variable: "TREEWARDEN_LISTEN", value: address.to_owned() });
     }
     let there = Door::exists(&config.home);
@@ -111,13 +116,20 @@ pub(super) fn looked_at(config: &Config) -> String {
     format!("looked at: {file}; {environment}")
 }
 
+/// Whether the service of this home is the one that listens where it is to; its door says where it does.
+fn listens_there(config: &Config) -> bool {
+    let port = |url: &str| url.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    HomeLock::is_held(&config.home)
+        && Door::read(&config.home).map_or(true, |door| port(&door.url) == Some(config.listen.port))
+}
+
 /// Whether the service could listen where it is to.
 pub(super) fn address(config: &Config, asked: &Asked) -> Finding {
     let mend = || mend::address(&config.listen, asked);
     let wanted = config.listen.to_string();
     match TcpListener::bind(&wanted) {
         Ok(_) => fine("address", format!("{wanted} can be listened on")),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && HomeLock::is_held(&config.home) => {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && listens_there(config) => {
             fine("address", format!("{wanted} is in use by the service, which runs on this home"))
         }
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {

@@ -22,7 +22,7 @@ impl Candidate {
 #[derive(Clone, Debug)]
 pub struct LinkedCandidate {
     pub candidate: Candidate,
-    /// The environment's branch contains the pull request's head commit.
+    /// The environment's branch contains the pull request's head commit, or what is kept on the issue's own branch.
     pub contains_head: Probe<bool>,
     /// It holds nothing of its own ([`crate::decide::pristine`]), and nothing is in the way of the pull request's branch.
     pub may_make_way: bool,

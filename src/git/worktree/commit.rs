@@ -77,6 +77,16 @@ impl CommitRequest {
     }
 }
 
+/// What a commit takes in, and what it does not.
+struct ToStage {
+    /// What differs from HEAD and is to be brought into the index.
+    changed: Vec<PathBuf>,
+    /// What may not be looked at or is too large.
+    not_taken: Vec<NotTaken>,
+    /// The index lacks something that HEAD has. It is left like that: what git ignores would not be added by anybody.
+    anything_is_taken_out: bool,
+}
+
 impl Worktree {
     /// Commits all changes and untracked files to the branch. `None`: there is nothing to commit. Repositories that lie
     /// inside stay untracked: a commit would keep none of their content. What the service copied in stays out, staged or
@@ -85,7 +95,7 @@ impl Worktree {
     pub async fn commit_all(&self, request: &CommitRequest) -> Result<Option<CommitSha>, GitError> {
         let entry = self.entry().await?;
         if let Some(operation) = self.known_operation().await? {
-            return Err(GitError::refused(format!("a {operation} is in progress in the worktree")));
+            return Err(GitError::Unfinished(format!("a {operation} is in progress in the worktree")));
         }
         let head = self.head().await?;
         if head.branch.as_ref() != Some(&request.branch) {
@@ -231,7 +241,7 @@ impl Worktree {
     /// What [`Worktree::commit_all`] leaves behind since the service may not read it, git cannot convert it, it is too large, or it is withheld.
     pub async fn not_taken(&self) -> Result<Vec<NotTaken>, GitError> {
         let entry = self.entry().await?;
-        let (changed, mut not_taken) = self.to_be_staged(&entry).await?;
+        let ToStage { changed, mut not_taken, .. } = self.to_be_staged(&entry).await?;
         if !changed.is_empty() {
             let scratch = self.repository.scratch()?;
             let index = scratch.path().join("index");
@@ -245,13 +255,12 @@ impl Worktree {
         Ok(not_taken)
     }
 
-    /// What differs from HEAD and belongs into a commit, and what may not be looked at or is too large.
-    async fn to_be_staged(&self, entry: &AdminEntry) -> Result<(Vec<PathBuf>, Vec<NotTaken>), GitError> {
+    async fn to_be_staged(&self, entry: &AdminEntry) -> Result<ToStage, GitError> {
         // By names, not by `git add --all`, which runs git inside submodules, with configuration an agent can write.
         let (changes, mut closed) = self.changes_in_sight(entry).await?;
         // Not every operation that leaves them leaves a file by which it is known: `git stash pop` does not.
         if let Some(Change { path, .. }) = changes.iter().find(|change| change.kind == Kind::Conflicted) {
-            return Err(GitError::refused(format!(
+            return Err(GitError::Unfinished(format!(
                 "there are conflicts in {} that nobody has resolved (`git add` says that one is)",
                 path.display()
             )));
@@ -259,13 +268,15 @@ impl Worktree {
         // Copies are out of sight already, unless somebody changed what git ignores.
         let copies = self.copies_of_branch().await?;
         let is_copy = |change: &Change| change.kind == Kind::Untracked && copies.has(&change.path);
+        let (taken_out, changes): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|change| change.kind == Kind::TakenOut);
         let changes = changes.into_iter().filter(|change| !is_copy(change)).map(|change| change.path);
         let mut changed: Vec<_> = changes.filter(|path| !is_repository(path)).collect();
         // A branch goes out, so nothing is in it as a blob that LFS is to keep.
         let blobs = self.not_pointers(&changed).await?;
         changed.retain(|path| !blobs.contains(path));
         closed.extend(self.take_out_large(&mut changed).await?);
-        Ok((changed, closed))
+        Ok(ToStage { changed, not_taken: closed, anything_is_taken_out: !taken_out.is_empty() })
     }
 
     /// How large a file may be that a commit takes in; a repository on this machine takes any.
@@ -297,8 +308,8 @@ impl Worktree {
 
     /// Stages everything and answers with the tree; `None` when it is HEAD's.
     async fn stage(&self, entry: &AdminEntry, head: &Head) -> Result<Option<String>, GitError> {
-        let (changed, _) = self.to_be_staged(entry).await?;
-        if changed.is_empty() {
+        let ToStage { changed, anything_is_taken_out, .. } = self.to_be_staged(entry).await?;
+        if changed.is_empty() && !anything_is_taken_out {
             return Ok(None);
         }
         let mut left: Vec<NotTaken> = self.take_in(entry, None, changed).await?;
@@ -330,7 +341,8 @@ impl Worktree {
         index: Option<&Path>,
         paths: Vec<PathBuf>,
     ) -> Result<Vec<NotTaken>, GitError> {
-        let (mut pending, mut not_taken, mut tries) = (vec![paths], Vec::new(), 0);
+        let mut pending: Vec<Vec<PathBuf>> = [paths].into_iter().filter(|paths| !paths.is_empty()).collect();
+        let (mut not_taken, mut tries) = (Vec::new(), 0);
         while let Some(mut paths) = pending.pop() {
             tries += 1;
             let result = match self.update_index(entry, index, &paths).await {

@@ -2,7 +2,7 @@
 //!
 //! Codes: <https://www.sqlite.org/rescode.html>, <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
 
-use super::super::StoreError;
+use super::super::{Lacking, StoreError};
 use sqlx::error::DatabaseError;
 
 pub(in crate::store) fn explain(error: sqlx::Error) -> StoreError {
@@ -15,6 +15,10 @@ pub(in crate::store) fn explain(error: sqlx::Error) -> StoreError {
         sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => StoreError::Unavailable(error.to_string()),
         _ => StoreError::Failed(error.to_string()),
     }
+}
+
+fn lacks(what: Lacking, refusal: &dyn DatabaseError) -> StoreError {
+    StoreError::Lacks { what, why: refusal.message().to_owned() }
 }
 
 fn explain_refusal(refusal: &dyn DatabaseError) -> StoreError {
@@ -35,6 +39,12 @@ fn explain_refusal(refusal: &dyn DatabaseError) -> StoreError {
         // Serialization failure, deadlock, lock not available, too many connections.
         None if matches!(&*code, "40001" | "40P01" | "55P03" | "53300") => StoreError::Busy,
         None if code == "53100" => StoreError::DiskFull,
+        None if code == "3D000" => lacks(Lacking::Database, refusal),
+        // The same code where a rule of the server's shuts out a role that is there.
+        None if code == "28000" && !refusal.message().contains("pg_hba.conf") => {
+            let is_missing = refusal.message().contains("does not exist");
+            lacks(if is_missing { Lacking::Role } else { Lacking::RightToLogIn }, refusal)
+        }
         // Connection lost, shutting down, starting up, wrong password, no such database.
         None if ["08", "57P", "28", "3D"].iter().any(|class| code.starts_with(class)) => {
             StoreError::Unavailable(refusal.message().to_owned())

@@ -158,7 +158,7 @@ pub(in crate::store) async fn schema(url: &str) -> Result<Schema, StoreError> {
 async fn may_make_tables(options: &PgConnectOptions) -> Result<(), StoreError> {
     const LOOK: &str = "SELECT coalesce(current_schema(), 'public')::text, current_user::text,
         coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)";
-    let mut connection = PgConnection::connect_with(options).await.map_err(explain)?;
+    let mut connection = connected(options).await?;
     let (schema, user, may): (String, String, bool) =
         sqlx::query_as(LOOK).fetch_one(&mut connection).await.map_err(explain)?;
     connection.close().await.map_err(explain)?;
@@ -238,12 +238,14 @@ async fn applied_there(options: &PgConnectOptions) -> Result<Vec<i64>, StoreErro
 
 /// A connection of its own. Where there is none, the error says to which server.
 pub(super) async fn connected(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+    let told = |why: String| {
+        let (host, port) = (options.get_host(), options.get_port());
+        let place = options.get_socket().map_or(format!("{host}:{port}"), |socket| socket.display().to_string());
+        format!("{place}, as DATABASE_URL says: {why}")
+    };
     PgConnection::connect_with(options).await.map_err(|error| match explain(error) {
-        StoreError::Unavailable(why) => {
-            let (host, port) = (options.get_host(), options.get_port());
-            let place = options.get_socket().map_or(format!("{host}:{port}"), |socket| socket.display().to_string());
-            StoreError::Unavailable(format!("{place}, as DATABASE_URL says: {why}"))
-        }
+        StoreError::Unavailable(why) => StoreError::Unavailable(told(why)),
+        StoreError::Lacks { what, why } => StoreError::Lacks { what, why: told(why) },
         error => error,
     })
 }

@@ -746,3 +746,19 @@ async fn no_thread_is_linked_to_a_worktree_whose_directory_is_gone() {
     assert!(answer.starts_with("This thread goes on in the worktree **issue-1**"), "{answer}");
     world.end().await;
 }
+
+#[tokio::test]
+async fn what_stands_beside_a_command_is_not_passed_over_in_silence() {
+    let world = World::new().await;
+    let issue = world.issue();
+    let told = "Only `/status` was carried out. What else this message says was not";
+    for (words, more) in [
+        ("/status", false),
+        ("/status\n\n> what somebody said\n", false),
+        ("/status\nand then add a greeting", true),
+        ("/status\n/worktree list", true),
+    ] {
+        assert_eq!(answered(&world, issue, words).await.contains(told), more, "{words}");
+    }
+    world.end().await;
+}

@@ -1,6 +1,7 @@
 //! An issue and a pull request of somebody's own that closes it: the issue's worktree makes way when it holds nothing, and
 //! both rows know of each other when it does not.
 
+use super::commands::answered;
 use crate::support::world::{ANN, REPO, World, git};
 use treewarden::{demo::github::OpenPull, model::*};
 
@@ -384,5 +385,40 @@ async fn a_pull_request_of_commits_that_the_issues_worktree_has_goes_on_there() 
     let status = world.status(pull);
     assert!(status.contains(&format!("Reusing worktree from issue #{issue}")), "{status}");
     assert_eq!(world.environment().await.branch.as_str(), "issue-1");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_issue_with_work_of_its_own_goes_on_with_that_after_its_worktree_is_gone() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let pull = asked_pull(&world, issue, "add a note").await;
+    stayed_apart(&world, issue, pull).await;
+    let gone = answered(&world, issue, "/worktree remove").await;
+    assert!(gone.starts_with("🧹") && gone.contains("is kept"), "{gone}");
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    let told = format!("Not sharing the worktree of pr-{pull}: it does not contain what is kept on `issue-1`");
+    assert!(status.starts_with('✅') && status.contains(&told), "{status}");
+    assert_eq!((world.pull_of("issue-1").commits.len(), world.pull(pull).commits.len()), (2, 2));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_issue_goes_on_where_its_branch_is_though_the_pull_request_is_closed() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let own = world.pull_of("issue-1").number;
+    answered(&world, issue, "/worktree remove").await;
+    world.ask(own, "agent:noop");
+    world.settle().await;
+    std::fs::write(world.environment().await.path.join("mine.txt"), "mine\n").unwrap();
+    world.standin.close(REPO, ANN, own).unwrap();
+    world.settle().await;
+    world.ask(issue, "agent:noop");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.contains(&format!("Reusing worktree from PR #{own}")), "{status}");
     world.end().await;
 }

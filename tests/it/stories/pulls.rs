@@ -756,3 +756,42 @@ async fn an_edit_of_a_review_that_adds_a_mention_runs_once() {
     assert_eq!(runs[0].request.text, "add a greeting");
     world.end().await;
 }
+
+/// Whoever closed it is not overruled by another one, and is told where the work is.
+#[tokio::test]
+async fn a_pull_request_that_somebody_closes_is_not_replaced() {
+    let world = World::new().await;
+    let pull = world.pull_from("feature/x", "").await;
+    world.ask(pull, "add a greeting agent:sleep=1");
+    world.until_agent_works().await;
+    world.standin.close(REPO, ANN, pull).unwrap();
+    world.settle().await;
+    let told = |number| format!("#{number} was closed while the agent worked, so no other pull request was opened");
+    assert!(world.status(pull).contains(&told(pull)), "{}", world.status(pull));
+    assert_eq!(world.local_tip("feature/x").await, world.remote_tip("feature/x").await);
+    let pulls = || world.standin.pulls(REPO).unwrap().len();
+    assert_eq!(pulls(), 1);
+    world.standin.reopen(REPO, ANN, pull).unwrap();
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    assert!(!world.status(pull).contains("closed"), "{}", world.status(pull));
+
+    let issue = world.issue();
+    world.ask(issue, "add a greeting");
+    world.settle().await;
+    let branch = format!("issue-{issue}");
+    let own = world.pull_of(&branch).number;
+    world.ask(issue, "add a note agent:sleep=1");
+    world.until_agent_works().await;
+    world.standin.close(REPO, ANN, own).unwrap();
+    world.settle().await;
+    assert!(world.status(issue).contains(&told(own)), "{}", world.status(issue));
+    assert_eq!(pulls(), 2);
+    // Who asks again wants one.
+    world.ask(own, "agent:noop");
+    world.settle().await;
+    let status = world.status(own);
+    assert!(status.contains(&format!("#{own} is closed. The work goes on at its branch")), "{status}");
+    assert_ne!(world.pull_of(&branch).number, own);
+    world.end().await;
+}

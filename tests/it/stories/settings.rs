@@ -277,3 +277,21 @@ async fn work_that_began_under_another_prefix_goes_on_where_it_was() {
     assert_eq!(world.environment().await.branch.as_str(), "bot/issue-1", "{}", world.status(issue));
     world.end().await;
 }
+
+#[tokio::test]
+async fn work_whose_base_the_settings_name_goes_on_against_the_default_branch_when_that_is_gone() {
+    let world = World::new().await;
+    world.standin.push_commit(REPO, ANN, "develop", "Start", &[("start.txt", Some("start\n"))]).await.unwrap();
+    let file = [(".github/treewarden.yml", Some("base: develop\n"))];
+    world.standin.push_commit(REPO, ANN, "main", "Settings", &file).await.unwrap();
+    let issue = world.worked_issue("add a greeting").await;
+    assert_eq!(world.environment().await.base.unwrap().as_str(), "develop");
+    world.standin.delete_branch(REPO, ANN, "develop").await.unwrap();
+    world.ask(issue, "add a note");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && !status.contains("not pushed"), "{status}");
+    assert_eq!(world.environment().await.base.unwrap().as_str(), "main");
+    assert_eq!(world.local_tip("issue-1").await, world.remote_tip("issue-1").await);
+    world.end().await;
+}

@@ -3,7 +3,7 @@
 use super::commands::answered;
 use crate::support::world::{ANN, REPO, World, git};
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use treewarden::{
     demo::github::{Fault, MergeMethod},
     model::*,
@@ -95,6 +95,42 @@ async fn a_protected_branch_is_left_alone() {
     assert!(status.contains("not pushed: the branch is protected"), "{status}");
     let tip = world.local_tip("release").await;
     assert!(tip.is_some() && tip != before, "the work is kept");
+    world.end().await;
+}
+
+/// What an agent does not end, the next one is told of, and ends.
+#[tokio::test]
+async fn what_an_agent_began_with_git_is_named_until_it_is_finished() {
+    let agent = "sh -c 'if grep -q \"was begun in this worktree\"; then GIT_EDITOR=true git revert --continue; else \
+                 git revert --no-commit HEAD; echo work > work.txt; fi; echo done'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    world.standin.push_commit(REPO, ANN, "main", "More", &[("more.txt", Some("more\n"))]).await.unwrap();
+    let issue = world.worked_issue("take that back").await;
+    let status = world.status(issue);
+    assert!(status.contains("not committed and not pushed: a revert is in progress in the worktree"), "{status}");
+    assert!(status.contains("Mention me and ask to finish that") && !status.contains("to deliver it"), "{status}");
+    assert_eq!(world.remote_tip("issue-1").await, None);
+    world.ask(issue, "go on");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.starts_with('✅') && !status.contains("not pushed"), "{status}");
+    assert_eq!(world.remote_file("issue-1", "more.txt").await, None);
+    assert_eq!(world.remote_file("issue-1", "work.txt").await.as_deref(), Some("work\n"));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_lock_that_a_killed_git_left_is_in_no_agents_way() {
+    let agent = "sh -c 'echo $$ > work.txt && git add --all && git commit -q -m Work && echo committed'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let issue = world.worked_issue("work").await;
+    let directory = git(&world.environment().await.path, &["rev-parse", "--absolute-git-dir"]);
+    let past = SystemTime::now() - Duration::from_secs(60);
+    std::fs::File::create(format!("{directory}/index.lock")).unwrap().set_modified(past).unwrap();
+    world.ask(issue, "more work");
+    world.settle().await;
+    assert!(world.status(issue).contains("committed"), "{}", world.status(issue));
+    assert_eq!(world.pull_of("issue-1").commits.len(), 2);
     world.end().await;
 }
 

@@ -353,6 +353,9 @@ fn each_fault_of_the_database_has_its_command_and_none_makes_another() {
         StoreError::Incomplete(vec![text()]),
         StoreError::NoTables { schema: "public".to_owned(), user: "tw".to_owned() },
         StoreError::InUse(text()),
+        StoreError::Lacks { what: Lacking::Database, why: text() },
+        StoreError::Lacks { what: Lacking::Role, why: text() },
+        StoreError::Lacks { what: Lacking::RightToLogIn, why: text() },
     ];
     let at = |url: &str| load(&[("DATABASE_URL", url)], &[]).unwrap();
     let config = at("postgres://tw:hunter2@127.0.0.1:1/tw");
@@ -378,6 +381,15 @@ fn each_fault_of_the_database_has_its_command_and_none_makes_another() {
     assert_eq!(other(&config, Some(&file)), "unset DATABASE_URL");
     let own = config.home.join("treewarden.db");
     assert!(other(&config, Some(&own)).ends_with("/treewarden-own.db"));
+    let lacking = |what| {
+        let error = StoreError::Lacks { what, why: text() };
+        database(&error, &config, None, &shell()).line().to_owned()
+    };
+    let psql = "sudo -u postgres psql -p 1 -d postgres -c";
+    assert_eq!(lacking(Lacking::Database), format!(r#"{psql} 'CREATE DATABASE "tw" OWNER "tw"'"#));
+    assert_eq!(lacking(Lacking::RightToLogIn), format!(r#"{psql} 'ALTER ROLE "tw" LOGIN'"#));
+    let role = lacking(Lacking::Role);
+    assert!(role.contains("CREATE ROLE") && role.contains("LOGIN PASSWORD '<password>'"), "{role}");
     let folder = database(&faults[0], &config, Some(dir.path()), &shell());
     assert_eq!(folder.line(), format!("export DATABASE_URL=sqlite://{}/treewarden.db", dir.path().display()));
     // Somebody else's file is neither moved nor given away; what was a database is kept beside its backup.
