@@ -179,9 +179,8 @@ pub fn resolve(facts: &ResolveFacts) -> Resolution {
     for linked in &facts.linked {
         let why = match (examine(&linked.candidate, &mut forget), sharing(linked, facts)) {
             (Seen::Stale, _) => continue,
-            (Seen::Doubtful(_), Err(why @ (Apart::Fork | Apart::Settings))) => why,
+            (Seen::Doubtful(_), Err(why @ (Apart::Fork | Apart::Settings | Apart::LacksKept(_)))) => why,
             // Whole, it might have made way.
-            (Seen::Doubtful(_), Err(why @ Apart::LacksKept(_))) => why,
             (Seen::Doubtful(_), Ok(_) | Err(Apart::LacksHead | Apart::Doubt)) => Apart::Doubt,
             (Seen::Usable, shared) => {
                 let makes_way = makes_way(linked, facts);
@@ -295,7 +294,10 @@ fn sharing(linked: &LinkedCandidate, facts: &ResolveFacts) -> Result<Found, Apar
         (Some(pull), _) => has_it(&pull.head),
         // An issue joins its pull request's environment, unless it goes on elsewhere.
         (None, Some(kept)) if facts.settings.share_linked == ShareLinked::Auto && !has_it(kept) => {
-            return Err(Apart::LacksKept(kept.clone()));
+            return Err(match linked.contains_head {
+                Probe::Known(_) => Apart::LacksKept(kept.clone()),
+                Probe::Unknown(_) => Apart::Doubt,
+            });
         }
         (None, _) => true,
     };

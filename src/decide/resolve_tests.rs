@@ -83,9 +83,10 @@ fn an_issue_that_goes_on_with_work_of_its_own_joins_no_other() {
         ..issue_facts()
     };
     let lacks = || Probe::Known(false);
-    for contains in [lacks(), Probe::Unknown("why".to_owned())] {
+    let doubt = Probe::Unknown("why".to_owned());
+    for (contains, why) in [(lacks(), Apart::LacksKept(kept.clone())), (doubt, Apart::Doubt)] {
         let Choice::Create(place) = resolve(&facts(ShareLinked::Auto, contains)).choice else { panic!() };
-        assert_eq!(place.not_shared.unwrap().1, Apart::LacksKept(kept.clone()));
+        assert_eq!(place.not_shared.unwrap().1, why);
         assert_eq!(place.branch, kept);
     }
     for facts in [facts(ShareLinked::Auto, Probe::Known(true)), facts(ShareLinked::Always, lacks())] {

@@ -125,16 +125,19 @@ impl Repository {
     }
 
     /// How many commits of `tip` the branch `base` of the remote had at an earlier fetch and has not any more: somebody
-    /// rewrote it. Those that `published` has do not count.
-    pub async fn taken_off(
-        &self,
-        base: &BranchName,
-        tip: &CommitSha,
-        published: Option<&CommitSha>,
-    ) -> Result<u64, GitError> {
+    /// rewrote it.
+    pub async fn taken_off(&self, base: &BranchName, tip: &CommitSha) -> Result<u64, GitError> {
+        self.count_taken_off(base, tip, false).await
+    }
+
+    /// The same without those that another branch of the remote has, so that a push of `tip` publishes nothing anew.
+    pub async fn published_again(&self, base: &BranchName, tip: &CommitSha) -> Result<u64, GitError> {
+        self.count_taken_off(base, tip, true).await
+    }
+
+    async fn count_taken_off(&self, base: &BranchName, tip: &CommitSha, nowhere_else: bool) -> Result<u64, GitError> {
         let Some(present) = self.tip(&base.remote_ref()).await? else { return Ok(0) };
         let log = self.directory().join("logs").join(base.remote_ref());
-        let published = published.map(oid).transpose()?;
         self.compare(&present, tip, move |repository, present, tip| {
             let (mut off, mut of_tip) = (repository.revwalk()?, repository.revwalk()?);
             off.hide(present)?;
@@ -149,8 +152,11 @@ impl Repository {
                 return Ok(0);
             }
             of_tip.push(tip)?;
-            if let Some(published) = published.filter(|id| repository.find_commit(*id).is_ok()) {
-                of_tip.hide(published)?;
+            for fetched in fetched_tips(repository)?.filter(|_| nowhere_else) {
+                let (_, tip) = fetched?;
+                if repository.find_commit(tip).is_ok() {
+                    of_tip.hide(tip)?;
+                }
             }
             let mut count = 0;
             for commit in of_tip {
@@ -239,7 +245,8 @@ fn positions(log: &Path) -> Result<HashSet<Oid>, GitError> {
     let text = String::from_utf8_lossy(&text);
     // The first line may be a part of one.
     let fetched = text.lines().filter(|line| line.split_once('\t').is_some_and(|(_, why)| why.starts_with("fetch ")));
-    let stood = fetched.filter_map(|line| Oid::from_str(line.split(' ').nth(1).filter(|id| id.len() == 40)?).ok());
+    let ids = fetched.flat_map(|line| line.split(' ').take(2)).filter(|id| id.len() == 40);
+    let stood = ids.filter_map(|id| Oid::from_str(id).ok());
     Ok(stood.filter(|id| !id.is_zero()).collect())
 }
 

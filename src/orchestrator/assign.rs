@@ -6,6 +6,7 @@ use super::prepare::{DECISIONS, Notes};
 use super::{Orchestrator, StepError, retry};
 use crate::command::grammar::New;
 use crate::decide::resolve::{Block, NamedFacts, on_named_branch};
+use crate::git::Repository;
 use crate::model::*;
 use crate::reply::{blocked, commands, not_begun, opening};
 
@@ -147,11 +148,7 @@ impl Orchestrator {
     }
 
     /// False: its directory is gone. Refuses what nobody can work in as it is.
-    async fn is_there(
-        &self,
-        repository: &crate::git::Repository,
-        environment: &Environment,
-    ) -> Result<bool, StepError> {
+    async fn is_there(&self, repository: &Repository, environment: &Environment) -> Result<bool, StepError> {
         let id = environment.id;
         let doubt = match self.validity(repository, environment).await {
             Probe::Known(Validity::Valid) => return Ok(true),

@@ -136,7 +136,8 @@ impl Orchestrator {
         // A head that is not to be worked on is somebody else's until there is work on top of it. Nor did anybody work on what
         // only the base once had.
         let is_others = environment.metadata.lost_head.as_ref() == Some(tip);
-        if ahead == 0 || is_others || repository.taken_off(name, tip, None).await? == ahead {
+        let has_moved = ![&run.outcome.head_before, &environment.start].iter().any(|at| at.as_ref() == Some(tip));
+        if ahead == 0 || is_others || (!has_moved && repository.taken_off(name, tip).await? == ahead) {
             return Ok(Some(0));
         }
         run.outcome.commits = Some(ahead);
@@ -220,7 +221,7 @@ impl Orchestrator {
         let environment = &prepared.environment;
         let branch = Some(&environment.branch);
         let off_base = match &environment.base {
-            Some(base) => match prepared.repository.taken_off(base, &tip, there.as_ref()).await? {
+            Some(base) => match prepared.repository.published_again(base, &tip).await? {
                 0 => None,
                 commits => Some((base.clone(), commits)),
             },

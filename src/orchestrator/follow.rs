@@ -100,7 +100,7 @@ impl Orchestrator {
             return Ok((environment, None));
         };
         if repository.tip(&branch.full_ref()).await?.as_ref() != Some(&start)
-            || repository.taken_off(&base, &start, None).await? == 0
+            || repository.taken_off(&base, &start).await? == 0
         {
             return Ok((environment, None));
         }

@@ -45,7 +45,7 @@ impl Orchestrator {
         let base_stood_there = ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await?;
         let worked_on = base_stood_there && self.was_worked_on(repository, environment.id, &tip).await?;
         let began_ahead = environment.metadata.began_ahead;
-        let is_all_the_bases = ahead > 0 && !moved && repository.taken_off(&base, &tip, None).await? == ahead;
+        let is_all_the_bases = ahead > 0 && !moved && repository.taken_off(&base, &tip).await? == ahead;
         let own = if is_all_the_bases { 0 } else { ahead };
         match own_work(Lineage { ahead: own, moved, began_ahead, base_stood_there, worked_on }) {
             OwnWork::None => return Ok(BranchFacts { tip, last_commit, has_own_commits: false, merged: None }),

@@ -59,7 +59,7 @@ pub fn answer(text: &str, key: &str) -> String {
 
 /// Told where a message says more than a command.
 pub fn nothing_else(name: &str) -> String {
-    format!("Only `{name}` was carried out. What else this message says was not: say it in one of its own.")
+    format!("Only `{name}` was read. What else this message says was not carried out: say it in one of its own.")
 }
 
 /// A reason not to do what a command asks; it may quote git, GitHub, or what was asked.

@@ -152,9 +152,7 @@ pub fn pull_merged(number: ThreadNumber) -> String {
 
 /// Told in the thread of a pull request that is closed.
 pub fn pull_closed(number: ThreadNumber) -> String {
-    format!(
-        "#{number} is closed. The work goes on at its branch, and gets a pull request of its own; reopen #{number} first to have it there."
-    )
+    format!("#{number} is closed, and I do not open it again: to have the work in it, reopen it.")
 }
 
 /// Told when a pull request's own branch is not worked on.

@@ -131,6 +131,21 @@ async fn what_was_taken_out_of_the_index_stays_out_where_git_ignores_it() {
     assert_eq!(worktree.commit_all(&request("b")).await.unwrap(), None);
 }
 
+#[tokio::test]
+async fn a_lost_index_takes_nothing_out() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::write(path.join(".gitignore"), "*.env\n").unwrap();
+    fs::write(path.join("config.env"), "kept on purpose\n").unwrap();
+    lab.run(&path, &["add", "--force", ".gitignore", "config.env"]);
+    lab.run(&path, &["commit", "-qm", "Ignored, and here"]);
+    fs::remove_file(repository.directory().join("worktrees/b/index")).unwrap();
+    fs::write(path.join("new.txt"), "new\n").unwrap();
+    worktree.commit_all(&request("b")).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["show", "--name-status", "--format=", "HEAD"]), "A\tnew.txt");
+}
+
 /// What GitHub does not take, a repository on this machine does.
 #[tokio::test]
 async fn a_repository_on_this_machine_takes_files_of_any_size() {

@@ -462,7 +462,7 @@ pub(super) fn database(error: &StoreError, config: &Config, file: Option<&Path>,
             Some(other) => aside(&other, asked),
             None => database_writable(file, config, file, asked),
         },
-        (StoreError::Lacks { what, .. }, _) => lacking(*what, url),
+        (StoreError::Lacks { what, .. }, _) => lacking(*what, url).unwrap_or_else(address),
         (StoreError::Unavailable(_), None) => server(url).unwrap_or_else(address),
         (StoreError::Corrupt { .. } | StoreError::Incomplete(_), None) => psql("-f '<its backup>'"),
         (StoreError::NoTables { schema, user }, _) => {
@@ -532,10 +532,13 @@ pub(super) fn held(holder: Holder, asked: &Asked) -> Mend {
     })
 }
 
-fn lacking(what: Lacking, url: &str) -> Mend {
-    let name = |of: &dyn Fn(&Url) -> String| Url::parse(url).ok().map(|url| of(&url)).unwrap_or_default();
-    let (user, database) =
-        (name(&|url| url.username().to_owned()), name(&|url| url.path().trim_matches('/').to_owned()));
+/// `None`: the address does not say which one.
+fn lacking(what: Lacking, url: &str) -> Option<Mend> {
+    let parsed = Url::parse(url).ok()?;
+    let (user, database) = (parsed.username(), parsed.path().trim_matches('/'));
+    if [user, database].iter().any(|name| name.is_empty() || name.contains(['%', '"'])) {
+        return None;
+    }
     // Every server has that database.
     let server = beside(url.split(['?', '#']).next().unwrap_or_default(), "postgres");
     let statement = match what {
@@ -543,7 +546,7 @@ fn lacking(what: Lacking, url: &str) -> Mend {
         Lacking::Role => format!("CREATE ROLE \"{user}\" LOGIN PASSWORD '<password>'"),
         Lacking::RightToLogIn => format!("ALTER ROLE \"{user}\" LOGIN"),
     };
-    by_administrator(&server, &statement)
+    Some(by_administrator(&server, &statement))
 }
 
 /// A statement for whoever keeps the server: on this machine its own user.

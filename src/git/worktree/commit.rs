@@ -6,6 +6,7 @@ use super::status::{Change, Kind};
 use super::{Head, Worktree};
 use crate::git::command::Call;
 use crate::git::history::oid;
+use crate::git::own_files::look;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
 use crate::model::{BranchName, CommitSha, NotTaken, NotTakenBecause};
@@ -104,6 +105,12 @@ impl Worktree {
         // A branch without a commit was deleted under the worktree: a commit on it would have no history.
         if head.sha.is_none() {
             return Err(GitError::refused(format!("the branch {} has no commit any more", request.branch)));
+        }
+        // Without an index everything would look taken out.
+        if look(&entry.directory.join("index"))?.is_none()
+            && let Some(head) = &head.sha
+        {
+            self.call(&entry, "read-tree").await?.arg(head.as_str()).ok().await?;
         }
         self.show_what_is_there(&entry).await?;
         let Some(tree) = self.stage(&entry, &head).await? else { return Ok(None) };

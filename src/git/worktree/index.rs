@@ -106,11 +106,20 @@ impl Worktree {
             Ok(there.map(|entry| entry.path).collect::<Vec<_>>())
         });
         let there = there.await?;
-        if !there.is_empty() {
-            let call = self.call(entry, "update-index").await?.args(["--no-skip-worktree", "-z", "--stdin"]);
-            call.input(list_of(&there)).ok().await?;
+        if there.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        match self.unskip(entry, &there).await {
+            Err(error) if self.repository.clear_leftovers(Some(&entry.directory), &error).await? => {
+                self.unskip(entry, &there).await
+            }
+            result => result,
+        }
+    }
+
+    async fn unskip(&self, entry: &AdminEntry, paths: &[PathBuf]) -> Result<(), GitError> {
+        let call = self.call(entry, "update-index").await?.args(["--no-skip-worktree", "-z", "--stdin"]);
+        call.input(list_of(paths)).ok().await.map(drop)
     }
 
     /// Every entry of the index.

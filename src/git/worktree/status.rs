@@ -225,7 +225,7 @@ fn parse(output: &[u8]) -> Result<Vec<Change>, GitError> {
     while let Some(record) = records.next() {
         let (kind, fields) = match record {
             [] | [b'#' | b'!', b' ', ..] => continue,
-            [b'1', b' ', b'D', ..] => (Kind::TakenOut, 8),
+            [b'1', b' ', b'D', b'.', ..] => (Kind::TakenOut, 8),
             [b'1', b' ', ..] => (Kind::Tracked, 8),
             [b'2', b' ', ..] => (Kind::Tracked, 9),
             [b'u', b' ', ..] => (Kind::Conflicted, 10),
@@ -285,7 +285,8 @@ mod tests {
     fn records_are_told_apart_whatever_the_names() {
         let output = b"1 .M N... 100644 100644 100644 a a f g\0\
             2 R. N... 100644 100644 100644 a a R100 g\0? not untracked\0\
-            1 D. N... 100644 000000 000000 a 0 gone\0u UU N... 1 2 3 4 a b c x\0? x\xffy\0? n\nl/\0! t/\0";
+            1 D. N... 100644 000000 000000 a 0 gone\0\
+            1 DA N... 100644 000000 100644 a 0 meant\0u UU N... 1 2 3 4 a b c x\0? x\xffy\0? n\nl/\0! t/\0";
         let changes = parse(output).unwrap();
         let told: Vec<_> =
             changes.iter().map(|change| (change.kind, change.path.as_os_str().as_encoded_bytes())).collect();
@@ -296,6 +297,7 @@ mod tests {
                 (Kind::Tracked, b"g"),
                 (Kind::Tracked, b"? not untracked"),
                 (Kind::TakenOut, b"gone"),
+                (Kind::Tracked, b"meant"),
                 (Kind::Conflicted, b"x"),
                 (Kind::Untracked, b"x\xffy"),
                 (Kind::Untracked, b"n\nl/"),

@@ -40,10 +40,11 @@ fn explain_refusal(refusal: &dyn DatabaseError) -> StoreError {
         None if matches!(&*code, "40001" | "40P01" | "55P03" | "53300") => StoreError::Busy,
         None if code == "53100" => StoreError::DiskFull,
         None if code == "3D000" => lacks(Lacking::Database, refusal),
-        // The same code where a rule of the server's shuts out a role that is there.
-        None if code == "28000" && !refusal.message().contains("pg_hba.conf") => {
-            let is_missing = refusal.message().contains("does not exist");
-            lacks(if is_missing { Lacking::Role } else { Lacking::RightToLogIn }, refusal)
+        // The same code stands for every other way not to be let in; a server that speaks English says which it was, and all
+        // that this decides is what `doctor` proposes.
+        None if code == "28000" && refusal.message().ends_with(" does not exist") => lacks(Lacking::Role, refusal),
+        None if code == "28000" && refusal.message().ends_with(" is not permitted to log in") => {
+            lacks(Lacking::RightToLogIn, refusal)
         }
         // Connection lost, shutting down, starting up, wrong password, no such database.
         None if ["08", "57P", "28", "3D"].iter().any(|class| code.starts_with(class)) => {

@@ -751,7 +751,7 @@ async fn no_thread_is_linked_to_a_worktree_whose_directory_is_gone() {
 async fn what_stands_beside_a_command_is_not_passed_over_in_silence() {
     let world = World::new().await;
     let issue = world.issue();
-    let told = "Only `/status` was carried out. What else this message says was not";
+    let told = "Only `/status` was read. What else this message says was not carried out";
     for (words, more) in [
         ("/status", false),
         ("/status\n\n> what somebody said\n", false),

@@ -791,7 +791,7 @@ async fn a_pull_request_that_somebody_closes_is_not_replaced() {
     world.ask(own, "agent:noop");
     world.settle().await;
     let status = world.status(own);
-    assert!(status.contains(&format!("#{own} is closed. The work goes on at its branch")), "{status}");
+    assert!(status.contains(&format!("#{own} is closed, and I do not open it again")), "{status}");
     assert_ne!(world.pull_of(&branch).number, own);
     world.end().await;
 }

@@ -1,6 +1,7 @@
 //! Somebody rewrites the base, to take off it what should never have been there: nothing of ours brings that back.
 
 use crate::support::world::{ANN, REPO, World};
+use treewarden::demo::github::OpenPull;
 
 const SECRET: &str = "prod.env";
 
@@ -97,5 +98,40 @@ async fn what_the_branch_has_on_the_remote_is_pushed_on_top_of() {
     let status = world.status(issue);
     assert!(status.starts_with('✅') && !status.contains("not pushed"), "{status}");
     assert_eq!(world.local_tip("issue-1").await, world.remote_tip("issue-1").await);
+    world.end().await;
+}
+
+/// A release that is rolled back is no secret.
+#[tokio::test]
+async fn what_another_branch_still_has_is_published_by_no_push() {
+    let world = World::new().await;
+    let before = leaked(&world).await;
+    let main = world.remote_tip("main").await.unwrap();
+    world.standin.force_branch(REPO, ANN, "release", &main).await.unwrap();
+    world.worked_issue("agent:noop").await;
+    world.standin.force_branch(REPO, ANN, "release", &before).await.unwrap();
+    let pull = OpenPull { title: "Release", head: "main", base: "release", ..OpenPull::default() };
+    let pull = world.standin.open_pull(REPO, ANN, pull).await.unwrap();
+    world.ask(pull, "add a greeting");
+    world.settle().await;
+    let status = world.status(pull);
+    assert!(status.starts_with('✅') && !status.contains("not pushed"), "{status}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_brings_back_what_was_taken_off_is_told_so() {
+    let agent = "sh -c 'git reset -q --hard origin/main@{1}; echo done'";
+    let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
+    let clean = leaked(&world).await;
+    let issue = world.issue();
+    world.ask(issue, "/worktree create issue-1");
+    world.settle().await;
+    purge(&world, &clean).await;
+    world.ask(issue, "bring it back");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.contains("not pushed: `main` was rewritten, and `issue-1` still has 1 commit"), "{status}");
+    assert_eq!(world.remote_tip("issue-1").await, None);
     world.end().await;
 }
