@@ -186,7 +186,9 @@ impl Repository {
     /// put back: of all branches at once only the whole repository can be rid, and that says so.
     async fn put_back(&self, branches: &[(String, CommitSha)]) -> Result<(), GitError> {
         let lines: String = branches.iter().map(|(name, sha)| format!("create {name} {sha}\n")).collect();
-        self.call("update-ref").await?.arg("--stdin").input(lines.into_bytes()).ok().await?;
+        // They are again where a fetch saw them.
+        let call = self.call("update-ref").await?.args(["-m", "fetch put back", "--stdin"]);
+        call.input(lines.into_bytes()).ok().await?;
         Err(GitError::Unreachable(
             "its answer names no branch at all, although there were some; what was known of them is kept".to_owned(),
         ))

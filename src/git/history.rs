@@ -245,8 +245,8 @@ fn positions(log: &Path) -> Result<HashSet<Oid>, GitError> {
     let text = String::from_utf8_lossy(&text);
     // The first line may be a part of one.
     let fetched = text.lines().filter(|line| line.split_once('\t').is_some_and(|(_, why)| why.starts_with("fetch ")));
-    let ids = fetched.flat_map(|line| line.split(' ').take(2)).filter(|id| id.len() == 40);
-    let stood = ids.filter_map(|id| Oid::from_str(id).ok());
+    // Not where it stood before a fetch: an agent may have put it there.
+    let stood = fetched.filter_map(|line| Oid::from_str(line.split(' ').nth(1).filter(|id| id.len() == 40)?).ok());
     Ok(stood.filter(|id| !id.is_zero()).collect())
 }
 
