@@ -108,15 +108,15 @@ pub fn proposal(pulls: &[PullState], tip: Option<&CommitSha>, began: Option<Time
     if let Some(pull) = open.or_else(|| pulls.iter().find(took_all)) {
         return Proposal::HasIt(pull.number);
     }
-    // GitHub tells whole seconds.
-    let since = |at: Option<Timestamp>| match (at, began) {
-        (Some(at), Some(began)) => at.unix() >= began.unix(),
-        (None, _) | (_, None) => false,
-    };
-    if let Some(merged) = pulls.iter().find(|pull| since(pull.merged_at)) {
+    // GitHub tells whole seconds. In the one in which the run began, what was merged counts as merged meanwhile, since it would
+    // be proposed once more, and what was closed as closed before: whoever asks after that wants another one.
+    let seconds_since = |at: Option<Timestamp>| Some(at?.unix() - began?.unix());
+    if let Some(merged) = pulls.iter().find(|pull| seconds_since(pull.merged_at).is_some_and(|seconds| seconds >= 0)) {
         return Proposal::MergedMeanwhile(merged.number);
     }
-    let is_closed = |pull: &&PullState| pull.state == ThreadState::Closed && since(pull.closed_at);
+    let is_closed = |pull: &&PullState| {
+        pull.state == ThreadState::Closed && seconds_since(pull.closed_at).is_some_and(|seconds| seconds > 0)
+    };
     match pulls.iter().find(is_closed) {
         Some(closed) => Proposal::ClosedMeanwhile(closed.number),
         None => Proposal::ToBeMade,
@@ -201,7 +201,10 @@ mod tests {
         assert_eq!(proposal(&[merged(6)], at(5)), Proposal::MergedMeanwhile(ThreadNumber(1)));
         assert_eq!(proposal(&[merged(6)], None), Proposal::ToBeMade);
         assert_eq!(proposal(&[pull(1, ThreadState::Closed, None)], at(5)), Proposal::ToBeMade);
-        assert_eq!(proposal(&[pull(1, ThreadState::Closed, at(4))], at(5)), Proposal::ToBeMade, "asked for again");
+        for before in [4, 5] {
+            let closed = pull(1, ThreadState::Closed, at(before));
+            assert_eq!(proposal(&[closed], at(5)), Proposal::ToBeMade, "asked for again");
+        }
         assert_eq!(proposal(&[pull(1, ThreadState::Closed, at(6))], at(5)), Proposal::ClosedMeanwhile(ThreadNumber(1)));
         let open = pull(2, ThreadState::Open, None);
         assert_eq!(proposal(&[merged(6), open], at(5)), Proposal::HasIt(ThreadNumber(2)));

@@ -1,7 +1,10 @@
 //! Work on pull requests: in the issue's worktree, on their own head branch, or pinned for forks.
 
 use crate::support::world::{ANN, REPO, World, git};
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{SystemTime, UNIX_EPOCH},
+};
 use treewarden::demo::github::{Fault, MergeMethod, OpenPull};
 use treewarden::model::*;
 
@@ -757,13 +760,20 @@ async fn an_edit_of_a_review_that_adds_a_mention_runs_once() {
     world.end().await;
 }
 
+/// While an agent works, after the second in which its run began: GitHub tells whole ones.
+async fn until_a_later_second(world: &World) {
+    let began = world.until_agent_works().await.started_at.unwrap().unix();
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+    world.until("the next second", || async { (now() > began).then_some(()) }).await;
+}
+
 /// Whoever closed it is not overruled by another one, and is told where the work is.
 #[tokio::test]
 async fn a_pull_request_that_somebody_closes_is_not_replaced() {
     let world = World::new().await;
     let pull = world.pull_from("feature/x", "").await;
-    world.ask(pull, "add a greeting agent:sleep=1");
-    world.until_agent_works().await;
+    world.ask(pull, "add a greeting agent:sleep=3");
+    until_a_later_second(&world).await;
     world.standin.close(REPO, ANN, pull).unwrap();
     world.settle().await;
     let told = |number| format!("#{number} was closed while the agent worked, so no other pull request was opened");
@@ -781,8 +791,8 @@ async fn a_pull_request_that_somebody_closes_is_not_replaced() {
     world.settle().await;
     let branch = format!("issue-{issue}");
     let own = world.pull_of(&branch).number;
-    world.ask(issue, "add a note agent:sleep=1");
-    world.until_agent_works().await;
+    world.ask(issue, "add a note agent:sleep=3");
+    until_a_later_second(&world).await;
     world.standin.close(REPO, ANN, own).unwrap();
     world.settle().await;
     assert!(world.status(issue).contains(&told(own)), "{}", world.status(issue));
