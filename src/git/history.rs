@@ -5,7 +5,7 @@
 use super::broken_refs::is_branch;
 use super::error::GitError;
 use super::own_files::look;
-use super::refs::fetched_tips;
+use super::refs::{fetched_tips, hide_fetched};
 use super::repository::Repository;
 use crate::model::{BranchName, CommitSha, Timestamp};
 use crate::plain_file::{self, Links};
@@ -152,11 +152,8 @@ impl Repository {
                 return Ok(0);
             }
             of_tip.push(tip)?;
-            for fetched in fetched_tips(repository)?.filter(|_| nowhere_else) {
-                let (_, tip) = fetched?;
-                if repository.find_commit(tip).is_ok() {
-                    of_tip.hide(tip)?;
-                }
+            if nowhere_else {
+                hide_fetched(repository, &mut of_tip)?;
             }
             let mut count = 0;
             for commit in of_tip {

@@ -1,7 +1,7 @@
 //! The commits that were made here, and the files that they bring in.
 
 use super::error::GitError;
-use super::refs::fetched_tips;
+use super::refs::hide_fetched;
 use super::worktree::{Worktree, path_of};
 use git2::{Delta, FileMode, ObjectType, Oid, Repository as Objects, Tree, TreeWalkMode, TreeWalkResult};
 use std::{collections::HashSet, path::PathBuf};
@@ -23,13 +23,7 @@ impl Worktree {
         let commits = self.repository().read(move |objects| {
             let mut walk = objects.revwalk()?;
             walk.push(head)?;
-            for fetched in fetched_tips(objects)? {
-                let (_, tip) = fetched?;
-                // One that is not here hides nothing.
-                if objects.find_commit(tip).is_ok() {
-                    walk.hide(tip)?;
-                }
-            }
+            hide_fetched(objects, &mut walk)?;
             Ok(walk.collect::<Result<Vec<Oid>, _>>()?)
         });
         commits.await

@@ -6,7 +6,7 @@ use super::own_files::REFS;
 use super::repository::Repository;
 use super::{blocking, broken_refs, case};
 use crate::model::{BranchName, CommitSha, Timestamp};
-use git2::{ErrorCode, Oid, Reference, Repository as Objects};
+use git2::{ErrorCode, Oid, Reference, Repository as Objects, Revwalk};
 use std::path::Path;
 
 /// What stands for "this ref must not exist".
@@ -29,6 +29,18 @@ pub(super) fn fetched_tips(
         }
         Err(error) => Some(Err(error.into())),
     }))
+}
+
+/// Leaves what the remote has out of a walk.
+pub(super) fn hide_fetched(repository: &Objects, walk: &mut Revwalk<'_>) -> Result<(), GitError> {
+    for fetched in fetched_tips(repository)? {
+        let (_, tip) = fetched?;
+        // One that is not here hides nothing.
+        if repository.find_commit(tip).is_ok() {
+            walk.hide(tip)?;
+        }
+    }
+    Ok(())
 }
 
 impl Repository {

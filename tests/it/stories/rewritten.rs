@@ -12,6 +12,14 @@ async fn leaked(world: &World) -> String {
     clean
 }
 
+/// An issue with a worktree in which no agent has been.
+async fn with_worktree(world: &World) -> i64 {
+    let issue = world.issue();
+    world.ask(issue, "/worktree create issue-1");
+    world.settle().await;
+    issue
+}
+
 async fn purge(world: &World, clean: &str) {
     world.standin.force_branch(REPO, ANN, "main", clean).await.unwrap();
     world.standin.push_commit(REPO, ANN, "main", "Other work", &[("other.txt", Some("other\n"))]).await.unwrap();
@@ -63,9 +71,7 @@ async fn work_on_what_was_taken_off_the_base_stays_here_until_it_is_moved() {
     let agent = "sh -c 'if grep -q \"please rebase\"; then git rebase -q --onto origin/main HEAD~1; else echo work > work.txt; fi; echo done'";
     let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
     let clean = leaked(&world).await;
-    let issue = world.issue();
-    world.ask(issue, "/worktree create issue-1");
-    world.settle().await;
+    let issue = with_worktree(&world).await;
     std::fs::write(world.environment().await.path.join("mine.txt"), "mine\n").unwrap();
     purge(&world, &clean).await;
     world.ask(issue, "work");
@@ -124,9 +130,7 @@ async fn an_agent_that_brings_back_what_was_taken_off_is_told_so() {
     let agent = "sh -c 'git reset -q --hard origin/main@{1}; echo done'";
     let world = World::with(&[("TREEWARDEN_AGENT_COMMAND", agent)]).await;
     let clean = leaked(&world).await;
-    let issue = world.issue();
-    world.ask(issue, "/worktree create issue-1");
-    world.settle().await;
+    let issue = with_worktree(&world).await;
     purge(&world, &clean).await;
     world.ask(issue, "bring it back");
     world.settle().await;
