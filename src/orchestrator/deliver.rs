@@ -94,7 +94,14 @@ impl Orchestrator {
             Some(kept) => Some(kept),
             None => left_behind(&worktree).await,
         };
-        run.outcome.stashed = repository.stashed_on(branch).await?;
+        match repository.stashed_on(branch).await {
+            Ok(number) => run.outcome.stashed = number,
+            // What is committed goes out all the same.
+            Err(error) => {
+                let doubt = || cleanup::sentence(&Keep::CannotVerify(error.to_string()));
+                run.outcome.left_behind.get_or_insert_with(doubt);
+            }
+        }
         let tip =
             repository.tip(&branch.full_ref()).await?.ok_or_else(|| StepError::Refused(run_end::environment_lost()))?;
         run.outcome.head_after = Some(tip.clone());
