@@ -13,6 +13,7 @@ mod approve;
 mod assign;
 mod background;
 mod census;
+mod comparisons;
 mod commands;
 mod create;
 mod deliver;
@@ -39,6 +40,7 @@ mod repo_settings;
 pub mod restore;
 mod retry;
 mod runs;
+mod scan;
 mod status;
 pub mod sweep;
 mod thread_events;
@@ -129,6 +131,7 @@ struct Inner {
     permissions: permission::PermissionCache,
     pace: pace::Pace,
     censuses: census::Censuses,
+    comparisons: comparisons::Comparisons,
     lanes: lanes::Lanes,
     leases: lease::Leases,
     runs_at_work: lease::AtWork<Run>,
@@ -165,6 +168,7 @@ impl Orchestrator {
             permissions: permission::PermissionCache::default(),
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
+            comparisons: comparisons::Comparisons::default(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
             runs_at_work: lease::AtWork::default(),
