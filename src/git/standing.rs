@@ -96,10 +96,7 @@ pub(super) fn tip_of(repository: &Objects, name: &str) -> Result<Option<CommitSh
 }
 
 /// Walks tell a commit that is missing from one that is damaged by their words only.
-fn commits_of<'a>(
-    repository: &Objects,
-    commits: impl Iterator<Item = &'a CommitSha>,
-) -> Result<Vec<Oid>, GitError> {
+fn commits_of<'a>(repository: &Objects, commits: impl Iterator<Item = &'a CommitSha>) -> Result<Vec<Oid>, GitError> {
     let objects = repository.odb()?;
     let ids = commits.map(oid).collect::<Result<Vec<Oid>, _>>()?;
     match ids.iter().find(|id| !objects.exists(**id)) {

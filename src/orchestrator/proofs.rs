@@ -123,7 +123,9 @@ impl Orchestrator {
     async fn standings(&self, repository: &Repository, ends: Vec<Ends>) -> HashMap<Ends, Result<Standing, GitError>> {
         let (mut known, unknown) = self.inner.comparisons.standings(ends);
         let new = standings(repository, unknown).await;
-        self.inner.comparisons.remember(new.iter().filter_map(|(ends, standing)| Some((ends, standing.as_ref().ok()?))));
+        self.inner
+            .comparisons
+            .remember(new.iter().filter_map(|(ends, standing)| Some((ends, standing.as_ref().ok()?))));
         known.extend(new);
         known
     }
@@ -157,7 +159,9 @@ impl Orchestrator {
         let (mut in_base, unknown) =
             self.inner.comparisons.merges(may_be_in_base.map(|claim| claim.ends.clone()).collect());
         let trials = trials(repository, unknown).await;
-        self.inner.comparisons.remember_merges(trials.iter().filter_map(|(ends, same)| Some((ends, *same.as_ref().ok()?))));
+        self.inner
+            .comparisons
+            .remember_merges(trials.iter().filter_map(|(ends, same)| Some((ends, *same.as_ref().ok()?))));
         in_base.extend(trials);
         let mut proofs: Vec<_> = claims
             .iter()

@@ -159,7 +159,12 @@ impl Orchestrator {
             let view = self.fetched(&codebase).await;
             let repository = self.repository(&codebase);
             let (occasion, depth) = (Occasion::Pass, depth_of(pass));
-            let seen = self.scan(&codebase, &repository, environments.clone(), occasion, &view, depth).await;
+            let seen = self.scan(&codebase, &repository, environments.clone(), occasion, &view, depth);
+            let seen = match pass.stop {
+                // It only looks.
+                Some(stop) => stop.run_until_cancelled(seen).await.unwrap_or_default(),
+                None => seen.await,
+            };
             for (environment, facts) in environments.into_iter().zip(seen) {
                 if stopped() {
                     break;
