@@ -324,6 +324,7 @@ pub fn thread_status(status: &ThreadStatus) -> String {
             if environment.pinned {
                 lines.push("pinned".to_owned());
             }
+            lines.extend(kept_at_the_last_look(environment, &lines));
         }
     }
     lines.push(status.run.as_ref().map_or("no run is live".to_owned(), live_run));
@@ -336,6 +337,14 @@ pub fn thread_status(status: &ThreadStatus) -> String {
     ));
     let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
     agent_text::foreign(&list, FOREIGN)
+}
+
+/// Why cleanup left it alone, as far as it is not `said` already.
+fn kept_at_the_last_look(environment: &Environment, said: &[String]) -> Option<String> {
+    let pinned = cleanup::sentence(&Keep::Pinned);
+    let reasons = environment.metadata.kept_because.iter().filter(|why| **why != pinned && !said.contains(why));
+    let reasons: Vec<&str> = reasons.map(String::as_str).collect();
+    (!reasons.is_empty()).then(|| format!("kept when cleanup last looked: {}", reasons.join("; ")))
 }
 
 fn live_run(run: &LiveRun) -> String {
