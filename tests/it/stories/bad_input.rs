@@ -4,7 +4,7 @@
 use super::{closing::Program, commands::answered};
 use crate::support::{
     tree::tree,
-    world::{World, git},
+    world::{ANN, REPO, World, git},
 };
 use rustix::fs::{Mode, OFlags};
 use std::{
@@ -15,7 +15,7 @@ use std::{
     process::{Command, Stdio},
     time::{Duration, SystemTime},
 };
-use treewarden::model::*;
+use treewarden::{demo::github::Fault, model::*};
 
 /// Three issues, each with a worktree that holds a commit of its own and has been left alone for long.
 struct Three {
@@ -70,6 +70,7 @@ impl Three {
         }
         let ReportResult::Kept(reasons) = &second.result else { panic!("{second:?}") };
         assert!(reasons.iter().any(|reason| reason.contains(why)), "{why} in {reasons:?}");
+        assert!(!reasons.iter().any(|reason| reason.contains("no worktree to look at")), "{reasons:?}");
 
         let panel = world.page("/environments").await;
         assert!(panel.contains(&why.replace('`', "")), "{why} in {panel}");
@@ -152,7 +153,10 @@ async fn another_repository_in_its_place() {
     git(three.world.dir.path(), &["clone", "-q", other.to_str().unwrap(), three.middle().to_str().unwrap()]);
     let report = three.world.pass().await;
     let why = "somebody made a repository of its own in it";
-    assert!(matches!(&report.lines[0].result, ReportResult::Kept(reasons) if reasons[0].starts_with(why)), "{report:?}");
+    assert!(
+        matches!(&report.lines[0].result, ReportResult::Kept(reasons) if reasons[0].starts_with(why)),
+        "{report:?}"
+    );
     assert!(three.middle().join(".git/HEAD").is_file());
     fs::remove_dir_all(three.middle()).unwrap();
     fs::rename(&aside, three.middle()).unwrap();
@@ -296,4 +300,99 @@ async fn a_mount_inside() {
     drop(mount);
     three.then_removes_it().await;
     assert_eq!(fs::read_to_string(shared.join("precious")).unwrap(), "everybody's\n");
+}
+
+/// BR-017: what cannot be fetched is judged by nothing older, not even where it looks merged.
+#[tokio::test]
+async fn a_remote_out_of_reach() {
+    let three = Three::left_alone().await;
+    let (world, merged) = (&three.world, three.tip(0).await.unwrap());
+    let remote = world.standin.git_dir(REPO).unwrap();
+    git(&three.environments[0].path, &["push", "-q", remote.to_str().unwrap(), &format!("{merged}:refs/heads/main")]);
+    // A mention elsewhere brings that here.
+    world.worked_issue("agent:noop").await;
+    let before: Vec<_> = three.environments.iter().map(|one| tree(&one.path)).collect();
+    world.standin.faults().inject(Some("GET"), "/octo/hello.git/", u32::MAX, Fault::Status(502));
+    let report = world.pass().await;
+    let why = "it could not be checked: the repository could not be fetched";
+    for line in &report.lines {
+        let cannot = |reasons: &Vec<String>| reasons.iter().any(|reason| reason.starts_with(why));
+        assert!(matches!(&line.result, ReportResult::Kept(reasons) if cannot(reasons)), "{line:?}");
+    }
+    assert_eq!(report.lines.len(), 4);
+    let panel = world.page("/environments").await;
+    assert_eq!(panel.matches(why).count(), 4, "{panel}");
+    let after: Vec<_> = three.environments.iter().map(|one| tree(&one.path)).collect();
+    assert_eq!(after, before);
+
+    world.standin.faults().clear();
+    let report = world.pass().await;
+    world.settle().await;
+    for (line, environment) in report.lines.iter().zip(&three.environments) {
+        assert!(matches!(line.result, ReportResult::Removed(_)), "{line:?}");
+        assert!(!environment.path.exists(), "{line:?}");
+    }
+    assert_eq!(world.environments().await.len(), 1, "the one of just now");
+    three.world.end().await;
+}
+
+/// A worktree with a commit of its own on each of these branches, by its base.
+async fn based_on(world: &World, branches: &[(&str, &str)]) -> Vec<Environment> {
+    let thread = world.issue();
+    let mut made = Vec::new();
+    for (branch, base) in branches {
+        answered(world, thread, &format!("/worktree create {branch} --base {base}")).await;
+        let live = world.environments().await.into_iter().find(|live| live.branch.as_str() == *branch).unwrap();
+        fs::write(live.path.join(format!("{branch}.txt")), "work\n").unwrap();
+        git(&live.path, &["add", "."]);
+        git(&live.path, &["commit", "-qm", "Work"]);
+        made.push(live);
+    }
+    made
+}
+
+/// Nothing is proven against a base that is not there, and its branch is no reason to look elsewhere for a proof.
+#[tokio::test]
+async fn a_base_that_was_deleted() {
+    let world = World::new().await;
+    world.standin.push_commit(REPO, ANN, "dev", "Dev", &[("dev.txt", Some("1\n"))]).await.unwrap();
+    let made = based_on(&world, &[("first", "dev"), ("middle", "main"), ("third", "dev")]).await;
+    let tip = git(&made[1].path, &["rev-parse", "HEAD"]);
+    world.days_pass(15);
+    git(&world.standin.git_dir(REPO).unwrap(), &["update-ref", "-d", "refs/heads/main"]);
+    let report = world.pass().await;
+    let [first, middle, third] = &report.lines[..] else { panic!("{report:?}") };
+    for line in [first, third] {
+        assert!(matches!(line.result, ReportResult::Removed(_)), "{line:?}");
+    }
+    let why = "the base main no longer exists on the remote";
+    assert!(matches!(&middle.result, ReportResult::Kept(reasons) if reasons[0].contains(why)), "{middle:?}");
+    assert!(world.page("/environments").await.contains(why));
+    let thread = world.issue();
+    let refused = answered(&world, thread, "/worktree remove middle").await;
+    assert!(refused.contains(why) && refused.contains("Nothing was removed."), "{refused}");
+    assert_eq!(world.local_tip("middle").await, Some(tip));
+    assert!(made[1].path.join("middle.txt").exists());
+    world.end().await;
+}
+
+/// GitHub says where everything goes now; what is merged there is merged.
+#[tokio::test]
+async fn a_base_that_was_renamed() {
+    let world = World::new().await;
+    let made = based_on(&world, &[("first", "main"), ("middle", "main")]).await;
+    let remote = world.standin.git_dir(REPO).unwrap();
+    git(&made[0].path, &["push", "-q", remote.to_str().unwrap(), "HEAD:refs/heads/first"]);
+    world.standin.push_commit(REPO, ANN, "trunk", "Renamed", &[("first.txt", Some("work\n"))]).await.unwrap();
+    world.standin.set_default_branch(REPO, "trunk").await.unwrap();
+    world.standin.delete_branch(REPO, ANN, "main").await.unwrap();
+    world.issue();
+    world.settle().await;
+    let report = world.pass().await;
+    let [first, middle] = &report.lines[..] else { panic!("{report:?}") };
+    let proof = "everything `first` changes is in `trunk`".to_owned();
+    assert_eq!(first.result, ReportResult::Removed(proof));
+    assert!(matches!(&middle.result, ReportResult::Kept(_)), "{middle:?}");
+    assert!(made[1].path.join("middle.txt").exists() && !made[0].path.exists());
+    world.end().await;
 }
