@@ -60,8 +60,8 @@ async fn files_of_another_user_keep_a_worktree_with_everything_in_it() {
         assert!(!refused.contains("all the same"), "{refused}");
         assert_eq!(tree(&worktree), before, "{words}");
     }
-    let report = text(&output_of(as_service(&["env", "list"], dir)).await.stdout);
-    assert!(report.contains("belongs to user 0"), "{report}");
+    let shown = text(&output_of(as_service(&["env", "show", "task-wip"], dir)).await.stdout);
+    assert!(shown.contains("belongs to user 0"), "{shown}");
     chown("7:7", &worktree);
     let removed = say("/worktree remove").await;
     assert!(removed.contains("🧹") && !worktree.exists(), "{removed}");
