@@ -12,6 +12,7 @@ mod look;
 mod program;
 mod say;
 mod scratch;
+mod short_lived;
 mod story;
 
 use crate::agent::{self, AgentRunner, CommandRunner, Limits};
@@ -414,6 +415,16 @@ impl Service {
         });
         if config.github.app.as_ref().is_some_and(AppCredentials::has_short_secret) {
             tracing::warn!("the webhook secret is short enough to be guessed; `openssl rand -hex 32` makes a long one");
+        }
+        let elsewhere = Some(&config.worktree_base).filter(|base| !base.starts_with(&config.home));
+        for place in elsewhere.into_iter().chain([&config.home]) {
+            if let Some(kind) = short_lived::kind(place) {
+                tracing::warn!(
+                    path = %place.display(),
+                    "this place is on {kind}, so all in it goes with the next start of the machine, or with its container; work \
+                     that is not pushed is lost with it"
+                );
+            }
         }
         tracing::info!(listen = %bound, app.slug = %slug, "Treewarden takes deliveries");
 

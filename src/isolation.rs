@@ -148,7 +148,7 @@ pub enum IsolationError {
     #[error("process {0} is still at work in the worktree")]
     InUse(u32),
     /// The way out is to change the owner, not force.
-    #[error("{} cannot be deleted: it belongs to user {owner}", .path.display())]
+    #[error("{} cannot be deleted: it belongs to user {owner} (`chown -hR` gives it back to the user of the service)", .path.display())]
     NotDeletable { path: PathBuf, owner: u32 },
     /// Trying again changes nothing.
     #[error("its uncommitted work cannot be kept: {0}")]

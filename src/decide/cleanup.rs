@@ -222,6 +222,14 @@ pub fn concerns(facts: &RemovalFacts, class: Class) -> bool {
     }
 }
 
+/// What stands there is known to be no worktree of ours, which keeps it.
+fn is_not_ours(validity: &Probe<Validity>) -> bool {
+    match validity {
+        Probe::Known(Validity::Broken | Validity::OwnRepository | Validity::Foreign) => true,
+        Probe::Known(Validity::Valid | Validity::Missing) | Probe::Unknown(_) => false,
+    }
+}
+
 /// Its threads are closed, or nothing has happened for long.
 fn is_over(facts: &RemovalFacts, branch: &BranchFacts) -> bool {
     facts.threads_closed || facts.now.since(last_activity(facts, branch)) >= facts.stale_after
@@ -281,6 +289,8 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
             let forced = facts.occasion == Occasion::Forced;
             keep.extend(reasons.into_iter().filter(|reason| !(forced && reason.fits_the_trash())));
         }
+        // It was said already that there is nothing of ours to look at.
+        Probe::Unknown(_) if is_not_ours(&facts.validity) => {}
         Probe::Unknown(why) => keep.push(Keep::CannotVerify(why.clone())),
     }
     let branch = match &facts.branch {
@@ -307,7 +317,27 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
 /// A commit from the future says nothing: a clock that was wrong once must not keep a worktree for ever.
 fn last_activity(facts: &RemovalFacts, branch: &BranchFacts) -> Timestamp {
     let noted = facts.environment.last_activity_at;
+    let noted = match facts.environment.metadata.dated_ahead {
+        Some(ahead) if noted > facts.now && ahead.is_about(noted, facts.now) => ahead.seen_at,
+        Some(_) | None => noted,
+    };
     branch.last_commit.filter(|at| *at <= facts.now).map_or(noted, |at| at.max(noted))
+}
+
+/// What is to be remembered of an environment whose latest activity is later than `now`: it counts as of the moment in which
+/// that was seen first, or of its newest run before `now`. Neither a clock that was ahead once keeps it for ever, nor does one that is
+/// behind for a time make it stale.
+pub fn dated_ahead(
+    known: Option<DatedAhead>,
+    activity: Timestamp,
+    newest_run: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<DatedAhead> {
+    if activity <= now {
+        return None;
+    }
+    let known = known.filter(|known| known.is_about(activity, now)).map_or(now, |known| known.seen_at);
+    Some(DatedAhead { activity, seen_at: newest_run.map_or(known, |run| run.max(known)) })
 }
 
 /// A person may come back to a chat after a year and mean the same work.

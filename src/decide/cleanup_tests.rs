@@ -98,6 +98,30 @@ fn a_commit_is_activity_unless_it_comes_from_the_future() {
     assert_eq!(class(Some(day(31))), Class::Stale);
 }
 
+/// Seen from the clock as it is on each day, in this order.
+#[test]
+fn an_activity_later_than_the_clock_counts_as_of_when_that_was_seen() {
+    let day = |day: i64| Timestamp::from_unix(day * 86_400);
+    let mut facts = RemovalFacts { occasion: Occasion::Pass, ..with_branch(true, None) };
+    facts.environment.last_activity_at = day(400);
+    let mut look = |today: i64, run: Option<i64>| {
+        facts.now = day(today);
+        let class = classify(&facts);
+        let known = facts.environment.metadata.dated_ahead;
+        facts.environment.metadata.dated_ahead =
+            dated_ahead(known, facts.environment.last_activity_at, run.map(day), facts.now);
+        class
+    };
+    // A clock that was ahead.
+    assert_eq!([look(100, None), look(113, Some(110)), look(123, Some(110))], [Class::Active; 3]);
+    assert_eq!(look(124, Some(110)), Class::Stale);
+    // One that goes back further, and is put right.
+    assert_eq!([look(50, None), look(63, None)], [Class::Active; 2]);
+    assert_eq!(look(64, None), Class::Stale);
+    assert_eq!([look(401, None), look(410, None)], [Class::Active; 2], "by then it is no more ahead");
+    assert_eq!(look(414, None), Class::Stale);
+}
+
 #[test]
 fn what_would_be_stale_or_merged_but_for_a_reason_is_shown() {
     let day = |day: i64| Timestamp::from_unix(day * 86_400);

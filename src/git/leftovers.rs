@@ -68,6 +68,33 @@ impl Worktree {
         tokio::time::sleep(wait).await;
         blocking(move || found.iter().try_for_each(|leftover| clear_lock(&repository, &leftover.path).map(drop))).await
     }
+
+    /// Before the worktree is taken away: an error names the process that may hold one of those locks. What a killed git left
+    /// of one goes with all else; one that is young is waited for until it is known for that. Nothing is changed.
+    pub async fn refuse_held_locks(&self) -> Result<(), GitError> {
+        let (files, directory) = (self.files().to_owned(), self.entry().await?.directory);
+        let deadline = Instant::now() + STALE;
+        loop {
+            let places = [files.clone(), directory.clone()];
+            let (young, holder) = blocking(move || lock_in_use(&places)).await?;
+            match holder {
+                Some((path, process)) => return Err(GitError::Held { path, process }),
+                None if young && Instant::now() < deadline => tokio::time::sleep(PAUSE).await,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Whether one of a worktree's own locks is young, and who may hold one: whoever has it open, or a git at work there. `places`:
+/// its files and its admin entry.
+fn lock_in_use(places: &[PathBuf; 2]) -> Result<(bool, Option<(PathBuf, u32)>), GitError> {
+    let mut found = Vec::new();
+    locks(&places[1], false, &mut found)?;
+    let young = found.iter().any(|leftover| leftover.age < STALE);
+    let paths: Vec<PathBuf> = found.into_iter().map(|leftover| leftover.path).collect();
+    // Looking through all processes is for the rare case that there is something to hold.
+    Ok((young, if paths.is_empty() { None } else { holder::find(&paths, places) }))
 }
 
 #[derive(Clone)]

@@ -129,6 +129,7 @@ impl WorktreeProvider {
             Probe::Unknown(why) => return Err(IsolationError::Unknown(why)),
         }
         self.unused(path).await?;
+        worktree.refuse_held_locks().await?;
         match measured(path).await?.obstacle {
             Some((path, owner)) => Err(IsolationError::NotDeletable { path, owner }),
             None => on_branch(worktree, &request.branch).await,

@@ -163,6 +163,9 @@ pub struct EnvironmentMetadata {
     pub transferred_to: Option<String>,
     /// Why it was kept the last time somebody asked for its removal, in words for people.
     pub kept_because: Vec<String>,
+    /// Its latest activity is later than the clock.
+    #[serde(default)]
+    pub dated_ahead: Option<DatedAhead>,
     /// What is to be told about its making, with the next run: kept until that has written it down, as a kill may come between.
     #[serde(default)]
     pub untold: Vec<String>,
@@ -171,6 +174,21 @@ pub struct EnvironmentMetadata {
     /// The removed environment that this one brings back.
     #[serde(default)]
     pub restores: Option<Restores>,
+}
+
+/// An activity that was noted by a clock which is behind it now. Which of the two was wrong nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatedAhead {
+    pub activity: Timestamp,
+    /// Until when more is known to have happened, by the clock as it is now.
+    pub seen_at: Timestamp,
+}
+
+impl DatedAhead {
+    /// Whether it was noted of this very activity, by a clock that has not gone back further since.
+    pub fn is_about(&self, activity: Timestamp, now: Timestamp) -> bool {
+        self.activity == activity && self.seen_at <= now
+    }
 }
 
 /// What is brought back into a new worktree.

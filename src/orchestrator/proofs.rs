@@ -27,6 +27,8 @@ pub(super) struct Claim<'a> {
 struct Compared {
     base: BranchName,
     ends: Ends,
+    /// The same for where the remote has the branch, when that is elsewhere: people may have pushed.
+    pushed: Option<Ends>,
 }
 
 impl Orchestrator {
@@ -47,18 +49,23 @@ impl Orchestrator {
             View::AsItIs => false,
         };
         let compared = self.compared(codebase, repository, environments).await;
-        let ends = compared.iter().flatten().map(|compared| compared.ends.clone()).collect();
+        let ends = compared.iter().flatten().flat_map(|compared| [Some(&compared.ends), compared.pushed.as_ref()]);
+        let ends = ends.flatten().cloned().collect();
         let standings = self.standings(repository, ends).await;
         let (mut facts, mut claims) = (Vec::new(), Vec::new());
         for (at, (environment, compared)) in environments.iter().zip(compared).enumerate() {
+            let standing_of = |ends: &Ends| standings.get(ends).cloned().unwrap_or_else(|| Err(unanswered()));
             let known = async {
                 let compared = compared?;
-                let standing = standings.get(&compared.ends).cloned().unwrap_or_else(|| Err(unanswered()))?;
+                let standing = standing_of(&compared.ends)?;
+                let pushed = compared.pushed.as_ref().map(standing_of).transpose()?;
                 let own = self.own_work(repository, environment, &compared, standing.ahead).await?;
-                Ok::<_, StepError>((compared, standing, own))
+                let made_at = [Some(standing), pushed].into_iter().flatten().filter_map(|one| one.last_commit);
+                let last_commit = made_at.filter(|at| *at <= self.now()).max();
+                Ok::<_, StepError>((compared, standing, last_commit, own))
             };
-            facts.push(known.await.map(|(Compared { base, ends }, standing, own)| {
-                let (tip, last_commit) = (ends.tip.clone(), standing.last_commit);
+            facts.push(known.await.map(|(Compared { base, ends, .. }, standing, last_commit, own)| {
+                let tip = ends.tip.clone();
                 if own != OwnWork::None {
                     let only_by_github = own == OwnWork::IfMerged;
                     claims.push((at, Claim { branch: &environment.branch, base, ends, standing, only_by_github }));
@@ -91,7 +98,7 @@ impl Orchestrator {
         let default = codebase.default_branch.as_ref();
         let names = environments.iter().flat_map(|environment| {
             let bases = environment.base.iter().chain(default).map(BranchName::remote_ref);
-            std::iter::once(environment.branch.full_ref()).chain(bases)
+            [environment.branch.full_ref(), environment.branch.remote_ref()].into_iter().chain(bases)
         });
         let names: BTreeSet<String> = names.collect();
         let tips = tips(repository, names.into_iter().collect()).await;
@@ -114,7 +121,9 @@ impl Orchestrator {
             let base = other.or(recorded).cloned().ok_or_else(|| missing("no base branch is known".to_owned()))?;
             let there = tip(base.remote_ref())?;
             let there = there.ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
-            Ok(Compared { base, ends: Ends { tip: here, base: there } })
+            let pushed = tip(branch.remote_ref())?.filter(|pushed| *pushed != here);
+            let pushed = pushed.map(|pushed| Ends { tip: pushed, base: there.clone() });
+            Ok(Compared { base, ends: Ends { tip: here, base: there }, pushed })
         };
         environments.iter().map(compared).collect()
     }
@@ -134,7 +143,7 @@ impl Orchestrator {
         &self,
         repository: &Repository,
         environment: &Environment,
-        Compared { base, ends: Ends { tip, base: base_tip } }: &Compared,
+        Compared { base, ends: Ends { tip, base: base_tip }, .. }: &Compared,
         ahead: u64,
     ) -> Result<OwnWork, StepError> {
         let moved = environment.start.as_ref() != Some(tip);

@@ -12,16 +12,18 @@ pub(super) use finish::{TRASH, trash_ref};
 pub(super) use retire::Retired;
 
 use super::{
-    Orchestrator, StepError, gather, retry,
+    Orchestrator, StepError, gather,
+    proofs::RUNS,
+    retry,
     scan::{Depth, View},
 };
 use crate::decide::cleanup::{
-    Class, Keep, Occasion, Removal, RemovalFacts, Verdict, classify, concerns, passed_over, verdict,
+    Class, Keep, Occasion, Removal, RemovalFacts, Verdict, classify, concerns, dated_ahead, passed_over, verdict,
 };
 use crate::git::Repository;
 use crate::model::*;
 use crate::reply::cleanup;
-use crate::store::StoreError;
+use crate::store::{RunFilter, StoreError};
 use tokio_util::sync::CancellationToken;
 
 /// How often a removal is decided about, when others write its row meanwhile.
@@ -506,8 +508,11 @@ impl Orchestrator {
         beside: Vec<Keep>,
     ) -> Result<Swept, StepError> {
         let words: Vec<String> = beside.iter().chain(&reasons).map(cleanup::sentence).collect();
-        if environment.state == EnvironmentState::Active && environment.metadata.kept_because != words {
+        let dated_ahead = self.dated_ahead(&environment).await?;
+        let EnvironmentMetadata { kept_because, dated_ahead: before, .. } = &environment.metadata;
+        if environment.state == EnvironmentState::Active && (*kept_because != words || *before != dated_ahead) {
             environment.metadata.kept_because = words;
+            environment.metadata.dated_ahead = dated_ahead;
             match self.store().update_environment(&environment).await {
                 // It only explains: whoever wrote meanwhile knows more.
                 Err(error) if error.is_conflict() => {}
@@ -515,6 +520,16 @@ impl Orchestrator {
             }
         }
         Ok(Swept::Kept(reasons))
+    }
+
+    async fn dated_ahead(&self, environment: &Environment) -> Result<Option<DatedAhead>, StoreError> {
+        let (now, activity) = (self.now(), environment.last_activity_at);
+        if activity <= now {
+            return Ok(None);
+        }
+        let runs = self.store().list_runs(RunFilter::Environment(environment.id), RUNS, 0).await?;
+        let ends = runs.into_iter().map(|run| run.ended_at.unwrap_or(run.created_at));
+        Ok(dated_ahead(environment.metadata.dated_ahead, activity, ends.filter(|end| *end <= now).max(), now))
     }
 
     async fn journal(

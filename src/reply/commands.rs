@@ -324,6 +324,7 @@ pub fn thread_status(status: &ThreadStatus) -> String {
             if environment.pinned {
                 lines.push("pinned".to_owned());
             }
+            lines.extend(kept_at_the_last_look(&environment.metadata, &lines));
         }
     }
     lines.push(status.run.as_ref().map_or("no run is live".to_owned(), live_run));
@@ -336,6 +337,14 @@ pub fn thread_status(status: &ThreadStatus) -> String {
     ));
     let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
     agent_text::foreign(&list, FOREIGN)
+}
+
+/// Why cleanup left it alone, as far as it is not `said` already.
+fn kept_at_the_last_look(metadata: &EnvironmentMetadata, said: &[String]) -> Option<String> {
+    let pinned = cleanup::sentence(&Keep::Pinned);
+    let reasons = metadata.kept_because.iter().filter(|why| **why != pinned && !said.contains(why));
+    let reasons: Vec<&str> = reasons.map(String::as_str).collect();
+    (!reasons.is_empty()).then(|| format!("kept when cleanup last looked: {}", reasons.join("; ")))
 }
 
 fn live_run(run: &LiveRun) -> String {
@@ -412,6 +421,17 @@ mod tests {
         let known = |n: usize| Known { branch: BranchName::new(&format!("issue-{n}")).ok(), place: None, work: None };
         let text = answer(&known_to_git(&(0..5_000).map(known).collect::<Vec<_>>()), "answer/1");
         assert!(text.chars().count() <= agent_text::MAX_COMMENT && text.contains("5000 are not made by me"), "{text}");
+    }
+
+    #[test]
+    fn a_reason_is_told_once() {
+        let because = ["it is pinned", "said above", "a run is live or queued in it", "somebody else locked it"];
+        let metadata =
+            EnvironmentMetadata { kept_because: because.map(str::to_owned).into(), ..EnvironmentMetadata::default() };
+        let said = ["said above".to_owned()];
+        let line = kept_at_the_last_look(&metadata, &said);
+        insta::assert_snapshot!(line.unwrap(), @"kept when cleanup last looked: a run is live or queued in it; somebody else locked it");
+        assert_eq!(kept_at_the_last_look(&EnvironmentMetadata::default(), &said), None);
     }
 
     #[test]

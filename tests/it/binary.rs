@@ -6,6 +6,7 @@ mod doctor;
 mod doctor_service;
 mod full_disk;
 mod missed;
+mod other_user;
 mod say;
 mod stopping;
 

@@ -3,6 +3,8 @@
 mod access;
 mod adoption;
 mod approval;
+mod bad_input;
+mod cleanup_cases;
 mod closing;
 mod commands;
 mod faults;

@@ -2,4 +2,5 @@
 
 pub mod alone;
 pub mod postgres;
+pub mod tree;
 pub mod world;

@@ -89,9 +89,9 @@ impl Orchestrator {
                     IsolationError::Locked(reason) => Keep::LockedBySomeoneElse(reason),
                     IsolationError::Foreign(_) => Keep::ForeignPath,
                     IsolationError::OwnRepository(_) => Keep::OwnRepository,
-                    IsolationError::InUse(_) | IsolationError::NotDeletable { .. } => {
-                        Keep::Obstructed(error.to_string())
-                    }
+                    IsolationError::InUse(_)
+                    | IsolationError::NotDeletable { .. }
+                    | IsolationError::Git(GitError::Held { .. }) => Keep::Obstructed(error.to_string()),
                     error => Keep::CannotVerify(error.to_string()),
                 };
                 return self.give_back(environment, reason).await;

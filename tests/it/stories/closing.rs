@@ -200,7 +200,7 @@ async fn a_removal_that_is_stuck_is_told_and_goes_on() {
 }
 
 /// A program that somebody left running; it ends with the story.
-struct Program(Child);
+pub struct Program(pub Child);
 
 impl Drop for Program {
     fn drop(&mut self) {

@@ -428,6 +428,68 @@ async fn a_repository_on_this_machine_gets_its_work_as_a_branch() {
     world.end().await;
 }
 
+/// BR-028, BR-029, BR-036: nobody can be asked, and what is in the base counts: no longer where it was taken out again, and not
+/// where its lines are others by now.
+#[tokio::test]
+async fn what_was_merged_by_hand_goes_and_what_is_not_in_the_base_stays() {
+    const MERGED: [(&str, &str); 3] = [
+        ("merge", "`merge` is merged into `main`"),
+        ("squash", "everything `squash` changes is in `main`"),
+        ("rebase", "everything `rebase` changes is in `main`"),
+    ];
+    const KEPT: [&str; 3] = ["fresh", "reverted", "changed-again"];
+    let world = World::with(&[ON]).await;
+    let tools = repository(&world.dir.path().join("people"), "tools");
+    let script = Script::new(&world.home());
+    for name in MERGED.map(|(name, _)| name).into_iter().chain(KEPT) {
+        script.say("chat", text(&tools), &format!("/worktree create {name}")).await;
+        world.settle().await;
+        if name == "fresh" {
+            continue;
+        }
+        let path = world.environments().await.into_iter().find(|live| live.branch.as_str() == name).unwrap().path;
+        let file = format!("{name}.txt");
+        let commit = |place: &Path, words: &str| {
+            std::fs::write(place.join(&file), words).unwrap();
+            git(place, &["add", "."]);
+            git(place, &["commit", "--quiet", "-m", words]);
+        };
+        commit(&path, "one");
+        commit(&path, "two");
+        git(&tools, &["fetch", "--quiet", text(&path), "HEAD"]);
+        match name {
+            "merge" => drop(git(&tools, &["merge", "--quiet", "--no-ff", "--no-edit", "FETCH_HEAD"])),
+            "rebase" => {
+                git(&tools, &["commit", "--quiet", "--allow-empty", "-m", "Meanwhile"]);
+                git(&tools, &["cherry-pick", "HEAD..FETCH_HEAD"]);
+            }
+            _ => {
+                git(&tools, &["merge", "--quiet", "--squash", "FETCH_HEAD"]);
+                git(&tools, &["commit", "--quiet", "-m", name]);
+            }
+        }
+        match name {
+            "reverted" => drop(git(&tools, &["revert", "--no-edit", "HEAD"])),
+            "changed-again" => commit(&tools, "other lines"),
+            _ => {}
+        }
+    }
+    let report = world.pass().await;
+    world.settle().await;
+    let result = |name: &str| &report.lines.iter().find(|line| line.branch == name).unwrap().result;
+    for (name, proof) in MERGED {
+        assert_eq!(*result(name), ReportResult::Removed(proof.to_owned()), "{name}");
+    }
+    let still = ReportResult::Kept(vec!["work goes on: it is neither merged nor stale".to_owned()]);
+    for name in KEPT {
+        assert_eq!(*result(name), still, "{name}");
+    }
+    let mut live: Vec<_> = world.environments().await.into_iter().map(|one| one.branch.to_string()).collect();
+    live.sort();
+    assert_eq!(live, ["changed-again", "fresh", "reverted"]);
+    world.end().await;
+}
+
 /// Such a merge leaves no commit of its own, and there is no GitHub to ask.
 #[tokio::test]
 async fn a_fast_forward_of_the_base_is_a_merge() {

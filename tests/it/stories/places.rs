@@ -336,6 +336,7 @@ async fn a_worktree_that_vanished_is_told_when_the_run_is_refused() {
     world.end().await;
 }
 
+/// BR-202
 #[tokio::test]
 async fn a_worktree_that_vanished_is_told_and_made_again_with_its_commits() {
     let world = World::new().await;
@@ -354,6 +355,7 @@ async fn a_worktree_that_vanished_is_told_and_made_again_with_its_commits() {
     let status = world.status(issue);
     assert!(status.starts_with('✅'), "{status}");
     assert!(status.contains("Detected a stale worktree reference"), "{status}");
+    assert!(status.contains("uncommitted files of the missing directory are not recoverable"), "{status}");
     let after = world.environment().await;
     assert!(after.id != before.id && after.path == before.path);
     assert_eq!(git(&after.path, &["merge-base", "HEAD", &tip]), tip, "commits are intact");

@@ -7,6 +7,7 @@ use treewarden::model::*;
 
 const LIST: &[&str] = &["for-each-ref", "--format=%(refname)", "refs/treewarden/trash/"];
 
+/// BR-025
 #[tokio::test]
 async fn what_was_removed_by_force_comes_back_as_it_was() {
     let world = World::new().await;
@@ -187,6 +188,7 @@ async fn a_branch_does_not_come_back_without_its_worktree() {
     world.end().await;
 }
 
+/// BR-041
 #[tokio::test]
 async fn force_takes_nothing_that_the_trash_cannot_hold() {
     let world = World::new().await;

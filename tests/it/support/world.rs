@@ -143,6 +143,11 @@ impl World {
         self.ahead.fetch_add(time.as_secs(), Ordering::Relaxed);
     }
 
+    /// The clock is put back, as after it was wrong.
+    pub fn clock_goes_back(&self, days: u64) {
+        self.ahead.fetch_sub(days * 24 * 3600, Ordering::Relaxed);
+    }
+
     pub fn days_pass(&self, days: u64) {
         self.time_passes(Duration::from_secs(days * 24 * 3600));
     }
