@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn much_that_is_new_does_not_wait_for_the_day_to_end() {
-        for much in [MaintenanceFacts { loose: MANY_LOOSE, ..facts() }, MaintenanceFacts { packs: MANY_PACKS, ..facts() }]
+        for much in
+            [MaintenanceFacts { loose: MANY_LOOSE, ..facts() }, MaintenanceFacts { packs: MANY_PACKS, ..facts() }]
         {
             assert_eq!(maintenance(&much), Maintenance::Pack(Packing::New));
             let just_now = MaintenanceFacts { now: at(999), ..much };

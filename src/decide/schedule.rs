@@ -7,9 +7,6 @@ use std::time::Duration;
 /// How far a pause may be off, in thousandths of it.
 const OFF_BY: u64 = 100;
 
-/// Longest pause of what fails each time.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
-
 /// The `turn`-th pause of what `who` does about every `period`: up to a tenth longer or shorter, not the same for everybody, nor
 /// each time, and the same whenever it is asked.
 pub fn spread(period: Duration, who: &str, turn: u64) -> Duration {
@@ -22,10 +19,10 @@ pub fn spread(period: Duration, who: &str, turn: u64) -> Duration {
 }
 
 /// Before when what failed `failures` times in a row is left alone by what comes by about every `period`: not at all after the
-/// first time, then for two, four, eight periods, and for a week at most. Half a period early, since passes come by early, too.
-pub fn again_after(failures: u32, period: Duration, now: Timestamp) -> Timestamp {
+/// first time, then for two, four, eight periods, and for `longest` at most. Half a period early, since passes come by early, too.
+pub fn again_after(failures: u32, period: Duration, longest: Duration, now: Timestamp) -> Timestamp {
     let pause = period.saturating_mul(1 << failures.saturating_sub(1).min(16));
-    let pause = pause.min(LONGEST.max(period));
+    let pause = pause.min(longest.max(period));
     now.plus(pause.saturating_sub(period / 2))
 }
 
@@ -35,6 +32,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     const HOURS: Duration = Duration::from_secs(6 * 3600);
+    const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
     #[test]
     fn pauses_are_spread_over_a_tenth_to_both_sides() {
@@ -52,12 +50,12 @@ mod tests {
         let now = Timestamp::from_unix(1_800_000_000);
         // Passes it sits out, when they come by early.
         let sits_out = |failures| {
-            let again = again_after(failures, HOURS, now);
+            let again = again_after(failures, HOURS, WEEK, now);
             (1..).take_while(|pass| now.plus(HOURS.mul_f64(0.9) * *pass) < again).count()
         };
         assert_eq!([1, 2, 3, 4].map(sits_out), [0, 1, 3, 8]);
-        assert!(again_after(u32::MAX, HOURS, now) <= now.plus(LONGEST));
+        assert!(again_after(u32::MAX, HOURS, WEEK, now) <= now.plus(WEEK));
         let rare = Duration::from_secs(8760 * 3600);
-        assert!(again_after(9, rare, now) < now.plus(rare));
+        assert!(again_after(9, rare, WEEK, now) < now.plus(rare));
     }
 }

@@ -169,7 +169,17 @@ impl Program {
         command.args(name.split(' '));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let name = name.to_owned();
-        Call { program: self, command, name, input: None, limit: SHORT, secret: None, mended: None, workplace, gently: false }
+        Call {
+            program: self,
+            command,
+            name,
+            input: None,
+            limit: SHORT,
+            secret: None,
+            mended: None,
+            workplace,
+            gently: false,
+        }
     }
 }
 

@@ -91,9 +91,9 @@ fn count(repository: &Path) -> Result<ObjectStore, GitError> {
     let mut store = ObjectStore { free_bytes: free(repository)?, ..ObjectStore::default() };
     refuse_link(&objects)?;
     for (path, _) in inside(&objects)? {
-        let is_fan_out = path.file_name().is_some_and(|name| {
-            name.len() == 2 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit)
-        });
+        let is_fan_out = path
+            .file_name()
+            .is_some_and(|name| name.len() == 2 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit));
         if !is_fan_out {
             continue;
         }
@@ -134,6 +134,7 @@ fn inside(directory: &Path) -> Result<Vec<(PathBuf, fs::Metadata)>, GitError> {
 }
 
 fn free(directory: &Path) -> Result<u64, GitError> {
-    let told = rustix::fs::statvfs(directory).map_err(|error| GitError::file("looking at", directory, &error.into()))?;
+    let told =
+        rustix::fs::statvfs(directory).map_err(|error| GitError::file("looking at", directory, &error.into()))?;
     Ok(told.f_bavail.saturating_mul(told.f_frsize))
 }

@@ -13,6 +13,7 @@ use crate::store::StoreError;
 use std::path::Path;
 
 /// How the remote is seen.
+#[derive(Clone)]
 pub(super) enum View {
     /// As it is just now, or why that is not known; only so may anything be removed.
     Fetched(Probe<()>),

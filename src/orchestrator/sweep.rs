@@ -156,11 +156,8 @@ impl Orchestrator {
                 if stopped() {
                     break;
                 }
-                let result = match self.pass_one(&codebase, &environment, pass, &view).await {
-                    Ok(Some(result)) => result,
-                    Ok(None) => continue,
-                    // One failing environment never stops the pass.
-                    Err(error) => ReportResult::Failed(error.to_string()),
+                let Some(result) = self.pass_one_patiently(&codebase, &environment, pass, &view).await else {
+                    continue;
                 };
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
                 lines.push(ReportLine { environment: environment.id, repository, branch, result });
@@ -200,7 +197,7 @@ impl Orchestrator {
     }
 
     /// `None`: the class that is looked for does not concern it.
-    async fn pass_one(
+    pub(super) async fn pass_one(
         &self,
         codebase: &Codebase,
         environment: &Environment,
@@ -236,7 +233,10 @@ impl Orchestrator {
                 Some(receipt) => ReportResult::Removed(receipt.details.proof),
                 None => ReportResult::Removed(cleanup::ghost()),
             },
-            Swept::Kept(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
+            Swept::Kept(reasons) => {
+                self.note_in_pass(environment.id, pass, view, &reasons);
+                ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect())
+            }
         }))
     }
 
