@@ -56,18 +56,25 @@ pub enum Maintenance {
     },
 }
 
+/// A clock that was ahead is no reason to wait.
+fn is_over(at: Option<Timestamp>, pause: Duration, now: Timestamp) -> bool {
+    at.is_none_or(|at| at > now || now.since(at) >= pause)
+}
+
+/// What came to nothing waits for a day.
+pub fn is_tried_again(known: &Maintained, now: Timestamp) -> bool {
+    is_over(known.trouble.as_ref().map(|trouble| trouble.tried_at), DAY, now)
+}
+
 pub fn maintenance(facts: &MaintenanceFacts) -> Maintenance {
     let MaintenanceFacts { now, known, loose, packs, .. } = facts;
-    let is_over = |at: Option<Timestamp>, pause| at.is_none_or(|at| at > *now || now.since(at) >= pause);
-    if let Some(trouble) = &known.trouble
-        && !is_over(Some(trouble.tried_at), DAY)
-    {
+    if !is_tried_again(known, *now) {
         return Maintenance::NotDue;
     }
     let much = *loose >= MANY_LOOSE || *packs >= MANY_PACKS;
     let packing = match known.repacked_at {
-        Some(at) if is_over(Some(at), WEEK) && (*packs > 1 || *loose > 0) => Packing::Everything,
-        Some(_) | None if is_over(known.packed_at, if much { HOUR } else { DAY }) => Packing::New,
+        Some(at) if is_over(Some(at), WEEK, *now) && (*packs > 1 || *loose > 0) => Packing::Everything,
+        Some(_) | None if is_over(known.packed_at, if much { HOUR } else { DAY }, *now) => Packing::New,
         Some(_) | None => return Maintenance::NotDue,
     };
     if facts.runs_wait && known.packed_at.is_some_and(|at| at <= *now && now.since(at) < PUT_OFF) {

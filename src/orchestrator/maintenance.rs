@@ -1,7 +1,7 @@
 //! The upkeep of canonical repositories: one after the other, when it is due, and when no run waits for its agent.
 
 use super::{Orchestrator, StepError};
-use crate::decide::maintenance::{Maintenance, MaintenanceFacts, Packing, maintenance};
+use crate::decide::maintenance::{Maintenance, MaintenanceFacts, Packing, is_tried_again, maintenance};
 use crate::git::Repository;
 use crate::model::*;
 use crate::reply::upkeep;
@@ -28,18 +28,15 @@ impl Orchestrator {
             return Ok(());
         }
         let known = self.store().load_maintained(codebase.id).await?;
-        let now = self.now();
         let plan = match self.maintenance_facts(&repository, known.clone()).await {
             Ok(facts) => maintenance(&facts),
+            Err(StepError::Git(_)) if !is_tried_again(&known, self.now()) => return Ok(()),
             Err(StepError::Git(error)) => {
                 return self.note_maintained(codebase, known, None, Err(error.to_string())).await;
             }
             Err(error) => return Err(error),
         };
         let packing = match plan {
-            Maintenance::NotDue if known.repacked_at.is_none() => {
-                return Ok(self.store().save_maintained(codebase.id, &begun(known, now), now).await?);
-            }
             Maintenance::NotDue => return Ok(()),
             Maintenance::PutOff => {
                 tracing::debug!(codebase.name = %codebase.name, "its upkeep waits for the runs in the queue");
@@ -84,15 +81,16 @@ impl Orchestrator {
         packing: Option<Packing>,
         outcome: Result<(), String>,
     ) -> Result<(), StepError> {
-        let (now, before) = (self.now(), known.trouble.clone());
-        let mut known = begun(known, now);
+        let (now, mut known) = (self.now(), known);
+        let before = known.trouble.take();
+        // The week is counted from the first look on.
+        known.repacked_at.get_or_insert(now);
         let result = match outcome {
             Ok(()) => {
                 known.packed_at = Some(now);
                 if packing == Some(Packing::Everything) {
                     known.repacked_at = Some(now);
                 }
-                known.trouble = None;
                 if before.is_some() {
                     tracing::info!(codebase.name = %codebase.name, "its upkeep goes well again");
                 }
@@ -110,12 +108,6 @@ impl Orchestrator {
         metrics::counter!(metric::MAINTENANCE, "result" => result).increment(1);
         Ok(self.store().save_maintained(codebase.id, &known, now).await?)
     }
-}
-
-/// The week is counted from the first look on.
-fn begun(mut known: Maintained, now: Timestamp) -> Maintained {
-    known.repacked_at.get_or_insert(now);
-    known
 }
 
 async fn pack(repository: &Repository, packing: Packing) -> Result<(), crate::git::GitError> {
