@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Longest pause of one that fails in each pass.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+const LONGEST: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// Waits for a piece of work no longer than that. It goes on, and a service that stops waits for it.
 async fn within<T: Send + 'static>(
@@ -101,23 +101,24 @@ impl Backoffs {
     }
 }
 
-/// Why looking at it, or removing it, did not succeed for a reason of its own.
+/// Why looking at it, or removing it, did not succeed. What is stuck half-way is not for passes to finish.
 fn failure(reasons: &[Keep]) -> Option<String> {
-    let failed = reasons.iter().find(|reason| {
-        matches!(reason, Keep::CannotVerify(_) | Keep::Obstructed(_) | Keep::RemovalStuck(_) | Keep::TrashCannotHold(_))
-    });
+    let failed = reasons.iter().find(|reason| matches!(reason, Keep::CannotVerify(_) | Keep::Obstructed(_)));
     failed.map(cleanup::sentence)
 }
 
 impl Orchestrator {
     /// Notes how it went with an environment in a pass, so that one that fails each time is left alone for a while.
-    pub(super) fn note_in_pass(&self, environment: EnvironmentId, pass: &Pass<'_>, view: &View, reasons: &[Keep]) {
+    pub(super) fn note_in_pass(&self, environment: &Environment, pass: &Pass<'_>, view: &View, reasons: &[Keep]) {
         // What is wrong with the remote is wrong for all of them, and no fault of this one.
         let seen = matches!(view, View::Fetched(Probe::Known(())));
-        match failure(reasons).filter(|_| seen && pass.trigger == Trigger::Schedule) {
-            Some(why) => self.note_failure(environment, why),
-            None if seen => self.inner.backoffs.went_well(environment),
-            None => {}
+        if !seen || environment.state != EnvironmentState::Active {
+            return;
+        }
+        match failure(reasons) {
+            Some(why) if pass.trigger == Trigger::Schedule => self.note_failure(environment.id, why),
+            Some(_) => {}
+            None => self.inner.backoffs.went_well(environment.id),
         }
     }
 
@@ -153,7 +154,8 @@ impl Orchestrator {
         pass: &Pass<'_>,
         view: &View,
     ) -> Option<ReportResult> {
-        let scheduled = pass.trigger == Trigger::Schedule && !pass.dry_run;
+        let is_active = environment.state == EnvironmentState::Active;
+        let scheduled = pass.trigger == Trigger::Schedule && !pass.dry_run && is_active;
         if scheduled && let Some(why) = self.inner.backoffs.put_off(environment.id, self.now()) {
             return Some(ReportResult::Kept(vec![why]));
         }

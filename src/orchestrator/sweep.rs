@@ -234,7 +234,7 @@ impl Orchestrator {
                 None => ReportResult::Removed(cleanup::ghost()),
             },
             Swept::Kept(reasons) => {
-                self.note_in_pass(environment.id, pass, view, &reasons);
+                self.note_in_pass(environment, pass, view, &reasons);
                 ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect())
             }
         }))
