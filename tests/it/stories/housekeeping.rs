@@ -5,9 +5,30 @@ use super::commands::answered;
 use crate::support::world::{ANN, REPO, World, git};
 use std::{fs, os::unix::fs::symlink, time::Duration};
 use tokio_util::sync::CancellationToken;
-use treewarden::{demo::github::MergeMethod, model::*, store::RunFilter};
+use treewarden::{
+    config::{Config, Flags},
+    demo::github::MergeMethod,
+    model::*,
+    store::RunFilter,
+};
 
 const INTERVAL: Duration = Duration::from_secs(6 * 3600);
+
+/// GitHub sends a delivery again for three days; what is younger than a week is always known.
+#[test]
+fn nothing_is_forgotten_that_github_may_send_again() {
+    let load = |days: Option<&str>| {
+        let flags = Flags { home: Some("/srv/tw".into()), ..Flags::default() };
+        let env = |name: &str| days.filter(|_| name == "RETENTION_DAYS").map(str::to_owned);
+        Config::load(&flags, env, |_| Err(std::io::ErrorKind::NotFound.into()))
+    };
+    let days = |config: Config| config.retain_for.as_secs() / 86_400;
+    assert_eq!((days(load(None).unwrap()), days(load(Some("7")).unwrap())), (90, 7));
+    for wrong in ["6", "0", "3651"] {
+        let problems = load(Some(wrong)).unwrap_err().to_string();
+        assert!(problems.contains("expected a whole number from 7 to 3650"), "{problems}");
+    }
+}
 
 #[tokio::test]
 async fn what_is_over_is_forgotten_and_what_proves_work_stays() {
