@@ -45,11 +45,15 @@ impl Repository {
 
     /// Takes refs that have a file each together into one. Their logs stay.
     pub async fn pack_refs(&self) -> Result<(), GitError> {
-        let _turn = self.turn().await;
-        match self.pack_refs_now().await {
-            Err(error) if self.clear_leftovers(None, &error).await? => self.pack_refs_now().await,
-            packed => packed,
-        }
+        let repository = self.clone();
+        self.to_the_end(async move {
+            let _turn = repository.turn().await;
+            match repository.pack_refs_now().await {
+                Err(error) if repository.clear_leftovers(None, &error).await? => repository.pack_refs_now().await,
+                packed => packed,
+            }
+        })
+        .await
     }
 
     async fn pack_refs_now(&self) -> Result<(), GitError> {
