@@ -45,6 +45,7 @@ mod registry;
 mod remote_url;
 mod repository;
 mod scratch;
+mod standing;
 mod stash;
 mod submodules;
 mod whole;
@@ -63,6 +64,7 @@ pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};
 pub use registry::{LOCK_REASON, Uncommitted};
 pub use repository::{Repository, Restored};
+pub use standing::{Ends, Merging, Standing};
 pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
 use crate::plain_file::{self, Links};

@@ -21,7 +21,7 @@ pub use client::{Github, GithubSettings, InstallationClient};
 pub use comments::CommentInfo;
 pub use deliveries::AttemptLog;
 pub use error::GithubError;
-pub use graphql::LinkedThread;
+pub use graphql::{LinkedThread, MergedHead};
 pub use pulls::{NewPullRequest, PullRequest};
 pub use registration::{Installed, Registration, Webhook};
 pub use rest::{IssueInfo, RepositoryInfo};

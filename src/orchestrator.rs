@@ -16,6 +16,7 @@ mod background;
 mod backoff;
 mod census;
 mod commands;
+mod comparisons;
 mod create;
 mod deliver;
 mod follow;
@@ -43,6 +44,7 @@ pub mod restore;
 mod retention;
 mod retry;
 mod runs;
+mod scan;
 mod status;
 pub mod sweep;
 mod thread_events;
@@ -136,6 +138,7 @@ struct Inner {
     pace: pace::Pace,
     censuses: census::Censuses,
     backoffs: backoff::Backoffs,
+    comparisons: comparisons::Comparisons,
     lanes: lanes::Lanes,
     leases: lease::Leases,
     runs_at_work: lease::AtWork<Run>,
@@ -173,6 +176,7 @@ impl Orchestrator {
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
             backoffs: backoff::Backoffs::default(),
+            comparisons: comparisons::Comparisons::default(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
             runs_at_work: lease::AtWork::default(),

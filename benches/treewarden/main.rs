@@ -7,6 +7,8 @@
 //! additions; the answer to a command while runs are live; the choice of an environment among 1,000; resident memory idle
 //! and after 10,000 deliveries; `/status` among 1,000 worktrees.
 
+mod cleanup;
+
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use std::{
@@ -71,8 +73,12 @@ fn main() {
     // Cargo adds `--bench`; what else is named are the parts that are wanted.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    if wanted.is_empty() || wanted.iter().any(|part| part == "main") {
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| part == name);
+    if is_wanted("main") {
         runtime.block_on(measure());
+    }
+    if is_wanted("cleanup") {
+        runtime.block_on(cleanup::measure());
     }
     // Nothing the stand-in still waits for keeps the bench from ending.
     runtime.shutdown_background();

@@ -2,14 +2,14 @@
 //!
 //! A shallow history would answer "no" where git does not know; it is refused instead.
 
-use super::broken_refs::is_branch;
 use super::error::GitError;
 use super::own_files::look;
 use super::refs::{fetched_tips, hide_fetched};
 use super::repository::Repository;
+use super::standing::tip_of;
 use crate::model::{BranchName, CommitSha, Timestamp};
 use crate::plain_file::{self, Links};
-use git2::{ErrorCode, Oid, ReferenceType};
+use git2::{ErrorCode, Oid};
 use std::{collections::HashSet, fmt, path::Path};
 
 /// How much of a reflog is read; an agent may have written it.
@@ -44,20 +44,7 @@ impl Repository {
     /// The commit a full ref name stands for.
     pub async fn tip(&self, full_ref: &str) -> Result<Option<CommitSha>, GitError> {
         let name = full_ref.to_owned();
-        self.read(move |repository| match repository.find_reference(&name) {
-            // Ours are never names of others: what is done to one would be done to another.
-            Ok(reference) if is_branch(&name) && reference.kind() == Some(ReferenceType::Symbolic) => {
-                Err(GitError::Unreadable(format!("{name} is another name of a branch")))
-            }
-            Ok(reference) => match reference.peel_to_commit() {
-                Ok(commit) => Ok(Some(sha(commit.id())?)),
-                // A ref that is there and leads nowhere is no ref that is not there.
-                Err(error) => Err(GitError::Unreadable(error.message().to_owned())),
-            },
-            Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
-        })
-        .await
+        self.read(move |repository| tip_of(repository, &name)).await
     }
 
     /// Whether two commits have one in common that both come from.
@@ -160,16 +147,6 @@ impl Repository {
                 count += u64::from(off.contains(&commit?));
             }
             Ok(count)
-        })
-        .await
-    }
-
-    /// Whether all of `tip`'s own commits together change nothing (a commit and its revert).
-    pub async fn net_diff_empty(&self, base: &CommitSha, tip: &CommitSha) -> Result<bool, GitError> {
-        self.compare(base, tip, |repository, base, tip| match repository.merge_base(base, tip) {
-            Ok(fork) => Ok(repository.find_commit(fork)?.tree_id() == repository.find_commit(tip)?.tree_id()),
-            Err(error) if error.code() == ErrorCode::NotFound => Ok(false),
-            Err(error) => Err(error.into()),
         })
         .await
     }

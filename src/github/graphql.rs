@@ -1,4 +1,5 @@
-//! What only GraphQL tells: which issues a pull request closes, and the other way round.
+//! What only GraphQL tells: which issues a pull request closes, and the other way round; and what became of many branches at
+//! once.
 
 use super::auth::{Access, Scope};
 use super::client::{InstallationClient, UNNAMED_WAIT};
@@ -11,12 +12,38 @@ const CLOSING_ISSUES: &str = include_str!("queries/closing_issues.graphql");
 const CLOSING_PULL_REQUESTS: &str = include_str!("queries/closing_pull_requests.graphql");
 /// A thread with more links than this many pages of 50 is cut off.
 const MAX_PAGES: usize = 10;
+/// Branches in one question.
+const BRANCHES: usize = 100;
+/// Pull requests of one branch that are looked through, the newest first.
+const PULLS: usize = 20;
 
 /// An issue or pull request at the other end of a closing reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkedThread {
     pub repository: RepositoryId,
     pub number: ThreadNumber,
+}
+
+/// A branch of the repository itself at a commit, and what it was to be merged into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergedHead {
+    pub head: BranchName,
+    pub sha: CommitSha,
+    pub base: BranchName,
+}
+
+#[derive(Deserialize)]
+struct MergedPulls {
+    nodes: Vec<Option<MergedPull>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MergedPull {
+    number: i64,
+    head_ref_oid: String,
+    base_ref_name: String,
+    is_cross_repository: bool,
 }
 
 #[derive(Deserialize)]
@@ -68,6 +95,39 @@ impl InstallationClient {
         self.linked(repository, name, number, CLOSING_PULL_REQUESTS, at).await
     }
 
+    /// For each the pull request that merged exactly this commit of this branch into its base, of the last twenty that were merged
+    /// of a branch of that name. One request for a hundred of them.
+    pub async fn merged_pull_requests(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        wanted: &[MergedHead],
+    ) -> Result<Vec<Option<ThreadNumber>>, GithubError> {
+        let access = Access { repository: Some(repository), scope: Scope::Read };
+        let mut found = Vec::new();
+        for some in wanted.chunks(BRANCHES) {
+            let mut variables = json!({"owner": name.owner(), "name": name.name()});
+            for (number, wanted) in some.iter().enumerate() {
+                variables[format!("head{number}")] = json!(wanted.head);
+            }
+            let body = json!({"query": merged_query(some.len()), "variables": variables});
+            let answer: Value = self.graphql_request(access, &body).await?.json()?;
+            for (number, wanted) in some.iter().enumerate() {
+                let pulls = answer.pointer(&format!("/data/repository/of{number}")).filter(|pulls| !pulls.is_null());
+                let pulls = pulls.ok_or_else(|| refusal(&answer))?;
+                let pulls =
+                    MergedPulls::deserialize(pulls).map_err(|error| GithubError::BadAnswer(error.to_string()))?;
+                let exact = |pull: &&MergedPull| {
+                    !pull.is_cross_repository
+                        && pull.head_ref_oid == wanted.sha.as_str()
+                        && pull.base_ref_name == wanted.base.as_str()
+                };
+                found.push(pulls.nodes.iter().flatten().find(exact).map(|pull| ThreadNumber(pull.number)));
+            }
+        }
+        Ok(found)
+    }
+
     async fn linked(
         &self,
         repository: RepositoryId,
@@ -96,6 +156,23 @@ impl InstallationClient {
         }
         Ok(found)
     }
+}
+
+/// One field for each branch, all of the same shape.
+fn merged_query(branches: usize) -> String {
+    let mut query = "query MergedPullRequests($owner: String!, $name: String!".to_owned();
+    for number in 0..branches {
+        query += &format!(", $head{number}: String!");
+    }
+    query += ") {\n  repository(owner: $owner, name: $name) {\n";
+    for number in 0..branches {
+        query += &format!(
+            "    of{number}: pullRequests(headRefName: $head{number}, states: MERGED, first: {PULLS}, orderBy: {{field: \
+             UPDATED_AT, direction: DESC}}) {{ nodes {{ number headRefOid baseRefName isCrossRepository }} }}\n"
+        );
+    }
+    query += "  }\n}\n";
+    query
 }
 
 /// Sorts an answer without the data we asked for. GraphQL sends its errors with status 200.

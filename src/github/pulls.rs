@@ -130,21 +130,6 @@ impl InstallationClient {
         self.pull_requests_of(repository, name, head, "all").await
     }
 
-    /// The pull request that merged exactly this commit of this branch into `base`.
-    pub async fn merged_pull_request(
-        &self,
-        repository: RepositoryId,
-        name: &RepoName,
-        head: &BranchName,
-        sha: &CommitSha,
-        base: &BranchName,
-    ) -> Result<Option<ThreadNumber>, GithubError> {
-        let found = self.pull_requests_of(repository, name, head, "closed").await?;
-        let exact =
-            |pull: &&PullRequest| pull.state == ThreadState::Merged && pull.head_sha == *sha && pull.base == *base;
-        Ok(found.iter().find(exact).map(|pull| pull.number))
-    }
-
     /// Those whose head is the branch of the repository itself: GitHub's filter knows the owner only, who may have a fork, too.
     async fn pull_requests_of(
         &self,

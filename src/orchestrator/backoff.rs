@@ -4,11 +4,11 @@
 
 use super::{
     Orchestrator, Settings,
-    gather::View,
+    scan::View,
     sweep::{Asked, Pass},
     workers::unwinding,
 };
-use crate::decide::cleanup::{Class, Keep};
+use crate::decide::cleanup::{Class, Keep, RemovalFacts};
 use crate::decide::schedule::again_after;
 use crate::model::*;
 use crate::reply::cleanup;
@@ -107,6 +107,10 @@ fn failure(reasons: &[Keep]) -> Option<String> {
     failed.map(cleanup::sentence)
 }
 
+fn is_scheduled(pass: &Pass<'_>) -> bool {
+    pass.trigger == Trigger::Schedule && !pass.dry_run
+}
+
 impl Orchestrator {
     /// Notes how it went with an environment in a pass, so that one that fails each time is left alone for a while.
     pub(super) fn note_in_pass(&self, environment: &Environment, pass: &Pass<'_>, view: &View, reasons: &[Keep]) {
@@ -116,7 +120,7 @@ impl Orchestrator {
             return;
         }
         match failure(reasons) {
-            Some(why) if pass.trigger == Trigger::Schedule => self.note_failure(environment.id, why),
+            Some(why) if is_scheduled(pass) => self.note_failure(environment.id, why),
             Some(_) => {}
             None => self.inner.backoffs.went_well(environment.id),
         }
@@ -145,23 +149,38 @@ impl Orchestrator {
         self.inner.backoffs.failed(environment, why, self.settings().sweep_interval, LONGEST, self.now());
     }
 
-    /// [`Orchestrator::pass_one`], unless a scheduled pass leaves it alone for now, and no longer than [`PATIENCE`]: what takes
-    /// longer goes on by itself, under its lease.
+    /// Those that are looked at, and those that a scheduled pass leaves alone for now, with what is said of them.
+    pub(super) fn apart_from_put_off(
+        &self,
+        environments: Vec<Environment>,
+        pass: &Pass<'_>,
+    ) -> (Vec<Environment>, Vec<(Environment, ReportResult)>) {
+        let (mut looked_at, mut left_alone) = (Vec::new(), Vec::new());
+        for environment in environments {
+            let is_asked = is_scheduled(pass) && environment.state == EnvironmentState::Active;
+            match is_asked.then(|| self.inner.backoffs.put_off(environment.id, self.now())).flatten() {
+                Some(why) => left_alone.push((environment, ReportResult::Kept(vec![why]))),
+                None => looked_at.push(environment),
+            }
+        }
+        (looked_at, left_alone)
+    }
+
+    /// [`Orchestrator::pass_one`], but no longer than [`PATIENCE`]: what takes longer goes on by itself, under its lease.
     pub(super) async fn pass_one_patiently(
         &self,
         codebase: &Codebase,
         environment: &Environment,
+        facts: Result<RemovalFacts, StoreError>,
         pass: &Pass<'_>,
         view: &View,
     ) -> Option<ReportResult> {
-        let is_active = environment.state == EnvironmentState::Active;
-        let scheduled = pass.trigger == Trigger::Schedule && !pass.dry_run && is_active;
-        if scheduled && let Some(why) = self.inner.backoffs.put_off(environment.id, self.now()) {
-            return Some(ReportResult::Kept(vec![why]));
-        }
-        let (this, codebase, looked_at) = (self.clone(), codebase.clone(), environment.clone());
+        let (this, codebase) = (self.clone(), codebase.clone());
         let (view, owned) = (view.clone(), OwnedPass::of(pass));
-        let look = async move { unwinding(this.pass_one(&codebase, &looked_at, &owned.borrowed(), &view)).await };
+        let look = async move {
+            let repository = this.repository(&codebase);
+            unwinding(async { this.pass_one(&codebase, &repository, facts?, &owned.borrowed(), &view).await }).await
+        };
         let failed = match within(&self.inner.work, PATIENCE, look).await {
             Some(Ok(result)) => return result,
             // One failing environment never stops the pass.
@@ -171,7 +190,7 @@ impl Orchestrator {
                 cleanup::endless(PATIENCE)
             }
         };
-        if scheduled {
+        if is_scheduled(pass) && environment.state == EnvironmentState::Active {
             self.note_failure(environment.id, failed.clone());
         }
         Some(ReportResult::Failed(failed))

@@ -2,7 +2,6 @@
 
 use super::{Orchestrator, StepError};
 use crate::decide::branches::Branches;
-use crate::decide::cleanup::{Occasion, RemovalFacts, WorkInProgress};
 use crate::decide::resolve::{Candidate, Holds, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
@@ -12,22 +11,13 @@ use crate::reply::commands::Seen;
 use crate::store::StoreError;
 use std::path::Path;
 
-/// How the remote is seen.
-#[derive(Clone)]
-pub(super) enum View {
-    /// As it is just now, or why that is not known; only so may anything be removed.
-    Fetched(Probe<()>),
-    /// As the last fetch left it, with nobody asked: to tell people what there is.
-    AsItIs,
-}
-
 /// The work a thread stands for.
 pub(super) fn work_of(conversation: &Conversation) -> Work {
     Work::of_thread(&conversation.thread)
 }
 
 /// Whether the thread is the one that an environment was made for.
-fn is_own(conversation: &Conversation, work: &Work) -> bool {
+pub(super) fn is_own(conversation: &Conversation, work: &Work) -> bool {
     match work.thread() {
         // A review has the number of its pull request.
         Some(number) => conversation.thread.number() == Some(number),
@@ -231,80 +221,6 @@ impl Orchestrator {
         Candidate { environment, validity }
     }
 
-    /// Everything a removal depends on.
-    pub(super) async fn removal_facts(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        environment: &Environment,
-        occasion: Occasion,
-        view: &View,
-    ) -> Result<RemovalFacts, StoreError> {
-        let mut facts = self.facts_beside_files(codebase, repository, environment, occasion, view).await?;
-        facts.work = self.work_facts(repository, &facts).await;
-        Ok(facts)
-    }
-
-    /// The same without the look at its files, which takes longer than all else: as if they held nothing.
-    pub(super) async fn facts_beside_files(
-        &self,
-        codebase: &Codebase,
-        repository: &Repository,
-        environment: &Environment,
-        occasion: Occasion,
-        view: &View,
-    ) -> Result<RemovalFacts, StoreError> {
-        let validity = self.health(repository, environment).await;
-        let usable = validity == Probe::Known(Validity::Valid);
-        let worktree = repository.worktree(&environment.path);
-        let conversations = self.store().conversations_of(environment.id).await?;
-        let held = self.store().held_conversations_of(environment.id).await?;
-        // A task is the work of the thread that has used it for the longest.
-        let own = match environment.work.kind {
-            WorkKind::Task => conversations.first().map(|conversation| conversation.id),
-            WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review | WorkKind::Thread => {
-                let own = conversations.iter().find(|conversation| is_own(conversation, &environment.work));
-                own.map(|conversation| conversation.id)
-            }
-        };
-        let others = conversations
-            .iter()
-            .filter(|conversation| conversation.state == ThreadState::Open && Some(conversation.id) != own);
-        Ok(RemovalFacts {
-            now: self.now(),
-            occasion,
-            environment: environment.clone(),
-            busy: self.store().environment_is_busy(environment.id, None).await?,
-            held_on: held.iter().map(|conversation| conversation.platform).collect(),
-            threads_closed: held.is_empty()
-                && !conversations.is_empty()
-                && conversations.iter().all(|conversation| conversation.state != ThreadState::Open),
-            open_conversations: others.map(|conversation| conversation.thread.clone()).collect(),
-            foreign_lock: if usable { worktree.foreign_lock().await } else { Probe::Known(None) },
-            work: Probe::Known(WorkInProgress::nothing(&environment.branch)),
-            branch: match view {
-                View::Fetched(Probe::Unknown(why)) => {
-                    Probe::Unknown(format!("the repository could not be fetched: {why}"))
-                }
-                View::Fetched(Probe::Known(())) => {
-                    self.branch_facts(codebase, repository, environment, true).await.into()
-                }
-                View::AsItIs => self.branch_facts(codebase, repository, environment, false).await.into(),
-            },
-            fetched: matches!(view, View::Fetched(_)),
-            validity,
-            stale_after: self.settings().stale_after,
-        })
-    }
-
-    /// What its files hold.
-    pub(super) async fn work_facts(&self, repository: &Repository, facts: &RemovalFacts) -> Probe<WorkInProgress> {
-        match facts.validity == Probe::Known(Validity::Valid) {
-            true => work_in_progress(&repository.worktree(&facts.environment.path)).await,
-            false => Probe::Unknown("there is no worktree to look at".to_owned()),
-        }
-    }
-
     /// What `/status` shows of an environment.
     pub(super) async fn look_at(&self, codebase: &Codebase, environment: &Environment) -> Seen {
         let repository = self.repository(codebase);
@@ -357,34 +273,5 @@ async fn pull_facts(repository: &Repository, pull: &PullRequest) -> Result<PullF
         head_gone,
         head_renamed: pull.head_renamed,
         base: pull.base.clone(),
-    })
-}
-
-async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
-    /// Takes the answer out of a probe, or ends with the doubt.
-    macro_rules! known {
-        ($probe:expr) => {
-            match $probe {
-                Probe::Known(answer) => answer,
-                Probe::Unknown(why) => return Probe::Unknown(why),
-            }
-        };
-    }
-    let head = known!(Probe::from(worktree.head().await));
-    let status = known!(worktree.status().await);
-    let stashed = match &head.branch {
-        Some(branch) => known!(Probe::from(worktree.repository().stashed_on(branch).await)),
-        None => 0,
-    };
-    Probe::Known(WorkInProgress {
-        on_branch: head.branch,
-        changed: status.tracked + status.conflicted,
-        untracked: status.untracked,
-        operation: known!(worktree.operation_in_progress().await),
-        hidden_changes: known!(worktree.hidden_changes().await),
-        submodules: known!(worktree.submodule_work().await),
-        nested: known!(worktree.nested_repositories().await),
-        ignored: known!(worktree.ignored_work().await).iter().map(|path| path.display().to_string()).collect(),
-        stashed,
     })
 }

@@ -1,90 +1,213 @@
 //! What became of a branch's commits: whether they are in the base, and how that is known.
 
-use super::{Orchestrator, StepError, retry};
+use super::{Orchestrator, StepError, retry, scan::View};
 use crate::decide::branches::{Branches, NameFacts, branch_name};
 use crate::decide::cleanup::{BranchFacts, Lineage, MergeProof, OwnWork, own_work};
 use crate::decide::create::{BaseFacts, other_base};
-use crate::git::{GitError, Repository};
+use crate::git::{Ends, GitError, Merging, Repository, Standing};
+use crate::github::{GithubError, MergedHead};
 use crate::model::*;
 use crate::store::RunFilter;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// The newest runs of an environment, whose commits are looked for.
 pub(super) const RUNS: u32 = 200;
 
+/// A branch that may be in its base.
+pub(super) struct Claim<'a> {
+    pub branch: &'a BranchName,
+    pub base: BranchName,
+    pub ends: Ends,
+    pub standing: Standing,
+    /// What git knows proves nothing: it only followed, or is fresh.
+    pub only_by_github: bool,
+}
+
+/// What an environment's branch is compared with.
+struct Compared {
+    base: BranchName,
+    ends: Ends,
+}
+
 impl Orchestrator {
-    pub(super) async fn branch_facts(
+    /// What the branch of each environment holds, in their order. What is wrong with one is an answer about that one only.
+    pub(super) async fn branches(
         &self,
         codebase: &Codebase,
         repository: &Repository,
-        environment: &Environment,
-        ask_github: bool,
-    ) -> Result<BranchFacts, StepError> {
-        let missing = |what: String| StepError::Refused(what);
-        let branch = &environment.branch;
-        let tip = repository
-            .tip(&branch.full_ref())
-            .await?
-            .ok_or_else(|| missing(format!("the branch {branch} no longer exists here")))?;
-        let recorded = environment.base.as_ref();
-        let recorded_exists = match recorded {
-            Some(base) => repository.tip(&base.remote_ref()).await?.is_some(),
-            None => false,
-        };
-        let default = codebase.default_branch.as_ref();
-        let other = other_base(&BaseFacts { recorded, recorded_exists, pull: None, named: None, default });
-        let base = other.or(recorded).cloned().ok_or_else(|| missing("no base branch is known".to_owned()))?;
-        let base_tip = repository
-            .tip(&base.remote_ref())
-            .await?
-            .ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
-        let (ahead, _) = repository.ahead_behind(&tip, &base_tip).await?;
-        let newest = repository.log(&base_tip, &tip, 1).await?;
-        let last_commit = newest.first().map(|commit| commit.committed_at);
-        let moved = environment.start.as_ref() != Some(&tip);
-        let base_stood_there = ahead == 0 && moved && repository.stood_at(&base_tip, &tip).await?;
-        let worked_on = base_stood_there && self.was_worked_on(repository, environment.id, &tip).await?;
-        let began_ahead = environment.metadata.began_ahead;
-        let is_all_the_bases = ahead > 0 && !moved && repository.taken_off(&base, &tip).await? == ahead;
-        let own = if is_all_the_bases { 0 } else { ahead };
-        match own_work(Lineage { ahead: own, moved, began_ahead, base_stood_there, worked_on }) {
-            OwnWork::None => return Ok(BranchFacts { tip, last_commit, has_own_commits: false, merged: None }),
-            OwnWork::IfMerged => {
-                let merged = match ask_github {
-                    true => self.merged_by_github(codebase, branch, &tip, &base).await?,
-                    false => None,
-                };
-                return Ok(BranchFacts { tip, last_commit, has_own_commits: merged.is_some(), merged });
+        environments: &[Environment],
+        view: &View,
+    ) -> Vec<Probe<BranchFacts>> {
+        let ask_github = match view {
+            View::Fetched(Probe::Unknown(why)) => {
+                let why = format!("the repository could not be fetched: {why}");
+                return vec![Probe::Unknown(why); environments.len()];
             }
-            OwnWork::Some => {}
+            View::Fetched(Probe::Known(())) => true,
+            View::AsItIs => false,
+        };
+        let compared = self.compared(codebase, repository, environments).await;
+        let ends = compared.iter().flatten().map(|compared| compared.ends.clone()).collect();
+        let standings = self.standings(repository, ends).await;
+        let (mut facts, mut claims) = (Vec::new(), Vec::new());
+        for (at, (environment, compared)) in environments.iter().zip(compared).enumerate() {
+            let known = async {
+                let compared = compared?;
+                let standing = standings.get(&compared.ends).cloned().unwrap_or_else(|| Err(unanswered()))?;
+                let own = self.own_work(repository, environment, &compared, standing.ahead).await?;
+                Ok::<_, StepError>((compared, standing, own))
+            };
+            facts.push(known.await.map(|(Compared { base, ends }, standing, own)| {
+                let (tip, last_commit) = (ends.tip.clone(), standing.last_commit);
+                if own != OwnWork::None {
+                    let only_by_github = own == OwnWork::IfMerged;
+                    claims.push((at, Claim { branch: &environment.branch, base, ends, standing, only_by_github }));
+                }
+                BranchFacts { tip, last_commit, has_own_commits: own == OwnWork::Some, merged: None }
+            }));
         }
-        let merged = self.merge_proof(codebase, repository, branch, &tip, base, &base_tip, ahead, ask_github).await?;
-        Ok(BranchFacts { tip, last_commit, has_own_commits: true, merged })
+        let (places, claims): (Vec<usize>, Vec<Claim<'_>>) = claims.into_iter().unzip();
+        let proofs = self.merge_proofs(codebase, repository, &claims, ask_github).await;
+        for (at, proof) in places.into_iter().zip(proofs) {
+            match (proof, &mut facts[at]) {
+                (Ok(merged), Ok(branch)) => {
+                    branch.has_own_commits |= merged.is_some();
+                    branch.merged = merged;
+                }
+                (Err(error), fact) => *fact = Err(error),
+                (Ok(_), Err(_)) => {}
+            }
+        }
+        facts.into_iter().map(Probe::from).collect()
     }
 
-    /// Cheapest proof first; GitHub is asked last.
-    #[expect(clippy::too_many_arguments, reason = "two ends of one comparison, by name and by commit")]
-    async fn merge_proof(
+    /// The ends of each branch: where it stands, and where its base does.
+    async fn compared(
         &self,
         codebase: &Codebase,
         repository: &Repository,
-        branch: &BranchName,
-        tip: &CommitSha,
-        base: BranchName,
-        base_tip: &CommitSha,
+        environments: &[Environment],
+    ) -> Vec<Result<Compared, StepError>> {
+        let default = codebase.default_branch.as_ref();
+        let names = environments.iter().flat_map(|environment| {
+            let bases = environment.base.iter().chain(default).map(BranchName::remote_ref);
+            std::iter::once(environment.branch.full_ref()).chain(bases)
+        });
+        let names: BTreeSet<String> = names.collect();
+        let tips = tips(repository, names.into_iter().collect()).await;
+        let tip = |name: String| match tips.get(&name) {
+            Some(Ok(tip)) => Ok(Some(tip.clone())),
+            Some(Err(error)) => Err(StepError::Git(error.clone())),
+            None => Ok(None),
+        };
+        let missing = |what: String| StepError::Refused(what);
+        let compared = |environment: &Environment| {
+            let branch = &environment.branch;
+            let here = tip(branch.full_ref())?;
+            let here = here.ok_or_else(|| missing(format!("the branch {branch} no longer exists here")))?;
+            let recorded = environment.base.as_ref();
+            let recorded_exists = match recorded {
+                Some(base) => tip(base.remote_ref())?.is_some(),
+                None => false,
+            };
+            let other = other_base(&BaseFacts { recorded, recorded_exists, pull: None, named: None, default });
+            let base = other.or(recorded).cloned().ok_or_else(|| missing("no base branch is known".to_owned()))?;
+            let there = tip(base.remote_ref())?;
+            let there = there.ok_or_else(|| missing(format!("the base {base} no longer exists on the remote")))?;
+            Ok(Compared { base, ends: Ends { tip: here, base: there } })
+        };
+        environments.iter().map(compared).collect()
+    }
+
+    /// How they stand. What was told once is remembered.
+    async fn standings(&self, repository: &Repository, ends: Vec<Ends>) -> HashMap<Ends, Result<Standing, GitError>> {
+        let (mut known, unknown) = self.inner.comparisons.standings(ends);
+        let new = standings(repository, unknown).await;
+        self.inner
+            .comparisons
+            .remember(new.iter().filter_map(|(ends, standing)| Some((ends, standing.as_ref().ok()?))));
+        known.extend(new);
+        known
+    }
+
+    async fn own_work(
+        &self,
+        repository: &Repository,
+        environment: &Environment,
+        Compared { base, ends: Ends { tip, base: base_tip } }: &Compared,
         ahead: u64,
+    ) -> Result<OwnWork, StepError> {
+        let moved = environment.start.as_ref() != Some(tip);
+        let base_stood_there = ahead == 0 && moved && repository.stood_at(base_tip, tip).await?;
+        let worked_on = base_stood_there && self.was_worked_on(repository, environment.id, tip).await?;
+        let began_ahead = environment.metadata.began_ahead;
+        let is_all_the_bases = ahead > 0 && !moved && repository.taken_off(base, tip).await? == ahead;
+        let ahead = if is_all_the_bases { 0 } else { ahead };
+        Ok(own_work(Lineage { ahead, moved, began_ahead, base_stood_there, worked_on }))
+    }
+
+    /// How each of them is known to be merged, in their order: the cheapest proof first, GitHub is asked last, once for all.
+    async fn merge_proofs(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        claims: &[Claim<'_>],
         ask_github: bool,
-    ) -> Result<Option<MergeProof>, StepError> {
-        if ahead == 0 {
-            return Ok(Some(MergeProof::Ancestor { base }));
+    ) -> Vec<Result<Option<MergeProof>, StepError>> {
+        let may_be_in_base = claims.iter().filter(|claim| !claim.only_by_github);
+        let may_be_in_base = may_be_in_base.filter(|claim| claim.standing.merging == Merging::Unknown);
+        let (mut in_base, unknown) =
+            self.inner.comparisons.merges(may_be_in_base.map(|claim| claim.ends.clone()).collect());
+        let trials = trials(repository, unknown).await;
+        self.inner
+            .comparisons
+            .remember_merges(trials.iter().filter_map(|(ends, same)| Some((ends, *same.as_ref().ok()?))));
+        in_base.extend(trials);
+        let mut proofs: Vec<_> = claims
+            .iter()
+            .map(|claim| {
+                if claim.only_by_github {
+                    return Ok(None);
+                }
+                let base = claim.base.clone();
+                match (claim.standing.ahead, in_base.get(&claim.ends)) {
+                    (0, _) => Ok(Some(MergeProof::Ancestor { base })),
+                    (_, Some(Ok(true))) => Ok(Some(MergeProof::ContentInBase { base })),
+                    (_, Some(Err(error))) => Err(StepError::Git(error.clone())),
+                    (_, Some(Ok(false)) | None) => Ok(None),
+                }
+            })
+            .collect();
+        let open: Vec<usize> = (0..claims.len()).filter(|at| matches!(proofs[*at], Ok(None))).collect();
+        if ask_github && !open.is_empty() {
+            let merged = self.merged_by_github(codebase, open.iter().map(|at| &claims[*at])).await;
+            for (place, at) in open.into_iter().enumerate() {
+                proofs[at] = match &merged {
+                    Ok(merged) => Ok(merged[place].map(|number| MergeProof::PullRequest { number })),
+                    Err(error) => Err(error.clone().into()),
+                };
+            }
         }
-        // Commits that cancel each other out add nothing to the base without ever having been merged.
-        if !repository.net_diff_empty(base_tip, tip).await? && repository.merge_adds_nothing(base_tip, tip).await? {
-            return Ok(Some(MergeProof::ContentInBase { base }));
-        }
-        match ask_github {
-            true => self.merged_by_github(codebase, branch, tip, &base).await,
-            false => Ok(None),
+        proofs
+    }
+
+    /// The pull request that merged each of them.
+    async fn merged_by_github<'a>(
+        &self,
+        codebase: &Codebase,
+        claims: impl Iterator<Item = &'a Claim<'a>>,
+    ) -> Result<Vec<Option<ThreadNumber>>, GithubError> {
+        let wanted: Vec<MergedHead> = claims
+            .map(|claim| MergedHead {
+                head: claim.branch.clone(),
+                sha: claim.ends.tip.clone(),
+                base: claim.base.clone(),
+            })
+            .collect();
+        match self.on_github(codebase) {
+            Ok(Some(github)) => github.client.merged_pull_requests(github.id, github.name, &wanted).await,
+            Ok(None) => Ok(vec![None; wanted.len()]),
+            Err(error) => Err(GithubError::Settings(error.to_string())),
         }
     }
 
@@ -171,20 +294,21 @@ impl Orchestrator {
             tips.remove(here);
         }
         for tip in &tips {
-            let (ahead, _) = repository.ahead_behind(tip, base_tip).await?;
-            if let (0, Some(environment)) = (ahead, environment)
+            let ends = Ends { tip: tip.clone(), base: base_tip.clone() };
+            let standing = match self.standings(repository, vec![ends.clone()]).await.remove(&ends) {
+                Some(standing) => standing?,
+                None => return Err(unanswered().into()),
+            };
+            if let (0, Some(environment)) = (standing.ahead, environment)
                 && self.was_worked_on(repository, environment, tip).await?
             {
                 continue;
             }
+            let only_by_github = standing.ahead == 0;
+            let claim = [Claim { branch, base: base.clone(), ends, standing, only_by_github }];
             let proof = retry::patiently(|| async {
-                match ahead {
-                    0 => self.merged_by_github(codebase, branch, tip, base).await,
-                    _ => {
-                        let base = base.clone();
-                        self.merge_proof(codebase, repository, branch, tip, base, base_tip, ahead, true).await
-                    }
-                }
+                let proof = self.merge_proofs(codebase, repository, &claim, true).await.pop();
+                proof.unwrap_or_else(|| Err(unanswered().into()))
             });
             if proof.await?.is_none() {
                 return Ok(false);
@@ -211,18 +335,46 @@ impl Orchestrator {
         }
         Ok(false)
     }
+}
 
-    async fn merged_by_github(
-        &self,
-        codebase: &Codebase,
-        branch: &BranchName,
-        tip: &CommitSha,
-        base: &BranchName,
-    ) -> Result<Option<MergeProof>, StepError> {
-        let Some(github) = self.on_github(codebase)? else { return Ok(None) };
-        let merged = github.client.merged_pull_request(github.id, github.name, branch, tip, base).await?;
-        Ok(merged.map(|number| MergeProof::PullRequest { number }))
-    }
+/// Asks about all at once; where that fails, about each by itself, so that what is wrong with one is an answer about that one
+/// only.
+macro_rules! asked_together {
+    ($asked:ident, $ask:expr) => {{
+        let mut answers = HashMap::new();
+        if $asked.is_empty() {
+            return answers;
+        }
+        match $ask($asked.clone()).await {
+            Ok(all) => answers.extend(all.into_iter().map(|(key, answer)| (key, Ok(answer)))),
+            Err(_) => {
+                for key in $asked {
+                    match $ask(vec![key.clone()]).await {
+                        Ok(one) => answers.extend(one.into_iter().map(|(key, answer)| (key, Ok(answer)))),
+                        Err(error) => drop(answers.insert(key, Err(error))),
+                    }
+                }
+            }
+        }
+        answers
+    }};
+}
+
+async fn tips(repository: &Repository, names: Vec<String>) -> HashMap<String, Result<CommitSha, GitError>> {
+    asked_together!(names, |names| repository.tips(names))
+}
+
+async fn standings(repository: &Repository, ends: Vec<Ends>) -> HashMap<Ends, Result<Standing, GitError>> {
+    asked_together!(ends, |ends| repository.standings(ends))
+}
+
+/// Whether merging each of them adds nothing.
+async fn trials(repository: &Repository, ends: Vec<Ends>) -> HashMap<Ends, Result<bool, GitError>> {
+    asked_together!(ends, |ends| repository.merges_that_add_nothing(ends))
+}
+
+fn unanswered() -> GitError {
+    GitError::Unreadable("git did not say how the branch stands".to_owned())
 }
 
 /// Here or on the remote.

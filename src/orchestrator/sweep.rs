@@ -11,8 +11,13 @@ mod retire;
 pub(super) use finish::{TRASH, trash_ref};
 pub(super) use retire::Retired;
 
-use super::{Orchestrator, StepError, gather, gather::View, retry};
-use crate::decide::cleanup::{Class, Keep, Occasion, Removal, Verdict, classify, concerns, passed_over, verdict};
+use super::{
+    Orchestrator, StepError, gather, retry,
+    scan::{Depth, View},
+};
+use crate::decide::cleanup::{
+    Class, Keep, Occasion, Removal, RemovalFacts, Verdict, classify, concerns, passed_over, verdict,
+};
 use crate::git::Repository;
 use crate::model::*;
 use crate::reply::cleanup;
@@ -152,11 +157,24 @@ impl Orchestrator {
                 continue;
             }
             let view = self.fetched(&codebase).await;
-            for environment in environments {
+            let repository = self.repository(&codebase);
+            let (occasion, depth) = (Occasion::Pass, depth_of(pass));
+            let (environments, left_alone) = self.apart_from_put_off(environments, pass);
+            for (environment, result) in left_alone {
+                let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
+                lines.push(ReportLine { environment: environment.id, repository, branch, result });
+            }
+            let seen = self.scan(&codebase, &repository, environments.clone(), occasion, &view, depth);
+            let seen = match pass.stop {
+                // It only looks.
+                Some(stop) => stop.run_until_cancelled(seen).await.unwrap_or_default(),
+                None => seen.await,
+            };
+            for (environment, facts) in environments.into_iter().zip(seen) {
                 if stopped() {
                     break;
                 }
-                let Some(result) = self.pass_one_patiently(&codebase, &environment, pass, &view).await else {
+                let Some(result) = self.pass_one_patiently(&codebase, &environment, facts, pass, &view).await else {
                     continue;
                 };
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
@@ -200,44 +218,69 @@ impl Orchestrator {
     pub(super) async fn pass_one(
         &self,
         codebase: &Codebase,
-        environment: &Environment,
+        repository: &Repository,
+        mut facts: RemovalFacts,
         pass: &Pass<'_>,
         view: &View,
     ) -> Result<Option<ReportResult>, StepError> {
-        if pass.dry_run || pass.only.is_some() {
-            let repository = self.repository(codebase);
-            if !pass.dry_run {
-                self.validity(&repository, environment).await;
+        let id = facts.environment.id;
+        if !pass.dry_run {
+            facts = self.mended_facts(codebase, repository, facts, view).await?;
+        }
+        if pass.only.is_some_and(|only| !concerns(&facts, only)) {
+            return Ok(None);
+        }
+        match verdict(&facts) {
+            Verdict::Keep(reasons) => {
+                let words = reasons.iter().map(cleanup::sentence).collect();
+                self.note_in_pass(&facts.environment, pass, view, &reasons);
+                if !pass.dry_run {
+                    let _lease = self.inner.leases.take(id).await;
+                    self.keep(facts.environment, reasons, Vec::new()).await?;
+                }
+                return Ok(Some(ReportResult::Kept(words)));
             }
-            let facts = self.removal_facts(codebase, &repository, environment, Occasion::Pass, view).await?;
-            if pass.only.is_some_and(|only| !concerns(&facts, only)) {
-                return Ok(None);
+            Verdict::Remove(removal) if pass.dry_run => {
+                let proof = cleanup::proof(&removal.because, &facts.environment.branch);
+                return Ok(Some(ReportResult::Removed(proof)));
             }
-            if pass.dry_run {
-                return Ok(Some(match verdict(&facts) {
-                    Verdict::Remove(removal) => {
-                        ReportResult::Removed(cleanup::proof(&removal.because, &environment.branch))
-                    }
-                    Verdict::Ghost => ReportResult::Removed(cleanup::ghost()),
-                    Verdict::Keep(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
-                }));
-            }
+            Verdict::Ghost if pass.dry_run => return Ok(Some(ReportResult::Removed(cleanup::ghost()))),
+            Verdict::Remove(_) | Verdict::Ghost => {}
         }
         let Pass { trigger, actor, asked, only, .. } = *pass;
         let (occasion, asked_in) = (Occasion::Pass, asked.map(|asked| asked.delivery.id));
         let cause = Cause { occasion, trigger, actor, tell: None, asked_in, answered: None, only };
-        Ok(Some(match self.remove_fetched(codebase, environment.id, &cause, view).await? {
+        Ok(Some(match self.remove_fetched(codebase, id, &cause, view).await? {
             Swept::Removed(details) => ReportResult::Removed(details.proof),
             // Somebody else may have been faster; the receipt knows why.
-            Swept::Gone => match self.store().receipt_of(environment.id).await? {
+            Swept::Gone => match self.store().receipt_of(id).await? {
                 Some(receipt) => ReportResult::Removed(receipt.details.proof),
                 None => ReportResult::Removed(cleanup::ghost()),
             },
             Swept::Kept(reasons) => {
-                self.note_in_pass(environment, pass, view, &reasons);
+                self.note_in_pass(&facts.environment, pass, view, &reasons);
                 ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect())
             }
         }))
+    }
+
+    /// The facts of a worktree after it was mended, where that was broken.
+    async fn mended_facts(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        facts: RemovalFacts,
+        view: &View,
+    ) -> Result<RemovalFacts, StoreError> {
+        if facts.validity != Probe::Known(Validity::Broken) {
+            return Ok(facts);
+        }
+        match self.validity(repository, &facts.environment).await {
+            Probe::Known(Validity::Valid) => {
+                self.removal_facts(codebase, repository, &facts.environment, facts.occasion, view).await
+            }
+            Probe::Known(_) | Probe::Unknown(_) => Ok(facts),
+        }
     }
 
     /// At the limit: whatever makes room goes, and what stays is counted. One that fails is one that stays.
@@ -246,9 +289,10 @@ impl Orchestrator {
         let (occasion, trigger) = (Occasion::Pass, Trigger::Limit);
         let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked_in: None, answered: None, only: None };
         let mut room = Room::default();
-        for environment in self.store().live_environments(Some(codebase.id)).await? {
-            self.validity(&repository, &environment).await;
-            let facts = self.removal_facts(codebase, &repository, &environment, Occasion::Pass, &view).await?;
+        let live = self.store().live_environments(Some(codebase.id)).await?;
+        for facts in self.scan(codebase, &repository, live, occasion, &view, Depth::Candidates).await {
+            let facts = self.mended_facts(codebase, &repository, facts?, &view).await?;
+            let environment = &facts.environment;
             let class = classify(&facts);
             let gone = class.makes_room()
                 && match self.remove_fetched(codebase, environment.id, &cause, &view).await {
@@ -276,16 +320,10 @@ impl Orchestrator {
             return Ok(census);
         }
         let repository = self.repository(codebase);
+        let (occasion, view) = (Occasion::Pass, &View::AsItIs);
         let mut census = Census::default();
-        for environment in environments {
-            let (occasion, view) = (Occasion::Pass, &View::AsItIs);
-            let mut facts = self.facts_beside_files(codebase, &repository, &environment, occasion, view).await?;
-            match classify(&facts) {
-                Class::Merged | Class::Stale => facts.work = self.work_facts(&repository, &facts).await,
-                // What files hold is one more reason to keep them, and nothing else.
-                Class::Ghost | Class::Active => {}
-            }
-            classify(&facts).count_in(&mut census);
+        for facts in self.scan(codebase, &repository, environments, occasion, view, Depth::Candidates).await {
+            classify(&facts?).count_in(&mut census);
         }
         self.inner.censuses.remember(codebase.id, census, now);
         Ok(census)
@@ -504,6 +542,16 @@ impl Orchestrator {
             stuck: None,
         });
         Ok(self.store().update_environment(&environment).await?)
+    }
+}
+
+/// Whoever asks for a pass wants to know all that is in the way; what comes by itself looks only where it may take away.
+fn depth_of(pass: &Pass<'_>) -> Depth {
+    match pass.trigger {
+        Trigger::Command | Trigger::Panel | Trigger::Cli => Depth::All,
+        Trigger::Schedule | Trigger::Startup | Trigger::ThreadClosed | Trigger::Limit | Trigger::MadeWay => {
+            Depth::Candidates
+        }
     }
 }
 

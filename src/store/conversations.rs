@@ -204,6 +204,15 @@ impl Store {
         self.db.fetch_all(sql.bind(environment)).await
     }
 
+    /// Those that point to any live environment of a codebase, in the order of [`Store::conversations_of`].
+    pub async fn conversations_of_live(&self, codebase: CodebaseId) -> Result<Vec<Conversation>, StoreError> {
+        let sql = sql!(
+            "SELECT * FROM conversations WHERE environment_id IN
+               (SELECT id FROM isolation_environments WHERE codebase_id = $1 AND state <> 'destroyed') ORDER BY id"
+        );
+        self.db.fetch_all(sql.bind(codebase)).await
+    }
+
     /// Threads that are over and still point to an environment: what a crash between the two may leave. Oldest first.
     pub async fn closed_conversations_with_environment(&self) -> Result<Vec<Conversation>, StoreError> {
         let sql =

@@ -27,6 +27,15 @@ impl Store {
         self.db.fetch_all(sql!("SELECT * FROM held_conversations ORDER BY platform, id")).await
     }
 
+    /// Those that point to any live environment of a codebase, in the order of [`Store::held_conversations_of`].
+    pub async fn held_conversations_of_live(&self, codebase: CodebaseId) -> Result<Vec<HeldConversation>, StoreError> {
+        let sql = sql!(
+            "SELECT * FROM held_conversations WHERE environment_id IN
+               (SELECT id FROM isolation_environments WHERE codebase_id = $1 AND state <> 'destroyed') ORDER BY id"
+        );
+        self.db.fetch_all(sql.bind(codebase)).await
+    }
+
     /// Those that point to an environment, oldest first.
     pub async fn held_conversations_of(&self, environment: EnvironmentId) -> Result<Vec<HeldConversation>, StoreError> {
         let sql = sql!("SELECT * FROM held_conversations WHERE environment_id = $1 ORDER BY id");

@@ -14,6 +14,7 @@ use super::sql::{Sql, new_id, sql};
 use super::unreadable::Queued;
 use super::{Answer, NewOutgoing, Store, StoreError, outbox};
 use crate::model::*;
+use std::collections::HashSet;
 use uuid::Uuid;
 
 /// A wish for a run.
@@ -31,6 +32,14 @@ pub enum RunFilter {
     #[default]
     All,
     Environment(EnvironmentId),
+}
+
+struct Busy(EnvironmentId);
+
+impl FromRow for Busy {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        row.get("id").map(Busy)
+    }
 }
 
 impl FromRow for Run {
@@ -126,6 +135,21 @@ impl Store {
         let besides = besides.unwrap_or(ConversationId(Uuid::nil()));
         let busy: Answer = self.db.fetch_one(sql.bind(environment).bind(besides)).await?;
         Ok(busy.0 > 0)
+    }
+
+    /// Those live environments of a codebase of which [`Store::environment_is_busy`] says so.
+    pub async fn busy_environments(&self, codebase: CodebaseId) -> Result<HashSet<EnvironmentId>, StoreError> {
+        let sql = sql!(
+            "SELECT DISTINCT e.id AS id FROM runs r
+             LEFT JOIN conversations c ON c.id = r.conversation_id
+             JOIN isolation_environments e ON e.id = r.environment_id
+               OR (e.id = c.environment_id
+                   AND (r.environment_id IS NULL OR r.state NOT IN ('running', 'delivering')))
+             WHERE r.state IN ('queued', 'preparing', 'running', 'delivering')
+               AND e.codebase_id = $1 AND e.state <> 'destroyed'"
+        );
+        let busy: Vec<Busy> = self.db.fetch_all(sql.bind(codebase)).await?;
+        Ok(busy.into_iter().map(|Busy(id)| id).collect())
     }
 
     /// How many runs a conversation asked for since a moment.

@@ -3,7 +3,7 @@
 use crate::git_lab::{Lab, branch, known};
 use std::{fs, path::Path};
 use treewarden::demo::github::{Standin, StandinOptions};
-use treewarden::git::{Content, Credential, FetchRequest, GitError, PushOutcome, Rejection};
+use treewarden::git::{Content, Credential, Ends, FetchRequest, GitError, Merging, PushOutcome, Rejection};
 use treewarden::model::*;
 
 fn pull(number: u32) -> FetchRequest {
@@ -345,7 +345,12 @@ async fn a_trial_merge_tells_squashed_work_and_writes_nothing() {
     for (name, adds_nothing, net_empty) in expected {
         let tip = repository.tip(&branch(name).remote_ref()).await.unwrap().unwrap();
         assert_eq!(repository.merge_adds_nothing(&base, &tip).await.unwrap(), adds_nothing, "{name}");
-        assert_eq!(repository.net_diff_empty(&base, &tip).await.unwrap(), net_empty, "{name}");
+        let ends = Ends { tip: tip.clone(), base: base.clone() };
+        let standing = repository.standings(vec![ends.clone()]).await.unwrap()[&ends];
+        assert_eq!(standing.merging == Merging::NothingToMerge, net_empty, "{name}");
+        // What is told without a merge is never other than what the merge says.
+        assert!(standing.merging != Merging::Changes || !adds_nothing, "{name}");
+        assert_eq!(standing.ahead, repository.ahead_behind(&tip, &base).await.unwrap().0, "{name}");
     }
     assert_eq!(count_objects(&repository.directory().join("objects")), objects);
     assert_eq!(fs::read_dir(lab.path("state/scratch")).unwrap().count(), 0);

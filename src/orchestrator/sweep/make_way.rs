@@ -12,7 +12,7 @@
 //! The new row is the pull request's, since its branch is, and there is one row for a piece of work. The issue finds it by its
 //! thread, which is pointed to it, and by the closing reference, which needs no row at all.
 
-use super::super::{Orchestrator, StepError, create, gather::View};
+use super::super::{Orchestrator, StepError, create, scan::View};
 use super::Swept;
 use crate::decide::cleanup::{Occasion, Removal};
 use crate::decide::pristine::{PristineFacts, pristine};

@@ -1,7 +1,7 @@
 //! What is asked for after a merge begins at the base: a worktree whose branch is merged goes before the next run, as any does
 //! (proof, journal, trash, receipt), and the run gets one on a new branch.
 
-use super::super::{Orchestrator, StepError, gather::View};
+use super::super::{Orchestrator, StepError, scan::View};
 use super::{Cause, Swept};
 use crate::decide::cleanup::Occasion;
 use crate::decide::retire::{RetireFacts, may_be_over, retire};

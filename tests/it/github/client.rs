@@ -3,7 +3,7 @@
 use super::fake::{Answer, Fake};
 use super::*;
 use std::time::Duration;
-use treewarden::github::{GithubError, InstallationClient};
+use treewarden::github::{GithubError, InstallationClient, MergedHead};
 
 const READ: &str = "GET /api/v3/repositories/1";
 const WRITE: &str = "POST /api/v3/repos/acme/app/issues/5/comments";
@@ -291,21 +291,27 @@ async fn permission_that_github_does_not_tell_is_not_known() {
     }
 }
 
+/// BR-018: a name that was used before proves nothing.
 #[tokio::test]
 async fn a_merge_proves_only_its_own_commit_and_base() {
     let (fake, installation) = fake().await;
-    let mut merged = pull_json(8, "issue-5", "main");
-    merged["state"] = json!("closed");
-    merged["merged_at"] = json!("2026-01-01T00:00:00Z");
     let branch = |text: &str| BranchName::new(text).unwrap();
     let sha = |digit: &str| CommitSha::new(&digit.repeat(40)).unwrap();
-    for (tip, base, expected) in [("a", "main", Some(ThreadNumber(8))), ("b", "main", None), ("a", "dev", None)] {
-        fake.on(
-            "GET /api/v3/repos/acme/app/pulls?state=closed&head=acme%3Aissue-5",
-            [Answer::Json(200, json!([merged]))],
-        );
-        let found =
-            installation.merged_pull_request(REPOSITORY, &name(), &branch("issue-5"), &sha(tip), &branch(base)).await;
-        assert_eq!(found, Ok(expected));
-    }
+    let head = |head: &str, tip: &str, base: &str| MergedHead { head: branch(head), sha: sha(tip), base: branch(base) };
+    let pull = |number: i64, tip: &str, cross: bool| json!({"number": number, "headRefOid": sha(tip), "baseRefName": "main", "isCrossRepository": cross});
+    let pulls = json!({"nodes": [pull(9, "c", true), null, pull(8, "a", false)]});
+    let repository = json!({"of0": pulls, "of1": pulls, "of2": pulls, "of3": pulls, "of4": {"nodes": []}});
+    fake.on("POST /api/graphql", [Answer::Json(200, json!({"data": {"repository": repository}}))]);
+    let wanted = [
+        head("issue-5", "a", "main"),
+        head("issue-5", "b", "main"),
+        head("issue-5", "a", "dev"),
+        head("issue-5", "c", "main"),
+        head("issue-6", "a", "main"),
+    ];
+    let found = installation.merged_pull_requests(REPOSITORY, &name(), &wanted).await.unwrap();
+    assert_eq!(found, [Some(ThreadNumber(8)), None, None, None, None]);
+    // What is left out is no answer.
+    fake.on("POST /api/graphql", [Answer::Json(200, json!({"data": {"repository": {"of0": pulls}}}))]);
+    assert!(installation.merged_pull_requests(REPOSITORY, &name(), &wanted[..2]).await.is_err());
 }

@@ -1,4 +1,5 @@
-//! The two GraphQL questions Treewarden asks: which issues a pull request closes, and which pull requests close an issue.
+//! The GraphQL questions Treewarden asks: which issues a pull request closes, which pull requests close an issue, and which
+//! merged pull requests branches had.
 //! Not a GraphQL engine: queries are recognised by the field they ask for and answered in exactly that shape.
 
 use super::{
@@ -9,7 +10,7 @@ use crate::demo::github::{Hub, auth::Level, refusal::Refusal, world::World};
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 #[derive(Deserialize)]
 pub(super) struct Request {
@@ -30,20 +31,21 @@ const QUESTIONS: [Question; 2] = [
     Question { object: "issue", connection: "closedByPullRequestsReferences", area: "issues" },
 ];
 
+/// How the question about branches is known.
+const OF_BRANCHES: &str = "pullRequests(headRefName:";
+
 /// Errors inside the question are answers with status 200, as on GitHub.
 pub(super) async fn query(State(hub): State<Arc<Hub>>, caller: Caller, Input(request): Input<Request>) -> Answer {
     let world = hub.world();
+    if request.query.contains(OF_BRANCHES) {
+        return merged_of_branches(&world, &caller, &request);
+    }
     let Some(question) = QUESTIONS.iter().find(|question| request.query.contains(question.connection)) else {
         return ok(json!({ "errors": [{ "message": "The stand-in does not know this query" }] }));
     };
-    let text = |name: &str| request.variables[name].as_str().unwrap_or_default();
-    let full_name = format!("{}/{}", text("owner"), text("name"));
-    let repository = world.find_repository(&full_name).map(|place| place.id);
-    let visible = repository.filter(|id| caller.may(&world, *id, &["metadata"], Level::Read).is_ok());
-    let Some(repository) = visible else {
-        let message = format!("Could not resolve to a Repository with the name '{full_name}'.");
-        let error = json!({ "type": "NOT_FOUND", "path": ["repository"], "message": message });
-        return ok(json!({ "data": { "repository": null }, "errors": [error] }));
+    let repository = match repository_of(&world, &caller, &request) {
+        Ok(repository) => repository,
+        Err(unknown) => return ok(unknown),
     };
     caller.may(&world, repository, &[question.area], Level::Read)?;
     let number = request.variables["number"].as_i64().unwrap_or_default();
@@ -58,6 +60,46 @@ pub(super) async fn query(State(hub): State<Arc<Hub>>, caller: Caller, Input(req
             ok(json!({ "data": { "repository": { question.object: null } }, "errors": [error] }))
         }
     }
+}
+
+/// The repository that is asked about, or the answer that there is none.
+fn repository_of(world: &World, caller: &Caller, request: &Request) -> Result<i64, Value> {
+    let text = |name: &str| request.variables[name].as_str().unwrap_or_default();
+    let full_name = format!("{}/{}", text("owner"), text("name"));
+    let repository = world.find_repository(&full_name).map(|place| place.id);
+    let visible = repository.filter(|id| caller.may(world, *id, &["metadata"], Level::Read).is_ok());
+    visible.ok_or_else(|| {
+        let message = format!("Could not resolve to a Repository with the name '{full_name}'.");
+        let error = json!({ "type": "NOT_FOUND", "path": ["repository"], "message": message });
+        json!({ "data": { "repository": null }, "errors": [error] })
+    })
+}
+
+/// For each variable `head<n>` what is asked for as `of<n>`: the merged pull requests of that branch, the newest first.
+fn merged_of_branches(world: &World, caller: &Caller, request: &Request) -> Answer {
+    let repository = match repository_of(world, caller, request) {
+        Ok(repository) => repository,
+        Err(unknown) => return ok(unknown),
+    };
+    caller.may(world, repository, &["pull_requests"], Level::Read)?;
+    let mut merged: HashMap<&str, Vec<Value>> = HashMap::new();
+    for thread in world.repository(repository)?.threads.values().rev() {
+        let Some(pull) = thread.pull.as_ref().filter(|pull| pull.merged.is_some()) else { continue };
+        merged.entry(&pull.head_branch).or_default().push(json!({
+            "number": thread.number,
+            "headRefOid": pull.head_sha,
+            "baseRefName": pull.base_branch,
+            "isCrossRepository": pull.head_repository != Some(repository),
+        }));
+    }
+    let mut answers = serde_json::Map::new();
+    for (name, head) in request.variables.as_object().into_iter().flatten() {
+        if let (Some(number), Some(head)) = (name.strip_prefix("head"), head.as_str()) {
+            let nodes = merged.get(head).map(|pulls| &pulls[..pulls.len().min(page_size(request))]).unwrap_or_default();
+            answers.insert(format!("of{number}"), json!({ "nodes": nodes }));
+        }
+    }
+    ok(json!({ "data": { "repository": answers } }))
 }
 
 fn answer(

@@ -1,0 +1,226 @@
+//! One look at the environments of a codebase, as everything that judges them takes it: passes, the limit, `/status`, the panel,
+//! and the removal of one. What can be asked about all of them at once is asked once.
+
+use super::{Orchestrator, gather};
+use crate::decide::cleanup::{Class, Occasion, RemovalFacts, WorkInProgress, classify};
+use crate::git::{Repository, Worktree};
+use crate::model::*;
+use crate::store::StoreError;
+use futures::{StreamExt, stream};
+use std::collections::{HashMap, HashSet};
+
+/// Worktrees that are looked at together: what takes long is git on a disk.
+const FILES_AT_ONCE: usize = 2;
+/// The same where only a few small files are read.
+const PLACES_AT_ONCE: usize = 8;
+
+/// How the remote is seen.
+#[derive(Clone)]
+pub(super) enum View {
+    /// As it is just now, or why that is not known; only so may anything be removed.
+    Fetched(Probe<()>),
+    /// As the last fetch left it, with nobody asked: to tell people what there is.
+    AsItIs,
+}
+
+/// Which worktrees' files are looked at, which takes longer than all else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Of those that would go if they held nothing: what files hold is one more reason to keep, and nothing else.
+    Candidates,
+    All,
+}
+
+/// Who uses an environment.
+#[derive(Default)]
+struct Uses {
+    conversations: Vec<Conversation>,
+    held: Vec<HeldConversation>,
+    busy: bool,
+}
+
+impl Orchestrator {
+    /// Everything a removal depends on.
+    pub(super) async fn removal_facts(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        environment: &Environment,
+        occasion: Occasion,
+        view: &View,
+    ) -> Result<RemovalFacts, StoreError> {
+        let one = vec![environment.clone()];
+        let mut facts = self.scan(codebase, repository, one, occasion, view, Depth::All).await;
+        facts.pop().unwrap_or_else(|| Err(StoreError::Failed("nothing was looked at".to_owned())))
+    }
+
+    /// The same of many environments of the codebase, in their order. What is wrong with one of them is an answer about that
+    /// one only.
+    pub(super) async fn scan(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        environments: Vec<Environment>,
+        occasion: Occasion,
+        view: &View,
+        depth: Depth,
+    ) -> Vec<Result<RemovalFacts, StoreError>> {
+        let places = environments.iter().map(|one| self.place(repository, one)).collect::<Vec<_>>();
+        let places = stream::iter(places).buffered(PLACES_AT_ONCE);
+        let (uses, places, branches) = tokio::join!(
+            self.uses(codebase, &environments),
+            places.collect::<Vec<_>>(),
+            self.branches(codebase, repository, &environments, view),
+        );
+        let now = self.now();
+        let beside_files = environments.into_iter().zip(uses).zip(places).zip(branches);
+        let beside_files = beside_files.map(|(((environment, uses), (validity, foreign_lock)), branch)| {
+            let Uses { conversations, held, busy } = uses?;
+            let own = own_user(&environment, &conversations);
+            let others = conversations
+                .iter()
+                .filter(|conversation| conversation.state == ThreadState::Open && Some(conversation.id) != own);
+            Ok(RemovalFacts {
+                now,
+                occasion,
+                busy,
+                held_on: held.iter().map(|conversation| conversation.platform).collect(),
+                threads_closed: held.is_empty()
+                    && !conversations.is_empty()
+                    && conversations.iter().all(|conversation| conversation.state != ThreadState::Open),
+                open_conversations: others.map(|conversation| conversation.thread.clone()).collect(),
+                foreign_lock,
+                work: Probe::Known(WorkInProgress::nothing(&environment.branch)),
+                branch,
+                fetched: matches!(view, View::Fetched(_)),
+                validity,
+                stale_after: self.settings().stale_after,
+                environment,
+            })
+        });
+        let with_files = beside_files.map(|facts| with_files(repository, facts, depth)).collect::<Vec<_>>();
+        stream::iter(with_files).buffered(FILES_AT_ONCE).collect().await
+    }
+
+    /// Whether a worktree is there, and who locked it.
+    async fn place(
+        &self,
+        repository: &Repository,
+        environment: &Environment,
+    ) -> (Probe<Validity>, Probe<Option<String>>) {
+        let validity = self.health(repository, environment).await;
+        let foreign_lock = match validity == Probe::Known(Validity::Valid) {
+            true => repository.worktree(&environment.path).foreign_lock().await,
+            false => Probe::Known(None),
+        };
+        (validity, foreign_lock)
+    }
+
+    async fn uses(&self, codebase: &Codebase, environments: &[Environment]) -> Vec<Result<Uses, StoreError>> {
+        if environments.len() > 1
+            && let Ok(mut uses) = self.uses_of_live(codebase.id).await
+        {
+            return environments.iter().map(|one| Ok(uses.remove(&one.id).unwrap_or_default())).collect();
+        }
+        // Where a row cannot be read, each by itself.
+        let mut all = Vec::new();
+        for environment in environments {
+            all.push(self.uses_of(environment.id).await);
+        }
+        all
+    }
+
+    async fn uses_of_live(&self, codebase: CodebaseId) -> Result<HashMap<EnvironmentId, Uses>, StoreError> {
+        let mut uses: HashMap<EnvironmentId, Uses> = HashMap::new();
+        for conversation in self.store().conversations_of_live(codebase).await? {
+            if let Some(id) = conversation.environment {
+                uses.entry(id).or_default().conversations.push(conversation);
+            }
+        }
+        for held in self.store().held_conversations_of_live(codebase).await? {
+            if let Some(id) = held.environment {
+                uses.entry(id).or_default().held.push(held);
+            }
+        }
+        let busy: HashSet<EnvironmentId> = self.store().busy_environments(codebase).await?;
+        for id in busy {
+            uses.entry(id).or_default().busy = true;
+        }
+        Ok(uses)
+    }
+
+    async fn uses_of(&self, id: EnvironmentId) -> Result<Uses, StoreError> {
+        Ok(Uses {
+            conversations: self.store().conversations_of(id).await?,
+            held: self.store().held_conversations_of(id).await?,
+            busy: self.store().environment_is_busy(id, None).await?,
+        })
+    }
+}
+
+/// The thread whose work it is, among those that use it: a task is that of the one that has used it for the longest.
+fn own_user(environment: &Environment, users: &[Conversation]) -> Option<ConversationId> {
+    let own = match environment.work.kind {
+        WorkKind::Task => users.first(),
+        WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review | WorkKind::Thread => {
+            users.iter().find(|user| gather::is_own(user, &environment.work))
+        }
+    };
+    own.map(|user| user.id)
+}
+
+fn is_candidate(facts: &RemovalFacts) -> bool {
+    match classify(facts) {
+        Class::Merged | Class::Stale => true,
+        Class::Ghost | Class::Active => false,
+    }
+}
+
+async fn with_files(
+    repository: &Repository,
+    facts: Result<RemovalFacts, StoreError>,
+    depth: Depth,
+) -> Result<RemovalFacts, StoreError> {
+    let mut facts = facts?;
+    if depth == Depth::All || is_candidate(&facts) {
+        facts.work = work_facts(repository, &facts).await;
+    }
+    Ok(facts)
+}
+
+/// What its files hold.
+async fn work_facts(repository: &Repository, facts: &RemovalFacts) -> Probe<WorkInProgress> {
+    match facts.validity == Probe::Known(Validity::Valid) {
+        true => work_in_progress(&repository.worktree(&facts.environment.path)).await,
+        false => Probe::Unknown("there is no worktree to look at".to_owned()),
+    }
+}
+
+async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
+    /// Takes the answer out of a probe, or ends with the doubt.
+    macro_rules! known {
+        ($probe:expr) => {
+            match $probe {
+                Probe::Known(answer) => answer,
+                Probe::Unknown(why) => return Probe::Unknown(why),
+            }
+        };
+    }
+    let head = known!(Probe::from(worktree.head().await));
+    let status = known!(worktree.status().await);
+    let stashed = match &head.branch {
+        Some(branch) => known!(Probe::from(worktree.repository().stashed_on(branch).await)),
+        None => 0,
+    };
+    Probe::Known(WorkInProgress {
+        on_branch: head.branch,
+        changed: status.tracked + status.conflicted,
+        untracked: status.untracked,
+        operation: known!(worktree.operation_in_progress().await),
+        hidden_changes: known!(worktree.hidden_changes().await),
+        submodules: known!(worktree.submodule_work().await),
+        nested: known!(worktree.nested_repositories().await),
+        ignored: known!(worktree.ignored_work().await).iter().map(|path| path.display().to_string()).collect(),
+        stashed,
+    })
+}
