@@ -54,6 +54,7 @@ pub struct Config {
     pub offline_create: bool,
     pub cleanup_interval: Duration,
     pub trash_for: Duration,
+    pub retain_for: Duration,
     pub max_runs: u32,
     /// Absent: no agent is configured, and runs fail with a sentence that says so.
     pub agent: Option<AgentConfig>,

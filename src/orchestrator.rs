@@ -6,12 +6,14 @@
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
 //! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
-//! crash), [`missed`] (deliveries that did not arrive), [`workers`] (the loops).
+//! crash), [`missed`] (deliveries that did not arrive), [`backoff`] (what fails each time), [`maintenance`] (upkeep of repositories),
+//! [`retention`] (the end of old rows and logs), [`workers`] (the loops).
 
 mod access;
 mod approve;
 mod assign;
 mod background;
+mod backoff;
 mod census;
 mod commands;
 mod comparisons;
@@ -25,6 +27,7 @@ mod lanes;
 mod lease;
 mod links;
 mod local;
+mod maintenance;
 mod memory;
 mod mend;
 mod missed;
@@ -38,6 +41,7 @@ mod proofs;
 mod recover;
 mod repo_settings;
 pub mod restore;
+mod retention;
 mod retry;
 mod runs;
 mod scan;
@@ -84,6 +88,8 @@ pub struct Settings {
     /// For how long removed work can be brought back.
     pub trash_for: Duration,
     pub sweep_interval: Duration,
+    /// For how long logs of runs, and rows that are over, are kept.
+    pub retain_for: Duration,
     pub agent_limits: Limits,
     /// Names this installation in leases; stays the same over restarts on the same home.
     pub node: String,
@@ -131,6 +137,7 @@ struct Inner {
     permissions: permission::PermissionCache,
     pace: pace::Pace,
     censuses: census::Censuses,
+    backoffs: backoff::Backoffs,
     comparisons: comparisons::Comparisons,
     lanes: lanes::Lanes,
     leases: lease::Leases,
@@ -168,6 +175,7 @@ impl Orchestrator {
             permissions: permission::PermissionCache::default(),
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
+            backoffs: backoff::Backoffs::default(),
             comparisons: comparisons::Comparisons::default(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),

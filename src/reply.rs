@@ -21,6 +21,7 @@ pub mod run_end;
 pub mod shell;
 pub mod status;
 pub mod undelivered;
+pub mod upkeep;
 
 use std::time::Duration;
 

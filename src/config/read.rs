@@ -6,7 +6,7 @@ use super::{AgentConfig, AppCredentials, Config, Fault, GithubConfig, OauthCrede
 use super::{Origin, home, parse, source::Flags};
 use crate::telemetry;
 use secrecy::SecretString;
-use std::{path::Path, path::PathBuf, time::Duration};
+use std::{ops::RangeInclusive, path::Path, path::PathBuf, time::Duration};
 
 const DAY: u64 = 24 * 3600;
 /// As programs spell them; each reads those it knows.
@@ -57,12 +57,13 @@ impl Reader<'_> {
             public_url: self.optional(&PUBLIC_URL, parse::public_url),
             database_url: SecretString::from(database),
             github: self.github(),
-            stale_after: self.duration(&STALE_THRESHOLD_DAYS, DAY, 3650),
+            stale_after: self.duration(&STALE_THRESHOLD_DAYS, DAY, 1..=3650),
             authority: self.optional(&ALLOW, parse::authority).unwrap_or_default(),
             max_worktrees: self.value(&MAX_WORKTREES, parse::whole_number(1..=10_000)),
             offline_create: self.value(&OFFLINE_CREATE, parse::switch),
-            cleanup_interval: self.duration(&CLEANUP_INTERVAL_HOURS, 3600, 8760),
-            trash_for: self.duration(&TRASH_DAYS, DAY, 3650),
+            cleanup_interval: self.duration(&CLEANUP_INTERVAL_HOURS, 3600, 1..=8760),
+            trash_for: self.duration(&TRASH_DAYS, DAY, 1..=3650),
+            retain_for: self.duration(&RETENTION_DAYS, DAY, 7..=3650),
             max_runs: self.value(&MAX_RUNS, parse::whole_number(1..=256)),
             agent: self.agent(),
             run_time_limit: self.value(&RUN_TIME_LIMIT, parse::time_limit),
@@ -173,8 +174,8 @@ impl Reader<'_> {
         Some(AgentConfig { argv, env, unset })
     }
 
-    fn duration(&mut self, setting: &'static Setting, unit: u64, most: u32) -> Duration {
-        Duration::from_secs(u64::from(self.value(setting, parse::whole_number(1..=most))) * unit)
+    fn duration(&mut self, setting: &'static Setting, unit: u64, range: RangeInclusive<u32>) -> Duration {
+        Duration::from_secs(u64::from(self.value(setting, parse::whole_number(range))) * unit)
     }
 
     fn path(&mut self, setting: &'static Setting) -> Option<PathBuf> {

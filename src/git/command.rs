@@ -11,7 +11,7 @@ use super::pipes::{self, Workplace};
 use super::remote_url::RemoteUrl;
 use super::{blocking, broken_refs, loose_objects};
 use crate::model::Credential;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, setpriority_process};
 use secrecy::{ExposeSecret, SecretString};
 use std::{
     ffi::OsStr,
@@ -40,6 +40,8 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(super) const NAMES_AT_ONCE: usize = 500;
 /// How often a call is run again after something was put right.
 const MOST_MENDS: usize = 30;
+/// How far behind others what nobody waits for stands; nice(1).
+const GENTLE: i32 = 15;
 /// A file system with fewer bytes than this left is full.
 const NO_ROOM: u64 = 64 * 1024;
 
@@ -97,6 +99,7 @@ pub(super) struct Call<'a> {
     /// The repository whose refs and objects may be why it fails.
     mended: Option<PathBuf>,
     workplace: Workplace,
+    gently: bool,
 }
 
 /// How a process ended.
@@ -166,7 +169,17 @@ impl Program {
         command.args(name.split(' '));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let name = name.to_owned();
-        Call { program: self, command, name, input: None, limit: SHORT, secret: None, mended: None, workplace }
+        Call {
+            program: self,
+            command,
+            name,
+            input: None,
+            limit: SHORT,
+            secret: None,
+            mended: None,
+            workplace,
+            gently: false,
+        }
     }
 }
 
@@ -201,6 +214,12 @@ impl Call<'_> {
     /// Nothing is taken away where it works, however long it takes.
     pub fn leaving_pipes(mut self) -> Self {
         self.workplace = Workplace::default();
+        self
+    }
+
+    /// Makes way for everything else on the machine.
+    pub fn gently(mut self) -> Self {
+        self.gently = true;
         self
     }
 
@@ -261,6 +280,10 @@ impl Call<'_> {
             stderr: format!("{} could not be started: {error}", self.program.program.display()),
         })?;
         let mut running = Running::new(child);
+        if self.gently {
+            // Where that is not allowed it is only less gentle.
+            let _ = setpriority_process(running.group, GENTLE);
+        }
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(self.limit, running.finish(self.input.as_deref())) => outcome,
             never = pipes::watch(self.workplace.clone(), self.program.pipe_pause) => match never {},

@@ -28,6 +28,9 @@ use tokio::time::Instant;
 /// somebody's.
 static REMOVING: Mutex<()> = Mutex::new(());
 
+/// What `packed-refs` is to be, while git writes it under that one's lock; where it stands, nobody writes it any more.
+const PACKED_ANEW: &str = "packed-refs.new";
+
 const STALE: Duration = Duration::from_secs(10);
 /// How long a process that may hold a leftover is waited for, and how often it is looked for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,7 +43,7 @@ impl Repository {
     pub(super) async fn clear_leftovers(&self, admin: Option<&Path>, failure: &GitError) -> Result<bool, GitError> {
         let GitError::Failed { stderr, .. } = failure else { return Ok(false) };
         // Names of files, which git does not translate.
-        if !stderr.contains(".lock") && !stderr.contains("/worktrees/") {
+        if !stderr.contains(".lock") && !stderr.contains("/worktrees/") && !stderr.contains(PACKED_ANEW) {
             return Ok(false);
         }
         let (repository, admin) = (self.directory().to_owned(), admin.map(Path::to_owned));
@@ -170,6 +173,10 @@ impl Scene {
     fn leftovers(&self) -> Result<Vec<Leftover>, GitError> {
         let mut found = Vec::new();
         locks(&self.repository, false, &mut found)?;
+        let packed_anew = self.repository.join(PACKED_ANEW);
+        if let Some(meta) = look(&packed_anew)? {
+            found.push(leftover(packed_anew, &meta)?);
+        }
         locks(&self.repository.join("refs"), true, &mut found)?;
         if let Some(admin) = &self.admin {
             locks(admin, false, &mut found)?;

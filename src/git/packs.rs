@@ -79,8 +79,11 @@ impl Packs {
     }
 }
 
+/// What git calls files that are yet to be whole, and a repack the packs that are yet to be put in their place.
+const UNFINISHED_NAMES: [&[u8]; 2] = [b"tmp_", b".tmp-"];
+
 /// Takes out what git did not finish writing long ago, as git-prune(1) does: nothing here runs that.
-fn clear_unfinished(repository: &Path, now: SystemTime) {
+pub(super) fn clear_unfinished(repository: &Path, now: SystemTime) {
     let objects = repository.join("objects");
     if !fs::symlink_metadata(&objects).is_ok_and(|meta| meta.is_dir()) {
         return;
@@ -89,7 +92,8 @@ fn clear_unfinished(repository: &Path, now: SystemTime) {
     let inside = inside.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     for file in inside.flat_map(|directory| fs::read_dir(directory.path()).into_iter().flatten().flatten()) {
         let age = file.metadata().and_then(|meta| meta.modified()).map(|changed| now.duration_since(changed));
-        let is_unfinished = file.file_name().as_encoded_bytes().starts_with(b"tmp_");
+        let name = file.file_name();
+        let is_unfinished = UNFINISHED_NAMES.iter().any(|begin| name.as_encoded_bytes().starts_with(begin));
         if is_unfinished && matches!(age, Ok(Ok(age)) if age > UNFINISHED) {
             let _ = fs::remove_file(file.path());
         }
@@ -186,15 +190,15 @@ mod tests {
         for directory in ["pack", "ab"] {
             fs::create_dir_all(path(directory)).unwrap();
         }
-        let names = ["pack/tmp_pack_x", "ab/tmp_obj_y", "pack/pack-1.pack", "ab/cd"];
+        let names = ["pack/tmp_pack_x", "pack/.tmp-7-pack-x.pack", "ab/tmp_obj_y", "pack/pack-1.pack", "ab/cd"];
         for name in names {
             fs::write(path(name), "x").unwrap();
         }
         let left = || names.map(|name| path(name).exists());
         let now = SystemTime::now();
         clear_unfinished(temp.path(), now);
-        assert_eq!(left(), [true; 4]);
+        assert_eq!(left(), [true; 5]);
         clear_unfinished(temp.path(), now + UNFINISHED * 2);
-        assert_eq!(left(), [false, false, true, true]);
+        assert_eq!(left(), [false, false, false, true, true]);
     }
 }

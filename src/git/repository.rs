@@ -106,6 +106,11 @@ impl Repository {
         &self.shared.directory
     }
 
+    /// Whether it is there.
+    pub fn is_made(&self) -> bool {
+        own_files::is_made(self.directory())
+    }
+
     /// Makes the repository, empty, when it does not exist; gives it this remote. Costs no process when nothing is to do.
     pub async fn ensure(&self, remote_url: &str) -> Result<(), GitError> {
         let remote = self.address(remote_url)?;

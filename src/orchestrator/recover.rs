@@ -90,7 +90,7 @@ impl Orchestrator {
             if stop.is_cancelled() {
                 break;
             }
-            if environment.state == EnvironmentState::Active {
+            if environment.state == EnvironmentState::Active || self.is_put_off(environment.id) {
                 continue;
             }
             let _lease = self.inner.leases.take(environment.id).await;
@@ -98,6 +98,7 @@ impl Orchestrator {
             if let Err(error) = self.recover_environment(environment.clone(), Patience::Ample).await {
                 tracing::error!(environment.id = %environment.id, %error, "environment not reconciled; it is kept");
             }
+            self.note_reconciled(environment.id).await?;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ const FILES_AT_ONCE: usize = 2;
 const PLACES_AT_ONCE: usize = 8;
 
 /// How the remote is seen.
+#[derive(Clone)]
 pub(super) enum View {
     /// As it is just now, or why that is not known; only so may anything be removed.
     Fetched(Probe<()>),

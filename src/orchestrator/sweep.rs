@@ -161,6 +161,11 @@ impl Orchestrator {
             let view = self.fetched(&codebase).await;
             let repository = self.repository(&codebase);
             let (occasion, depth) = (Occasion::Pass, depth_of(pass));
+            let (environments, left_alone) = self.apart_from_put_off(environments, pass);
+            for (environment, result) in left_alone {
+                let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
+                lines.push(ReportLine { environment: environment.id, repository, branch, result });
+            }
             let seen = self.scan(&codebase, &repository, environments.clone(), occasion, &view, depth);
             let seen = match pass.stop {
                 // It only looks.
@@ -171,12 +176,8 @@ impl Orchestrator {
                 if stopped() {
                     break;
                 }
-                let result = async { self.pass_one(&codebase, &repository, facts?, pass, &view).await };
-                let result = match result.await {
-                    Ok(Some(result)) => result,
-                    Ok(None) => continue,
-                    // One failing environment never stops the pass.
-                    Err(error) => ReportResult::Failed(error.to_string()),
+                let Some(result) = self.pass_one_patiently(&codebase, &environment, facts, pass, &view).await else {
+                    continue;
                 };
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
                 lines.push(ReportLine { environment: environment.id, repository, branch, result });
@@ -216,7 +217,7 @@ impl Orchestrator {
     }
 
     /// `None`: the class that is looked for does not concern it.
-    async fn pass_one(
+    pub(super) async fn pass_one(
         &self,
         codebase: &Codebase,
         repository: &Repository,
@@ -234,6 +235,7 @@ impl Orchestrator {
         match verdict(&facts) {
             Verdict::Keep(reasons) => {
                 let words = reasons.iter().map(cleanup::sentence).collect();
+                self.note_in_pass(&facts.environment, pass, view, &reasons);
                 if !pass.dry_run {
                     let _lease = self.inner.leases.take(id).await;
                     self.keep(facts.environment, reasons, Vec::new()).await?;
@@ -257,7 +259,10 @@ impl Orchestrator {
                 Some(receipt) => ReportResult::Removed(receipt.details.proof),
                 None => ReportResult::Removed(cleanup::ghost()),
             },
-            Swept::Kept(reasons) => ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()),
+            Swept::Kept(reasons) => {
+                self.note_in_pass(&facts.environment, pass, view, &reasons);
+                ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect())
+            }
         }))
     }
 

@@ -1,9 +1,11 @@
 //! The loops that keep everything moving. Each looks for work, and sleeps until its bell rings or a second passes.
 
 use super::{Orchestrator, StepError, sweep::Pass};
+use crate::decide::schedule::spread;
 use crate::model::Trigger;
 use futures::FutureExt;
 use std::{
+    iter,
     panic::AssertUnwindSafe,
     sync::{
         Arc,
@@ -11,7 +13,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::Notify, time::MissedTickBehavior};
+use tokio::{
+    sync::Notify,
+    time::{Instant, MissedTickBehavior},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Longest sleep of a loop: rows that wait for a moment in time ring no bell.
@@ -23,6 +28,8 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 const OUTBOX_WORKERS: usize = 2;
 /// Pause between two looks for deliveries that did not arrive.
 const LOOK_FOR_MISSED: Duration = Duration::from_secs(120);
+/// Pause between two looks at what of the repositories is to be packed, and before the first: a start has better things to do.
+const UPKEEP: Duration = Duration::from_secs(1200);
 
 /// The running loops.
 pub struct Workers {
@@ -159,11 +166,13 @@ impl Workers {
     fn start_timers(&self, orchestrator: &Orchestrator) {
         let settings = orchestrator.settings();
         let (lease, sweep) = (settings.lease, settings.sweep_interval);
-        self.every(settings.status_interval, |o, _| async move { o.renew_places().await });
-        self.every(lease, |o, _| async move { o.recover_expired().await });
-        self.every(lease, |o, stop| async move { o.reconcile(&stop).await });
+        let now = Duration::ZERO;
+        self.every(now, settings.status_interval, |o, _| async move { o.renew_places().await });
+        self.every(now, lease, |o, _| async move { o.recover_expired().await });
+        self.every(now, lease, |o, stop| async move { o.reconcile(&stop).await });
+        self.every(UPKEEP, UPKEEP, |o, stop| async move { o.maintain(&stop).await });
         let closed = Arc::new(AtomicBool::new(false));
-        self.every(sweep, move |o, stop| {
+        self.every(now, sweep, move |o, stop| {
             let closed = closed.clone();
             async move {
                 if !closed.swap(true, Ordering::Relaxed)
@@ -172,20 +181,33 @@ impl Workers {
                     tracing::error!(%error, "closed threads were not looked after; the pass does");
                 }
                 let schedule = Pass { stop: Some(&stop), ..Pass::everywhere(Trigger::Schedule, false, "schedule") };
-                o.pass(&schedule).await.map(drop)
+                let passed = o.pass(&schedule).await.map(drop);
+                o.forget_outlived(&stop).await?;
+                passed
             }
         });
     }
 
-    /// Now and then again after each `period`, until the service stops.
-    fn every<F>(&self, period: Duration, step: impl Fn(Orchestrator, CancellationToken) -> F + Send + 'static)
-    where
+    /// After `first`, and then again after each `period`, a little sooner or later, so that servers that started together do not
+    /// go on together. Until the service stops.
+    fn every<F>(
+        &self,
+        first: Duration,
+        period: Duration,
+        step: impl Fn(Orchestrator, CancellationToken) -> F + Send + 'static,
+    ) where
         F: Future<Output = Result<(), StepError>> + Send,
     {
         let (this, stop) = (self.orchestrator.clone(), self.stop_claiming.clone());
         self.loops.spawn(async move {
-            let mut ticks = tokio::time::interval(period);
-            while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            let pauses = (0..).map(|turn| spread(period, this.node(), turn));
+            let mut next = Instant::now();
+            for pause in iter::once(first).chain(pauses) {
+                // From one beginning to the next; what took longer than that is begun anew at once, and once.
+                next = (next + pause).max(Instant::now());
+                if stop.run_until_cancelled(tokio::time::sleep_until(next)).await.is_none() {
+                    break;
+                }
                 // Else another service has the database, or may soon.
                 if !this.may_claim(period).await {
                     continue;

@@ -119,6 +119,28 @@ pub fn restore_command(details: &ReceiptDetails, repository: &Path) -> Option<St
     shlex::try_join(["git", "-C", &repository, "branch", &details.branch, tip.as_str()]).ok()
 }
 
+/// Why a pass leaves one alone that failed in those before.
+pub fn put_off(why: &str, times: u32, again: Timestamp) -> String {
+    let often = if times == 1 { "once".to_owned() } else { format!("{times} times in a row") };
+    format!(
+        "it failed {often}, so passes leave it alone until {again}; `/worktree remove` and the panel try at once. The last \
+         time: {why}"
+    )
+}
+
+/// What a pass did not wait for.
+pub fn endless(patience: Duration) -> String {
+    format!(
+        "looking at it took longer than {} minutes; the pass went on, and nothing was given up",
+        patience.as_secs() / 60
+    )
+}
+
+/// Of a removal that came to no end and gave no reason.
+pub fn not_finished() -> String {
+    "its removal could not be brought to its end; the service's log says why".to_owned()
+}
+
 /// The comment when closing a thread leaves its environment in place.
 pub fn kept(work: &Work, branch: &BranchName, reasons: &[Keep], trash_for: Duration, key: &str) -> String {
     let is_about = |kind: Kind| reasons.iter().any(|reason| reason.kind() == kind);

@@ -8,6 +8,7 @@
 mod body;
 mod writer;
 
+pub(super) use body::empty as no_body;
 pub use writer::{Accepted, InboxWriter, NewDelivery};
 
 use super::codec::FromRow;

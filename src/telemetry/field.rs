@@ -18,6 +18,8 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("environment.branch", "its branch, also while it is made and removed"),
     ("environment.id", "row of an environment"),
     ("error", "why something failed; written once, at the boundary where it is handled"),
+    ("forgotten.files", "how many logs of runs were deleted for their age"),
+    ("forgotten.rows", "how many rows were deleted, or emptied, for their age"),
     ("git.commit", "full id of a commit"),
     ("git.directory", "a repository or worktree"),
     ("git.mended", "what of a worktree was put right"),

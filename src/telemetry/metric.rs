@@ -11,6 +11,8 @@ pub const RUN_SECONDS: &str = "treewarden_run_seconds";
 pub const OUTBOX_SENT: &str = "treewarden_outbox_sent_total";
 pub const ENVIRONMENTS: &str = "treewarden_environments";
 pub const ENVIRONMENTS_REMOVED: &str = "treewarden_environments_removed_total";
+pub const MAINTENANCE: &str = "treewarden_maintenance_total";
+pub const FORGOTTEN: &str = "treewarden_forgotten_total";
 pub const QUEUE_DEPTH: &str = "treewarden_queue_depth";
 const BUILD_INFO: &str = "treewarden_build_info";
 
@@ -63,6 +65,18 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         label: Some("trigger"),
         meaning: "Environments that were removed by what led to it: thread_closed, schedule, limit, command, panel, cli, made_way",
+    },
+    Metric {
+        name: MAINTENANCE,
+        kind: Kind::Counter,
+        label: Some("result"),
+        meaning: "Times a repository was to be packed, by result: packed, failed",
+    },
+    Metric {
+        name: FORGOTTEN,
+        kind: Kind::Counter,
+        label: Some("what"),
+        meaning: "What was deleted because it was older than RETENTION_DAYS: deliveries, delivery_bodies, outgoing, sessions, reports, local_messages, web_sessions, run_files",
     },
     Metric {
         name: OUTBOX_SENT,

@@ -12,6 +12,7 @@ mod git_keepsake;
 mod git_lab;
 mod git_leftovers;
 mod git_lfs;
+mod git_maintenance;
 mod git_own_files;
 mod git_refs;
 mod git_repair;

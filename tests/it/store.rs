@@ -8,6 +8,7 @@ mod local;
 mod outbox;
 mod plans;
 mod records;
+mod retention;
 mod runs;
 mod schema;
 mod unreadable;

@@ -9,6 +9,7 @@ mod closing;
 mod commands;
 mod faults;
 mod furnishing;
+mod housekeeping;
 mod issues;
 mod kinds;
 mod limits;

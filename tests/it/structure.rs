@@ -154,6 +154,26 @@ fn outside_worlds_have_one_door_each() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// What agents, indexes, stashes and archives hold is named by no ref, and a worktree whose directory is away for a moment is
+/// one all the same: no git that drops either is ever started, nor a repack that leaves anything out.
+#[test]
+fn no_git_is_started_that_drops_what_it_takes_for_garbage() {
+    let dropping = ["gc", "prune", "prune-packed", "worktree prune", "reflog expire", "maintenance run", "repack"];
+    for (file, text) in sources("src").iter().filter(|(file, _)| !file.starts_with("src/demo")) {
+        let code = shipping(text);
+        for name in dropping {
+            let is_started = code.contains(&format!("\"{name}\")"));
+            assert!(!is_started || (name == "repack" && file == "src/git/maintenance.rs"), "{file} starts git {name}");
+        }
+        for option in ["--prune=now", "--prune=all", "--unpack-unreachable", "--cruft", "--expire"] {
+            assert!(!code.contains(option), "{file} has {option}");
+        }
+    }
+    let maintenance = fs::read_to_string(root().join("src/git/maintenance.rs")).unwrap();
+    let everything = maintenance.matches("\"-a\"").count();
+    assert!(everything == 1 && maintenance.contains("&[\"-a\", \"--keep-unreachable\"]"));
+}
+
 /// The fields of the log events and spans in a file, by name.
 fn logged_fields(text: &str) -> Vec<String> {
     const MACROS: [&str; 6] =

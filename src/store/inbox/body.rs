@@ -16,6 +16,11 @@ pub(super) async fn pack(body: Vec<u8>) -> Result<Vec<u8>, StoreError> {
         .map_err(|error| StoreError::Failed(format!("packing a delivery: {error}")))?
 }
 
+/// What stands where a body was.
+pub(in crate::store) async fn empty() -> Result<Vec<u8>, StoreError> {
+    pack(Vec::new()).await
+}
+
 pub(super) fn unpack(packed: &[u8]) -> Result<Vec<u8>, StoreError> {
     let mut body = Vec::new();
     ZlibDecoder::new(packed).read_to_end(&mut body).map_err(|error| corrupt("body", error))?;

@@ -40,6 +40,13 @@ struct FailedMessage {
     when: When,
 }
 
+/// A repository that was not packed, since when, and why.
+struct Unkept {
+    codebase: String,
+    why: Prose,
+    when: When,
+}
+
 struct CodebaseRow {
     name: String,
     connected: bool,
@@ -76,6 +83,8 @@ struct Page {
     given_up_more: i64,
     /// What keeps Treewarden from working at this moment.
     trouble: Vec<&'static str>,
+    /// Repositories whose upkeep comes to nothing.
+    unkept: Vec<Unkept>,
     codebases: Vec<CodebaseRow>,
     runs: Vec<RunRow>,
 }
@@ -117,6 +126,7 @@ pub async fn show(
         failed,
         unsent,
         trouble: trouble(&state).await,
+        unkept: unkept(&catalog).await?,
         codebases,
         runs: RunRow::load_all(&catalog, &runs).await?,
     }))
@@ -163,6 +173,17 @@ async fn failed_messages(catalog: &Catalog<'_>, since: Timestamp) -> Result<Vec<
         });
     }
     Ok(messages)
+}
+
+async fn unkept(catalog: &Catalog<'_>) -> Result<Vec<Unkept>, WebError> {
+    let mut unkept = Vec::new();
+    for codebase in catalog.codebases() {
+        if let Some(trouble) = catalog.store().load_maintained(codebase.id).await?.trouble {
+            let why = catalog.state.sentence(&trouble.why);
+            unkept.push(Unkept { codebase: codebase.name.to_string(), why, when: ago(trouble.since, catalog.now) });
+        }
+    }
+    Ok(unkept)
 }
 
 /// What a person has to mend before anything else goes on.

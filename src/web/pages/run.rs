@@ -3,7 +3,7 @@
 use super::rows::{Catalog, RunRow};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
-use crate::reply::status;
+use crate::reply::{days, status};
 use crate::web::view::{Prose, web_address};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
@@ -56,6 +56,8 @@ struct Page {
     /// What GitHub does not show, and why.
     unsent: Vec<Unsent>,
     log: Option<Log>,
+    /// For how many days logs are kept, where it is gone for its age.
+    log_kept_for: Option<u64>,
 }
 
 pub async fn show(
@@ -78,6 +80,9 @@ pub async fn show(
         Some(Log { text: reader.shown(&text), cut })
     });
     let log = log.await?;
+    let kept_for = state.inner.orchestrator.retain_for();
+    let is_old = run.ended_at.is_some_and(|ended| state.now().since(ended) >= kept_for);
+    let log_kept_for = (log.is_none() && is_old).then(|| days(kept_for));
     let unsent = unsent(&state, run.id).await?;
     let mut frame = Frame::load(&state, &session, "/runs").await?;
     frame.follow(row.live, live);
@@ -100,6 +105,7 @@ pub async fn show(
         put_back: status::put_back(&outcome).map(|text| state.prose(&text)),
         unsent,
         log,
+        log_kept_for,
         row,
     }))
 }
