@@ -14,6 +14,7 @@ pub mod deliver;
 pub mod follow;
 pub mod import;
 pub mod missed;
+pub mod orphans;
 pub mod pristine;
 pub mod reconcile;
 pub mod resolve;

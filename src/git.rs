@@ -46,6 +46,7 @@ mod repository;
 mod scratch;
 mod standing;
 mod stash;
+mod strays;
 mod submodules;
 mod whole;
 mod worktree;
@@ -63,6 +64,7 @@ pub use push::{PushOutcome, Rejection};
 pub use registry::{LOCK_REASON, Uncommitted};
 pub use repository::{Repository, Restored};
 pub use standing::{Ends, Merging, Standing};
+pub use strays::Traces;
 pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
 use crate::plain_file::{self, Links};

@@ -42,6 +42,7 @@ mod retry;
 mod runs;
 mod scan;
 mod status;
+mod steady;
 pub mod sweep;
 mod thread_events;
 mod workers;
@@ -132,6 +133,8 @@ struct Inner {
     pace: pace::Pace,
     censuses: census::Censuses,
     comparisons: comparisons::Comparisons,
+    /// Since the process began.
+    steady: steady::Steady,
     lanes: lanes::Lanes,
     leases: lease::Leases,
     runs_at_work: lease::AtWork<Run>,
@@ -169,6 +172,7 @@ impl Orchestrator {
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
             comparisons: comparisons::Comparisons::default(),
+            steady: steady::Steady::begin(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
             runs_at_work: lease::AtWork::default(),
