@@ -244,7 +244,9 @@ impl Orchestrator {
         let start = start(&environment.metadata, &tips)
             .ok_or_else(|| StepError::Refused(blocked::blocked(&Block::BaseMissing(base.clone()))))?;
         let extras = extras_for(creation, environment, &[&start.tip]).await;
-        let credential = if extras.has_to_fetch() { self.furnishing_credential(creation).await } else { None };
+        let gets_something = environment.metadata.adopted_from != Some(AdoptedFrom::Orphan);
+        let credential =
+            if gets_something && extras.has_to_fetch() { self.furnishing_credential(creation).await } else { None };
         let Extras { submodules, lfs, copies } = extras;
         let kept = self.settings().home.join("copy").join(folder(creation.codebase));
         let withheld = !copies && kept.is_dir();

@@ -15,6 +15,7 @@ mod local;
 mod merged;
 mod missed;
 mod orders;
+mod orphans;
 mod people;
 mod places;
 mod postgres;
