@@ -77,7 +77,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// Presses a button of the panel. Answers with the page that led to, as text.
 async fn press(world: &World, verb: &str, place: &str) -> String {
     let codebase = world.store().list_codebases().await.unwrap().remove(0);
-    let http = reqwest::Client::builder().no_proxy().cookie_store(false).build().unwrap();
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let http_still = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let base = format!("http://{}", world.service.address);
     let link = world.service.login_link();
