@@ -180,8 +180,8 @@ impl Story {
         self.settle().await;
         let place = self.leave_over("left").await;
         self.act().await;
-        let answer = self.command(issue, "/worktree cleanup merged").await;
-        assert!(answer.contains("- `left` was removed: "), "{answer}\n{}", self.account());
+        // After a kill the start's own pass may be at it already.
+        self.command(issue, "/worktree cleanup merged").await;
         assert!(!place.exists(), "{}", self.account());
         self.end().await
     }
