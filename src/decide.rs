@@ -15,6 +15,7 @@ pub mod follow;
 pub mod import;
 pub mod maintenance;
 pub mod missed;
+pub mod orphans;
 pub mod pristine;
 pub mod reconcile;
 pub mod resolve;

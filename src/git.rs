@@ -47,6 +47,7 @@ mod repository;
 mod scratch;
 mod standing;
 mod stash;
+mod strays;
 mod submodules;
 mod whole;
 mod worktree;
@@ -65,6 +66,7 @@ pub use push::{PushOutcome, Rejection};
 pub use registry::{LOCK_REASON, Uncommitted};
 pub use repository::{Repository, Restored};
 pub use standing::{Ends, Merging, Standing};
+pub use strays::Traces;
 pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
 
 use crate::plain_file::{self, Links};

@@ -200,6 +200,9 @@ pub trait Provider: Send + Sync {
     /// Whether a place lies where removing it means to let go of it.
     fn is_outside(&self, path: &Path) -> bool;
 
+    /// A process that works in a place.
+    async fn user_of(&self, path: &Path) -> Probe<Option<u32>>;
+
     /// Takes the place away, or lets go of it; also goes on with a removal that was interrupted.
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError>;
 

@@ -46,6 +46,7 @@ mod retry;
 mod runs;
 mod scan;
 mod status;
+mod steady;
 pub mod sweep;
 mod thread_events;
 mod workers;
@@ -139,6 +140,8 @@ struct Inner {
     censuses: census::Censuses,
     backoffs: backoff::Backoffs,
     comparisons: comparisons::Comparisons,
+    /// Since the process began.
+    steady: steady::Steady,
     lanes: lanes::Lanes,
     leases: lease::Leases,
     runs_at_work: lease::AtWork<Run>,
@@ -177,6 +180,7 @@ impl Orchestrator {
             censuses: census::Censuses::default(),
             backoffs: backoff::Backoffs::default(),
             comparisons: comparisons::Comparisons::default(),
+            steady: steady::Steady::begin(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
             runs_at_work: lease::AtWork::default(),

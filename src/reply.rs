@@ -14,6 +14,7 @@ pub mod import;
 pub mod not_begun;
 pub mod not_taken_up;
 pub mod opening;
+pub mod orphans;
 pub mod places;
 pub mod remote;
 pub mod repo_settings;

@@ -377,6 +377,11 @@ impl Provider for WorktreeProvider {
         matches!(place::below(&self.base, path), Err(IsolationError::Outside(_)))
     }
 
+    async fn user_of(&self, path: &Path) -> Probe<Option<u32>> {
+        let path = path.to_owned();
+        blocking(move || Ok(in_use::user_of(&path))).await.into()
+    }
+
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError> {
         if request.maker == Maker::Others && self.is_outside(&request.path) {
             repository.release_worktree(&request.path).await?;

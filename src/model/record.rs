@@ -153,7 +153,7 @@ pub struct EnvironmentMetadata {
     pub foreign_branch: bool,
     /// The branch had commits of its own when the environment was made.
     pub began_ahead: bool,
-    /// Somebody else made the worktree.
+    /// The worktree was there before this row.
     pub adopted_from: Option<AdoptedFrom>,
     /// Taken over from another installation.
     pub migrated: bool,
@@ -419,13 +419,17 @@ pub struct CleanupReport {
     pub ended_at: Timestamp,
 }
 
-/// What happened to one environment in a pass; the list is stored as JSON.
+/// What happened to one environment in a pass, or to something on the disk that no environment has; the list is stored as
+/// JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLine {
-    pub environment: EnvironmentId,
+    /// Absent where there is none.
+    #[serde(default)]
+    pub environment: Option<EnvironmentId>,
     /// As it was called then; absent in reports of versions that did not write it down.
     #[serde(default)]
     pub repository: Option<String>,
+    /// Its branch, or the name of its directory where it has none.
     pub branch: String,
     pub result: ReportResult,
 }

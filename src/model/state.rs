@@ -54,8 +54,8 @@ text_enums! {
     /// Whether a thread is open, as GitHub last told us.
     ThreadState { Open = "open", Closed = "closed", Merged = "merged" }
 
-    /// How a worktree that somebody else made was found.
-    AdoptedFrom { Legacy = "legacy", Path = "path", Branch = "branch" }
+    /// How a worktree that no row knew was found. `Orphan`: somebody, or a pass, took it in hand.
+    AdoptedFrom { Legacy = "legacy", Path = "path", Branch = "branch", Orphan = "orphan" }
 
     /// What an environment is for.
     WorkKind { Issue = "issue", PullRequest = "pr", Review = "review", Thread = "thread", Task = "task" }

@@ -9,7 +9,7 @@ use crate::decide::cleanup::{Class, Keep, Occasion};
 use crate::git::GitError;
 use crate::model::*;
 use crate::reply::{cleanup, commands, run_end};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 /// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
 pub(super) fn takes_long(command: &Command) -> bool {
@@ -138,7 +138,7 @@ impl Orchestrator {
         }
     }
 
-    /// All worktrees of the repository, whoever made them.
+    /// All worktrees of the repository, whoever made them, and what else is where they are.
     async fn known_to_git(&self, codebase: &Codebase) -> Result<String, StepError> {
         let repository = self.repository(codebase);
         let there = repository.directory().try_exists().map_err(|error| {
@@ -146,12 +146,25 @@ impl Orchestrator {
         })?;
         let entries = if there { self.parts().provider.list(&repository).await? } else { Vec::new() };
         let live = self.store().live_environments(Some(codebase.id)).await?;
-        let known = entries.into_iter().map(|entry| commands::Known {
-            work: live.iter().find(|environment| entry.is_at(&environment.path)).map(|found| found.work.clone()),
-            place: entry.path.strip_prefix(&self.settings().worktree_base).ok().map(|path| path.display().to_string()),
-            branch: entry.branch,
+        let below =
+            |path: &Path| path.strip_prefix(&self.settings().worktree_base).ok().map(|path| path.display().to_string());
+        let ours = entries.into_iter().filter_map(|entry| {
+            let environment = live.iter().find(|environment| entry.is_at(&environment.path))?;
+            let (place, whose) = (below(&entry.path), commands::Whose::Ours(environment.work.clone()));
+            Some(commands::Known { place, whose, branch: entry.branch })
         });
-        Ok(commands::known_to_git(&known.collect::<Vec<_>>()))
+        let mut known: Vec<commands::Known> = ours.collect();
+        for orphan in self.orphans(codebase).await?.0 {
+            let reasons = if orphan.goes { Vec::new() } else { orphan.reasons };
+            // Nobody is told where on this machine other people's worktrees are.
+            let place = Some(orphan.place).filter(|place| Path::new(place).is_relative());
+            known.push(commands::Known {
+                place,
+                whose: commands::Whose::Nobodys(orphan.kind, reasons),
+                branch: orphan.branch,
+            });
+        }
+        Ok(commands::known_to_git(&known))
     }
 
     async fn thread_status(&self, codebase: &Codebase, conversation: &Conversation) -> Result<String, StepError> {

@@ -165,7 +165,12 @@ impl Orchestrator {
 
     /// Where a new worktree of the branch is made.
     pub(super) fn place_on_disk(&self, codebase: &Codebase, branch: &BranchName) -> PathBuf {
-        self.settings().worktree_base.join(folder(codebase)).join(branch.slug())
+        self.folder_on_disk(codebase).join(branch.slug())
+    }
+
+    /// Where all new worktrees of a codebase are made.
+    pub(super) fn folder_on_disk(&self, codebase: &Codebase) -> PathBuf {
+        self.settings().worktree_base.join(folder(codebase))
     }
 
     /// Makes the worktree of a journalled row. A failure undoes what this try made, so that the next one starts clean.
@@ -178,6 +183,13 @@ impl Orchestrator {
         tracing::info!(target: EFFECT, { environment.id = %environment.id }, "create worktree");
         match self.make_worktree(creation, &environment, notes).await {
             Ok(Made { start, began_ahead, whole }) => {
+                let (start, began_ahead) = match environment.metadata.adopted_from {
+                    // Where it began, nobody knows: not where it is found.
+                    Some(AdoptedFrom::Orphan) => (None, environment.metadata.began_ahead),
+                    Some(AdoptedFrom::Legacy | AdoptedFrom::Path | AdoptedFrom::Branch) | None => {
+                        (Some(start), began_ahead)
+                    }
+                };
                 let mut untold = environment.metadata.untold;
                 if creation.told_later {
                     // The first note is a run's opening, which each run has of its own.
@@ -185,8 +197,7 @@ impl Orchestrator {
                 }
                 let restores = environment.metadata.restores.map(|restores| Restores { whole, ..restores });
                 let metadata = EnvironmentMetadata { began_ahead, untold, restores, ..environment.metadata };
-                let active =
-                    Environment { state: EnvironmentState::Active, start: Some(start), metadata, ..environment };
+                let active = Environment { state: EnvironmentState::Active, start, metadata, ..environment };
                 tracing::debug!(target: EFFECT, { environment.id = %active.id }, "worktree created");
                 let active = self.store().update_environment(&active).await?;
                 tracing::debug!(target: EFFECT, { environment.id = %active.id }, "environment active");
@@ -233,7 +244,9 @@ impl Orchestrator {
         let start = start(&environment.metadata, &tips)
             .ok_or_else(|| StepError::Refused(blocked::blocked(&Block::BaseMissing(base.clone()))))?;
         let extras = extras_for(creation, environment, &[&start.tip]).await;
-        let credential = if extras.has_to_fetch() { self.furnishing_credential(creation).await } else { None };
+        let gets_something = environment.metadata.adopted_from != Some(AdoptedFrom::Orphan);
+        let credential =
+            if gets_something && extras.has_to_fetch() { self.furnishing_credential(creation).await } else { None };
         let Extras { submodules, lfs, copies } = extras;
         let kept = self.settings().home.join("copy").join(folder(creation.codebase));
         let withheld = !copies && kept.is_dir();
@@ -251,8 +264,8 @@ impl Orchestrator {
         }
         let (path, maker) = (environment.path.clone(), maker(environment));
         let uncommitted = match environment.metadata.adopted_from {
-            // What its own thread left there goes on with it.
-            Some(AdoptedFrom::Legacy) => Uncommitted::Keep,
+            // What its own thread left there goes on with it, and what a person takes in hand is as they saw it.
+            Some(AdoptedFrom::Legacy | AdoptedFrom::Orphan) => Uncommitted::Keep,
             Some(AdoptedFrom::Path | AdoptedFrom::Branch) | None => Uncommitted::Refuse,
         };
         let request = CreateRequest { path, maker, uncommitted, branch: branch.clone(), start: from, furnishing };

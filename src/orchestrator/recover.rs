@@ -145,10 +145,11 @@ impl Orchestrator {
         let validity = self.validity(&repository, &environment).await;
         // To let go of a worktree is repeatable, and loses nothing.
         let begun = self.parts().provider.removal_begun(environment.id) || self.is_outside(&environment);
+        let adopted_as_it_is = environment.metadata.adopted_from == Some(AdoptedFrom::Orphan);
         match repair(environment.state, &validity, self.will_be_continued(&environment).await?, begun) {
             Repair::Nothing => {}
-            // Submodules and large files may take minutes.
-            Repair::Activate if patience == Patience::Quick => {}
+            // Submodules and large files may take minutes; what is adopted as it is gets neither.
+            Repair::Activate if patience == Patience::Quick && !adopted_as_it_is => {}
             Repair::Activate => {
                 // What the worktree gets beside its checkout may be missing; what somebody else made is taken over by the
                 // rules, or not at all.

@@ -6,9 +6,11 @@
 
 mod finish;
 mod make_way;
+mod orphans;
 mod retire;
 
 pub(super) use finish::{TRASH, trash_ref};
+pub use orphans::{ByHand, Orphan};
 pub(super) use retire::Retired;
 
 use super::{
@@ -24,6 +26,7 @@ use crate::git::Repository;
 use crate::model::*;
 use crate::reply::cleanup;
 use crate::store::{RunFilter, StoreError};
+use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
 /// How often a removal is decided about, when others write its row meanwhile.
@@ -36,7 +39,7 @@ fn told_under(environment: EnvironmentId, conversation: ConversationId) -> Strin
 
 fn as_line(receipt: Receipt, repository: Option<String>) -> ReportLine {
     let ReceiptDetails { branch, proof, .. } = receipt.details;
-    ReportLine { environment: receipt.environment, repository, branch, result: ReportResult::Removed(proof) }
+    ReportLine { environment: Some(receipt.environment), repository, branch, result: ReportResult::Removed(proof) }
 }
 
 /// Why an environment is looked at, by whom, and which closed thread is to be told.
@@ -143,6 +146,7 @@ impl Orchestrator {
         let only = only.map(|codebase| codebase.name.to_string());
         let removed = self.passed_before(pass).await?.into_iter();
         let mut lines: Vec<_> = removed.map(|receipt| as_line(receipt, only.clone())).collect();
+        let mut strays_seen = BTreeMap::new();
         let stopped = || pass.stop.is_some_and(CancellationToken::is_cancelled);
         for codebase in codebases {
             if stopped() {
@@ -155,16 +159,15 @@ impl Orchestrator {
                 self.empty_expired(&codebase).await;
             }
             let environments = self.store().live_environments(Some(codebase.id)).await?;
-            if environments.is_empty() {
-                continue;
-            }
-            let view = self.fetched(&codebase).await;
+            let strays = self.look_for_strays(&codebase).await;
+            let has_work = !environments.is_empty() || strays.as_ref().is_ok_and(|strays| strays.have_work());
+            let view = if has_work { self.fetched(&codebase).await } else { View::AsItIs };
             let repository = self.repository(&codebase);
             let (occasion, depth) = (Occasion::Pass, depth_of(pass));
             let (environments, left_alone) = self.apart_from_put_off(environments, pass);
             for (environment, result) in left_alone {
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
-                lines.push(ReportLine { environment: environment.id, repository, branch, result });
+                lines.push(ReportLine { environment: Some(environment.id), repository, branch, result });
             }
             let seen = self.scan(&codebase, &repository, environments.clone(), occasion, &view, depth);
             let seen = match pass.stop {
@@ -180,8 +183,12 @@ impl Orchestrator {
                     continue;
                 };
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
-                lines.push(ReportLine { environment: environment.id, repository, branch, result });
+                lines.push(ReportLine { environment: Some(environment.id), repository, branch, result });
             }
+            lines.extend(self.pass_over_strays(&codebase, strays, pass, &view, &mut strays_seen).await);
+        }
+        if pass.codebase.is_none() && !stopped() {
+            self.count_strays(&strays_seen);
         }
         let id = ReportId(uuid::Uuid::now_v7());
         let Pass { trigger, dry_run, .. } = *pass;

@@ -173,33 +173,47 @@ pub fn not_forgotten() -> String {
         .to_owned()
 }
 
-/// A worktree that git knows: its branch, its place below the directory for worktrees (`None`: elsewhere), and the work
-/// Treewarden knows it for.
+/// Something where worktrees are, or that git knows as one: its branch, its place below the directory for worktrees (`None`:
+/// elsewhere), and whose it is.
 pub struct Known {
     pub branch: Option<BranchName>,
     pub place: Option<String>,
-    pub work: Option<Work>,
+    pub whose: Whose,
+}
+
+pub enum Whose {
+    /// Of the environment for this work.
+    Ours(Work),
+    /// Of none: what it is, and why it stays. Without reasons: the next cleanup takes it away.
+    Nobodys(&'static str, Vec<String>),
 }
 
 /// `/worktree orphans`.
 pub fn known_to_git(worktrees: &[Known]) -> String {
     if worktrees.is_empty() {
-        return "Git knows no worktree of this repository.".to_owned();
+        return "Git knows no worktree of this repository, and nothing is where its worktrees are.".to_owned();
     }
+    let is_untracked = |known: &&Known| matches!(known.whose, Whose::Nobodys(..));
     let row = |known: &Known| {
         let branch = known.branch.as_ref().map_or("no branch".to_owned(), |branch| shown(branch.as_str()));
         let place = known.place.as_deref().map_or("outside of my directory".to_owned(), shown);
-        let whose =
-            known.work.as_ref().map_or(" ← untracked".to_owned(), |work| format!(", {}", shown(&work.to_string())));
+        let whose = match &known.whose {
+            Whose::Ours(work) => format!(", {}", shown(&work.to_string())),
+            Whose::Nobodys(kind, reasons) if reasons.is_empty() => {
+                format!(" ← untracked ({kind}): the next cleanup takes it away")
+            }
+            Whose::Nobodys(kind, reasons) => format!(" ← untracked ({kind}): {}", reasons.join("; ")),
+        };
         format!("- {branch} at {place}{whose}")
     };
-    let untracked = worktrees.iter().filter(|known| known.work.is_none()).count();
+    let untracked = worktrees.iter().filter(is_untracked).count();
     let sum = match untracked {
         0 => "All of them are mine.".to_owned(),
         many => format!(
-            "{} not made by me, or left over: I never remove such a one by myself. Whoever runs this service sees its \
-             full path with `git worktree list`.",
-            if many == 1 { "1 is".to_owned() } else { format!("{many} are") }
+            "{} no environment: left over, or made by somebody else. By myself I take away only what I made, what is merged and \
+             clean, and what has been left alone for an hour. Whoever runs this service can adopt or remove the others in the panel, \
+             under Cleanup.",
+            if many == 1 { "1 has".to_owned() } else { format!("{many} have") }
         ),
     };
     let rows = worktrees.iter().map(row).collect::<Vec<_>>().join("\n");
@@ -418,9 +432,14 @@ mod tests {
 
     #[test]
     fn long_lists_fit_into_a_comment() {
-        let known = |n: usize| Known { branch: BranchName::new(&format!("issue-{n}")).ok(), place: None, work: None };
+        let reasons = || vec!["it is somebody else's".to_owned()];
+        let known = |n: usize| Known {
+            branch: BranchName::new(&format!("issue-{n}")).ok(),
+            place: None,
+            whose: Whose::Nobodys("orphan", reasons()),
+        };
         let text = answer(&known_to_git(&(0..5_000).map(known).collect::<Vec<_>>()), "answer/1");
-        assert!(text.chars().count() <= agent_text::MAX_COMMENT && text.contains("5000 are not made by me"), "{text}");
+        assert!(text.chars().count() <= agent_text::MAX_COMMENT && text.contains("5000 have no environment"), "{text}");
     }
 
     #[test]

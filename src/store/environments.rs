@@ -64,6 +64,14 @@ impl FromRow for Environment {
     }
 }
 
+struct Place(PathBuf);
+
+impl FromRow for Place {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        row.get("path").map(Place)
+    }
+}
+
 impl Store {
     /// Inserts an environment in state `creating` unless one lives already or `limit` live ones are there. Checks and
     /// insertion are one transaction, and transactions of one codebase follow each other.
@@ -172,6 +180,14 @@ impl Store {
              WHERE state <> 'destroyed' AND ($1 OR codebase_id = $2) ORDER BY id LIMIT $3 OFFSET $4"
         );
         self.db.fetch_readable(sql.bind(codebase.is_none()).bind(codebase), u32::MAX, 0).await
+    }
+
+    /// Where live environments of all codebases have their worktrees. Also those of which nothing else can be read: what is
+    /// there is no orphan.
+    pub async fn live_places(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let sql = sql!("SELECT path FROM isolation_environments WHERE state <> 'destroyed'");
+        let places: Vec<Place> = self.db.fetch_all(sql).await?;
+        Ok(places.into_iter().map(|place| place.0).collect())
     }
 
     /// One page of environments, newest first.

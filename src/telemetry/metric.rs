@@ -10,6 +10,7 @@ pub const RUNS: &str = "treewarden_runs_total";
 pub const RUN_SECONDS: &str = "treewarden_run_seconds";
 pub const OUTBOX_SENT: &str = "treewarden_outbox_sent_total";
 pub const ENVIRONMENTS: &str = "treewarden_environments";
+pub const ORPHANS: &str = "treewarden_orphans";
 pub const ENVIRONMENTS_REMOVED: &str = "treewarden_environments_removed_total";
 pub const MAINTENANCE: &str = "treewarden_maintenance_total";
 pub const FORGOTTEN: &str = "treewarden_forgotten_total";
@@ -89,6 +90,12 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         label: Some("state"),
         meaning: "Live environments by state: creating, active, removing",
+    },
+    Metric {
+        name: ORPHANS,
+        kind: Kind::Gauge,
+        label: Some("kind"),
+        meaning: "What no environment has, as the last pass over everything saw it, by kind: orphan, registration, unregistered, foreign",
     },
     Metric { name: QUEUE_DEPTH, kind: Kind::Gauge, label: Some("queue"), meaning: "What waits: inbox, runs, outbox" },
     Metric {

@@ -41,6 +41,23 @@ pub enum Flash {
         work: String,
     },
     NothingToRestore,
+    /// A worktree that no environment had is one now.
+    Adopted {
+        name: String,
+    },
+    /// Only a registration was left at a place.
+    TakenOut {
+        place: String,
+    },
+    /// What no environment has stays as it is.
+    Stays {
+        place: String,
+        reasons: Vec<String>,
+    },
+    /// Nothing without an environment is at a place.
+    NotThere {
+        place: String,
+    },
     Pinned {
         branch: String,
     },
@@ -83,8 +100,10 @@ impl Flash {
     fn tone(&self) -> &'static str {
         match self {
             Flash::Removed { .. } | Flash::Pinned { .. } | Flash::Unpinned { .. } | Flash::Gone { .. } => "good",
-            Flash::Restored { .. } => "good",
+            Flash::Restored { .. } | Flash::Adopted { .. } | Flash::TakenOut { .. } => "good",
             Flash::Kept { .. }
+            | Flash::Stays { .. }
+            | Flash::NotThere { .. }
             | Flash::OverAlready
             | Flash::Occupied { .. }
             | Flash::NothingToRestore

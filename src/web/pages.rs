@@ -5,6 +5,7 @@ pub mod cleanup;
 pub mod deliveries;
 pub mod environment;
 pub mod environments;
+pub mod orphans;
 pub mod overview;
 mod rows;
 pub mod run;

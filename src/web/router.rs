@@ -31,6 +31,8 @@ pub fn router(state: WebState) -> Router {
         .route("/runs/{id}", get(pages::run::show))
         .route("/runs/{id}/stop", post(pages::run::stop))
         .route("/cleanup", get(pages::cleanup::show).post(pages::cleanup::run))
+        .route("/cleanup/orphans", get(pages::orphans::show))
+        .route("/cleanup/orphans/{verb}", post(pages::orphans::act))
         .route("/deliveries", get(pages::deliveries::show))
         .route("/audit", get(pages::audit::show))
         // Everything above needs a session.

@@ -1,12 +1,12 @@
 //! What people can do from the panel: the orchestrator's verbs, each carried to its end even when the browser has gone,
 //! and told as a message. Half a removal is repaired only at the next start, so no request may cut one short.
 
-use super::{WebState, error::WebError, flash::Flash, guard::Actor};
+use super::{WebState, error::WebError, flash::Flash, guard::Actor, pages::orphans};
 use crate::model::*;
 use crate::orchestrator::{
     StepError,
     restore::Restored,
-    sweep::{Pass, Swept},
+    sweep::{ByHand, Pass, Swept},
 };
 use crate::reply::cleanup;
 use std::time::Duration;
@@ -89,16 +89,66 @@ pub async fn pass(state: &WebState, dry_run: bool, actor: Actor) -> Result<Flash
     .await
 }
 
-/// Its own task: the request may end before it does.
+/// Makes an environment of a worktree that has none. Answers with the page that shows what became of it, too.
+pub async fn adopt_orphan(
+    state: &WebState,
+    codebase: Codebase,
+    place: String,
+    actor: Actor,
+) -> Result<(Flash, String), WebError> {
+    let orchestrator = state.inner.orchestrator.clone();
+    carry_out_on(orphans::PAGE, async move {
+        Ok(by_hand(orchestrator.adopt_orphan(&codebase, &place, &actor.0).await?, place, false))
+    })
+    .await
+}
+
+/// Removes a worktree that no environment has, as an environment is removed.
+pub async fn remove_orphan(
+    state: &WebState,
+    codebase: Codebase,
+    place: String,
+    force: bool,
+    actor: Actor,
+) -> Result<(Flash, String), WebError> {
+    let orchestrator = state.inner.orchestrator.clone();
+    carry_out_on(orphans::PAGE, async move {
+        let done = orchestrator.remove_orphan(&codebase, &place, force, Trigger::Panel, &actor.0).await?;
+        Ok(by_hand(done, place, force))
+    })
+    .await
+}
+
+fn by_hand(done: ByHand, place: String, forced: bool) -> (Flash, String) {
+    let list = || orphans::PAGE.to_owned();
+    let of = |id: EnvironmentId| format!("/environments/{id}");
+    match done {
+        ByHand::Adopted(environment) => (Flash::Adopted { name: environment.work.to_string() }, of(environment.id)),
+        ByHand::Removed(id, details) => (Flash::Removed { proof: details.proof, forced }, of(id)),
+        ByHand::Kept(environment, reasons) => {
+            (Flash::Kept { branch: environment.branch.to_string(), reasons }, of(environment.id))
+        }
+        ByHand::TakenOut => (Flash::TakenOut { place }, list()),
+        ByHand::Stays(reasons) => (Flash::Stays { place, reasons }, list()),
+        ByHand::Gone => (Flash::NotThere { place }, list()),
+    }
+}
+
 async fn carry_out(verb: impl Future<Output = Result<Flash, StepError>> + Send + 'static) -> Result<Flash, WebError> {
+    let told = carry_out_on("", async move { Ok((verb.await?, String::new())) }).await?;
+    Ok(told.0)
+}
+
+/// Its own task: the request may end before it does. `page` is where a failure is told.
+async fn carry_out_on(
+    page: &str,
+    verb: impl Future<Output = Result<(Flash, String), StepError>> + Send + 'static,
+) -> Result<(Flash, String), WebError> {
     let task = tokio::spawn(async move {
-        verb.await.unwrap_or_else(|error| {
-            tracing::error!(error = %error, "an action of the panel failed");
-            Flash::Failed { why: error.to_string() }
-        })
+        verb.await.inspect_err(|error| tracing::error!(error = %error, "an action of the panel failed"))
     });
     match tokio::time::timeout(PATIENCE, task).await {
-        Ok(told) => Ok(told?),
-        Err(_) => Ok(Flash::GoesOn),
+        Ok(told) => Ok(told?.unwrap_or_else(|error| (Flash::Failed { why: error.to_string() }, page.to_owned()))),
+        Err(_) => Ok((Flash::GoesOn, page.to_owned())),
     }
 }

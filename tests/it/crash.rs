@@ -169,6 +169,23 @@ impl Story {
         self.end().await
     }
 
+    /// A worktree of ours lost its row, and its work was merged. A command about all that is merged takes it away.
+    async fn tell_of_an_orphan(&mut self) -> End {
+        let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
+        self.ask(issue, "think about it").await;
+        self.standin.push_commit(REPO, ANN, "left", "Left", &[("left.txt", Some("left\n"))]).await.unwrap();
+        let pull = OpenPull { title: "A chapter", head: "left", ..OpenPull::default() };
+        let pull = self.standin.open_pull(REPO, ANN, pull).await.unwrap();
+        self.standin.merge(REPO, ANN, pull, MergeMethod::Merge).await.unwrap();
+        self.settle().await;
+        let place = self.leave_over("left").await;
+        self.act().await;
+        // After a kill the start's own pass may be at it already.
+        self.command(issue, "/worktree cleanup merged").await;
+        assert!(!place.exists(), "{}", self.account());
+        self.end().await
+    }
+
     /// A command makes a worktree, and says so.
     async fn tell_of_creation(&mut self) -> End {
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
@@ -316,6 +333,15 @@ async fn killed_while_uncommitted_work_goes_and_comes_back_it_is_all_there() {
         assert_eq!(end.local_refs, ["refs/heads/issue-1"]);
     };
     killed_everywhere(None, 2, back, Story::tell_of_the_trash).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_while_an_orphan_goes_it_is_gone_in_the_end_with_a_receipt() {
+    let gone = |end: &End| {
+        assert_eq!((end.receipts, end.worktrees, end.succeeded), (1, 2, 1), "{end:?}");
+        assert_eq!(end.local_refs, ["refs/heads/issue-1", "refs/heads/left"], "whose branch it is, nobody knows");
+    };
+    killed_everywhere(None, 1, gone, Story::tell_of_an_orphan).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

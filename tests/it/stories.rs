@@ -18,6 +18,7 @@ mod local;
 mod merged;
 mod missed;
 mod orders;
+mod orphans;
 mod people;
 mod places;
 mod postgres;

@@ -27,7 +27,8 @@ struct Pass {
 }
 
 struct Line {
-    environment: EnvironmentId,
+    /// Absent of what has none.
+    environment: Option<EnvironmentId>,
     /// Of the environment, with its repository.
     name: String,
     mark: Mark,
@@ -48,6 +49,8 @@ struct Page {
     frame: Frame,
     passes: Vec<Pass>,
     receipts: Vec<ReceiptRow>,
+    /// How much is on the disk that no environment has.
+    orphans: usize,
 }
 
 pub async fn show(State(state): State<WebState>, session: Session) -> Result<Response, WebError> {
@@ -61,7 +64,12 @@ pub async fn show(State(state): State<WebState>, session: Session) -> Result<Res
         let repository = environment.map(|environment| catalog.name(environment.codebase));
         receipts.push(row(&state, repository, receipt));
     }
-    Ok(render(&Page { frame: Frame::load(&state, &session, "/cleanup").await?, passes, receipts }))
+    let mut orphans = 0;
+    for codebase in catalog.codebases() {
+        // Where they cannot be counted, their own page says why.
+        orphans += state.inner.orchestrator.count_orphans(codebase).await.unwrap_or(1);
+    }
+    Ok(render(&Page { frame: Frame::load(&state, &session, "/cleanup").await?, passes, receipts, orphans }))
 }
 
 fn pass(state: &WebState, mut report: CleanupReport) -> Pass {

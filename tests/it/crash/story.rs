@@ -3,6 +3,7 @@
 use super::{DIARY, FUSE, Fuse, LOOK_AGAIN, PATIENCE};
 use crate::support::world::{ANN, REPO, git};
 use secrecy::ExposeSecret;
+use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -201,6 +202,31 @@ impl Story {
 
     pub fn store(&self) -> &Store {
         self.store.as_ref().unwrap()
+    }
+
+    /// A worktree on a branch of the remote, as one of ours that lost its row hours ago.
+    pub async fn leave_over(&self, branch: &str) -> PathBuf {
+        let home = self.dir.path().canonicalize().unwrap().join("home");
+        let (canonical, place) =
+            (home.join("repos").join(format!("{REPO}.git")), home.join("worktrees").join(REPO).join(branch));
+        let remote = self.standin.git_dir(REPO).unwrap();
+        git(&canonical, &["fetch", "-q", remote.to_str().unwrap(), "+refs/heads/*:refs/remotes/origin/*"]);
+        let from = format!("refs/remotes/origin/{branch}");
+        let add = ["worktree", "add", "-q", "--no-track", "--lock", "--reason", "treewarden", "-b", branch];
+        git(&canonical, &[&add[..], &[place.to_str().unwrap(), &from]].concat());
+        let entry = PathBuf::from(git(&place, &["rev-parse", "--absolute-git-dir"]));
+        fs::write(entry.join("treewarden-complete"), "").unwrap();
+        let then = std::time::SystemTime::now() - Duration::from_secs(3 * 3600);
+        let files = ["gitdir", "commondir", "HEAD", "index", "locked", "logs/HEAD", "ORIG_HEAD", "treewarden-complete"];
+        let there = files.iter().map(|name| entry.join(name)).chain([place.clone(), place.join(".git")]);
+        for file in there.filter(|file| file.exists()) {
+            fs::File::open(file).unwrap().set_modified(then).unwrap();
+        }
+        // The database knows the repository for longer.
+        let file = SqliteConnectOptions::new().filename(home.join("treewarden.db"));
+        let older = "UPDATE codebases SET created_at = '2026-01-01T00:00:00.000000Z'";
+        sqlx::query(older).execute(&mut file.connect().await.unwrap()).await.unwrap();
+        place
     }
 
     async fn newest_run(&self) -> Run {

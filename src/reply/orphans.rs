@@ -1,0 +1,118 @@
+//! What people are told of worktrees, registrations and directories that no environment has.
+
+use super::cleanup;
+use crate::decide::orphans::{Class, Stays};
+
+/// What it is, in a word or two.
+pub fn kind(class: Class) -> &'static str {
+    match class {
+        Class::Orphan => "orphan",
+        Class::Registration => "registration only",
+        Class::Unregistered => "not a worktree",
+        Class::Foreign => "somebody else's",
+    }
+}
+
+/// As a label of a metric.
+pub fn label(class: Class) -> &'static str {
+    match class {
+        Class::Orphan => "orphan",
+        Class::Registration => "registration",
+        Class::Unregistered => "unregistered",
+        Class::Foreign => "foreign",
+    }
+}
+
+/// The first of the reasons in a report: whatever else, no environment of that name is meant.
+pub fn heading(class: Class) -> String {
+    match class {
+        Class::Orphan => "an orphan: a worktree that no environment has",
+        Class::Registration => "git's registration of a worktree whose directory is gone; no environment has it",
+        Class::Unregistered => "no environment has it",
+        Class::Foreign => "a worktree that no environment has",
+    }
+    .to_owned()
+}
+
+/// Why one went, `proof` being why that was safe.
+pub fn removed(proof: &str) -> String {
+    format!("{proof}; no environment had it any more")
+}
+
+/// What is done about a registration of which nothing else is left.
+pub fn taken_out() -> String {
+    "only git's registration of it was left, without a directory and without an environment; what that alone held stays under a ref"
+        .to_owned()
+}
+
+/// In the place of a name, where they could not even be looked for.
+pub fn unseen() -> String {
+    "(what no environment has)".to_owned()
+}
+
+/// A thread, or another wish, was faster.
+pub fn taken_meanwhile() -> String {
+    "An environment has taken it, its branch or its work meanwhile. Nothing was changed; look again.".to_owned()
+}
+
+/// One reason, as shown in reports, comments and the panel.
+pub fn sentence(stays: &Stays) -> String {
+    match stays {
+        Stays::Elsewhere => "it lies outside of my directory: it is somebody else's, and I never touch it".to_owned(),
+        Stays::UnknownToGit => {
+            "git knows no worktree there, so I cannot tell what it is: I never touch it (whoever runs this service can move it away)"
+                .to_owned()
+        }
+        Stays::MadeByOthers => {
+            "it lacks the marks of a worktree that was made here: whoever made it may want it, and only adopting it in the panel lets \
+             me look after it"
+                .to_owned()
+        }
+        Stays::OlderThanDatabase => {
+            "it is older than what this database knows of the repository, so it may be another installation's: adopt or remove it in \
+             the panel"
+                .to_owned()
+        }
+        Stays::Young => "something happened in it within the last hour".to_owned(),
+        Stays::AgeUnknown(why) => format!("its age could not be told: {why}"),
+        Stays::Entangled => "it lies inside another worktree, or around one".to_owned(),
+        Stays::OutOfSight => "the directory it was in is not there either (is its file system mounted?)".to_owned(),
+        Stays::InUse(process) => format!("process {process} is at work in it"),
+        Stays::NoBranch => "its HEAD is on no branch that I would use: `git switch` in it puts it on one".to_owned(),
+        Stays::BranchTaken(branch) => format!("another worktree is there for `{branch}`"),
+        Stays::Strangers => {
+            "its commits may be a stranger's: they came with a fork's pull request, where a mention takes it up again".to_owned()
+        }
+        Stays::Empty => "nothing is in its directory".to_owned(),
+        Stays::NotMerged => "nothing proves that its work is merged: adopt or remove it in the panel".to_owned(),
+        Stays::Keep(reason) => cleanup::sentence(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::cleanup::Keep;
+
+    #[test]
+    fn each_reason_says_what_is_so_and_what_can_be_done() {
+        let said: Vec<String> = [
+            Stays::Young,
+            Stays::InUse(7),
+            Stays::NotMerged,
+            Stays::Keep(Keep::UncommittedChanges { changed: 1, untracked: 0 }),
+        ]
+        .iter()
+        .map(sentence)
+        .collect();
+        insta::assert_snapshot!(said.join("\n"), @r"
+        something happened in it within the last hour
+        process 7 is at work in it
+        nothing proves that its work is merged: adopt or remove it in the panel
+        uncommitted work: 1 changed file
+        ");
+        for class in Class::ALL {
+            assert!(!kind(class).is_empty() && !heading(class).is_empty());
+        }
+    }
+}
