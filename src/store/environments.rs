@@ -3,6 +3,7 @@
 use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::{new_id, sql};
+use super::unreadable::Unreadable;
 use super::{Answer, NewOutgoing, Store, StoreError};
 use crate::model::*;
 use std::path::PathBuf;
@@ -172,6 +173,17 @@ impl Store {
              WHERE state <> 'destroyed' AND ($1 OR codebase_id = $2) ORDER BY id LIMIT $3 OFFSET $4"
         );
         self.db.fetch_readable(sql.bind(codebase.is_none()).bind(codebase), u32::MAX, 0).await
+    }
+
+    /// Those live ones of a codebase that [`Store::live_environments`] leaves out, since they cannot be read, and why.
+    pub async fn unreadable_environments(
+        &self,
+        codebase: CodebaseId,
+    ) -> Result<Vec<(EnvironmentId, StoreError)>, StoreError> {
+        let sql = sql!("SELECT * FROM isolation_environments WHERE state <> 'destroyed' AND codebase_id = $1");
+        let rows = self.db.fetch_each::<Environment>(sql.bind(codebase)).await?;
+        let unreadable = rows.into_iter().filter_map(Result::err);
+        Ok(unreadable.filter_map(|Unreadable { id, why }| Some((id.ok()?.known()?, why))).collect())
     }
 
     /// One page of environments, newest first.

@@ -20,6 +20,7 @@ mod places;
 mod postgres;
 mod pulls;
 mod remote;
+mod reports;
 mod rewritten;
 mod settings;
 mod stopping;
