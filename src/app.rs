@@ -5,6 +5,7 @@
 pub mod commands;
 mod doctor;
 mod door;
+mod env;
 mod hangup;
 mod import;
 mod lock;

@@ -42,7 +42,7 @@ pub enum Command {
     Import(Import),
     /// Say something to the running service, without GitHub, and show its answer
     Say(Say),
-    /// Look at environments
+    /// Look at environments, remove one, bring one back
     Env {
         #[command(subcommand)]
         command: EnvCommand,
@@ -120,6 +120,25 @@ pub enum EnvCommand {
         /// Its id, its work (issue-42, or owner/name#issue-42) or a thread that uses it (owner/name#42)
         name: String,
     },
+    /// Remove one when nothing in it would be lost, and say every reason why not otherwise
+    Remove(EnvRemove),
+    /// Bring a removed one back: its branch, and what was not committed when it was removed
+    Restore {
+        /// As of show; the one that was removed last, where several were called so
+        name: String,
+    },
+}
+
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct EnvRemove {
+    /// As of show
+    pub name: String,
+    /// Take what is not committed to the trash, from where restore brings it back
+    #[arg(long)]
+    pub force: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 impl Cli {
@@ -184,6 +203,13 @@ mod tests {
         assert!(flags.config.unwrap().is_absolute());
         let show = parse("treewarden env show octo/hello#issue-1").unwrap().command;
         assert_eq!(show, Command::Env { command: EnvCommand::Show { name: "octo/hello#issue-1".to_owned() } });
+        let remove = EnvRemove { name: "issue-1".to_owned(), force: true, dry_run: true };
+        assert_eq!(
+            parse("treewarden env remove issue-1 --force --dry-run").unwrap().command,
+            Command::Env { command: EnvCommand::Remove(remove) }
+        );
+        let restore = EnvCommand::Restore { name: "octo/hello#1".to_owned() };
+        assert_eq!(parse("treewarden env restore octo/hello#1").unwrap().command, Command::Env { command: restore });
         assert_eq!(parse("treewarden cleanup --dry-run").unwrap().command, Command::Cleanup { dry_run: true });
         let import = Import { from: Some("sqlite:old.db".to_owned()), dry_run: true, backfill: false, json: false };
         assert_eq!(parse("treewarden import --from sqlite:old.db --dry-run").unwrap().command, Command::Import(import));
@@ -204,6 +230,9 @@ mod tests {
             "treewarden demo --home /srv/tw",
             "treewarden --config tw.toml demo",
             "treewarden env show",
+            "treewarden env remove",
+            "treewarden env restore",
+            "treewarden env restore issue-1 --dry-run",
             "treewarden import",
             "treewarden import --dry-run",
             "treewarden say",
@@ -233,8 +262,20 @@ mod tests {
 
     #[test]
     fn each_command_offers_what_it_takes_in_plain_words() {
-        for command in ["serve", "demo", "doctor", "migrate", "cleanup", "import", "say", "env", "env list", "env show"]
-        {
+        for command in [
+            "serve",
+            "demo",
+            "doctor",
+            "migrate",
+            "cleanup",
+            "import",
+            "say",
+            "env",
+            "env list",
+            "env show",
+            "env remove",
+            "env restore",
+        ] {
             let help = parse(&format!("treewarden {command} --help")).unwrap_err().to_string();
             assert!(!help.contains(['`', '*']) && !help.contains("]("), "{help}");
             assert_eq!(help.contains("--home") && help.contains("--config"), command != "demo", "{help}");

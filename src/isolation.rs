@@ -206,6 +206,9 @@ pub trait Provider: Send + Sync {
     /// Takes the place away, or lets go of it; also goes on with a removal that was interrupted.
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError>;
 
+    /// Whether [`Provider::remove`] would begin, as far as a look can tell. Nothing is changed.
+    async fn would_remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<(), IsolationError>;
+
     /// Whether files of this environment wait for a removal to be finished.
     fn removal_begun(&self, environment: EnvironmentId) -> bool;
 

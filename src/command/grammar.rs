@@ -46,6 +46,7 @@ pub enum Command {
         name: Option<String>,
         /// Uncommitted work goes to the trash.
         force: bool,
+        dry_run: bool,
     },
     /// The environment of that name, which was removed.
     Restore {
@@ -182,8 +183,8 @@ pub const COMMANDS: &[Entry] = &[
     },
     Entry {
         name: "/worktree remove",
-        usage: "/worktree remove [<name>] [--force]",
-        does: "removes a worktree when nothing in it would be lost, and says why not otherwise; without a name, a worktree that other open threads use is left to them; with `--force`, what is not committed goes to the trash, from where it can be restored",
+        usage: "/worktree remove [<name>] [--force] [--dry-run]",
+        does: "removes a worktree when nothing in it would be lost, and says why not otherwise; without a name, a worktree that other open threads use is left to them; with `--force`, what is not committed goes to the trash, from where it can be restored; with `--dry-run`, it only says what it would do",
         needs: Permission::Write,
         reads: remove,
     },
@@ -306,12 +307,14 @@ fn create(rest: &[&str]) -> Option<Command> {
 }
 
 fn remove(rest: &[&str]) -> Option<Command> {
-    let (name, force) = match rest {
-        [name @ .., flag] | [flag, name @ ..] if is_flag(flag, "--force") => (name, true),
-        name => (name, false),
-    };
-    let name = if name.is_empty() { None } else { Some(one_name(name)?) };
-    Some(Command::Remove { name, force })
+    let (name, flags): (Vec<&str>, Vec<&str>) = rest.iter().partition(|word| is_name(word));
+    let times = |flag| flags.iter().filter(|word| is_flag(word, flag)).count();
+    let (force, dry_run) = (times("--force"), times("--dry-run"));
+    if force > 1 || dry_run > 1 || force + dry_run < flags.len() {
+        return None;
+    }
+    let name = if name.is_empty() { None } else { Some(one_name(&name)?) };
+    Some(Command::Remove { name, force: force > 0, dry_run: dry_run > 0 })
 }
 
 fn cleanup(rest: &[&str], merged: bool) -> Option<Command> {
@@ -457,7 +460,11 @@ mod tests {
             assert_eq!(said(text), Command::Stop, "{text}");
         }
         for text in ["/worktree remove issue-5 --force.", "/worktree remove --force issue-5."] {
-            assert_eq!(said(text), Command::Remove { name: Some("issue-5".into()), force: true }, "{text}");
+            assert_eq!(
+                said(text),
+                Command::Remove { name: Some("issue-5".into()), force: true, dry_run: false },
+                "{text}"
+            );
         }
         let (release, sha) = (Command::Restore { name: "v1.2".into() }, CommitSha::new(&"a".repeat(40)).unwrap());
         assert_eq!(said("/worktree restore v1.2."), release);
@@ -522,7 +529,9 @@ mod tests {
 
     #[test]
     fn case_and_spacing_do_not_matter() {
-        assert_eq!(said("/Worktree   REMOVE  Issue-5"), Command::Remove { name: Some("Issue-5".into()), force: false });
+        let removal =
+            |name: Option<&str>, force, dry_run| Command::Remove { name: name.map(str::to_owned), force, dry_run };
+        assert_eq!(said("/Worktree   REMOVE  Issue-5"), removal(Some("Issue-5"), false, false));
         assert_eq!(
             said("/worktree CREATE Fix/A --BASE Release-2"),
             Command::Create { what: New::Branch("Fix/A".into()), base: Some("Release-2".into()) }
@@ -547,15 +556,18 @@ mod tests {
         }
         let head = CommitSha::new(&"ab".repeat(20)).unwrap();
         assert_eq!(said(&format!("/approve {}", "AB".repeat(20))), Command::Approve { head });
-        let forced = Command::Remove { name: Some("X".into()), force: true };
         for text in ["/worktree remove X --force", "/worktree remove --FORCE X"] {
-            assert_eq!(said(text), forced);
+            assert_eq!(said(text), removal(Some("X"), true, false));
         }
-        assert_eq!(said("/worktree remove --force"), Command::Remove { name: None, force: true });
-        for twice in ["/worktree remove --force --force", "/worktree remove a b", "/worktree remove a --force b"] {
-            assert_eq!(usages(twice), ["/worktree remove [<name>] [--force]"], "{twice}");
+        assert_eq!(said("/worktree remove --force"), removal(None, true, false));
+        assert_eq!(said("/worktree remove --dry-run"), removal(None, false, true));
+        for text in ["X --force --dry-run", "--dry-run --force X", "--force X --Dry-Run"] {
+            assert_eq!(said(&format!("/worktree remove {text}")), removal(Some("X"), true, true));
         }
-        assert_eq!(usages("/worktree remove --all"), ["/worktree remove [<name>] [--force]"]);
+        for wrong in ["--force --force", "a b", "a --force b", "--dry-run a --dry-run", "--all", "a --dry-run --all"] {
+            let text = format!("/worktree remove {wrong}");
+            assert_eq!(usages(&text), ["/worktree remove [<name>] [--force] [--dry-run]"], "{text}");
+        }
         assert_eq!(usages("/worktree cleanup").len(), 2);
         assert_eq!(usages("/worktree").len(), COMMANDS.iter().filter(|e| e.name.starts_with("/worktree ")).count());
     }

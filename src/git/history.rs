@@ -185,6 +185,33 @@ impl Repository {
         .await
     }
 
+    /// The commits on the line of `tip` that are not in `from`: how many, and the newest `limit` of them. What was merged in
+    /// beside the line counts as its merge.
+    pub async fn line(
+        &self,
+        from: &CommitSha,
+        tip: &CommitSha,
+        limit: usize,
+    ) -> Result<(u64, Vec<CommitInfo>), GitError> {
+        self.compare(from, tip, move |repository, from, tip| {
+            let mut walk = repository.revwalk()?;
+            walk.set_sorting(git2::Sort::TOPOLOGICAL)?;
+            walk.simplify_first_parent()?;
+            walk.push(tip)?;
+            walk.hide(from)?;
+            let (mut count, mut newest) = (0, Vec::new());
+            for id in walk {
+                let id = id?;
+                if newest.len() < limit {
+                    newest.push(describe(&repository.find_commit(id)?)?);
+                }
+                count += 1;
+            }
+            Ok((count, newest))
+        })
+        .await
+    }
+
     async fn compare<T: Send + 'static>(
         &self,
         one: &CommitSha,

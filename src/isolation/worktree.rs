@@ -400,6 +400,17 @@ impl Provider for WorktreeProvider {
         })
     }
 
+    async fn would_remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<(), IsolationError> {
+        if request.maker == Maker::Others && self.is_outside(&request.path) {
+            return Ok(());
+        }
+        let (path, place) = (self.place(&request.path)?, self.trash.place(request.environment));
+        match exists(&place)? {
+            true => Err(half_way(&place, TAKEN)),
+            false => self.examine(&repository.worktree(&path), &path, request).await,
+        }
+    }
+
     fn removal_begun(&self, environment: EnvironmentId) -> bool {
         // What cannot be looked at may be there: going on with a removal says so, taking it back would forget the files.
         exists(&self.trash.place(environment)).unwrap_or(true)

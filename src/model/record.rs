@@ -222,6 +222,9 @@ pub struct PendingRemoval {
     /// The delivery with the command that asked for it.
     #[serde(default)]
     pub asked_in: Option<InboxId>,
+    /// Who had it removed, as the audit log calls them.
+    #[serde(default)]
+    pub actor: Option<String>,
     /// The work whose own environment takes its place.
     #[serde(default)]
     pub successor: Option<Work>,
@@ -406,6 +409,12 @@ pub struct ReceiptDetails {
     pub restore: String,
     /// The delivery with the command that asked for the removal: handled again after a crash, it still knows its effect.
     pub asked_in: Option<InboxId>,
+    /// Who had it removed, as the audit log calls them: a login, `schedule`, `webhook`, `cli`.
+    pub actor: Option<String>,
+    /// How many commits of its own the branch had; `None`: that could not be told.
+    pub commits: Option<u64>,
+    /// What the newest of them say of themselves; of people and agents.
+    pub subjects: Vec<String>,
 }
 
 /// One pass of the cleanup service.
@@ -432,6 +441,9 @@ pub struct ReportLine {
     /// Its branch, or the name of its directory where it has none.
     pub branch: String,
     pub result: ReportResult,
+    /// By its removal; absent where nothing was removed, or where its size is not known.
+    #[serde(default)]
+    pub bytes_freed: Option<u64>,
 }
 
 impl ReportLine {

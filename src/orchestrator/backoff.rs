@@ -174,7 +174,7 @@ impl Orchestrator {
         facts: Result<RemovalFacts, StoreError>,
         pass: &Pass<'_>,
         view: &View,
-    ) -> Option<ReportResult> {
+    ) -> Option<(ReportResult, Option<u64>)> {
         let (this, codebase) = (self.clone(), codebase.clone());
         let (view, owned) = (view.clone(), OwnedPass::of(pass));
         let look = async move {
@@ -193,7 +193,7 @@ impl Orchestrator {
         if is_scheduled(pass) && environment.state == EnvironmentState::Active {
             self.note_failure(environment.id, failed.clone());
         }
-        Some(ReportResult::Failed(failed))
+        Some((ReportResult::Failed(failed), None))
     }
 }
 

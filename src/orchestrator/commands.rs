@@ -34,10 +34,10 @@ pub(super) fn takes_long(command: &Command) -> bool {
 /// Whether a command does more than tell: `/stop` keeps one that waits from beginning.
 pub(super) fn changes(command: &Command) -> bool {
     match command {
+        Command::Remove { dry_run, .. } => !dry_run,
         Command::Create { .. }
         | Command::Link { .. }
         | Command::Reset
-        | Command::Remove { .. }
         | Command::Restore { .. }
         | Command::Cleanup { .. }
         | Command::Pin
@@ -63,6 +63,15 @@ pub(super) fn ties(command: &Command) -> bool {
         | Command::Unpin
         | Command::Approve { .. } => false,
     }
+}
+
+/// What `/worktree remove` asks for.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    /// `None`: the worktree of the thread.
+    name: Option<&'a str>,
+    force: bool,
+    dry_run: bool,
 }
 
 impl Orchestrator {
@@ -115,9 +124,11 @@ impl Orchestrator {
             Command::Orphans => self.known_to_git(codebase).await,
             Command::Reset => self.forget_thread(conversation, by).await,
             Command::Approve { head } => self.approve(codebase, conversation, head, by).await,
-            Command::Remove { name, force } => {
+            Command::Remove { name, force, dry_run } => {
                 let asked = Asked { delivery, thread: conversation.id };
-                self.remove_by_name(asked, codebase, conversation, name.as_deref(), *force, by).await
+                let wanted = Wanted { name: name.as_deref(), force: *force, dry_run: *dry_run };
+                let answer = self.remove_by_name(asked, codebase, conversation, wanted, by).await?;
+                Ok(if *dry_run { commands::only_foreseen(&answer) } else { answer })
             }
             Command::Restore { name } => self.restore_on_request(codebase, conversation, name, by).await,
             Command::Cleanup { merged, dry_run } => {
@@ -202,10 +213,10 @@ impl Orchestrator {
         asked: Asked<'_>,
         codebase: &Codebase,
         conversation: &Conversation,
-        name: Option<&str>,
-        force: bool,
+        wanted: Wanted<'_>,
         by: &Person,
     ) -> Result<String, StepError> {
+        let Wanted { name, force, dry_run } = wanted;
         if let Some(receipt) = self.removed_before(asked.delivery).await?.pop()
             && let Some(removed) = self.store().load_environment(receipt.environment).await?
         {
@@ -231,12 +242,19 @@ impl Orchestrator {
             }
             let others: Vec<ThreadId> = others.into_iter().map(|other| other.thread).collect();
             if !others.is_empty() {
-                self.leave_worktree(conversation.id).await?;
+                if !dry_run {
+                    self.leave_worktree(conversation.id).await?;
+                }
                 return Ok(commands::left_to_others(&environment.work, &others, force));
             }
         }
+        let (id, trigger, actor) = (environment.id, Trigger::Command, by.login.as_str());
         let occasion = if force { Occasion::Forced } else { Occasion::Named };
-        Ok(match self.remove_named(environment.id, occasion, Trigger::Command, &by.login, Some(asked)).await? {
+        let swept = match dry_run {
+            true => self.foresee(id, force, trigger, actor).await?,
+            false => self.remove_named(id, occasion, trigger, actor, Some(asked)).await?,
+        };
+        Ok(match swept {
             Swept::Removed(details) => cleanup::removed_line(&environment.work, &details),
             Swept::Kept(reasons) => commands::kept_on_request(&environment, &reasons, self.settings().trash_for),
             Swept::Gone => commands::removed_before(&environment.branch),

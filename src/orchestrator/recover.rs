@@ -52,10 +52,15 @@ impl Orchestrator {
         if let Err(error) = self.late_pull_requests().await {
             tracing::error!(%error, "pull requests that opened late are not told of; the next start does");
         }
+        self.empty_trash().await;
+        Ok(())
+    }
+
+    /// Deletes the files of removals that are done, as far as nobody has yet.
+    pub async fn empty_trash(&self) {
         if let Err(error) = self.parts().provider.empty_trash().await {
             tracing::error!(%error, "trash not emptied; what it holds was released before, and it is tried again");
         }
-        Ok(())
     }
 
     /// Their end was written before their comment was; one that says so already is not sent again.

@@ -5,8 +5,10 @@
 //! more before ([`make_way`], [`retire`]).
 
 mod finish;
+mod foresee;
 mod make_way;
 mod orphans;
+mod receipt;
 mod retire;
 
 pub(super) use finish::{TRASH, trash_ref};
@@ -32,14 +34,18 @@ use tokio_util::sync::CancellationToken;
 /// How often a removal is decided about, when others write its row meanwhile.
 const DECISIONS: u32 = 4;
 
+/// Why one stays that was of another class a moment ago.
+const MEANWHILE: &str = "it changed while it was looked at";
+
 /// The outbox key under which a closed thread is told what became of an environment.
 fn told_under(environment: EnvironmentId, conversation: ConversationId) -> String {
     format!("cleanup/{environment}/{conversation}")
 }
 
 fn as_line(receipt: Receipt, repository: Option<String>) -> ReportLine {
-    let ReceiptDetails { branch, proof, .. } = receipt.details;
-    ReportLine { environment: Some(receipt.environment), repository, branch, result: ReportResult::Removed(proof) }
+    let ReceiptDetails { branch, proof, bytes_freed, .. } = receipt.details;
+    let result = ReportResult::Removed(proof);
+    ReportLine { environment: Some(receipt.environment), repository, branch, result, bytes_freed }
 }
 
 /// Why an environment is looked at, by whom, and which closed thread is to be told.
@@ -100,7 +106,7 @@ pub(super) struct Room {
 /// What became of one environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swept {
-    Removed(ReceiptDetails),
+    Removed(Box<ReceiptDetails>),
     Kept(Vec<Keep>),
     /// Its worktree was gone already; the row is closed now.
     Gone,
@@ -158,6 +164,7 @@ impl Orchestrator {
             if !pass.dry_run && pass.only.is_none() {
                 self.empty_expired(&codebase).await;
             }
+            lines.extend(self.unreadable(&codebase).await?);
             let environments = self.store().live_environments(Some(codebase.id)).await?;
             let strays = self.look_for_strays(&codebase).await;
             let has_work = !environments.is_empty() || strays.as_ref().is_ok_and(|strays| strays.have_work());
@@ -167,7 +174,8 @@ impl Orchestrator {
             let (environments, left_alone) = self.apart_from_put_off(environments, pass);
             for (environment, result) in left_alone {
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
-                lines.push(ReportLine { environment: Some(environment.id), repository, branch, result });
+                let bytes_freed = None;
+                lines.push(ReportLine { environment: Some(environment.id), repository, branch, result, bytes_freed });
             }
             let seen = self.scan(&codebase, &repository, environments.clone(), occasion, &view, depth);
             let seen = match pass.stop {
@@ -179,11 +187,10 @@ impl Orchestrator {
                 if stopped() {
                     break;
                 }
-                let Some(result) = self.pass_one_patiently(&codebase, &environment, facts, pass, &view).await else {
-                    continue;
-                };
+                let passed = self.pass_one_patiently(&codebase, &environment, facts, pass, &view).await;
+                let Some((result, bytes_freed)) = passed else { continue };
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
-                lines.push(ReportLine { environment: Some(environment.id), repository, branch, result });
+                lines.push(ReportLine { environment: Some(environment.id), repository, branch, result, bytes_freed });
             }
             lines.extend(self.pass_over_strays(&codebase, strays, pass, &view, &mut strays_seen).await);
         }
@@ -195,6 +202,20 @@ impl Orchestrator {
         let report = CleanupReport { id, trigger, dry_run, lines, started_at, ended_at: self.now() };
         self.store().insert_report(&report).await?;
         Ok(report)
+    }
+
+    /// Nothing can be known of these, nor are they touched.
+    async fn unreadable(&self, codebase: &Codebase) -> Result<Vec<ReportLine>, StepError> {
+        let unreadable = self.store().unreadable_environments(codebase.id).await?.into_iter();
+        let line = |(environment, why): (EnvironmentId, StoreError)| ReportLine {
+            environment: Some(environment),
+            repository: Some(codebase.name.to_string()),
+            // That is in the row.
+            branch: environment.to_string(),
+            result: ReportResult::Failed(why.to_string()),
+            bytes_freed: None,
+        };
+        Ok(unreadable.map(line).collect())
     }
 
     /// What the very command that asks removed before a crash kept it from saying so.
@@ -223,7 +244,7 @@ impl Orchestrator {
         Ok(removed)
     }
 
-    /// `None`: the class that is looked for does not concern it.
+    /// What became of one, or would, and how many bytes that freed. `None`: the class that is looked for does not concern it.
     pub(super) async fn pass_one(
         &self,
         codebase: &Codebase,
@@ -231,7 +252,7 @@ impl Orchestrator {
         mut facts: RemovalFacts,
         pass: &Pass<'_>,
         view: &View,
-    ) -> Result<Option<ReportResult>, StepError> {
+    ) -> Result<Option<(ReportResult, Option<u64>)>, StepError> {
         let id = facts.environment.id;
         if !pass.dry_run {
             facts = self.mended_facts(codebase, repository, facts, view).await?;
@@ -239,36 +260,28 @@ impl Orchestrator {
         if pass.only.is_some_and(|only| !concerns(&facts, only)) {
             return Ok(None);
         }
-        match verdict(&facts) {
-            Verdict::Keep(reasons) => {
-                let words = reasons.iter().map(cleanup::sentence).collect();
-                self.note_in_pass(&facts.environment, pass, view, &reasons);
-                if !pass.dry_run {
-                    let _lease = self.inner.leases.take(id).await;
-                    self.keep(facts.environment, reasons, Vec::new()).await?;
-                }
-                return Ok(Some(ReportResult::Kept(words)));
-            }
-            Verdict::Remove(removal) if pass.dry_run => {
-                let proof = cleanup::proof(&removal.because, &facts.environment.branch);
-                return Ok(Some(ReportResult::Removed(proof)));
-            }
-            Verdict::Ghost if pass.dry_run => return Ok(Some(ReportResult::Removed(cleanup::ghost()))),
-            Verdict::Remove(_) | Verdict::Ghost => {}
-        }
+        let environment = facts.environment.clone();
         let Pass { trigger, actor, asked, only, .. } = *pass;
         let (occasion, asked_in) = (Occasion::Pass, asked.map(|asked| asked.delivery.id));
         let cause = Cause { occasion, trigger, actor, tell: None, asked_in, answered: None, only };
-        Ok(Some(match self.remove_fetched(codebase, id, &cause, view).await? {
-            Swept::Removed(details) => ReportResult::Removed(details.proof),
+        let swept = match (pass.dry_run, verdict(&facts)) {
+            (true, _) => self.foreseen(repository, &facts, &cause).await,
+            (false, Verdict::Keep(reasons)) => {
+                let _lease = self.inner.leases.take(id).await;
+                self.keep(facts.environment, reasons, Vec::new()).await?
+            }
+            (false, Verdict::Remove(_) | Verdict::Ghost) => self.remove_fetched(codebase, id, &cause, view).await?,
+        };
+        Ok(Some(match swept {
+            Swept::Removed(details) => (ReportResult::Removed(details.proof), details.bytes_freed),
             // Somebody else may have been faster; the receipt knows why.
             Swept::Gone => match self.store().receipt_of(id).await? {
-                Some(receipt) => ReportResult::Removed(receipt.details.proof),
-                None => ReportResult::Removed(cleanup::ghost()),
+                Some(Receipt { details, .. }) => (ReportResult::Removed(details.proof), details.bytes_freed),
+                None => (ReportResult::Removed(cleanup::ghost()), None),
             },
             Swept::Kept(reasons) => {
-                self.note_in_pass(&facts.environment, pass, view, &reasons);
-                ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect())
+                self.note_in_pass(&environment, pass, view, &reasons);
+                (ReportResult::Kept(reasons.iter().map(cleanup::sentence).collect()), None)
             }
         }))
     }
@@ -448,7 +461,7 @@ impl Orchestrator {
             }
             // What could not be known a moment ago is known now, and nobody asked for this.
             Verdict::Remove(_) if cause.only.is_some_and(|only| classify(&facts) != only) => {
-                Ok(Swept::Kept(vec![Keep::CannotVerify("it changed while it was looked at".to_owned())]))
+                Ok(Swept::Kept(vec![Keep::CannotVerify(MEANWHILE.to_owned())]))
             }
             Verdict::Remove(removal) => {
                 // What cannot be kept keeps everything, before the first step.
@@ -551,18 +564,8 @@ impl Orchestrator {
         cause: &Cause<'_>,
         tell: Option<ConversationId>,
     ) -> Result<Environment, StepError> {
+        environment.metadata.removal = Some(pending(&environment, removal, cause, tell));
         environment.state = EnvironmentState::Removing;
-        environment.metadata.removal = Some(PendingRemoval {
-            trigger: cause.trigger,
-            tell,
-            tip: removal.tip.clone(),
-            delete_branch: removal.delete_branch,
-            keep_work: removal.keep_work,
-            proof: cleanup::proof(&removal.because, &environment.branch),
-            asked_in: cause.asked_in,
-            successor: None,
-            stuck: None,
-        });
         Ok(self.store().update_environment(&environment).await?)
     }
 }
@@ -574,6 +577,27 @@ fn depth_of(pass: &Pass<'_>) -> Depth {
         Trigger::Schedule | Trigger::Startup | Trigger::ThreadClosed | Trigger::Limit | Trigger::MadeWay => {
             Depth::Candidates
         }
+    }
+}
+
+/// What is written down of a removal before its first step.
+fn pending(
+    environment: &Environment,
+    removal: &Removal,
+    cause: &Cause<'_>,
+    tell: Option<ConversationId>,
+) -> PendingRemoval {
+    PendingRemoval {
+        trigger: cause.trigger,
+        tell,
+        tip: removal.tip.clone(),
+        delete_branch: removal.delete_branch,
+        keep_work: removal.keep_work,
+        proof: cleanup::proof(&removal.because, &environment.branch),
+        asked_in: cause.asked_in,
+        actor: Some(cause.actor.to_owned()),
+        successor: None,
+        stuck: None,
     }
 }
 

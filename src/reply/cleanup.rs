@@ -196,6 +196,11 @@ pub fn ghost() -> String {
     "its worktree was gone already".to_owned()
 }
 
+/// In the place of [`Keep::Broken`], as long as nothing is to be changed.
+pub fn would_be_mended() -> String {
+    "its ties to its repository are broken; a removal mends them first, and then looks at what it holds".to_owned()
+}
+
 /// In the place of a reason, as long as there is none.
 pub fn not_examined() -> String {
     "not examined yet: the next cleanup looks at it, or the closing of its thread".to_owned()

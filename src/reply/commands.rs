@@ -1,6 +1,6 @@
 //! Answers to commands.
 
-use super::{FOREIGN, agent_text, cleanup, count, marker, status::in_words};
+use super::{FOREIGN, agent_text, cleanup, count, marker, report, status::in_words};
 use crate::command::grammar::Hint;
 use crate::decide::cleanup::Keep;
 use crate::model::*;
@@ -28,7 +28,15 @@ pub fn cleanup_report(kind: &str, report: &CleanupReport) -> String {
         ReportResult::Kept(reasons) => format!("- `{}` is kept: {}", line.branch, reasons.join("; ")),
         ReportResult::Failed(why) => format!("- `{}` is kept, the removal failed: {why}", line.branch),
     };
-    agent_text::foreign(&report.lines.iter().map(line).collect::<Vec<_>>().join("\n"), FOREIGN)
+    let list = agent_text::foreign(&report.lines.iter().map(line).collect::<Vec<_>>().join("\n"), FOREIGN);
+    let unchanged = if report.dry_run { " Nothing was changed." } else { "" };
+    format!("{list}\n\nAll in all: {}.{unchanged}", report::outcome(report))
+}
+
+/// What a command that was only tried out would have been answered with.
+pub fn only_foreseen(answer: &str) -> String {
+    let quoted: Vec<String> = answer.trim().lines().map(|line| format!("> {line}").trim_end().to_owned()).collect();
+    format!("Nothing was changed. Without `--dry-run` the answer would be, as things are now:\n\n{}", quoted.join("\n"))
 }
 
 /// Characters of an unknown command that are repeated.

@@ -83,6 +83,11 @@ impl Db {
         }
     }
 
+    /// Each row by itself, read or not.
+    pub async fn fetch_each<T: FromRow>(&self, sql: Sql) -> Result<Vec<Result<T, Unreadable>>, StoreError> {
+        Ok(self.rows(sql).await?.iter().map(unreadable::read).collect())
+    }
+
     async fn rows(&self, sql: Sql) -> Result<Vec<Row>, StoreError> {
         match self {
             Db::Sqlite { read, write } => {

@@ -3,6 +3,7 @@
 use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::{new_id, sql};
+use super::unreadable::Unreadable;
 use super::{Answer, NewOutgoing, Store, StoreError};
 use crate::model::*;
 use std::path::PathBuf;
@@ -188,6 +189,17 @@ impl Store {
         let sql = sql!("SELECT path FROM isolation_environments WHERE state <> 'destroyed'");
         let places: Vec<Place> = self.db.fetch_all(sql).await?;
         Ok(places.into_iter().map(|place| place.0).collect())
+    }
+
+    /// Those live ones of a codebase that [`Store::live_environments`] leaves out, since they cannot be read, and why.
+    pub async fn unreadable_environments(
+        &self,
+        codebase: CodebaseId,
+    ) -> Result<Vec<(EnvironmentId, StoreError)>, StoreError> {
+        let sql = sql!("SELECT * FROM isolation_environments WHERE state <> 'destroyed' AND codebase_id = $1");
+        let rows = self.db.fetch_each::<Environment>(sql.bind(codebase)).await?;
+        let unreadable = rows.into_iter().filter_map(Result::err);
+        Ok(unreadable.filter_map(|Unreadable { id, why }| Some((id.ok()?.known()?, why))).collect())
     }
 
     /// One page of environments, newest first.

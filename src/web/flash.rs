@@ -68,9 +68,21 @@ pub enum Flash {
     OverAlready,
     Pass {
         dry_run: bool,
-        removed: usize,
-        kept: usize,
-        failed: usize,
+        /// In numbers.
+        outcome: String,
+        all_looked_at: bool,
+    },
+    /// What a removal would do.
+    WouldGo {
+        branch: String,
+        proof: String,
+        branch_deleted: bool,
+        /// Until when the trash would keep what is not committed.
+        kept_until: Option<String>,
+    },
+    WouldStay {
+        branch: String,
+        reasons: Vec<String>,
     },
     /// It takes longer than a page waits.
     GoesOn,
@@ -109,14 +121,9 @@ impl Flash {
             | Flash::NothingToRestore
             | Flash::ThereAlready { .. } => "wait",
             Flash::Stopping | Flash::GoesOn => "busy",
-            Flash::Pass { failed, .. } => {
-                if *failed == 0 {
-                    "good"
-                } else {
-                    "bad"
-                }
-            }
-            Flash::Failed { .. } => "bad",
+            Flash::Pass { all_looked_at: true, .. } | Flash::WouldGo { .. } => "good",
+            Flash::WouldStay { .. } => "wait",
+            Flash::Pass { all_looked_at: false, .. } | Flash::Failed { .. } => "bad",
         }
     }
 

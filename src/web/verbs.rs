@@ -8,7 +8,7 @@ use crate::orchestrator::{
     restore::Restored,
     sweep::{ByHand, Pass, Swept},
 };
-use crate::reply::cleanup;
+use crate::reply::{cleanup, report};
 use std::time::Duration;
 
 /// How long a page waits for a verb; it goes on nevertheless.
@@ -26,6 +26,25 @@ pub async fn remove(state: &WebState, environment: Environment, force: bool, act
         Ok(match swept {
             Swept::Removed(details) => Flash::Removed { proof: details.proof, forced: force },
             Swept::Kept(reasons) => Flash::Kept { branch, reasons: reasons.iter().map(cleanup::sentence).collect() },
+            Swept::Gone => Flash::Gone { branch },
+        })
+    })
+    .await
+}
+
+/// What [`remove`] would do; changes nothing.
+pub async fn foresee(state: &WebState, environment: Environment, force: bool, actor: Actor) -> Result<Flash, WebError> {
+    let orchestrator = state.inner.orchestrator.clone();
+    carry_out(async move {
+        let branch = environment.branch.to_string();
+        Ok(match orchestrator.foresee(environment.id, force, Trigger::Panel, &actor.0).await? {
+            Swept::Removed(details) => {
+                let ReceiptDetails { proof, branch_deleted, kept_until, .. } = *details;
+                Flash::WouldGo { branch, proof, branch_deleted, kept_until: kept_until.map(Timestamp::date) }
+            }
+            Swept::Kept(reasons) => {
+                Flash::WouldStay { branch, reasons: reasons.iter().map(cleanup::sentence).collect() }
+            }
             Swept::Gone => Flash::Gone { branch },
         })
     })
@@ -76,15 +95,8 @@ pub async fn pass(state: &WebState, dry_run: bool, actor: Actor) -> Result<Flash
     let orchestrator = state.inner.orchestrator.clone();
     carry_out(async move {
         let report = orchestrator.pass(&Pass::everywhere(Trigger::Panel, dry_run, &actor.0)).await?;
-        let (mut removed, mut kept, mut failed) = (0, 0, 0);
-        for line in &report.lines {
-            match line.result {
-                ReportResult::Removed(_) => removed += 1,
-                ReportResult::Kept(_) => kept += 1,
-                ReportResult::Failed(_) => failed += 1,
-            }
-        }
-        Ok(Flash::Pass { dry_run, removed, kept, failed })
+        let outcome = report::outcome(&report);
+        Ok(Flash::Pass { dry_run, outcome, all_looked_at: report.sums().failed == 0 })
     })
     .await
 }

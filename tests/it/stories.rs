@@ -24,6 +24,7 @@ mod places;
 mod postgres;
 mod pulls;
 mod remote;
+mod reports;
 mod rewritten;
 mod settings;
 mod stopping;

@@ -94,6 +94,17 @@ impl Worktree {
         Ok(Some(commit))
     }
 
+    /// Whether [`Worktree::keep`] would find something, or refuse. Writes nothing.
+    pub async fn would_keep(&self, most_ignored: u64) -> Result<bool, GitError> {
+        let entry = self.entry().await?;
+        let Some(head) = self.head().await?.sha else {
+            return Err(GitError::refused("the worktree's branch has no commit any more"));
+        };
+        let scratch = self.repository.scratch()?;
+        let found = self.find(&entry, scratch.path(), most_ignored).await?;
+        Ok(!(found.is_empty() && self.staged(&entry, &head).await?.is_empty()))
+    }
+
     /// Anybody's `git prune` that began before the ref was there may still take what has a file of its own; never a pack. Without
     /// a window, nothing is held in memory to be compared.
     async fn pack(&self, keepsake: &CommitSha) -> Result<(), GitError> {

@@ -3,7 +3,7 @@
 use super::super::{Orchestrator, StepError, mend::maker, proofs::RUNS};
 use super::{Swept, told_under};
 use crate::decide::cleanup::Keep;
-use crate::git::{GitError, Repository};
+use crate::git::{GitError, Repository, Worktree};
 use crate::isolation::{IsolationError, MOST_IGNORED, RemoveRequest};
 use crate::model::*;
 use crate::reply::{self, cleanup};
@@ -23,17 +23,52 @@ pub(in crate::orchestrator) fn trash_ref(environment: EnvironmentId) -> String {
 /// All such refs.
 pub(in crate::orchestrator) const TRASH: &str = "refs/treewarden/trash/";
 
+/// What the provider is asked for.
+pub(super) fn request(environment: &Environment, pending: &PendingRemoval) -> RemoveRequest {
+    RemoveRequest {
+        environment: environment.id,
+        path: environment.path.clone(),
+        maker: maker(environment),
+        branch: environment.branch.clone(),
+        delete_branch_at: pending.delete_branch.then(|| pending.tip.clone()),
+        keep_work_under: pending.keep_work.then(|| trash_ref(environment.id)),
+    }
+}
+
+/// Why an environment stays whose uncommitted work was not kept.
+pub(super) fn not_kept(worktree: &Worktree, error: &GitError) -> Keep {
+    let why = worktree.told_outside(error);
+    match error {
+        GitError::NotKeepable(_) => Keep::TrashCannotHold(why),
+        _ => Keep::CannotVerify(why),
+    }
+}
+
+/// Why an environment stays that the provider did not take away.
+pub(super) fn not_removed(error: IsolationError) -> Keep {
+    match error {
+        IsolationError::ChangedMeanwhile(status) => {
+            let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);
+            Keep::UncommittedChanges { changed, untracked }
+        }
+        IsolationError::NotKeepable(why) => Keep::TrashCannotHold(why),
+        IsolationError::Locked(reason) => Keep::LockedBySomeoneElse(reason),
+        IsolationError::Foreign(_) => Keep::ForeignPath,
+        IsolationError::OwnRepository(_) => Keep::OwnRepository,
+        IsolationError::HalfWay { .. } => Keep::RemovalStuck(error.to_string()),
+        IsolationError::InUse(_)
+        | IsolationError::NotDeletable { .. }
+        | IsolationError::Git(GitError::Held { .. }) => Keep::Obstructed(error.to_string()),
+        error => Keep::CannotVerify(error.to_string()),
+    }
+}
+
 impl Orchestrator {
     /// Keeps what is not committed in an environment that is to go.
     pub(super) async fn keep_work(&self, repository: &Repository, environment: &Environment) -> Result<(), Keep> {
         let worktree = repository.worktree(&environment.path);
-        worktree.keep(&trash_ref(environment.id), MOST_IGNORED).await.map_err(|error| {
-            let why = worktree.told_outside(&error);
-            match error {
-                GitError::NotKeepable(_) => Keep::TrashCannotHold(why),
-                _ => Keep::CannotVerify(why),
-            }
-        })?;
+        let kept = worktree.keep(&trash_ref(environment.id), MOST_IGNORED).await;
+        kept.map_err(|error| not_kept(&worktree, &error))?;
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "uncommitted work kept");
         Ok(())
     }
@@ -66,59 +101,18 @@ impl Orchestrator {
             Err(error) => return Err(error),
         }
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "last commit archived");
-        let request = RemoveRequest {
-            environment: environment.id,
-            path: environment.path.clone(),
-            maker: maker(&environment),
-            branch: environment.branch.clone(),
-            delete_branch_at: pending.delete_branch.then(|| pending.tip.clone()),
-            keep_work_under: pending.keep_work.then(|| trash_ref(environment.id)),
-        };
+        let request = request(&environment, &pending);
         let removed = match self.parts().provider.remove(repository, &request).await {
             Ok(removed) => removed,
             Err(error @ IsolationError::HalfWay { .. }) => {
                 return self.stuck(environment, pending, &error).await;
             }
-            Err(error) => {
-                let reason = match error {
-                    IsolationError::ChangedMeanwhile(status) => {
-                        let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);
-                        Keep::UncommittedChanges { changed, untracked }
-                    }
-                    IsolationError::NotKeepable(why) => Keep::TrashCannotHold(why),
-                    IsolationError::Locked(reason) => Keep::LockedBySomeoneElse(reason),
-                    IsolationError::Foreign(_) => Keep::ForeignPath,
-                    IsolationError::OwnRepository(_) => Keep::OwnRepository,
-                    IsolationError::InUse(_)
-                    | IsolationError::NotDeletable { .. }
-                    | IsolationError::Git(GitError::Held { .. }) => Keep::Obstructed(error.to_string()),
-                    error => Keep::CannotVerify(error.to_string()),
-                };
-                return self.give_back(environment, reason).await;
-            }
+            Err(error) => return self.give_back(environment, not_removed(error)).await,
         };
         if let Err(error) = repository.set_upstream(&environment.branch, false).await {
             tracing::warn!(environment.id = %environment.id, %error, "its branch goes on following its namesake");
         }
-        let safety_ref = removed.kept.as_ref().map(|_| trash_ref(environment.id));
-        let details = ReceiptDetails {
-            proof: match removed.released {
-                true => cleanup::released(&pending.proof),
-                false => pending.proof,
-            },
-            branch: environment.branch.to_string(),
-            restore: match removed.branch_deleted {
-                true => format!("git branch {} {}", environment.branch, pending.tip),
-                false => String::new(),
-            },
-            tip: Some(pending.tip),
-            branch_deleted: removed.branch_deleted,
-            released: removed.released,
-            kept_until: safety_ref.as_ref().map(|_| self.now().plus(self.settings().trash_for)),
-            safety_ref,
-            bytes_freed: removed.bytes,
-            asked_in: pending.asked_in,
-        };
+        let details = self.receipt(repository, &environment, &pending, &removed).await;
         let outgoing = match pending.tell {
             Some(conversation) => {
                 self.removal_comment(&environment, conversation, pending.successor.as_ref(), &details).await?
@@ -135,7 +129,7 @@ impl Orchestrator {
         self.audit(actor, "environment.removed", &subject, &details.proof).await;
         metrics::counter!(metric::ENVIRONMENTS_REMOVED, "trigger" => pending.trigger.as_str()).increment(1);
         self.forget_all(users).await?;
-        Ok(Swept::Removed(details))
+        Ok(Swept::Removed(Box::new(details)))
     }
 
     /// The directory is where it was: the row goes back, with the reason shown.

@@ -58,6 +58,7 @@ impl Orchestrator {
             delete_branch: removal.delete_branch,
             keep_work: false,
             asked_in: Some(delivery),
+            actor: Some("treewarden".to_owned()),
             successor: Some(place.work.clone()),
             stuck: None,
         });

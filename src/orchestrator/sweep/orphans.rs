@@ -242,11 +242,12 @@ impl Orchestrator {
         view: &View,
         counts: &mut BTreeMap<Class, usize>,
     ) -> Vec<ReportLine> {
-        let line = |environment, branch, result| ReportLine {
+        let line = |environment, branch, result, bytes_freed| ReportLine {
             environment,
             repository: Some(codebase.name.to_string()),
             branch,
             result,
+            bytes_freed,
         };
         match pass.only {
             None | Some(Removable::Merged) => {}
@@ -255,7 +256,7 @@ impl Orchestrator {
         let strays = match strays {
             Ok(strays) => strays,
             Err(error) if pass.only.is_none() => {
-                return vec![line(None, words::unseen(), ReportResult::Failed(error.to_string()))];
+                return vec![line(None, words::unseen(), ReportResult::Failed(error.to_string()), None)];
             }
             Err(_) => return Vec::new(),
         };
@@ -269,16 +270,16 @@ impl Orchestrator {
             if found.class == Class::Foreign {
                 continue;
             }
-            let (environment, result) = match self.pass_over(codebase, found, &strays.places, pass, view).await {
+            let (environment, result, bytes_freed) = match self.pass_over(codebase, found, &strays.places, pass, view).await {
                 Ok(Some(passed)) => passed,
                 Ok(None) => continue,
                 // One failing never stops the pass.
-                Err(error) => (None, ReportResult::Failed(error.to_string())),
+                Err(error) => (None, ReportResult::Failed(error.to_string()), None),
             };
             if !pass.dry_run && matches!(result, ReportResult::Removed(_)) {
                 *counts.entry(found.class).or_default() -= 1;
             }
-            lines.push(line(environment, found.name(), result));
+            lines.push(line(environment, found.name(), result, bytes_freed));
         }
         lines
     }
@@ -291,7 +292,7 @@ impl Orchestrator {
         places: &[PathBuf],
         pass: &Pass<'_>,
         view: &View,
-    ) -> Result<Option<(Option<EnvironmentId>, ReportResult)>, StepError> {
+    ) -> Result<Option<(Option<EnvironmentId>, ReportResult, Option<u64>)>, StepError> {
         let repository = self.repository(codebase);
         let facts = self.orphan_facts(codebase, &repository, found, places, (Occasion::Pass, view)).await?;
         let decided = verdict(&facts);
@@ -303,16 +304,16 @@ impl Orchestrator {
             ReportResult::Kept(reasons)
         };
         Ok(Some(match (decided, facts.removal) {
-            (Verdict::Stay(stays), _) => (None, kept(sentences(&stays))),
+            (Verdict::Stay(stays), _) => (None, kept(sentences(&stays)), None),
             (Verdict::TakeOut, _) => {
                 if !pass.dry_run {
                     self.take_out(codebase, &repository, found, pass.actor).await?;
                 }
-                (None, ReportResult::Removed(words::taken_out()))
+                (None, ReportResult::Removed(words::taken_out()), None)
             }
             (Verdict::Remove(removal), Some(facts)) if pass.dry_run => {
                 let proof = cleanup::proof(&removal.because, &facts.environment.branch);
-                (None, ReportResult::Removed(words::removed(&proof)))
+                (None, ReportResult::Removed(words::removed(&proof)), None)
             }
             (Verdict::Remove(_), Some(facts)) => {
                 let environment = self.give_row(codebase, &repository, &facts.environment, u32::MAX).await?;
@@ -326,14 +327,16 @@ impl Orchestrator {
                     answered: asked.map(|asked| asked.thread),
                     only: Some(Removable::Merged),
                 };
-                let result = match self.remove_fetched(codebase, environment.id, &cause, view).await? {
-                    Swept::Removed(details) => ReportResult::Removed(words::removed(&details.proof)),
-                    Swept::Gone => ReportResult::Removed(cleanup::ghost()),
-                    Swept::Kept(reasons) => kept(reasons.iter().map(cleanup::sentence).collect()),
+                let (result, freed) = match self.remove_fetched(codebase, environment.id, &cause, view).await? {
+                    Swept::Removed(details) => {
+                        (ReportResult::Removed(words::removed(&details.proof)), details.bytes_freed)
+                    }
+                    Swept::Gone => (ReportResult::Removed(cleanup::ghost()), None),
+                    Swept::Kept(reasons) => (kept(reasons.iter().map(cleanup::sentence).collect()), None),
                 };
-                (Some(environment.id), result)
+                (Some(environment.id), result, freed)
             }
-            (Verdict::Remove(_), None) => (None, kept(sentences(&[Stays::NoBranch]))),
+            (Verdict::Remove(_), None) => (None, kept(sentences(&[Stays::NoBranch])), None),
         }))
     }
 

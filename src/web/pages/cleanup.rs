@@ -2,7 +2,8 @@
 
 use super::{Frame, render, rows::Catalog};
 use crate::model::*;
-use crate::web::view::{Mark, Prose, When, ago, bytes, of_result};
+use crate::reply::{bytes, report};
+use crate::web::view::{Mark, Prose, When, ago, of_result};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{Form, extract::State, response::Response};
@@ -21,9 +22,8 @@ struct Pass {
     lines: Vec<Line>,
     /// Lines that are not shown.
     more: usize,
-    removed: usize,
-    kept: usize,
-    failed: usize,
+    /// In numbers: how many went and stayed, in what time, and what that freed.
+    outcome: String,
 }
 
 struct Line {
@@ -33,6 +33,7 @@ struct Line {
     name: String,
     mark: Mark,
     reasons: Vec<Prose>,
+    freed: Option<String>,
 }
 
 struct ReceiptRow {
@@ -80,30 +81,19 @@ fn pass(state: &WebState, mut report: CleanupReport) -> Pass {
         dry_run: report.dry_run,
         lines: Vec::new(),
         more: report.lines.len().saturating_sub(LINES),
-        removed: 0,
-        kept: 0,
-        failed: 0,
+        outcome: report::outcome(&report),
     };
     for line in report.lines {
         let mark = of_result(&line.result, report.dry_run);
         let name = state.shown(&line.name());
         let reasons = match line.result {
-            ReportResult::Removed(why) => {
-                pass.removed += 1;
-                vec![why]
-            }
-            ReportResult::Kept(reasons) => {
-                pass.kept += 1;
-                reasons
-            }
-            ReportResult::Failed(why) => {
-                pass.failed += 1;
-                vec![why]
-            }
+            ReportResult::Removed(why) | ReportResult::Failed(why) => vec![why],
+            ReportResult::Kept(reasons) => reasons,
         };
         if pass.lines.len() < LINES {
             let reasons = reasons.iter().map(|why| state.prose(why)).collect();
-            pass.lines.push(Line { environment: line.environment, name, mark, reasons });
+            let freed = line.bytes_freed.map(bytes);
+            pass.lines.push(Line { environment: line.environment, name, mark, reasons, freed });
         }
     }
     pass

@@ -5,9 +5,9 @@ use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, PageQuery, render};
 use crate::model::*;
 use crate::reply::cleanup::{self, platform_name, restore_command};
-use crate::reply::{days, shell::quoted};
+use crate::reply::{bytes, count, days, shell::quoted};
 use crate::store::RunFilter;
-use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, bytes, offset};
+use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, offset};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{
@@ -26,6 +26,10 @@ struct Named {
 struct ReceiptView {
     when: When,
     trigger: String,
+    /// Who had it removed.
+    actor: Option<String>,
+    /// How many of its own, and what the newest say of themselves.
+    commits: Option<(String, Vec<String>)>,
     proof: Prose,
     tip: Option<String>,
     branch_deleted: bool,
@@ -150,6 +154,11 @@ fn view(state: &WebState, receipt: Receipt, work: &Work, repository: &std::path:
     ReceiptView {
         when: ago(receipt.created_at, state.now()),
         trigger: receipt.trigger.as_str().replace('_', " "),
+        actor: details.actor.as_deref().map(|actor| state.shown(actor)),
+        commits: details.commits.map(|own| {
+            let subjects = details.subjects.iter().map(|subject| state.shown(subject)).collect();
+            (count(own, "commit"), subjects)
+        }),
         proof: state.prose(&details.proof),
         tip: details.tip.map(String::from),
         branch_deleted: details.branch_deleted,
@@ -165,6 +174,8 @@ fn view(state: &WebState, receipt: Receipt, work: &Work, repository: &std::path:
 enum Verb {
     Remove,
     RemoveByForce,
+    ForeseeRemoval,
+    ForeseeRemovalByForce,
     Restore,
     Pin,
     Unpin,
@@ -177,6 +188,8 @@ impl FromStr for Verb {
         match text {
             "remove" => Ok(Verb::Remove),
             "remove-by-force" => Ok(Verb::RemoveByForce),
+            "foresee-removal" => Ok(Verb::ForeseeRemoval),
+            "foresee-removal-by-force" => Ok(Verb::ForeseeRemovalByForce),
             "restore" => Ok(Verb::Restore),
             "pin" => Ok(Verb::Pin),
             "unpin" => Ok(Verb::Unpin),
@@ -197,6 +210,8 @@ pub async fn act(
     let told = match verb {
         Verb::Remove => verbs::remove(&state, environment, false, actor).await?,
         Verb::RemoveByForce => verbs::remove(&state, environment, true, actor).await?,
+        Verb::ForeseeRemoval => verbs::foresee(&state, environment, false, actor).await?,
+        Verb::ForeseeRemovalByForce => verbs::foresee(&state, environment, true, actor).await?,
         Verb::Restore => verbs::restore(&state, environment, actor).await?,
         Verb::Pin => verbs::pin(&state, environment, true, actor).await?,
         Verb::Unpin => verbs::pin(&state, environment, false, actor).await?,

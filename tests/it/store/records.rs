@@ -30,6 +30,7 @@ async fn reports_come_back_newest_first() {
                     repository: None,
                     branch: "issue-1".to_owned(),
                     result,
+                    bytes_freed: Some(9),
                 }],
                 started_at: at(1),
                 ended_at: at(2),

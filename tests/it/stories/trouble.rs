@@ -312,7 +312,10 @@ async fn an_environment_that_cannot_be_read_stops_nobody() {
     let status = world.status(damaged);
     assert!(status.starts_with("❌ **Failed**") && status.contains("unreadable in column state"), "{status}");
     assert!(environment.path.exists());
-    assert_eq!(world.pass().await.lines.len(), 1, "the one that can be read");
+    let report = world.pass().await;
+    let of = |id| report.lines.iter().find(|line| line.environment == Some(id)).map(|line| &line.result);
+    let Some(ReportResult::Failed(why)) = of(environment.id) else { panic!("{report:?}") };
+    assert!(why.contains("unreadable in column state") && report.lines.len() == 2, "{report:?}");
     let mend = "UPDATE isolation_environments SET state = 'active' WHERE state = 'banana'";
     sqlx::query(mend).execute(&mut database).await.unwrap();
     world.ask(damaged, "go on");

@@ -107,7 +107,21 @@ async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
     stage.store.update_environment(&made).await.unwrap();
 
     let page = format!("/environments/{}", environment.id);
+    let foreseen = async |verb: &str| {
+        let before = stage.store.load_environment(environment.id).await.unwrap();
+        assert_eq!(browser.press(&format!("{page}/{verb}"), &[]).await, page);
+        assert_eq!(stage.store.load_environment(environment.id).await.unwrap(), before);
+        browser.page(&page).await
+    };
+    let told = foreseen("foresee-removal").await;
+    assert!(told.contains("Nothing was changed.") && told.contains("would be removed: "), "{told}");
+    assert!(told.contains("Its local branch would be deleted."), "{told}");
     std::fs::write(environment.path.join("precious"), "work\n").unwrap();
+    let told = foreseen("foresee-removal").await;
+    assert!(told.contains("would be kept:") && told.contains("uncommitted work: 1 untracked file"), "{told}");
+    let told = foreseen("foresee-removal-by-force").await;
+    assert!(told.contains("would be kept, and what is not committed kept in the trash until "), "{told}");
+    assert!(environment.path.join("precious").exists() && stage.store.list_audit(50).await.unwrap().is_empty());
     browser.press(&format!("{page}/remove"), &[]).await;
     let told = browser.page(&page).await;
     assert!(told.contains("Nothing was removed.") && told.contains("1 untracked file"), "{told}");

@@ -191,7 +191,8 @@ async fn a_long_pass_shows_first_what_it_did() {
     let environment = stage.environment(&codebase, 1, "issue-1").await.id;
     let line = |branch: String, result| {
         let repository = (branch != "gone").then(|| REPO.to_owned());
-        ReportLine { environment: Some(environment), repository, branch, result }
+        let environment = Some(environment);
+        ReportLine { environment, repository, branch, result, bytes_freed: Some(1_200_000) }
     };
     let mut lines: Vec<ReportLine> =
         (1..=60).map(|number| line(format!("kept-{number}"), ReportResult::Kept(vec!["pinned".into()]))).collect();
@@ -202,12 +203,13 @@ async fn a_long_pass_shows_first_what_it_did() {
         trigger: Trigger::Schedule,
         dry_run: false,
         lines,
-        started_at: now(),
+        started_at: now().minus(Duration::from_secs(65)),
         ended_at: now(),
     };
     stage.store.insert_report(&report).await.unwrap();
     let page = browser.page("/cleanup").await;
-    for part in ["1 removed, 60 kept, 1 failed", ">gone</a>", ">octo/hello#stuck</a>", "#kept-48</a>", "and 12 more."] {
+    let sum = "1 removed, 60 kept, 1 failed, in 1 min 5 s; 74.4 MB freed";
+    for part in [sum, "; 1.2 MB freed", ">gone</a>", ">octo/hello#stuck</a>", "#kept-48</a>", "and 12 more."] {
         assert!(page.contains(part), "{part} in {page}");
     }
     assert!(!page.contains("kept-49</a>"));
@@ -454,7 +456,8 @@ async fn no_page_shows_a_secret_or_a_name_that_is_turned_around() {
     };
     assert!(stage.store.update_run(&done, "test").await.unwrap());
     let (repository, result) = (Some(turned.to_owned()), ReportResult::Kept(vec![told()]));
-    let line = ReportLine { environment: Some(environment.id), repository, branch: turned.to_owned(), result };
+    let (environment_id, branch) = (Some(environment.id), turned.to_owned());
+    let line = ReportLine { environment: environment_id, repository, branch, result, bytes_freed: None };
     let report = CleanupReport {
         id: ReportId::from(uuid::Uuid::now_v7()),
         trigger: Trigger::Schedule,

@@ -35,7 +35,7 @@ pub struct Orphan {
 #[derive(Clone, Debug)]
 pub enum ByHand {
     Adopted(Box<Environment>),
-    Removed(EnvironmentId, ReceiptDetails),
+    Removed(EnvironmentId, Box<ReceiptDetails>),
     /// It is an environment now, and something keeps it.
     Kept(Box<Environment>, Vec<String>),
     /// Only a registration was left, and is taken out.

@@ -1,0 +1,92 @@
+//! What a removal would do, by the facts and the verdict that it rests on. Nothing is changed by that, not even the reasons that
+//! an environment is shown with.
+//!
+//! The answer is that of the removal itself. What only shows when it is done is left out: sizes, and what happens meanwhile.
+
+use super::finish::{not_kept, not_removed, request};
+use super::{
+    super::{Orchestrator, StepError, scan::View},
+    MEANWHILE,
+};
+use super::{Cause, Swept, can_be_asked, pending};
+use crate::decide::cleanup::{Keep, Occasion, Removal, RemovalFacts, Verdict, classify, verdict};
+use crate::git::Repository;
+use crate::isolation::{MOST_IGNORED, Removed};
+use crate::model::*;
+use crate::reply::cleanup;
+
+impl Orchestrator {
+    /// What [`Orchestrator::remove`] would answer; by `force`, [`Orchestrator::remove_by_force`].
+    pub async fn foresee(
+        &self,
+        id: EnvironmentId,
+        force: bool,
+        trigger: Trigger,
+        actor: &str,
+    ) -> Result<Swept, StepError> {
+        let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
+        let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
+        let view = match can_be_asked(&codebase) {
+            true => self.fetched(&codebase).await,
+            false => View::AsItIs,
+        };
+        let occasion = if force { Occasion::Forced } else { Occasion::Named };
+        let cause = Cause { occasion, trigger, actor, tell: None, asked_in: None, answered: None, only: None };
+        if environment.state == EnvironmentState::Destroyed {
+            return Ok(Swept::Gone);
+        }
+        let repository = self.repository(&codebase);
+        let facts = self.removal_facts(&codebase, &repository, &environment, occasion, &view).await?;
+        Ok(self.foreseen(&repository, &facts, &cause).await)
+    }
+
+    /// The same by facts that are known.
+    pub(super) async fn foreseen(&self, repository: &Repository, facts: &RemovalFacts, cause: &Cause<'_>) -> Swept {
+        match verdict(facts) {
+            Verdict::Ghost => Swept::Gone,
+            Verdict::Keep(reasons) => Swept::Kept(reasons.into_iter().map(unmended).collect()),
+            Verdict::Remove(_) if cause.only.is_some_and(|only| classify(facts) != only) => {
+                Swept::Kept(vec![Keep::CannotVerify(MEANWHILE.to_owned())])
+            }
+            Verdict::Remove(removal) => match self.done(repository, &facts.environment, &removal, cause).await {
+                Ok(details) => Swept::Removed(Box::new(details)),
+                Err(reason) => Swept::Kept(vec![reason]),
+            },
+        }
+    }
+
+    /// The receipt of a removal that nothing is found to speak against.
+    async fn done(
+        &self,
+        repository: &Repository,
+        environment: &Environment,
+        removal: &Removal,
+        cause: &Cause<'_>,
+    ) -> Result<ReceiptDetails, Keep> {
+        let released = self.is_outside(environment);
+        let worktree = repository.worktree(&environment.path);
+        let kept = match removal.keep_work && !released {
+            true => worktree.would_keep(MOST_IGNORED).await.map_err(|error| not_kept(&worktree, &error))?,
+            false => false,
+        };
+        let pending = pending(environment, removal, cause, None);
+        let would_remove = self.parts().provider.would_remove(repository, &request(environment, &pending)).await;
+        would_remove.map_err(not_removed)?;
+        let removed = Removed {
+            branch_deleted: pending.delete_branch && !released,
+            released,
+            // Its own commit is not there yet.
+            kept: kept.then(|| pending.tip.clone()),
+            bytes: None,
+        };
+        Ok(self.receipt(repository, environment, &pending, &removed).await)
+    }
+}
+
+/// A removal mends a worktree that git no longer knows before it looks at it; whether that succeeds is not known before.
+fn unmended(reason: Keep) -> Keep {
+    match reason {
+        Keep::Broken => Keep::CannotVerify(cleanup::would_be_mended()),
+        reason => reason,
+    }
+}
