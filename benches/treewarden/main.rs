@@ -5,15 +5,17 @@
 //! disk, with p50 and p99 at 16 connections; the time from a webhook to the agent's start in a ready worktree, beside plain
 //! `git worktree add` and beside a clone for each job in the same round; thirty mentions at once, beside thirty plain
 //! additions; the answer to a command while runs are live; the choice of an environment among 1,000; resident memory idle
-//! and after 10,000 deliveries; `/status` among 1,000 worktrees.
+//! and after 10,000 deliveries; `/status` among 1,000 worktrees. [`soak`] runs only where it is named:
+//! it does what people do at random, and kills.
 
 mod cleanup;
+mod soak;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use std::{
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitCode, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -56,7 +58,10 @@ const LINKS: u32 = 3;
 const STRAYS: usize = 20;
 const CROWDED: &str = "octo/crowded";
 
-fn main() {
+fn main() -> ExitCode {
+    if let Some(code) = soak::as_agent() {
+        return code;
+    }
     let mut args = std::env::args().skip(1);
     // As the agent: writes down when it was started, and is done.
     if args.next().as_deref() == Some("--stamp") {
@@ -68,20 +73,24 @@ fn main() {
             std::thread::sleep(Duration::from_secs(600));
         }
         println!("stamped");
-        return;
+        return ExitCode::SUCCESS;
     }
     // Cargo adds `--bench`; what else is named are the parts that are wanted.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| part == name);
+    let is_named = |name: &str| wanted.iter().any(|part| part == name);
+    let is_wanted = |name: &str| wanted.is_empty() || is_named(name);
     if is_wanted("main") {
         runtime.block_on(measure());
     }
     if is_wanted("cleanup") {
         runtime.block_on(cleanup::measure());
     }
+    // It takes many minutes, and measures nothing.
+    let sound = !is_named("soak") || runtime.block_on(soak::all(&soak::Plan::from_args()));
     // Nothing the stand-in still waits for keeps the bench from ending.
     runtime.shutdown_background();
+    if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn now_nanos() -> u128 {

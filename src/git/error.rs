@@ -31,6 +31,9 @@ pub enum GitError {
     NotWritten { command: String, stderr: String },
     #[error("git {command} took longer than {} s and was stopped", .after.as_secs())]
     TimedOut { command: String, after: Duration },
+    /// Git, or a program of its own, was ended by a signal: memory was short, or somebody did it.
+    #[error("git {command} was ended from outside, as a system short of memory does{}", said_last(.stderr))]
+    Killed { command: String, stderr: String },
     /// `stderr` has the token taken out and is cut to a readable length.
     #[error("git {command} failed{}: {stderr}", .status.map(|status| format!(" (exit status {status})")).unwrap_or_default())]
     Failed { command: String, status: Option<i32>, stderr: String },
@@ -48,7 +51,9 @@ impl GitError {
     /// Whether the same step may succeed later without anybody changing anything.
     pub fn is_transient(&self) -> bool {
         match self {
-            GitError::Unreachable(_) | GitError::TimedOut { .. } | GitError::Held { .. } => true,
+            GitError::Unreachable(_) | GitError::TimedOut { .. } | GitError::Killed { .. } | GitError::Held { .. } => {
+                true
+            }
             GitError::AuthFailed
             | GitError::NotFound(_)
             | GitError::Refused { .. }
@@ -71,7 +76,8 @@ impl GitError {
     pub fn is_out_of_reach(&self) -> bool {
         match self {
             GitError::Unreachable(_) | GitError::TimedOut { .. } => true,
-            GitError::Held { .. }
+            GitError::Killed { .. }
+            | GitError::Held { .. }
             | GitError::AuthFailed
             | GitError::NotFound(_)
             | GitError::Refused { .. }
@@ -130,6 +136,10 @@ impl From<git2::Error> for GitError {
     }
 }
 
+fn said_last(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!(": {stderr}") }
+}
+
 fn without_places(text: &str) -> String {
     let mut told = String::new();
     let mut rest = text;
@@ -151,13 +161,18 @@ fn without_places(text: &str) -> String {
     told
 }
 
-/// Names a failure from git's exit status and its standard error.
+/// Names a failure from git's exit status, absent after a signal, and its standard error.
 pub(super) fn failure(command: &str, status: Option<i32>, stderr: &[u8], secret: Option<&SecretString>) -> GitError {
     let text = readable(stderr, secret);
     let all = String::from_utf8_lossy(stderr);
     let says = |needles: &[&str]| needles.iter().any(|needle| all.contains(needle));
     if says(&["No space left on device", "Disk quota exceeded"]) {
         return GitError::DiskFull;
+    }
+    // Elsewhere it is a filter, which may die of the very file.
+    let speaks_with_remote = matches!(command, "fetch" | "push" | "ls-remote");
+    if status.is_none() || (speaks_with_remote && says(&[" died of signal "])) {
+        return GitError::Killed { command: command.to_owned(), stderr: text };
     }
     if command == "fetch" && says(&["lazy fetching disabled", "from promisor remote"]) {
         return GitError::refused(
@@ -237,6 +252,22 @@ mod tests {
         );
         assert!(of("fatal: unable to access 'https://h/': Could not resolve host: h").is_transient());
         assert!(!of("fatal: bad object").is_transient());
+    }
+
+    #[test]
+    fn what_was_killed_is_worth_another_try() {
+        let alone = failure("push", None, b"", None);
+        assert_eq!(alone.to_string(), "git push was ended from outside, as a system short of memory does");
+        let helper = of("error: git-remote-http died of signal 9\nfatal: expected flush after ref listing");
+        assert!(
+            helper
+                .to_string()
+                .ends_with("does: error: git-remote-http died of signal 9 fatal: expected flush after ref listing"),
+            "{helper}"
+        );
+        assert!(alone.is_transient() && helper.is_transient() && !helper.is_out_of_reach());
+        let filter = failure("update-index", Some(128), b"error: external filter 'x' died of signal 11", None);
+        assert!(!filter.is_transient(), "of the very file, it may be");
     }
 
     #[test]

@@ -251,6 +251,18 @@ async fn a_refusal_of_the_remote_is_passed_on() {
     assert!(words.contains("pre-receive hook declined") && words.contains("file x is too large"), "{words}");
 }
 
+/// As the kernel does when memory is short.
+#[tokio::test]
+async fn a_git_that_was_killed_is_worth_another_try() {
+    let lab = Lab::new();
+    let program = lab.path("short-lived");
+    fs::write(&program, "#!/bin/sh\nkill -9 $$\n").unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let git = treewarden::git::Git::new(treewarden::git::GitSettings::new(program, lab.path("short"))).unwrap();
+    let error = git.version().await.unwrap_err();
+    assert!(matches!(error, GitError::Killed { .. }) && error.is_transient(), "{error:?}");
+}
+
 #[tokio::test]
 async fn refs_move_by_compare_and_swap() {
     let lab = Lab::new();
