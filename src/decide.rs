@@ -13,6 +13,7 @@ pub mod create;
 pub mod deliver;
 pub mod follow;
 pub mod import;
+pub mod late;
 pub mod missed;
 pub mod pristine;
 pub mod reconcile;

@@ -42,6 +42,7 @@ mod push;
 mod refs;
 mod registry;
 mod remote_url;
+mod removed;
 mod repository;
 mod scratch;
 mod standing;
@@ -63,7 +64,7 @@ pub use push::{PushOutcome, Rejection};
 pub use registry::{LOCK_REASON, Uncommitted};
 pub use repository::{Repository, Restored};
 pub use standing::{Ends, Merging, Standing};
-pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
+pub use worktree::{CommitRequest, Head, Ident, Ignored, Status, Worktree};
 
 use crate::plain_file::{self, Links};
 use command::{Place, Program};

@@ -19,6 +19,7 @@ use std::{
     process::ExitCode,
 };
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// Carries a command out.
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -144,6 +145,9 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
         core.orchestrator.follow_move().await?;
     }
     let report = core.orchestrator.pass(&Pass::everywhere(Trigger::Cli, dry_run, "cli")).await;
+    if !dry_run && let Err(error) = core.orchestrator.look_through_trash(&CancellationToken::new()).await {
+        tracing::warn!(%error, "removed files not looked at; they stay in the trash, and the next start does so");
+    }
     core.orchestrator.store().close().await;
     let report = report?;
     let verb = if dry_run { "would go" } else { "removed" };
@@ -222,7 +226,12 @@ async fn show_environments(config: &Config, store: &Store, command: &EnvCommand)
             if let Some(receipt) = store.receipt_of(environment.id).await? {
                 say(format_args!("removed   {}: {}", receipt.created_at, receipt.details.proof));
                 if let (Some(name), Some(until)) = (&receipt.details.safety_ref, receipt.details.kept_until) {
-                    say(format_args!("trash     what was not committed, until {}, in {name}", until.date()));
+                    let what =
+                        if receipt.details.only_ignored { "files that git ignores" } else { "what was not committed" };
+                    say(format_args!("trash     {what}, until {}, in {name}", until.date()));
+                }
+                if let Some(why) = &receipt.details.held_up {
+                    say(format_args!("held up   its files are still in the trash directory: {why}"));
                 }
                 let codebase = store.load_codebase(environment.codebase).await?;
                 let repository = codebase.map(|codebase| config.home.join("repos").join(codebase.repository_dir));

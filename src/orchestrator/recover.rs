@@ -99,7 +99,7 @@ impl Orchestrator {
                 tracing::error!(environment.id = %environment.id, %error, "environment not reconciled; it is kept");
             }
         }
-        Ok(())
+        self.look_through_trash(stop).await
     }
 
     /// Runs whose owner is gone. Of those that cannot be read only what may still be at work for them is ended.

@@ -4,7 +4,9 @@
 //! receipt. What was journalled is finished by the next start ([`super::recover`]). One that goes for another's sake is asked
 //! more before ([`make_way`], [`retire`]).
 
+mod before;
 mod finish;
+mod last_look;
 mod make_way;
 mod retire;
 
@@ -22,6 +24,7 @@ use crate::git::Repository;
 use crate::model::*;
 use crate::reply::cleanup;
 use crate::store::StoreError;
+use before::Ready;
 use tokio_util::sync::CancellationToken;
 
 /// How often a removal is decided about, when others write its row meanwhile.
@@ -95,7 +98,7 @@ pub(super) struct Room {
 /// What became of one environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swept {
-    Removed(ReceiptDetails),
+    Removed(Box<ReceiptDetails>),
     Kept(Vec<Keep>),
     /// Its worktree was gone already; the row is closed now.
     Gone,
@@ -239,8 +242,10 @@ impl Orchestrator {
                 return Ok(Some(ReportResult::Kept(words)));
             }
             Verdict::Remove(removal) if pass.dry_run => {
-                let proof = cleanup::proof(&removal.because, &facts.environment.branch);
-                return Ok(Some(ReportResult::Removed(proof)));
+                return Ok(Some(match self.survey(&facts.environment).await {
+                    Ok(_) => ReportResult::Removed(cleanup::proof(&removal, &facts.environment.branch)),
+                    Err(reason) => ReportResult::Kept(vec![cleanup::sentence(&reason)]),
+                }));
             }
             Verdict::Ghost if pass.dry_run => return Ok(Some(ReportResult::Removed(cleanup::ghost()))),
             Verdict::Remove(_) | Verdict::Ghost => {}
@@ -438,17 +443,15 @@ impl Orchestrator {
             }
             Verdict::Remove(removal) => {
                 // What cannot be kept keeps everything, before the first step.
-                if removal.keep_work
-                    && !self.is_outside(&environment)
-                    && let Err(reason) = self.keep_work(&repository, &environment).await
-                {
-                    return self.keep(environment, vec![reason], passed_over(&facts)).await;
-                }
+                let ready = match Box::pin(self.make_ready(&repository, &environment, &removal)).await? {
+                    Ok(ready) => ready,
+                    Err(reason) => return self.keep(environment, vec![reason], passed_over(&facts)).await,
+                };
                 let tell = match facts.fetched {
                     true => self.to_be_told(&environment, cause).await?,
                     false => None,
                 };
-                let environment = self.journal(environment, &removal, cause, tell).await?;
+                let environment = self.journal(environment, &removal, ready, cause, tell).await?;
                 self.finish_removal(codebase, &repository, environment, cause.actor).await
             }
         }
@@ -521,6 +524,7 @@ impl Orchestrator {
         &self,
         mut environment: Environment,
         removal: &Removal,
+        ready: Ready,
         cause: &Cause<'_>,
         tell: Option<ConversationId>,
     ) -> Result<Environment, StepError> {
@@ -531,7 +535,10 @@ impl Orchestrator {
             tip: removal.tip.clone(),
             delete_branch: removal.delete_branch,
             keep_work: removal.keep_work,
-            proof: cleanup::proof(&removal.because, &environment.branch),
+            kept: ready.kept,
+            rescued: removal.rescued,
+            bytes: ready.bytes,
+            proof: cleanup::proof(removal, &environment.branch),
             asked_in: cause.asked_in,
             successor: None,
             stuck: None,

@@ -20,6 +20,8 @@ mod places;
 mod postgres;
 mod pulls;
 mod remote;
+mod rescued;
+mod restored;
 mod rewritten;
 mod settings;
 mod stopping;

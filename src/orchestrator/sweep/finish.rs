@@ -1,10 +1,11 @@
 //! From a journalled removal to its receipt. Every step can be repeated.
 
 use super::super::{Orchestrator, StepError, mend::maker, proofs::RUNS};
+use super::before::in_the_way;
 use super::{Swept, told_under};
 use crate::decide::cleanup::Keep;
 use crate::git::{GitError, Repository};
-use crate::isolation::{IsolationError, MOST_IGNORED, RemoveRequest};
+use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
 use crate::reply::{self, cleanup};
 use crate::store::{NewOutgoing, RunFilter};
@@ -24,20 +25,6 @@ pub(in crate::orchestrator) fn trash_ref(environment: EnvironmentId) -> String {
 pub(in crate::orchestrator) const TRASH: &str = "refs/treewarden/trash/";
 
 impl Orchestrator {
-    /// Keeps what is not committed in an environment that is to go.
-    pub(super) async fn keep_work(&self, repository: &Repository, environment: &Environment) -> Result<(), Keep> {
-        let worktree = repository.worktree(&environment.path);
-        worktree.keep(&trash_ref(environment.id), MOST_IGNORED).await.map_err(|error| {
-            let why = worktree.told_outside(&error);
-            match error {
-                GitError::NotKeepable(_) => Keep::TrashCannotHold(why),
-                _ => Keep::CannotVerify(why),
-            }
-        })?;
-        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "uncommitted work kept");
-        Ok(())
-    }
-
     /// Carries a journalled removal to its end; also called for removals that a crash left half-way.
     pub(in crate::orchestrator) async fn finish_removal(
         &self,
@@ -72,8 +59,8 @@ impl Orchestrator {
             maker: maker(&environment),
             branch: environment.branch.clone(),
             delete_branch_at: pending.delete_branch.then(|| pending.tip.clone()),
-            keep_work_under: pending.keep_work.then(|| trash_ref(environment.id)),
         };
+        self.end_leftovers(&environment).await?;
         let removed = match self.parts().provider.remove(repository, &request).await {
             Ok(removed) => removed,
             Err(error @ IsolationError::HalfWay { .. }) => {
@@ -81,18 +68,10 @@ impl Orchestrator {
             }
             Err(error) => {
                 let reason = match error {
-                    IsolationError::ChangedMeanwhile(status) => {
-                        let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);
-                        Keep::UncommittedChanges { changed, untracked }
-                    }
-                    IsolationError::NotKeepable(why) => Keep::TrashCannotHold(why),
                     IsolationError::Locked(reason) => Keep::LockedBySomeoneElse(reason),
                     IsolationError::Foreign(_) => Keep::ForeignPath,
                     IsolationError::OwnRepository(_) => Keep::OwnRepository,
-                    IsolationError::InUse(_) | IsolationError::NotDeletable { .. } => {
-                        Keep::Obstructed(error.to_string())
-                    }
-                    error => Keep::CannotVerify(error.to_string()),
+                    error => in_the_way(&error),
                 };
                 return self.give_back(environment, reason).await;
             }
@@ -100,7 +79,7 @@ impl Orchestrator {
         if let Err(error) = repository.set_upstream(&environment.branch, false).await {
             tracing::warn!(environment.id = %environment.id, %error, "its branch goes on following its namesake");
         }
-        let safety_ref = removed.kept.as_ref().map(|_| trash_ref(environment.id));
+        let safety_ref = pending.kept.as_ref().map(|_| trash_ref(environment.id));
         let details = ReceiptDetails {
             proof: match removed.released {
                 true => cleanup::released(&pending.proof),
@@ -116,7 +95,12 @@ impl Orchestrator {
             released: removed.released,
             kept_until: safety_ref.as_ref().map(|_| self.now().plus(self.settings().trash_for)),
             safety_ref,
-            bytes_freed: removed.bytes,
+            rescued: if pending.kept.is_some() { pending.rescued } else { 0 },
+            only_ignored: pending.kept.is_some() && !pending.keep_work,
+            keepsake: pending.kept,
+            told: pending.tell,
+            held_up: None,
+            bytes_freed: if removed.released { None } else { pending.bytes },
             asked_in: pending.asked_in,
         };
         let outgoing = match pending.tell {
@@ -135,7 +119,8 @@ impl Orchestrator {
         self.audit(actor, "environment.removed", &subject, &details.proof).await;
         metrics::counter!(metric::ENVIRONMENTS_REMOVED, "trigger" => pending.trigger.as_str()).increment(1);
         self.forget_all(users).await?;
-        Ok(Swept::Removed(details))
+        self.look_again_soon(environment.id);
+        Ok(Swept::Removed(Box::new(details)))
     }
 
     /// The directory is where it was: the row goes back, with the reason shown.
@@ -210,7 +195,7 @@ impl Orchestrator {
         let Some(conversation) = self.store().load_conversation(conversation).await? else { return Ok(None) };
         let key = told_under(environment.id, conversation.id);
         let body = match successor {
-            Some(successor) => cleanup::made_way(successor, &key),
+            Some(successor) => cleanup::made_way(&environment.work, successor, details, &key),
             None => cleanup::removed(&environment.work, details, &key),
         };
         let outgoing = Outgoing::text(&conversation, body, reply::marker(&key));

@@ -1,0 +1,103 @@
+//! What a removal that was decided needs before it is journalled: whatever takes long, or may still keep the environment.
+
+use super::super::{Orchestrator, StepError, proofs::RUNS};
+use super::finish::trash_ref;
+use crate::agent::process;
+use crate::decide::cleanup::{Keep, Removal};
+use crate::git::{GitError, Repository};
+use crate::isolation::{IsolationError, MOST_IGNORED};
+use crate::model::*;
+use crate::store::RunFilter;
+use crate::telemetry::field::EFFECT;
+use std::time::Duration;
+
+/// How often, and how far apart, processes are looked for that were told to end.
+const LOOKS: usize = 50;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What there is to write down of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ready {
+    /// What holds what is not committed, when there was any.
+    pub kept: Option<CommitSha>,
+    /// Size of the files; unknown of one that is only let go of.
+    pub bytes: Option<u64>,
+}
+
+impl Orchestrator {
+    /// Makes an environment ready to go. What cannot be kept, or could not be deleted, keeps everything.
+    pub(super) async fn make_ready(
+        &self,
+        repository: &Repository,
+        environment: &Environment,
+        removal: &Removal,
+    ) -> Result<Result<Ready, Keep>, StepError> {
+        if self.is_outside(environment) {
+            return Ok(Ok(Ready::default()));
+        }
+        self.end_leftovers(environment).await?;
+        let bytes = match self.survey(environment).await {
+            Ok(bytes) => bytes,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if !removal.keep_work && removal.rescued == 0 {
+            return Ok(Ok(Ready { kept: None, bytes }));
+        }
+        Ok(self.keep_work(repository, environment).await.map(|kept| Ready { kept, bytes }))
+    }
+
+    /// The size of its files, or what is in the way of deleting them. Unknown of one that is only let go of.
+    pub(super) async fn survey(&self, environment: &Environment) -> Result<Option<u64>, Keep> {
+        if self.is_outside(environment) {
+            return Ok(None);
+        }
+        self.parts().provider.survey(&environment.path).await.map(Some).map_err(|error| in_the_way(&error))
+    }
+
+    async fn keep_work(&self, repository: &Repository, environment: &Environment) -> Result<Option<CommitSha>, Keep> {
+        let worktree = repository.worktree(&environment.path);
+        let kept = worktree.keep(&trash_ref(environment.id), MOST_IGNORED).await.map_err(|error| {
+            let why = worktree.told_outside(&error);
+            match error {
+                GitError::NotKeepable(_) => Keep::TrashCannotHold(why),
+                _ => Keep::CannotVerify(why),
+            }
+        })?;
+        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "uncommitted work kept");
+        Ok(kept)
+    }
+
+    /// Ends what its runs have left behind in its worktree. No run is live any more: nobody waits for what these do.
+    pub(super) async fn end_leftovers(&self, environment: &Environment) -> Result<(), StepError> {
+        let runs = self.store().list_runs(RunFilter::Environment(environment.id), RUNS, 0).await?;
+        let runs: Vec<RunId> = runs.into_iter().map(|run| run.id).collect();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        for _ in 0..LOOKS {
+            let (runs, path) = (runs.clone(), environment.path.clone());
+            match tokio::task::spawn_blocking(move || process::end_leftovers_in(&path, &runs)).await {
+                Ok(0) => break,
+                Ok(count) => {
+                    tracing::info!(environment.id = %environment.id, run.processes = count, "ended processes that runs left in a worktree");
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(error) => {
+                    tracing::error!(environment.id = %environment.id, %error, "could not look for what runs left in a worktree");
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Something on this machine that keeps an environment, or a doubt.
+pub(super) fn in_the_way(error: &IsolationError) -> Keep {
+    match error {
+        IsolationError::InUse(_) | IsolationError::NotDeletable { .. } | IsolationError::MountInside(_) => {
+            Keep::Obstructed(error.to_string())
+        }
+        error => Keep::CannotVerify(error.to_string()),
+    }
+}
