@@ -5,9 +5,10 @@
 //! disk, with p50 and p99 at 16 connections; the time from a webhook to the agent's start in a ready worktree, beside plain
 //! `git worktree add` and beside a clone for each job in the same round; thirty mentions at once, beside thirty plain
 //! additions; the answer to a command while runs are live; the choice of an environment among 1,000; resident memory idle
-//! and after 10,000 deliveries; `/status` among 1,000 worktrees.
+//! and after 10,000 deliveries; `/status` among 1,000 worktrees. `removal`: see there.
 
 mod cleanup;
+mod removal;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
@@ -79,6 +80,9 @@ fn main() {
     }
     if is_wanted("cleanup") {
         runtime.block_on(cleanup::measure());
+    }
+    if is_wanted("removal") {
+        runtime.block_on(removal::measure());
     }
     // Nothing the stand-in still waits for keeps the bench from ending.
     runtime.shutdown_background();
