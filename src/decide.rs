@@ -13,6 +13,7 @@ pub mod create;
 pub mod deliver;
 pub mod follow;
 pub mod import;
+pub mod late;
 pub mod maintenance;
 pub mod missed;
 pub mod orphans;

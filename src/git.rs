@@ -43,6 +43,7 @@ mod push;
 mod refs;
 mod registry;
 mod remote_url;
+mod removed;
 mod repository;
 mod scratch;
 mod standing;
@@ -67,7 +68,7 @@ pub use registry::{LOCK_REASON, Uncommitted};
 pub use repository::{Repository, Restored};
 pub use standing::{Ends, Merging, Standing};
 pub use strays::Traces;
-pub use worktree::{CommitRequest, Head, Ident, Status, Worktree};
+pub use worktree::{CommitRequest, Head, Ident, Ignored, Status, Worktree};
 
 use crate::plain_file::{self, Links};
 use command::{Place, Program};

@@ -7,6 +7,7 @@
 mod furnish;
 mod in_use;
 mod mark;
+mod mounts;
 mod outside;
 mod place;
 mod trash;
@@ -19,7 +20,7 @@ pub const MOST_IGNORED: u64 = 256 * 1024 * 1024;
 pub use furnish::{LFS as LFS_PATIENCE, SUBMODULES as SUBMODULES_PATIENCE};
 pub use worktree::WorktreeProvider;
 
-use crate::git::{GitError, Repository, Status, Ties, Uncommitted, WorktreeEntry};
+use crate::git::{GitError, Repository, Ties, Uncommitted, WorktreeEntry};
 use crate::model::*;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +70,7 @@ pub struct Furnishing {
     pub keepsake: Option<CommitSha>,
 }
 
-/// A place that is to go. It was decided that nothing is lost by that; the provider makes sure that nothing changed since.
+/// A place that is to go. It was decided that nothing is lost by that; what has changed since is found by the last look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoveRequest {
     pub environment: EnvironmentId,
@@ -79,8 +80,18 @@ pub struct RemoveRequest {
     pub branch: BranchName,
     /// Delete the branch if it stands exactly here; `None` keeps it.
     pub delete_branch_at: Option<CommitSha>,
-    /// The ref under which uncommitted work is kept; `None`: there must not be any.
-    pub keep_work_under: Option<String>,
+}
+
+/// The last look at the files of a removed place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastLook {
+    pub environment: EnvironmentId,
+    /// Where the place was.
+    pub path: PathBuf,
+    /// The commit it had checked out.
+    pub head: CommitSha,
+    /// The ref under which whatever is found is kept.
+    pub keep_under: String,
 }
 
 /// What a removal did.
@@ -89,10 +100,6 @@ pub struct Removed {
     pub branch_deleted: bool,
     /// Files and registration are where they were: the place was only let go of.
     pub released: bool,
-    /// What holds the uncommitted work, under the ref that was asked for; `None`: there was none.
-    pub kept: Option<CommitSha>,
-    /// Size of the files; unknown when an earlier try had deleted them already.
-    pub bytes: Option<u64>,
 }
 
 /// Why a place could not be made or removed. Unless the sentence says otherwise, everything is where it was.
@@ -135,8 +142,6 @@ pub enum IsolationError {
     /// The reason names no path: it is told elsewhere.
     #[error("it lies outside of my directory, and {0}")]
     NotAdmitted(&'static str),
-    #[error("the worktree has changed since it was examined")]
-    ChangedMeanwhile(Status),
     #[error("the worktree is not on the branch {0}")]
     OtherBranch(BranchName),
     #[error("{} is not a worktree of this repository", .0.display())]
@@ -150,6 +155,8 @@ pub enum IsolationError {
     /// The way out is to change the owner, not force.
     #[error("{} cannot be deleted: it belongs to user {owner} (`chown -hR` gives it back to the user of the service)", .path.display())]
     NotDeletable { path: PathBuf, owner: u32 },
+    #[error("a file system is mounted in it, at {}", .0.display())]
+    MountInside(PathBuf),
     /// Trying again changes nothing.
     #[error("its uncommitted work cannot be kept: {0}")]
     NotKeepable(String),
@@ -203,13 +210,32 @@ pub trait Provider: Send + Sync {
     /// A process that works in a place.
     async fn user_of(&self, path: &Path) -> Probe<Option<u32>>;
 
-    /// Takes the place away, or lets go of it; also goes on with a removal that was interrupted.
+    /// The size of the files of a place that may be removed, in bytes, or what is in the way of deleting them.
+    async fn survey(&self, path: &Path) -> Result<u64, IsolationError>;
+
+    /// Takes the place away, or lets go of it; also goes on with a removal that was interrupted. Its files are not looked at,
+    /// and stay until they were ([`Provider::look_again`], [`Provider::release`]).
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError>;
 
-    /// Whether [`Provider::remove`] would begin, as far as a look can tell. Nothing is changed.
-    async fn would_remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<(), IsolationError>;
+    /// Whether [`Provider::remove`] would begin once some processes have ended, as far as a look can tell. Nothing is changed.
+    async fn would_remove(
+        &self,
+        repository: &Repository,
+        request: &RemoveRequest,
+        ending: &[u32],
+    ) -> Result<(), IsolationError>;
 
-    /// Whether files of this environment wait for a removal to be finished.
+    /// Whose files are in the trash without having been released.
+    fn unlooked(&self) -> Result<Vec<EnvironmentId>, IsolationError>;
+
+    /// Looks at the files of a removed place for the last time, and keeps everything there that the commit it had checked out
+    /// does not hold. `None`: there is nothing. Repeatable, with the same answer.
+    async fn look_again(&self, repository: &Repository, look: &LastLook) -> Result<Option<CommitSha>, IsolationError>;
+
+    /// Lets the files of a removed place be deleted, which were looked at.
+    async fn release(&self, repository: &Repository, environment: EnvironmentId) -> Result<(), IsolationError>;
+
+    /// Whether files of this environment wait for a removal to be finished, or for the last look.
     fn removal_begun(&self, environment: EnvironmentId) -> bool;
 
     /// Whether the place is there and whole.

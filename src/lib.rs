@@ -10,7 +10,7 @@
 //!                      orchestrator::gather ── asks store, git, github ──▶ facts (a snapshot)
 //!                                               ▼
 //!   decide::{admit, approve, resolve, branches, pristine, retire, create, follow, deliver, cleanup, reconcile,
-//!     missed}(&facts) ──▶ what to do, and why   ← pure
+//!     late, missed}(&facts) ──▶ what to do, and why   ← pure
 //!                                               ▼
 //!      orchestrator::{prepare, runs, deliver, sweep} ── repeatable effects ──▶ isolation · git · agent · store
 //!                                               ▼

@@ -5,10 +5,11 @@
 //! disk, with p50 and p99 at 16 connections; the time from a webhook to the agent's start in a ready worktree, beside plain
 //! `git worktree add` and beside a clone for each job in the same round; thirty mentions at once, beside thirty plain
 //! additions; the answer to a command while runs are live; the choice of an environment among 1,000; resident memory idle
-//! and after 10,000 deliveries; `/status` among 1,000 worktrees. [`soak`] runs only where it is named:
+//! and after 10,000 deliveries; `/status` among 1,000 worktrees. `removal`: see there. [`soak`] runs only where it is named:
 //! it does what people do at random, and kills.
 
 mod cleanup;
+mod removal;
 mod soak;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -85,6 +86,9 @@ fn main() -> ExitCode {
     }
     if is_wanted("cleanup") {
         runtime.block_on(cleanup::measure());
+    }
+    if is_wanted("removal") {
+        runtime.block_on(removal::measure());
     }
     // It takes many minutes, and measures nothing.
     let sound = !is_named("soak") || runtime.block_on(soak::all(&soak::Plan::from_args()));

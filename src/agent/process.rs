@@ -117,6 +117,21 @@ pub fn end_strays(run: RunId) -> usize {
     ended
 }
 
+/// Kills every process that carries the id of one of these runs in its environment and works below a directory, by its current
+/// directory or an open file; says how many there were. Reads all of `/proc`, so not for async code.
+pub fn end_leftovers_in(directory: &Path, runs: &[RunId]) -> usize {
+    strays::kill_in(directory, &marks(runs))
+}
+
+/// Which ones those are.
+pub fn leftovers_in(directory: &Path, runs: &[RunId]) -> Vec<u32> {
+    strays::find_in(directory, &marks(runs))
+}
+
+fn marks(runs: &[RunId]) -> Vec<Vec<u8>> {
+    runs.iter().map(|run| format!("{RUN_MARK}={run}").into_bytes()).collect()
+}
+
 /// When a process started, in clock ticks since boot: field 22 of `/proc/<pid>/stat`. None when there is no such process.
 fn start_ticks(pid: i32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
@@ -144,31 +159,72 @@ fn signal_group(group: i32, signal: Signal) -> bool {
 #[cfg(target_os = "linux")]
 mod strays {
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-    use std::fs;
+    use std::{fs, path::Path};
 
     /// Kills each process whose environment holds `mark`, and says how many there were.
     pub fn kill(mark: &[u8]) -> usize {
+        each(|pid| kill_if(pid, |variable| variable == mark))
+    }
+
+    /// The same for any of several marks, of those at work below a directory.
+    pub fn kill_in(directory: &Path, marks: &[Vec<u8>]) -> usize {
+        each(|pid| works_below(pid, directory) && kill_if(pid, |variable| marks.iter().any(|mark| variable == mark)))
+    }
+
+    pub fn find_in(directory: &Path, marks: &[Vec<u8>]) -> Vec<u32> {
+        let mut found = Vec::new();
+        each(|pid| {
+            let is_one =
+                works_below(pid, directory) && is_marked(pid, |variable| marks.iter().any(|mark| variable == mark));
+            found.extend(u32::try_from(pid).ok().filter(|_| is_one));
+            is_one
+        });
+        found
+    }
+
+    fn works_below(pid: i32, directory: &Path) -> bool {
+        let process = Path::new("/proc").join(pid.to_string());
+        let leads_below = |link: &Path| fs::read_link(link).is_ok_and(|target| target.starts_with(directory));
+        leads_below(&process.join("cwd"))
+            || fs::read_dir(process.join("fd")).is_ok_and(|files| files.flatten().any(|file| leads_below(&file.path())))
+    }
+
+    /// How many of all processes but our own something holds for.
+    fn each(mut holds: impl FnMut(i32) -> bool) -> usize {
         let own = i32::try_from(std::process::id()).ok();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        pids.filter(|pid| Some(*pid) != own && kill_if_marked(*pid, mark)).count()
+        pids.filter(|pid| Some(*pid) != own && holds(*pid)).count()
     }
 
     /// Opens the process before looking at it, so that the signal can only reach the process that was looked at.
-    fn kill_if_marked(pid: i32, mark: &[u8]) -> bool {
+    fn kill_if(pid: i32, is_mark: impl Fn(&[u8]) -> bool) -> bool {
         let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
             return false;
         };
+        is_marked(pid, is_mark) && pidfd_send_signal(&handle, Signal::KILL).is_ok()
+    }
+
+    fn is_marked(pid: i32, is_mark: impl Fn(&[u8]) -> bool) -> bool {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == mark)
-            && pidfd_send_signal(&handle, Signal::KILL).is_ok()
+        environment.split(|byte| *byte == 0).any(is_mark)
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod strays {
+    use std::path::Path;
+
     /// Without `/proc` nothing is found.
     pub fn kill(_mark: &[u8]) -> usize {
         0
+    }
+
+    pub fn kill_in(_directory: &Path, _marks: &[Vec<u8>]) -> usize {
+        0
+    }
+
+    pub fn find_in(_directory: &Path, _marks: &[Vec<u8>]) -> Vec<u32> {
+        Vec::new()
     }
 }

@@ -19,6 +19,7 @@ use std::{
     process::ExitCode,
 };
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// Carries a command out.
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -143,7 +144,14 @@ pub(super) async fn one_off(config: &Config, asks: &str, meanwhile: &str) -> any
     }
 }
 
-/// Ends it, once the files of what was removed are off the disk.
+/// Looks at the files of what was removed for the last time, so that they may be deleted. No service does.
+pub(super) async fn last_look(core: &Core) {
+    if let Err(error) = core.orchestrator.look_through_trash(&CancellationToken::new()).await {
+        tracing::warn!(%error, "removed files not looked at; they stay in the trash, and the next start does so");
+    }
+}
+
+/// Ends it, once the files that may be deleted are off the disk.
 pub(super) async fn end(core: Core) {
     core.orchestrator.empty_trash().await;
     core.orchestrator.store().close().await;
@@ -156,6 +164,9 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
         core.orchestrator.follow_move().await?;
     }
     let report = core.orchestrator.pass(&Pass::everywhere(Trigger::Cli, dry_run, "cli")).await;
+    if !dry_run {
+        last_look(&core).await;
+    }
     end(core).await;
     let report = report?;
     let verb = if dry_run { "would go" } else { "removed" };

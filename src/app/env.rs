@@ -3,7 +3,7 @@
 
 mod find;
 
-use super::commands::{end, one_off, open_store, say};
+use super::commands::{end, last_look, one_off, open_store, say};
 use super::{Core, StartError};
 use crate::cli::{EnvCommand, EnvRemove};
 use crate::config::Config;
@@ -137,8 +137,12 @@ impl Named {
         }
         lines.extend(details.bytes_freed.map(|freed| format!("freed     {}", bytes(freed))));
         if let (Some(name), Some(until)) = (&details.safety_ref, details.kept_until) {
-            lines.push(format!("trash     what was not committed, until {}, in {name}", until.date()));
+            let what = if details.only_ignored { "files that git ignores" } else { "what was not committed" };
+            lines.push(format!("trash     {what}, until {}, in {name}", until.date()));
         }
+        lines.extend(
+            details.held_up.as_ref().map(|why| format!("held up   its files are still in the trash directory: {why}")),
+        );
         let branch = match cleanup::restore_command(details, &self.repository) {
             Some(command) => format!("only its branch: {command}"),
             None => "a mention in its thread goes on on the branch".to_owned(),
@@ -180,7 +184,16 @@ async fn remove(config: &Config, asked: &EnvRemove, named: &Named) -> anyhow::Re
             (false, false) => orchestrator.remove(id, Trigger::Cli, ACTOR).await,
         }
     };
-    let (swept, trash_for) = (swept.await, orchestrator.trash_for());
+    let (mut swept, trash_for) = (swept.await, orchestrator.trash_for());
+    if !asked.dry_run {
+        last_look(&core).await;
+        // That may have found more.
+        if let (Ok(Swept::Removed(details)), Ok(Some(receipt))) =
+            (&mut swept, orchestrator.store().receipt_of(id).await)
+        {
+            **details = receipt.details;
+        }
+    }
     end(core).await;
     let unchanged = if asked.dry_run { "Nothing was changed." } else { "Nothing was removed." };
     match swept? {

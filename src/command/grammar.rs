@@ -191,7 +191,7 @@ pub const COMMANDS: &[Entry] = &[
     Entry {
         name: "/worktree restore",
         usage: "/worktree restore <name>",
-        does: "brings a removed worktree back: its branch, and what was not committed when it was removed by force; this thread goes on in it",
+        does: "brings a removed worktree back: its branch, its ignored files, and what was not committed when it was removed by force; this thread goes on in it",
         needs: Permission::Write,
         reads: |rest| one_name(rest).map(|name| Command::Restore { name }),
     },

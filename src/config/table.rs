@@ -68,7 +68,7 @@ settings! {
     OFFLINE_CREATE "TREEWARDEN_OFFLINE_CREATE" = "off",
         "`on`: while the git server cannot be reached, work starts from what the last fetch brought, and says how old that is";
     CLEANUP_INTERVAL_HOURS "CLEANUP_INTERVAL_HOURS" = "6", "hours between two cleanups; 1 to 8760";
-    TRASH_DAYS "TRASH_DAYS" = "30", "days for which work that was not committed when its worktree was removed by force can be brought back; 1 to 3650";
+    TRASH_DAYS "TRASH_DAYS" = "30", "days for which what was in a removed worktree and in no commit can be brought back: ignored files, and by force uncommitted work; 1 to 3650";
     RETENTION_DAYS "RETENTION_DAYS" = "90", "days for which logs of runs, handled deliveries, sent messages, ended sessions and reports are kept; 7 to 3650";
     MAX_RUNS "MAX_CONCURRENT_RUNS" = "4", "agents at work at the same time; 1 to 256";
     AGENT_COMMAND "TREEWARDEN_AGENT_COMMAND" = "",

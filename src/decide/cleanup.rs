@@ -64,10 +64,20 @@ pub struct WorkInProgress {
     pub submodules: Vec<String>,
     /// Repositories or worktrees inside.
     pub nested: Vec<String>,
-    /// Ignored files outside known caches.
-    pub ignored: Vec<String>,
+    pub ignored: Ignored,
     /// Changes that `git stash` put aside on its branch.
     pub stashed: u64,
+}
+
+/// Ignored files outside known caches that are no unchanged copies of the operator's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ignored {
+    pub files: u64,
+    pub bytes: u64,
+    /// Most bytes of them that the trash takes.
+    pub most: u64,
+    /// The path of the largest.
+    pub largest: Option<String>,
 }
 
 impl WorkInProgress {
@@ -147,6 +157,8 @@ pub struct Removal {
     pub delete_branch: bool,
     /// There is uncommitted work, which goes to the trash.
     pub keep_work: bool,
+    /// So many ignored files go there, too.
+    pub rescued: u64,
     pub because: Because,
 }
 
@@ -373,8 +385,9 @@ fn work_reasons(work: &WorkInProgress, recorded: &BranchName) -> Vec<Keep> {
     }
     keep.extend(work.submodules.iter().cloned().map(Keep::SubmoduleWork));
     keep.extend(work.nested.iter().cloned().map(Keep::NestedRepository));
-    if let Some(first) = work.ignored.first() {
-        keep.push(Keep::IgnoredFiles(first.clone()));
+    let Ignored { bytes, most, largest, .. } = &work.ignored;
+    if bytes > most {
+        keep.push(Keep::IgnoredFiles { bytes: *bytes, most: *most, largest: largest.clone().unwrap_or_default() });
     }
     if work.stashed > 0 {
         keep.push(Keep::Stashed(work.stashed));
@@ -397,9 +410,12 @@ pub fn passed_over(facts: &RemovalFacts) -> Vec<Keep> {
 
 /// The branch goes only when its own work is proven merged and it was ours; in every other case it stays.
 fn removal(branch: &BranchFacts, facts: &RemovalFacts) -> Removal {
-    let keep_work = match &facts.work {
-        Probe::Known(work) => work_reasons(work, &facts.environment.branch).iter().any(Keep::fits_the_trash),
-        Probe::Unknown(_) => true,
+    let (keep_work, rescued) = match &facts.work {
+        Probe::Known(work) => {
+            let reasons = work_reasons(work, &facts.environment.branch);
+            (reasons.iter().any(Keep::fits_the_trash), work.ignored.files)
+        }
+        Probe::Unknown(_) => (true, 0),
     };
     let (because, proven) = match &branch.merged {
         Some(proof) if branch.has_own_commits => (Because::Merged(proof.clone()), true),
@@ -410,7 +426,7 @@ fn removal(branch: &BranchFacts, facts: &RemovalFacts) -> Removal {
     let ours = facts.fetched && !facts.environment.metadata.foreign_branch;
     // A branch that never moved holds nothing that its start commit does not hold.
     let empty = because == Because::NothingDone;
-    Removal { tip: branch.tip.clone(), delete_branch: ours && (proven || empty), keep_work, because }
+    Removal { tip: branch.tip.clone(), delete_branch: ours && (proven || empty), keep_work, rescued, because }
 }
 
 #[cfg(test)]

@@ -68,6 +68,24 @@ pub fn with_work(change: impl FnOnce(&mut WorkInProgress)) -> RemovalFacts {
     RemovalFacts { work: Probe::Known(work), ..facts() }
 }
 
+/// So many bytes, where the trash takes `most`.
+pub fn ignored(bytes: u64, most: u64) -> Ignored {
+    Ignored { files: 1, bytes, most, largest: Some(".env".into()) }
+}
+
+#[test]
+fn ignored_files_go_to_the_trash_on_every_occasion_as_far_as_it_takes_them() {
+    use Occasion::*;
+    let old = Timestamp::from_unix(2_000_000_000);
+    for occasion in [Named, Forced, Closed, MakesWay, Pass] {
+        let with = |bytes| RemovalFacts { occasion, now: old, ..with_work(|work| work.ignored = ignored(bytes, 5)) };
+        let Verdict::Remove(removal) = verdict(&with(5)) else { panic!("{occasion:?}") };
+        assert_eq!((removal.rescued, removal.keep_work, removal.because), (1, false, Because::Merged(merged())));
+        let too_many = Keep::IgnoredFiles { bytes: 6, most: 5, largest: ".env".into() };
+        assert_eq!(verdict(&with(6)), Verdict::Keep(vec![too_many]), "{occasion:?}");
+    }
+}
+
 #[test]
 fn proven_work_goes_with_its_branch() {
     let Verdict::Remove(removal) = verdict(&facts()) else { panic!() };
@@ -187,7 +205,7 @@ fn every_reason_keeps_on_its_own() {
         (with_work(|w| w.hidden_changes = true), Keep::HiddenChanges),
         (with_work(|w| w.submodules = vec!["sub".into()]), Keep::SubmoduleWork("sub".into())),
         (with_work(|w| w.nested = vec!["n".into()]), Keep::NestedRepository("n".into())),
-        (with_work(|w| w.ignored = vec![".env".into()]), Keep::IgnoredFiles(".env".into())),
+        (with_work(|w| w.ignored = ignored(2, 1)), Keep::IgnoredFiles { bytes: 2, most: 1, largest: ".env".into() }),
         (with_work(|w| w.stashed = 1), Keep::Stashed(1)),
         (with_work(|w| w.on_branch = None), Keep::BranchDrift { recorded: branch(), actual: None }),
     ];
@@ -316,7 +334,7 @@ prop_compose! {
         facts.work = if work_known {
             Probe::Known(WorkInProgress {
                 on_branch: (!drift).then(branch), changed, untracked,
-                ignored: if ignored { vec![".env".into()] } else { vec![] }, ..Default::default()
+                ignored: if ignored { super::tests::ignored(1, 1) } else { Ignored::default() }, ..Default::default()
             })
         } else { Probe::Unknown("no".into()) };
         facts.branch = if branch_known {
@@ -331,8 +349,9 @@ proptest! {
     fn dirty_or_unknown_is_never_removed_but_by_force_into_the_trash(facts in any_facts()) {
         if let Verdict::Remove(removal) = verdict(&facts) {
             let work = facts.work.known().expect("known");
-            let clean = work.changed == 0 && work.untracked == 0 && work.ignored.is_empty();
+            let clean = work.changed == 0 && work.untracked == 0;
             prop_assert_eq!(removal.keep_work, !clean);
+            prop_assert_eq!(removal.rescued, work.ignored.files);
             prop_assert!(clean || facts.occasion == Occasion::Forced);
             prop_assert_eq!(facts.validity, Probe::Known(Validity::Valid));
             prop_assert!(!facts.busy && !facts.environment.pinned);

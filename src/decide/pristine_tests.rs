@@ -39,7 +39,7 @@ fn everything_that_is_there_or_waits_is_in_the_way() {
         branch(true, Some(merged())),
         work(|work| work.changed = 1),
         work(|work| work.untracked = 1),
-        work(|work| work.ignored = vec![".env".into()]),
+        work(|work| (work.ignored.bytes, work.ignored.most) = (2, 1)),
         work(|work| work.hidden_changes = true),
         work(|work| work.submodules = vec!["sub".into()]),
         work(|work| work.nested = vec!["inside".into()]),

@@ -73,13 +73,14 @@ impl Worktree {
     }
 
     /// Before the worktree is taken away: an error names the process that may hold one of those locks. What a killed git left
-    /// of one goes with all else; one that is young is waited for until it is known for that. Nothing is changed.
-    pub async fn refuse_held_locks(&self) -> Result<(), GitError> {
+    /// of one goes with all else; one that is young is waited for until it is known for that. What processes hold that are about
+    /// to end (`ending`) does not count. Nothing is changed.
+    pub async fn refuse_held_locks(&self, ending: &[u32]) -> Result<(), GitError> {
         let (files, directory) = (self.files().to_owned(), self.entry().await?.directory);
         let deadline = Instant::now() + STALE;
         loop {
-            let places = [files.clone(), directory.clone()];
-            let (young, holder) = blocking(move || lock_in_use(&places)).await?;
+            let (places, ending) = ([files.clone(), directory.clone()], ending.to_owned());
+            let (young, holder) = blocking(move || lock_in_use(&places, &ending)).await?;
             match holder {
                 Some((path, process)) => return Err(GitError::Held { path, process }),
                 None if young && Instant::now() < deadline => tokio::time::sleep(PAUSE).await,
@@ -91,13 +92,13 @@ impl Worktree {
 
 /// Whether one of a worktree's own locks is young, and who may hold one: whoever has it open, or a git at work there. `places`:
 /// its files and its admin entry.
-fn lock_in_use(places: &[PathBuf; 2]) -> Result<(bool, Option<(PathBuf, u32)>), GitError> {
+fn lock_in_use(places: &[PathBuf; 2], ending: &[u32]) -> Result<(bool, Option<(PathBuf, u32)>), GitError> {
     let mut found = Vec::new();
     locks(&places[1], false, &mut found)?;
     let young = found.iter().any(|leftover| leftover.age < STALE);
     let paths: Vec<PathBuf> = found.into_iter().map(|leftover| leftover.path).collect();
     // Looking through all processes is for the rare case that there is something to hold.
-    Ok((young, if paths.is_empty() { None } else { holder::find(&paths, places) }))
+    Ok((young, if paths.is_empty() { None } else { holder::find(&paths, places, ending) }))
 }
 
 #[derive(Clone)]
@@ -119,7 +120,7 @@ pub(super) fn clear_lock(repository: &Path, lock: &Path) -> Result<bool, GitErro
     };
     let Leftover { path, age } = leftover(lock.to_owned(), &meta)?;
     let leftovers = [path];
-    if age < STALE || holder::find(&leftovers, &grounds(repository)?).is_some() {
+    if age < STALE || holder::find(&leftovers, &grounds(repository)?, &[]).is_some() {
         return Ok(false);
     }
     // Somebody may have taken it anew since it was looked at.
@@ -154,7 +155,7 @@ impl Scene {
     fn held(&self) -> Result<Option<(PathBuf, u32)>, GitError> {
         let mut leftovers: Vec<PathBuf> = self.leftovers()?.into_iter().map(|leftover| leftover.path).collect();
         leftovers.sort_by_key(|path| !self.complaint.contains(&*path.to_string_lossy()));
-        Ok(holder::find(&leftovers, &grounds(&self.repository)?))
+        Ok(holder::find(&leftovers, &grounds(&self.repository)?, &[]))
     }
 
     /// What appeared since nobody was seen to hold anything is young, and stays. Answers whether anything was removed, or

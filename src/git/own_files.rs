@@ -7,6 +7,7 @@ use super::broken_refs::{self, ASIDE};
 use super::error::GitError;
 use super::fetch::FETCHED;
 use super::loose_objects::LACKS_OBJECTS;
+use super::removed::REMOVED;
 use super::worktree::odd_logs;
 use super::{small_file, write_whole};
 use crate::model::BranchName;
@@ -32,8 +33,8 @@ const STRANGERS: [&str; 9] = [
 ];
 
 /// Those that git goes into. The first one is where others are moved to; above all, nothing is taken out through a link.
-const DIRECTORIES: [&str; 8] =
-    [ASIDE, "info", "objects/info", "worktrees", "logs", "logs/refs", "logs/refs/heads", "logs/refs/remotes"];
+const DIRECTORIES: [&str; 9] =
+    [ASIDE, REMOVED, "info", "objects/info", "worktrees", "logs", "logs/refs", "logs/refs/heads", "logs/refs/remotes"];
 
 /// The same of refs: git would read and write through a link there. What they held is brought back as far as anybody knows it.
 pub(super) const REFS: [&str; 6] =

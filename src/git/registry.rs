@@ -423,7 +423,7 @@ impl Repository {
     }
 
     /// Takes what looks like a killed creation out of git's way, with all that it may hold after all.
-    async fn set_entry_aside(&self, entry: &AdminEntry) -> Result<(), GitError> {
+    pub(super) async fn set_entry_aside(&self, entry: &AdminEntry) -> Result<(), GitError> {
         self.pin_in_turn(entry).await?;
         let (repository, directory) = (self.directory().to_owned(), entry.directory.clone());
         blocking(move || match look(&directory)? {

@@ -20,6 +20,7 @@ pub(super) use contents::{
 };
 pub(super) use entry::{LOGS, odd_logs, put_right, put_ties_right, take_out, tie_to_repository};
 pub(super) use index::blob_of;
+pub use keepsake::Ignored;
 pub(super) use repair::rewrite;
 pub use status::Status;
 pub(super) use status::{path_of, quiet};
@@ -31,7 +32,7 @@ use super::history::sha;
 use super::pipes::Workplace;
 use super::registry::{self, AdminEntry};
 use super::repository::Repository;
-use super::{blocking, broken_refs, canonical, own_files, refuse_large, small_file};
+use super::{blocking, broken_refs, canonical, own_files, refuse_large, removed, small_file};
 use crate::model::{BranchName, CommitSha, Probe, Validity};
 use git2::{ErrorCode, ReferenceType, RepositoryOpenFlags};
 use std::{
@@ -48,6 +49,8 @@ pub struct Worktree {
     path: PathBuf,
     /// Where its files are; another place only while it is being removed.
     files: PathBuf,
+    /// Its entry and its list, where it is out of the registry.
+    apart: Option<(PathBuf, List)>,
 }
 
 /// What a worktree has checked out.
@@ -61,7 +64,12 @@ pub struct Head {
 
 impl Worktree {
     pub(super) fn new(repository: Repository, path: PathBuf) -> Self {
-        Self { repository, files: path.clone(), path }
+        Self { repository, files: path.clone(), path, apart: None }
+    }
+
+    /// The same worktree with its files at another place, and its entry out of the registry.
+    pub(super) fn apart(self, files: PathBuf, entry: PathBuf, list: List) -> Self {
+        Self { files, apart: Some((entry, list)), ..self }
     }
 
     pub fn repository(&self) -> &Repository {
@@ -75,7 +83,10 @@ impl Worktree {
 
     /// Where it is written down what was copied into it.
     pub(super) fn list(&self) -> List {
-        List::of(self.repository.directory(), &self.path)
+        match &self.apart {
+            Some((_, list)) => list.clone(),
+            None => List::of(self.repository.directory(), &self.path),
+        }
     }
 
     /// The same for all worktrees that its branch ever had; absent where it is on none.
@@ -148,8 +159,12 @@ impl Worktree {
     /// Its admin entry, which must be this repository's own.
     pub(super) async fn entry(&self) -> Result<AdminEntry, GitError> {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
+        let apart = self.apart.clone();
         blocking(move || {
-            let entry = registry::entry_of(&repository, &path)?;
+            let entry = match apart {
+                Some((directory, _)) => removed::entry_at(directory)?,
+                None => registry::entry_of(&repository, &path)?,
+            };
             match belongs(&entry, &repository) {
                 true => Ok(entry),
                 false => Err(GitError::refused(format!("{} was turned to another repository", path.display()))),

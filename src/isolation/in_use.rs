@@ -4,12 +4,12 @@
 
 use std::{fs, path::Path};
 
-/// The id of some process with its current directory or an open file at or below `directory`.
-pub(super) fn user_of(directory: &Path) -> Option<u32> {
+/// The id of some process with its current directory or an open file at or below `directory`, apart from some.
+pub(super) fn user_of(directory: &Path, apart_from: &[u32]) -> Option<u32> {
     let own = std::process::id();
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    ids.filter(|id| *id != own).find(|id| {
+    ids.filter(|id| *id != own && !apart_from.contains(id)).find(|id| {
         let process = Path::new("/proc").join(id.to_string());
         let works_there = leads_below(&process.join("cwd"), directory)
             || fs::read_dir(process.join("fd"))

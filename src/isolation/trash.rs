@@ -1,6 +1,6 @@
 //! The trash: where removed worktrees go, by a rename, before anything of them is deleted.
 //!
-//! `<id>` holds files whose removal is not finished: it may still be undone. `<id>.done` is deleted. All walks stay on
+//! `<id>` holds files that are still to be looked at, or whose removal may even be undone. `<id>.done` is deleted. All walks stay on
 //! real directories and follow no link, whatever a leftover process does to the tree meanwhile.
 
 use super::IsolationError;
@@ -39,6 +39,12 @@ impl Trash {
         self.place(id).with_extension(DONE)
     }
 
+    /// Whose files are here that may not be deleted.
+    pub fn waiting(&self) -> io::Result<Vec<EnvironmentId>> {
+        let names = fs::read_dir(&self.root)?.collect::<io::Result<Vec<_>>>()?;
+        Ok(names.into_iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+    }
+
     /// From here on the files may be deleted.
     pub fn release(&self, id: EnvironmentId) -> io::Result<()> {
         match fs::rename(self.place(id), self.done(id)) {
@@ -61,7 +67,11 @@ impl Trash {
             if path.extension() != Some(DONE.as_ref()) {
                 continue;
             }
-            if let Err(error) = delete(&path) {
+            if let Err(error) = super::mounts::inside(&path).and_then(|mounted| match mounted {
+                // What is in there is somewhere else, and nobody's trash.
+                Some(place) => Err(io::Error::other(format!("a file system is mounted at {}", place.display()))),
+                None => delete(&path),
+            }) {
                 tracing::warn!(path = %path.display(), error = %error, "trash not emptied");
                 first_error.get_or_insert(error);
             }

@@ -1,17 +1,21 @@
 //! Isolation by git worktrees: each place is a linked worktree on a branch of its own.
 //!
-//! Removal goes: rename into the trash, look again from there (nobody reaches the files by their old path any more),
-//! take the registration out, release the trash, delete the branch. Until the registration is out, every failure puts
-//! the files back; from then on every step is repeated until it is done.
+//! Removal goes: rename into the trash, take the registration out, delete the branch. None of that looks at the files, which
+//! takes the longest by far: whoever asks has done so, and does so again when the removal is over
+//! ([`Provider::look_again`]). What was written in between is kept then; only what was looked at from the trash, where
+//! nobody reaches it by its old path, is released and deleted. Until the registration is out, every failure puts the files
+//! back; from then on every step is repeated until it is done.
 //!
 //! What somebody else made outside of our directory is only locked while it is used, and unlocked afterwards.
 
 use super::furnish::furnish;
 use super::mark::{self, Mark};
-use super::trash::{Survey, Trash, survey};
+use super::mounts;
+use super::trash::{Trash, survey};
 use super::turns::Turns;
 use super::{
-    CreateRequest, IsolationError, MOST_IGNORED, Maker, Provider, RemoveRequest, Removed, Stage, in_use, outside, place,
+    CreateRequest, IsolationError, LastLook, MOST_IGNORED, Maker, Provider, RemoveRequest, Removed, Stage, in_use,
+    outside, place,
 };
 use crate::git::{GitError, Repository, Ties, Worktree, WorktreeEntry};
 use crate::model::*;
@@ -26,6 +30,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 /// Where the trash is when the intended place is on another file system: a rename must be enough.
 const TRASH_BESIDE: &str = ".trash";
+const BEGUN: &str = "an operation of git's has begun there since it was decided";
 /// Why files cannot go back.
 const TAKEN: &str = "there is something at its old path again";
 
@@ -113,8 +118,14 @@ impl WorktreeProvider {
         }
     }
 
-    /// Everything that speaks against moving the files, before they are touched.
-    async fn examine(&self, worktree: &Worktree, path: &Path, request: &RemoveRequest) -> Result<(), IsolationError> {
+    /// Everything that speaks against moving the files, before they are touched. Some processes will have ended by then.
+    async fn examine(
+        &self,
+        worktree: &Worktree,
+        path: &Path,
+        request: &RemoveRequest,
+        ending: &[u32],
+    ) -> Result<(), IsolationError> {
         match worktree.validity().await {
             Probe::Known(Validity::Valid) => {}
             Probe::Known(Validity::Missing | Validity::Broken | Validity::Foreign) => {
@@ -128,79 +139,50 @@ impl WorktreeProvider {
             Probe::Known(Some(reason)) => return Err(IsolationError::Locked(reason)),
             Probe::Unknown(why) => return Err(IsolationError::Unknown(why)),
         }
-        self.unused(path).await?;
-        worktree.refuse_held_locks().await?;
-        match measured(path).await?.obstacle {
-            Some((path, owner)) => Err(IsolationError::NotDeletable { path, owner }),
-            None => on_branch(worktree, &request.branch).await,
+        self.unused_but_by(path, ending).await?;
+        worktree.refuse_held_locks(ending).await?;
+        mounts::refuse_inside(path)?;
+        if certain(worktree.operation_in_progress().await)?.is_some() {
+            return Err(IsolationError::Unknown(BEGUN.to_owned()));
         }
+        on_branch(worktree, &request.branch).await
     }
 
-    /// The last look, when the files are in the trash already: what was true before must still be. Answers with what was
-    /// kept.
-    async fn examine_again(
+    /// From the trash; what is there stays as it is.
+    async fn keep_what_is_there(
         &self,
         worktree: &Worktree,
         place: &Path,
-        request: &RemoveRequest,
+        name: &str,
     ) -> Result<Option<CommitSha>, IsolationError> {
+        // Whoever is still in there writes on.
         self.unused(place).await?;
-        on_branch(worktree, &request.branch).await?;
-        let begun = certain(worktree.operation_in_progress().await)?.is_some();
-        if let Some(name) = &request.keep_work_under {
-            // Kept as it is now: nobody finds the way here any more.
-            return match begun {
-                true => Err(IsolationError::Unknown("an operation has begun since it was decided".to_owned())),
-                false => worktree.keep(name, MOST_IGNORED).await.map_err(|error| match error {
-                    GitError::NotKeepable(_) => IsolationError::NotKeepable(worktree.told_outside(&error)),
-                    error => error.into(),
-                }),
-            };
-        }
-        let status = certain(worktree.status().await)?;
-        if !status.is_clean() {
-            return Err(IsolationError::ChangedMeanwhile(status));
+        mounts::refuse_inside(place)?;
+        if certain(worktree.operation_in_progress().await)?.is_some() {
+            return Err(IsolationError::NotKeepable(BEGUN.to_owned()));
         }
         // Submodules cannot be asked from here: they name their repository relative to the old place.
-        let appeared = [
-            (begun, "an operation has begun"),
-            (certain(worktree.hidden_changes().await)?, "edits are hidden from git status"),
-            (!certain(worktree.ignored_work().await)?.is_empty(), "ignored files have appeared"),
-        ];
-        match appeared.into_iter().find(|(there, _)| *there) {
-            Some((_, what)) => Err(IsolationError::Unknown(format!("{what} since it was decided"))),
-            None => Ok(None),
+        if !worktree.has_submodules().await?
+            && let Some(path) = certain(worktree.nested_repositories().await)?.first()
+        {
+            return Err(IsolationError::NotKeepable(format!("a repository lies in {path}")));
         }
+        worktree.keep(name, MOST_IGNORED).await.map_err(|error| match error {
+            GitError::NotKeepable(_) => IsolationError::NotKeepable(worktree.told_outside(&error)),
+            error => error.into(),
+        })
     }
 
     async fn unused(&self, directory: &Path) -> Result<(), IsolationError> {
-        let directory = directory.to_owned();
-        match blocking(move || Ok(in_use::user_of(&directory))).await? {
+        self.unused_but_by(directory, &[]).await
+    }
+
+    async fn unused_but_by(&self, directory: &Path, processes: &[u32]) -> Result<(), IsolationError> {
+        let (directory, processes) = (directory.to_owned(), processes.to_owned());
+        match blocking(move || Ok(in_use::user_of(&directory, &processes))).await? {
             Some(process) => Err(IsolationError::InUse(process)),
             None => Ok(()),
         }
-    }
-
-    /// From files in the trash to no registration; an error leaves the registration. Answers with what was kept.
-    async fn unregister(
-        &self,
-        repository: &Repository,
-        path: &Path,
-        place: &Path,
-        request: &RemoveRequest,
-    ) -> Result<Option<CommitSha>, IsolationError> {
-        let worktree = repository.worktree(path);
-        let kept = if exists(place)? && worktree.is_registered().await? {
-            self.examine_again(&worktree.moved_to(place), place, request).await?
-        } else {
-            // An earlier try has looked, and left there what it kept.
-            match &request.keep_work_under {
-                Some(name) => repository.tip(name).await?,
-                None => None,
-            }
-        };
-        repository.unregister(path).await?;
-        Ok(kept)
     }
 
     /// Carries a change of one place to its end, even when nobody waits for it any more, and never two at once.
@@ -301,24 +283,26 @@ impl WorktreeProvider {
             if exists(&place)? {
                 return Err(half_way(&place, TAKEN));
             }
-            self.examine(&repository.worktree(path), path, request).await?;
+            self.examine(&repository.worktree(path), path, request, &[]).await?;
             fs::rename(path, &place).map_err(|error| IsolationError::files("moving", path, &error))?;
             tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "files in the trash");
         }
-        let bytes = if exists(&place)? { Some(measured(&place).await.unwrap_or_default().bytes) } else { None };
-        let kept = match self.unregister(repository, path, &place, request).await {
-            Ok(kept) => kept,
-            Err(error) => {
-                return Err(match put_back(&place, path) {
-                    Ok(()) => error,
-                    Err(why) => half_way(&place, format!("{error}, and they cannot go back: {why}")),
-                });
+        let name = request.environment.to_string();
+        if let Err(error) = repository.set_apart(path, &name).await {
+            // Without a registration, files at the old path would be nobody's.
+            if repository.is_apart(&name)? {
+                return Err(half_way(&place, error));
             }
-        };
+            return Err(match put_back(&place, path) {
+                Ok(()) => error.into(),
+                Err(why) => half_way(&place, format!("{error}, and they cannot go back: {why}")),
+            });
+        }
         tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "registration out");
-        self.trash.release(request.environment).map_err(|error| IsolationError::files("moving", &place, &error))?;
-        tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "trash released");
-        self.empty_in_background();
+        if !exists(&place)? {
+            // There is nothing to look at.
+            repository.looked_through(&name)?;
+        }
         let branch_deleted = match &request.delete_branch_at {
             Some(expected) => match repository.delete_branch(&request.branch, expected).await {
                 Ok(deleted) => deleted,
@@ -329,7 +313,7 @@ impl WorktreeProvider {
             },
             None => false,
         };
-        Ok(Removed { branch_deleted, released: false, kept, bytes })
+        Ok(Removed { branch_deleted, released: false })
     }
 
     fn empty_in_background(&self) {
@@ -379,7 +363,7 @@ impl Provider for WorktreeProvider {
 
     async fn user_of(&self, path: &Path) -> Probe<Option<u32>> {
         let path = path.to_owned();
-        blocking(move || Ok(in_use::user_of(&path))).await.into()
+        blocking(move || Ok(in_use::user_of(&path, &[]))).await.into()
     }
 
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError> {
@@ -400,20 +384,67 @@ impl Provider for WorktreeProvider {
         })
     }
 
-    async fn would_remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<(), IsolationError> {
+    async fn would_remove(
+        &self,
+        repository: &Repository,
+        request: &RemoveRequest,
+        ending: &[u32],
+    ) -> Result<(), IsolationError> {
         if request.maker == Maker::Others && self.is_outside(&request.path) {
             return Ok(());
         }
         let (path, place) = (self.place(&request.path)?, self.trash.place(request.environment));
         match exists(&place)? {
             true => Err(half_way(&place, TAKEN)),
-            false => self.examine(&repository.worktree(&path), &path, request).await,
+            false => self.examine(&repository.worktree(&path), &path, request, ending).await,
         }
     }
 
     fn removal_begun(&self, environment: EnvironmentId) -> bool {
         // What cannot be looked at may be there: going on with a removal says so, taking it back would forget the files.
         exists(&self.trash.place(environment)).unwrap_or(true)
+    }
+
+    async fn survey(&self, path: &Path) -> Result<u64, IsolationError> {
+        let path = self.place(path)?;
+        blocking(move || {
+            mounts::refuse_inside(&path)?;
+            let found = survey(&path)?;
+            match found.obstacle {
+                Some((path, owner)) => Err(IsolationError::NotDeletable { path, owner }),
+                None => Ok(found.bytes),
+            }
+        })
+        .await
+    }
+
+    fn unlooked(&self) -> Result<Vec<EnvironmentId>, IsolationError> {
+        self.trash.waiting().map_err(|error| IsolationError::files("looking at", self.trash.root(), &error))
+    }
+
+    async fn look_again(&self, repository: &Repository, look: &LastLook) -> Result<Option<CommitSha>, IsolationError> {
+        let (provider, repository, look) = (self.clone(), repository.clone(), look.clone());
+        self.to_the_end(self.trash.place(look.environment), async move {
+            let (place, name) = (provider.trash.place(look.environment), look.environment.to_string());
+            if !exists(&place)? || repository.is_looked_through(&name)? {
+                return Ok(None);
+            }
+            let worktree = repository.removed_worktree(&look.path, &name, &place, &look.head).await?;
+            let kept = provider.keep_what_is_there(&worktree, &place, &look.keep_under).await?;
+            tracing::debug!(target: EFFECT, { environment.id = %look.environment }, "files looked at in the trash");
+            Ok(kept)
+        })
+        .await
+    }
+
+    async fn release(&self, repository: &Repository, environment: EnvironmentId) -> Result<(), IsolationError> {
+        let place = self.trash.place(environment);
+        repository.looked_through(&environment.to_string())?;
+        tracing::debug!(target: EFFECT, { environment.id = %environment }, "trash may be released");
+        self.trash.release(environment).map_err(|error| IsolationError::files("moving", &place, &error))?;
+        tracing::debug!(target: EFFECT, { environment.id = %environment }, "trash released");
+        self.empty_in_background();
+        Ok(repository.forget_looked_through().await?)
     }
 
     async fn health(&self, repository: &Repository, path: &Path, maker: Maker, stage: Stage) -> Probe<Validity> {
@@ -489,11 +520,6 @@ async fn on_branch(worktree: &Worktree, branch: &BranchName) -> Result<(), Isola
         true => Ok(()),
         false => Err(IsolationError::OtherBranch(branch.clone())),
     }
-}
-
-async fn measured(directory: &Path) -> Result<Survey, IsolationError> {
-    let directory = directory.to_owned();
-    blocking(move || survey(&directory)).await
 }
 
 /// Undoes the rename into the trash, unless the old place has been taken.

@@ -214,6 +214,15 @@ pub struct PendingRemoval {
     /// Uncommitted work goes to the trash.
     #[serde(default)]
     pub keep_work: bool,
+    /// What of that was kept before the first step.
+    #[serde(default)]
+    pub kept: Option<CommitSha>,
+    /// Ignored files that are kept with it.
+    #[serde(default)]
+    pub rescued: u64,
+    /// Size of its files when they were looked at.
+    #[serde(default)]
+    pub bytes: Option<u64>,
     /// Why it is safe, one sentence for people.
     pub proof: String,
     /// The closed conversation that is told when it is done.
@@ -400,8 +409,19 @@ pub struct ReceiptDetails {
     pub branch_deleted: bool,
     /// Somebody else made the worktree, outside of our directory: files and registration are where they were.
     pub released: bool,
-    /// The ref that holds uncommitted work, when there was any (only after a forced removal).
+    /// The ref that holds what no commit of the branch held, when there was any: ignored files, after a forced removal
+    /// uncommitted work, and what was written at the very last.
     pub safety_ref: Option<String>,
+    /// What that ref holds.
+    pub keepsake: Option<CommitSha>,
+    /// Ignored files in it.
+    pub rescued: u64,
+    /// There is nothing else in it.
+    pub only_ignored: bool,
+    /// The thread that was told.
+    pub told: Option<ConversationId>,
+    /// Why its files still lie in the trash directory, when the last look at them found that they cannot go yet.
+    pub held_up: Option<String>,
     /// Until when that ref stays.
     pub kept_until: Option<Timestamp>,
     pub bytes_freed: Option<u64>,

@@ -105,7 +105,7 @@ impl Orchestrator {
             }
             self.note_reconciled(environment.id).await?;
         }
-        Ok(())
+        self.look_through_trash(stop).await
     }
 
     /// Runs whose owner is gone. Of those that cannot be read only what may still be at work for them is ended.

@@ -101,6 +101,10 @@ impl Orchestrator {
             told_later: false,
         };
         let mut notes = Notes(offline.into_iter().collect());
+        for had in &wish.had {
+            // What was written there at the very last belongs to it.
+            Box::pin(self.look_again_or_later(had.id)).await;
+        }
         for _ in 0..DECISIONS {
             let facts = self.restore_facts(&repository, wish, codebase.id, &work).await?;
             let environment = match restoration(&facts) {

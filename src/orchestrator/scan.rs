@@ -2,8 +2,9 @@
 //! and the removal of one. What can be asked about all of them at once is asked once.
 
 use super::{Orchestrator, gather};
-use crate::decide::cleanup::{Class, Occasion, RemovalFacts, WorkInProgress, classify};
-use crate::git::{Repository, Worktree};
+use crate::decide::cleanup::{Class, Ignored, Occasion, RemovalFacts, WorkInProgress, classify};
+use crate::git::{self, Repository, Worktree};
+use crate::isolation::MOST_IGNORED;
 use crate::model::*;
 use crate::store::StoreError;
 use futures::{StreamExt, stream};
@@ -191,9 +192,14 @@ async fn with_files(
 /// What its files hold.
 async fn work_facts(repository: &Repository, facts: &RemovalFacts) -> Probe<WorkInProgress> {
     match facts.validity == Probe::Known(Validity::Valid) {
-        true => work_in_progress(&repository.worktree(&facts.environment.path)).await,
+        true => Box::pin(work_in_progress(&repository.worktree(&facts.environment.path))).await,
         false => Probe::Unknown("there is no worktree to look at".to_owned()),
     }
+}
+
+fn ignored(found: git::Ignored) -> Ignored {
+    let git::Ignored { files, bytes, largest } = found;
+    Ignored { files, bytes, most: MOST_IGNORED, largest: largest.map(|path| path.display().to_string()) }
 }
 
 async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
@@ -220,7 +226,7 @@ async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
         hidden_changes: known!(worktree.hidden_changes().await),
         submodules: known!(worktree.submodule_work().await),
         nested: known!(worktree.nested_repositories().await),
-        ignored: known!(worktree.ignored_work().await).iter().map(|path| path.display().to_string()).collect(),
+        ignored: known!(worktree.ignored().await.map(ignored)),
         stashed,
     })
 }

@@ -4,8 +4,10 @@
 //! receipt. What was journalled is finished by the next start ([`super::recover`]). One that goes for another's sake is asked
 //! more before ([`make_way`], [`retire`]).
 
+mod before;
 mod finish;
 mod foresee;
+mod last_look;
 mod make_way;
 mod orphans;
 mod receipt;
@@ -28,6 +30,7 @@ use crate::git::Repository;
 use crate::model::*;
 use crate::reply::cleanup;
 use crate::store::{RunFilter, StoreError};
+use before::Ready;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
@@ -465,17 +468,15 @@ impl Orchestrator {
             }
             Verdict::Remove(removal) => {
                 // What cannot be kept keeps everything, before the first step.
-                if removal.keep_work
-                    && !self.is_outside(&environment)
-                    && let Err(reason) = self.keep_work(&repository, &environment).await
-                {
-                    return self.keep(environment, vec![reason], passed_over(&facts)).await;
-                }
+                let ready = match Box::pin(self.make_ready(&repository, &environment, &removal)).await? {
+                    Ok(ready) => ready,
+                    Err(reason) => return self.keep(environment, vec![reason], passed_over(&facts)).await,
+                };
                 let tell = match facts.fetched {
                     true => self.to_be_told(&environment, cause).await?,
                     false => None,
                 };
-                let environment = self.journal(environment, &removal, cause, tell).await?;
+                let environment = self.journal(environment, &removal, ready, cause, tell).await?;
                 self.finish_removal(codebase, &repository, environment, cause.actor).await
             }
         }
@@ -561,10 +562,11 @@ impl Orchestrator {
         &self,
         mut environment: Environment,
         removal: &Removal,
+        ready: Ready,
         cause: &Cause<'_>,
         tell: Option<ConversationId>,
     ) -> Result<Environment, StepError> {
-        environment.metadata.removal = Some(pending(&environment, removal, cause, tell));
+        environment.metadata.removal = Some(pending(&environment, removal, ready, cause, tell));
         environment.state = EnvironmentState::Removing;
         Ok(self.store().update_environment(&environment).await?)
     }
@@ -584,6 +586,7 @@ fn depth_of(pass: &Pass<'_>) -> Depth {
 fn pending(
     environment: &Environment,
     removal: &Removal,
+    ready: Ready,
     cause: &Cause<'_>,
     tell: Option<ConversationId>,
 ) -> PendingRemoval {
@@ -593,7 +596,10 @@ fn pending(
         tip: removal.tip.clone(),
         delete_branch: removal.delete_branch,
         keep_work: removal.keep_work,
-        proof: cleanup::proof(&removal.because, &environment.branch),
+        kept: ready.kept,
+        rescued: removal.rescued,
+        bytes: ready.bytes,
+        proof: cleanup::proof(removal, &environment.branch),
         asked_in: cause.asked_in,
         actor: Some(cause.actor.to_owned()),
         successor: None,

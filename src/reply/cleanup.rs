@@ -1,12 +1,21 @@
 //! What people are told when an environment is removed, or why it is kept.
 
 use super::{agent_text, count, days, marker};
-use crate::decide::cleanup::{Because, ByHand, Keep, Kind, MergeProof};
+use crate::decide::cleanup::{Because, ByHand, Keep, Kind, MergeProof, Removal};
 use crate::model::*;
 use std::{path::Path, time::Duration};
 
-/// One sentence: why removing was safe.
-pub fn proof(because: &Because, branch: &BranchName) -> String {
+/// One sentence: why removing was safe, and what of it went to the trash that nobody asked to be kept.
+pub fn proof(removal: &Removal, branch: &BranchName) -> String {
+    let because = because(&removal.because, branch);
+    match removal.rescued {
+        0 => because,
+        1 => format!("{because}; a file that git ignores goes to the trash"),
+        files => format!("{because}; {files} files that git ignores go to the trash"),
+    }
+}
+
+fn because(because: &Because, branch: &BranchName) -> String {
     match because {
         Because::Merged(MergeProof::Ancestor { base }) => format!("`{branch}` is merged into `{base}`"),
         Because::Merged(MergeProof::ContentInBase { base }) => {
@@ -32,10 +41,11 @@ pub fn removed(work: &Work, details: &ReceiptDetails, key: &str) -> String {
 }
 
 /// What a thread hears whose environment made way for `successor`'s.
-pub fn made_way(successor: &Work, key: &str) -> String {
+pub fn made_way(work: &Work, successor: &Work, details: &ReceiptDetails, key: &str) -> String {
     format!(
-        "The worktree of this thread held nothing of its own, so it made way for that of {}; a mention here goes on there.\n\n{}",
+        "The worktree of this thread held nothing of its own, so it made way for that of {}; a mention here goes on there.{}\n\n{}",
         called(successor),
+        kept_work(work, details),
         marker(key)
     )
 }
@@ -93,11 +103,28 @@ pub fn removed_line(work: &Work, details: &ReceiptDetails) -> String {
 /// Where uncommitted work is, and how it comes back.
 fn kept_work(work: &Work, details: &ReceiptDetails) -> String {
     let (Some(name), Some(until)) = (&details.safety_ref, details.kept_until) else { return String::new() };
+    let what = match (details.only_ignored, details.rescued) {
+        (true, 1) => "A file that git ignores".to_owned(),
+        (true, files) => format!("{files} files that git ignores"),
+        (false, 0) => "What was not committed".to_owned(),
+        (false, files) => format!("What was not committed, and {} that git ignores,", count(files, "file")),
+    };
+    let is = if details.only_ignored && details.rescued != 1 { "are" } else { "is" };
     format!(
-        " What was not committed is kept until {} (in `{name}` of the service's repository): `{}` brings it back as it was, \
+        " {what} {is} kept until {} (in `{name}` of the service's repository): `{}` brings that back as it was, \
          but for files that the branch changes until then.",
         until.date(),
         restore_by_name(work)
+    )
+}
+
+/// What was found when the files of a removed worktree were looked at for the last time.
+pub fn late(work: &Work, details: &ReceiptDetails, key: &str) -> String {
+    format!(
+        "🧹 Something was still written in the worktree of `{}` while it was removed.{}\n\n{}",
+        details.branch,
+        kept_work(work, details),
+        marker(key)
     )
 }
 
@@ -191,6 +218,11 @@ pub fn next_step(reason: &Keep) -> Option<&'static str> {
     })
 }
 
+/// Files that a removal takes to the trash, as `/status` names them.
+pub fn ignored(first: &str) -> String {
+    format!("ignored files that exist nowhere else, such as `{}`: they go to the trash with the worktree", plain(first))
+}
+
 /// A row without a worktree.
 pub fn ghost() -> String {
     "its worktree was gone already".to_owned()
@@ -233,9 +265,13 @@ pub fn sentence(reason: &Keep) -> String {
             path = plain(path)
         ),
         Keep::NestedRepository(path) => format!("another repository lies inside, at `{path}`", path = plain(path)),
-        Keep::IgnoredFiles(path) => {
-            format!("ignored files that exist nowhere else, such as `{path}`", path = plain(path))
-        }
+        Keep::IgnoredFiles { bytes, most, largest } => format!(
+            "{} of files that git ignores, more than the {} that go to the trash with a worktree; the largest is `{}`. What is \
+             not needed can be deleted, what is can be moved away",
+            megabytes(*bytes),
+            megabytes(*most),
+            plain(largest)
+        ),
         Keep::Stashed(number) => format!(
             "{} of its branch in the repository's stash, where `--force` leaves that, too (whoever runs this service finds it with \
              `git stash list`)",
@@ -271,6 +307,11 @@ pub fn platform_name(platform: PlatformKind) -> &'static str {
         PlatformKind::Discord => "Discord",
         PlatformKind::Telegram => "Telegram",
     }
+}
+
+/// Rounded up.
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes.div_ceil(1024 * 1024))
 }
 
 /// What an agent named, fit for a code span.
@@ -322,7 +363,8 @@ mod tests {
     #[test]
     fn a_thread_whose_worktree_made_way_hears_where_to_go_on() {
         let pull = Work { kind: WorkKind::PullRequest, id: "99".into() };
-        insta::assert_snapshot!(made_way(&pull, "cleanup/1"), @"
+        let issue = Work { kind: WorkKind::Issue, id: "1".into() };
+        insta::assert_snapshot!(made_way(&issue, &pull, &ReceiptDetails::default(), "cleanup/1"), @"
         The worktree of this thread held nothing of its own, so it made way for that of PR #99; a mention here goes on there.
 
         <!-- treewarden:cleanup/1 -->
@@ -333,7 +375,7 @@ mod tests {
     fn a_removal_says_where_the_work_is() {
         let work = Work { kind: WorkKind::Issue, id: "1".into() };
         let details = ReceiptDetails {
-            proof: proof(
+            proof: because(
                 &Because::Merged(MergeProof::ContentInBase { base: BranchName::new("main").unwrap() }),
                 &BranchName::new("issue-1").unwrap(),
             ),
@@ -357,7 +399,10 @@ mod tests {
             ..details
         };
         let told = removed_line(&work, &forced);
-        assert!(told.contains(": `/worktree restore issue-1` brings it back as it was"), "{told}");
+        assert!(told.contains(": `/worktree restore issue-1` brings that back as it was"), "{told}");
+        let rescued = ReceiptDetails { only_ignored: true, rescued: 2, ..forced.clone() };
+        let told = removed_line(&work, &rescued);
+        assert!(told.contains("2 files that git ignores are kept until 1970-01-01"), "{told}");
         let told = removed_line(&Work { kind: WorkKind::Task, id: "dark-mode".into() }, &forced);
         assert!(told.contains("is kept; `/worktree restore task-dark-mode` goes on there"), "{told}");
     }

@@ -386,9 +386,7 @@ fn files_seen(seen: &Seen, branch: &BranchName) -> Vec<String> {
         Probe::Unknown(why) => lines.push(format!("working tree unknown: {}", agent_text::said(why, FOREIGN))),
     }
     match &seen.ignored {
-        Probe::Known(files) => {
-            lines.extend(files.first().map(|first| cleanup::sentence(&Keep::IgnoredFiles(first.display().to_string()))))
-        }
+        Probe::Known(files) => lines.extend(files.first().map(|first| cleanup::ignored(&first.display().to_string()))),
         Probe::Unknown(why) => lines.push(format!("ignored files unknown: {}", agent_text::said(why, FOREIGN))),
     }
     match &seen.submodules {
@@ -504,7 +502,7 @@ mod tests {
         - Worktree **issue-1** on branch `issue-1`, based on `main`
         - 1 commit ahead, 12 behind
         - 2 uncommitted files
-        - ignored files that exist nowhere else, such as `.env`
+        - ignored files that exist nowhere else, such as `.env`: they go to the trash with the worktree
         - the submodule `lib` holds work of its own that is on no remote (push it from there, I do not push submodules)
         - HEAD is on `other` instead
         - pinned

@@ -3,7 +3,7 @@
 use super::codec::FromRow;
 use super::db::{Row, Tx};
 use super::sql::{new_id, sql};
-use super::{Store, StoreError};
+use super::{NewOutgoing, Store, StoreError};
 use crate::model::*;
 
 /// More than any command removes, with what others remove meanwhile.
@@ -45,6 +45,25 @@ impl Store {
     /// The newest ones first.
     pub async fn list_receipts(&self, limit: u32) -> Result<Vec<Receipt>, StoreError> {
         self.db.fetch_readable(sql!("SELECT * FROM receipts ORDER BY id DESC LIMIT $1 OFFSET $2"), limit, 0).await
+    }
+}
+
+impl Store {
+    /// Writes what a receipt says by now, and what is to be told about that, in one transaction.
+    pub async fn amend_receipt(
+        &self,
+        receipt: &Receipt,
+        details: &ReceiptDetails,
+        outgoing: Option<NewOutgoing>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.db.begin().await?;
+        let sql = sql!("UPDATE receipts SET details = $2 WHERE id = $1");
+        tx.execute(sql.bind(receipt.id).bind_json(details)?).await?;
+        if let Some(outgoing) = outgoing {
+            super::outbox::enqueue_in(&mut tx, &outgoing, now).await?;
+        }
+        tx.commit().await
     }
 }
 

@@ -146,6 +146,24 @@ impl Story {
         self.end().await
     }
 
+    /// A worktree with files that git ignores goes, and comes back with them.
+    async fn tell_of_ignored_files(&mut self) -> End {
+        let ignore = [(".gitignore", Some("*.log\n"))];
+        self.standin.push_commit(REPO, ANN, "main", "Ignore", &ignore).await.unwrap();
+        let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
+        self.ask(issue, "write chapter-one").await;
+        let note = self.store().live_environments(None).await.unwrap().remove(0).path.join("debug.log");
+        fs::write(&note, "notes of hours").unwrap();
+        self.act().await;
+        let answer = self.command(issue, "/worktree remove").await;
+        assert!(answer.contains("a file that git ignores goes to the trash"), "{answer}\n{}", self.account());
+        self.act().await;
+        let answer = self.command(issue, &format!("/worktree restore issue-{issue}")).await;
+        assert!(answer.contains("This thread goes on in the worktree"), "{answer}\n{}", self.account());
+        assert_eq!(fs::read_to_string(&note).unwrap_or_default(), "notes of hours", "{}", self.account());
+        self.end().await
+    }
+
     /// A worktree with something uncommitted goes by force, and comes back.
     async fn tell_of_the_trash(&mut self) -> End {
         let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
@@ -342,6 +360,15 @@ async fn killed_while_an_orphan_goes_it_is_gone_in_the_end_with_a_receipt() {
         assert_eq!(end.local_refs, ["refs/heads/issue-1", "refs/heads/left"], "whose branch it is, nobody knows");
     };
     killed_everywhere(None, 1, gone, Story::tell_of_an_orphan).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_while_ignored_files_go_and_come_back_they_are_all_there() {
+    let back = |end: &End| {
+        assert_eq!((end.receipts, end.worktrees, end.succeeded), (1, 2, 1), "{end:?}");
+        assert!(end.directories == ["issue-1"], "{end:?}");
+    };
+    killed_everywhere(None, 2, back, Story::tell_of_ignored_files).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

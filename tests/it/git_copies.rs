@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use treewarden::git::{CommitRequest, Ident};
-use treewarden::isolation::{CreateRequest, Furnishing, Provider, RemoveRequest};
+use treewarden::isolation::{CreateRequest, Furnishing, Provider};
 use treewarden::model::*;
 
 /// A place whose operator keeps files in `kept`.
@@ -65,7 +65,7 @@ async fn what_is_asked_for_is_copied_and_never_dirty() {
     assert_eq!(place.lab.run(&path, &["status", "--porcelain"]), "");
     place.lab.run(&path, &["add", "--all"]);
     assert_eq!(place.lab.run(&path, &["diff", "--cached", "--name-only"]), "");
-    place.remove(&place.removal("b")).await.unwrap();
+    place.remove_for_good(&place.removal("b")).await;
     assert!(!fs::read_to_string(place.repository.directory().join("info/exclude")).unwrap().contains(".env"));
 }
 
@@ -85,7 +85,7 @@ async fn a_changed_copy_is_work() {
         fs::write(path.join(file), content).unwrap();
         let at_work = known(worktree.ignored_work().await).len() + known(worktree.status().await).untracked as usize;
         assert_eq!(at_work, 1, "{file}");
-        assert!(place.remove(&place.removal("b")).await.is_err(), "{file}");
+        assert!(worktree.keep("refs/treewarden/trash/x", 1000).await.unwrap().is_some(), "{file}");
         match before {
             Some(before) => fs::write(path.join(file), before).unwrap(),
             None => fs::remove_file(path.join(file)).unwrap(),
@@ -93,7 +93,24 @@ async fn a_changed_copy_is_work() {
     }
     // One that is gone is no loss.
     fs::remove_file(path.join(".env")).unwrap();
-    place.remove(&place.removal("b")).await.unwrap();
+    assert_eq!(place.remove_for_good(&place.removal("b")).await, None);
+}
+
+/// Also one that nothing but the service's own pattern hides.
+#[tokio::test]
+async fn a_changed_copy_is_no_other_from_the_trash() {
+    let (place, kept) = place(&[("key", "secret\n"), ("same", "s\n")]).await;
+    let (path, _) = made(&place, "b", &kept, &["key", "same"]).await;
+    fs::write(path.join("key"), "mine\n").unwrap();
+    let removal = place.removal("b");
+    let before = place.repository.worktree(&path);
+    let name = format!("refs/treewarden/trash/{}", removal.environment);
+    let before = before.keep(&name, 1000).await.unwrap();
+    assert_eq!(place.remove_for_good(&removal).await, before);
+    let listed = place.lab.run(place.repository.directory(), &["ls-tree", "-r", "--name-only", &format!("{name}^2")]);
+    assert_eq!(listed, "ignored/key\nindex\nmodes");
+    let exclude = fs::read_to_string(place.repository.directory().join("info/exclude")).unwrap();
+    assert!(!exclude.contains("key"), "{exclude}");
 }
 
 #[tokio::test]
@@ -228,9 +245,7 @@ async fn a_copy_that_comes_back_is_a_copy() {
     let (place, kept) = place(&[("key", "secret\n")]).await;
     let (path, _) = made(&place, "b", &kept, &["key"]).await;
     fs::write(path.join("key"), "secret\nextra\n").unwrap();
-    let name = "refs/treewarden/trash/x".to_owned();
-    let removal = RemoveRequest { keep_work_under: Some(name), ..place.removal("b") };
-    let keepsake = place.remove(&removal).await.unwrap().kept;
+    let keepsake = place.remove_for_good(&place.removal("b")).await;
     fs::remove_file(kept.join("key")).unwrap();
     let mut again = request(&place, "b", &kept, &["key"]).await;
     again.start = WorktreeStart::Existing;
@@ -242,8 +257,7 @@ async fn a_copy_that_comes_back_is_a_copy() {
     place.lab.run(&path, &["add", "-f", "key"]);
     assert_eq!(worktree.commit_all(&commit("b")).await.unwrap(), None);
     // Whatever came and went on that branch since.
-    let second = RemoveRequest { keep_work_under: Some("refs/treewarden/trash/y".to_owned()), ..place.removal("b") };
-    let keepsake = place.remove(&second).await.unwrap().kept;
+    let keepsake = place.remove_for_good(&place.removal("b")).await;
     again.furnishing.keepsake = None;
     place.provider.create(&place.repository, &again).await.unwrap();
     place.remove(&place.removal("b")).await.unwrap();

@@ -6,8 +6,10 @@ use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fs,
+    io::Write,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt, fs::symlink},
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 use treewarden::model::WorktreeStart;
 
@@ -72,16 +74,18 @@ async fn a_conflict_is_kept_with_all_its_sides() {
 
 /// What somebody does in a worktree.
 #[derive(Clone, Debug)]
-enum Deed {
+pub enum Deed {
     Write(usize, Vec<u8>),
     Rights(usize, u32),
     Delete(usize),
     Link(usize, &'static str),
     Git(&'static [&'static str], usize),
+    /// All three sides of a merge.
+    Conflict(usize),
 }
 
 /// Committed, untracked and ignored ones, some in the place of a directory of another.
-const NAMES: &[&[u8]] = &[
+pub const NAMES: &[&[u8]] = &[
     b"f",
     b"d/one",
     b"d/two",
@@ -106,7 +110,7 @@ const GIT: &[&[&str]] = &[
     &["restore", "--staged", "--"],
 ];
 
-fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+pub fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     let name = || 0..NAMES.len();
     let content = prop_oneof![prop::collection::vec(any::<u8>(), 0..40), Just(b"1\r\n2\n".to_vec()), Just(Vec::new())];
     let rights = prop::sample::select(vec![0o600, 0o644, 0o755, 0o700, 0o444]);
@@ -116,8 +120,29 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
         2 => name().prop_map(Deed::Delete),
         1 => (name(), prop::sample::select(&["nowhere", "/etc", "../..", ".env"][..])).prop_map(|(name, to)| Deed::Link(name, to)),
         2 => (prop::sample::select(GIT), name()).prop_map(|(args, name)| Deed::Git(args, name)),
+        1 => name().prop_map(Deed::Conflict),
     ];
     prop::collection::vec(deed, 1..14)
+}
+
+/// The same of what git ignores alone.
+pub fn ignored_deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let name = || prop::sample::select(vec![10_usize, 11, 12]);
+    let deed = prop_oneof![
+        4 => (name(), prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(name, content)| Deed::Write(name, content)),
+        1 => (name(), prop::sample::select(vec![0o600, 0o755])).prop_map(|(name, rights)| Deed::Rights(name, rights)),
+        1 => name().prop_map(|name| Deed::Link(name, "nowhere")),
+    ];
+    prop::collection::vec(deed, 1..6)
+}
+
+/// Of nobody's settings.
+fn hermetic(directory: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command.current_dir(directory).args(args).env_clear();
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("LC_ALL", "C");
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    command
 }
 
 fn clear(path: &Path) {
@@ -137,7 +162,7 @@ fn make_room(root: &Path, name: &Path) {
     clear(&root.join(name));
 }
 
-fn carry_out(lab: &Lab, root: &Path, deed: &Deed) {
+pub fn carry_out(root: &Path, deed: &Deed) {
     let path_of = |name: usize| Path::new(OsStr::from_bytes(NAMES[name]));
     match deed {
         Deed::Write(name, content) => {
@@ -156,13 +181,38 @@ fn carry_out(lab: &Lab, root: &Path, deed: &Deed) {
             symlink(target, root.join(path_of(*name))).unwrap();
         }
         Deed::Git(args, name) => {
-            let _ = lab.command(root, args).arg(path_of(*name)).output().unwrap();
+            let _ = hermetic(root, args).arg(path_of(*name)).output().unwrap();
+        }
+        Deed::Conflict(name) => {
+            let place = root.join(path_of(*name));
+            if !fs::symlink_metadata(&place).is_ok_and(|meta| meta.is_file()) {
+                return;
+            }
+            let ours = hermetic(root, &["hash-object", "-w", "--no-filters"]).arg(&place).output().unwrap().stdout;
+            let _ = hermetic(root, &["rm", "-q", "--cached", "--ignore-unmatch", "--"]).arg(path_of(*name)).output();
+            let mut lines = Vec::new();
+            for (stage, id) in
+                ["e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "", "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"]
+                    .into_iter()
+                    .enumerate()
+            {
+                let id = if id.is_empty() { str::from_utf8(&ours).unwrap().trim_end() } else { id };
+                lines.extend_from_slice(format!("100644 {id} {}\t", stage + 1).as_bytes());
+                lines.extend_from_slice(NAMES[*name]);
+                lines.push(0);
+            }
+            let empty = hermetic(root, &["hash-object", "-w", "--stdin"]).stdin(Stdio::null()).status();
+            assert!(empty.unwrap().success());
+            let mut git =
+                hermetic(root, &["update-index", "-z", "--index-info"]).stdin(Stdio::piped()).spawn().unwrap();
+            git.stdin.take().unwrap().write_all(&lines).unwrap();
+            git.wait().unwrap();
         }
     }
 }
 
 /// Every file and link below, with its content. Rights count where git sees a file as changed, since nothing else is kept.
-fn content(root: &Path) -> BTreeMap<PathBuf, (String, Vec<u8>)> {
+pub fn content(root: &Path) -> BTreeMap<PathBuf, (String, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut pending = vec![root.to_owned()];
     while let Some(directory) = pending.pop() {
@@ -182,12 +232,29 @@ fn content(root: &Path) -> BTreeMap<PathBuf, (String, Vec<u8>)> {
 }
 
 /// What git says of the worktree: files, index, and what is ignored.
-fn state(lab: &Lab, root: &Path) -> Vec<Vec<u8>> {
+pub fn state(root: &Path) -> Vec<Vec<u8>> {
     let asked: [&[&str]; 2] = [
         &["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=traditional"],
         &["ls-files", "--stage", "-z"],
     ];
-    asked.iter().map(|args| lab.try_run(root, args).stdout).collect()
+    asked.iter().map(|args| hermetic(root, args).output().unwrap().stdout).collect()
+}
+
+/// Rights of a file that is as committed are not in any commit.
+pub fn as_kept(
+    mut found: BTreeMap<PathBuf, (String, Vec<u8>)>,
+    fresh: &BTreeMap<PathBuf, (String, Vec<u8>)>,
+) -> BTreeMap<PathBuf, (String, Vec<u8>)> {
+    for (name, (rights, bytes)) in &mut found {
+        if let Some((fresh, same)) = fresh.get(name)
+            && same == bytes
+            && rights != "link"
+            && fresh != "link"
+        {
+            *rights = format!("executable: {}", u32::from_str_radix(rights, 8).unwrap() & 0o100 != 0);
+        }
+    }
+    found
 }
 
 proptest! {
@@ -211,12 +278,12 @@ proptest! {
             let repository = lab.repository().await;
             let (path, worktree) = lab.worktree(&repository, "b").await;
             for deed in &deeds {
-                carry_out(&lab, &path, deed);
+                carry_out(&path, deed);
             }
-            let (files, said) = (content(&path), state(&lab, &path));
+            let (files, said) = (content(&path), state(&path));
             let kept = worktree.keep("refs/treewarden/trash/b", 10_000).await.unwrap();
             prop_assert_eq!(&content(&path), &files);
-            prop_assert_eq!(&state(&lab, &path), &said);
+            prop_assert_eq!(&state(&path), &said);
             fs::remove_dir_all(&path).unwrap();
             repository.unregister(&path).await.unwrap();
             repository.add_worktree(&path, &branch("b"), &WorktreeStart::Existing).await.unwrap();
@@ -225,21 +292,8 @@ proptest! {
                 worktree.bring_back(&kept).await.unwrap();
                 worktree.bring_back(&kept).await.unwrap();
             }
-            // Rights of a file that is as committed are not in any commit.
-            let rights_as_in = |mut found: BTreeMap<PathBuf, (String, Vec<u8>)>| {
-                for (name, (rights, bytes)) in &mut found {
-                    if let Some((fresh, same)) = fresh.get(name)
-                        && same == bytes
-                        && rights != "link"
-                        && fresh != "link"
-                    {
-                        *rights = format!("executable: {}", u32::from_str_radix(rights, 8).unwrap() & 0o100 != 0);
-                    }
-                }
-                found
-            };
-            prop_assert_eq!(rights_as_in(content(&path)), rights_as_in(files));
-            prop_assert_eq!(state(&lab, &path), said);
+            prop_assert_eq!(as_kept(content(&path), &fresh), as_kept(files, &fresh));
+            prop_assert_eq!(state(&path), said);
             Ok(())
         })?;
     }

@@ -7,9 +7,9 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-use treewarden::git::{GitError, Repository, Status, Ties, Uncommitted};
+use treewarden::git::{GitError, Repository, Ties, Uncommitted};
 use treewarden::isolation::{
-    CreateRequest, Furnishing, IsolationError, Maker, Provider, RemoveRequest, Stage, WorktreeProvider,
+    CreateRequest, Furnishing, IsolationError, LastLook, Maker, Provider, RemoveRequest, Stage, WorktreeProvider,
 };
 use treewarden::model::*;
 
@@ -50,12 +50,31 @@ impl Place {
             maker: Maker::Us,
             branch: branch(name),
             delete_branch_at: None,
-            keep_work_under: None,
         }
     }
 
     pub async fn remove(&self, request: &RemoveRequest) -> Result<treewarden::isolation::Removed, IsolationError> {
         self.provider.remove(&self.repository, request).await
+    }
+
+    /// The removal and the last look, from beginning to end; answers with what was kept.
+    pub async fn remove_for_good(&self, request: &RemoveRequest) -> Option<CommitSha> {
+        let head = self.repository.worktree(&request.path).head().await.unwrap().sha.unwrap();
+        self.remove(request).await.unwrap();
+        let kept = self.look_again(request, &head).await.unwrap();
+        self.provider.release(&self.repository, request.environment).await.unwrap();
+        kept
+    }
+
+    pub async fn look_again(
+        &self,
+        request: &RemoveRequest,
+        head: &CommitSha,
+    ) -> Result<Option<CommitSha>, IsolationError> {
+        let RemoveRequest { environment, path, .. } = request.clone();
+        let keep_under = format!("refs/treewarden/trash/{environment}");
+        let look = LastLook { environment, path, head: head.clone(), keep_under };
+        self.provider.look_again(&self.repository, &look).await
     }
 
     pub async fn registered(&self) -> Vec<PathBuf> {
@@ -97,14 +116,17 @@ async fn a_place_comes_and_goes() {
         let request = RemoveRequest { delete_branch_at: (!keep).then(|| tip.clone()), ..place.removal("issue-5") };
         let removed = place.remove(&request).await.unwrap();
         assert_eq!(removed.branch_deleted, !keep);
-        assert!(removed.bytes.unwrap() > 0);
         assert!(!path.exists() && place.registered().await.is_empty());
         assert_eq!(place.repository.tip("refs/heads/issue-5").await.unwrap().is_some(), keep);
         place.provider.empty_trash().await.unwrap();
+        assert_eq!(place.trash(), [request.environment.to_string()], "nobody has looked at it yet");
+        assert_eq!(place.look_again(&request, &tip).await, Ok(None));
+        place.provider.release(&place.repository, request.environment).await.unwrap();
+        place.provider.empty_trash().await.unwrap();
         assert!(place.trash().is_empty());
         // Asked again, it is still gone.
-        let again = place.remove(&request).await.unwrap();
-        assert_eq!((again.branch_deleted, again.bytes), (!keep, None));
+        assert_eq!(place.look_again(&request, &tip).await, Ok(None));
+        assert_eq!(place.remove(&request).await.unwrap().branch_deleted, !keep);
         if keep {
             place.repository.delete_branch(&branch("issue-5"), &tip).await.unwrap();
         }
@@ -122,24 +144,11 @@ async fn a_branch_that_moved_is_kept() {
     assert_eq!(place.repository.tip("refs/heads/b").await.unwrap(), Some(tip));
 }
 
-/// BR-001, BR-006, BR-007, BR-015, BR-052: each keeps files, registration and branch as they are.
+/// BR-015, BR-052: each keeps files, registration and branch as they are.
 #[tokio::test]
 async fn what_is_not_as_it_was_stays() {
     let place = Place::new().await;
     let run = |path: &Path, args: &[&str]| place.lab.run(path, args);
-    let changed = |tracked, untracked| IsolationError::ChangedMeanwhile(Status { tracked, untracked, conflicted: 0 });
-
-    let edited = place.create("edited").await;
-    fs::write(edited.join("f"), "2\n").unwrap();
-    assert_eq!(place.remove(&place.removal("edited")).await, Err(changed(1, 0)));
-    assert_eq!(fs::read_to_string(edited.join("f")).unwrap(), "2\n");
-
-    let untracked = place.create("untracked").await;
-    run(&untracked, &["config", "status.showUntrackedFiles", "no"]);
-    fs::write(untracked.join("precious"), "p").unwrap();
-    assert_eq!(place.remove(&place.removal("untracked")).await, Err(changed(0, 1)));
-    assert_eq!(fs::read_to_string(untracked.join("precious")).unwrap(), "p");
-
     let drifted = place.create("drifted").await;
     run(&drifted, &["switch", "-q", "-c", "other"]);
     assert_eq!(place.remove(&place.removal("drifted")).await, Err(IsolationError::OtherBranch(branch("drifted"))));
@@ -150,9 +159,9 @@ async fn what_is_not_as_it_was_stays() {
     run(place.repository.directory(), &["worktree", "lock", "--reason", "keep for demo", text]);
     assert_eq!(place.remove(&place.removal("locked")).await, Err(IsolationError::Locked("keep for demo".into())));
 
-    let broken = place.create("broken").await;
-    fs::write(place.repository.directory().join("worktrees/broken/index"), "garbage").unwrap();
-    assert!(matches!(place.remove(&place.removal("broken")).await, Err(IsolationError::Unknown(_))));
+    let begun = place.create("begun").await;
+    fs::write(place.repository.directory().join("worktrees/begun/MERGE_HEAD"), "").unwrap();
+    assert!(matches!(place.remove(&place.removal("begun")).await, Err(IsolationError::Unknown(_))));
 
     let own = place.create("own").await;
     let link = fs::read(own.join(".git")).unwrap();
@@ -169,9 +178,7 @@ async fn what_is_not_as_it_was_stays() {
     fs::remove_dir_all(own.join(".git")).unwrap();
     fs::write(own.join(".git"), link).unwrap();
 
-    for (path, name) in
-        [edited, untracked, drifted, locked, broken].iter().zip(["edited", "untracked", "drifted", "locked", "broken"])
-    {
+    for (path, name) in [drifted, locked, begun].iter().zip(["drifted", "locked", "begun"]) {
         place.assert_untouched(path, name).await;
     }
     assert!(place.trash().is_empty());
@@ -232,7 +239,7 @@ async fn deleting_stays_inside_and_opens_closed_directories() {
     fs::write(closed.join("x"), "x").unwrap();
     symlink(&shared, closed.join("link")).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
-    place.remove(&place.removal("b")).await.unwrap();
+    place.remove_for_good(&place.removal("b")).await;
     place.provider.empty_trash().await.unwrap();
     assert!(place.trash().is_empty());
     assert_eq!(fs::read_to_string(shared.join("keep")).unwrap(), "k");
@@ -276,8 +283,7 @@ async fn what_was_kept_comes_back_to_a_worktree_that_people_made() {
     let place = Place::new().await;
     let path = place.create("b").await;
     fs::write(path.join("precious"), "work\n").unwrap();
-    let removal = RemoveRequest { keep_work_under: Some("refs/treewarden/trash/x".to_owned()), ..place.removal("b") };
-    let keepsake = place.remove(&removal).await.unwrap().kept;
+    let keepsake = place.remove_for_good(&place.removal("b")).await;
     place.lab.run(place.repository.directory(), &["worktree", "add", "-q", path.to_str().unwrap(), "b"]);
     let furnishing = Furnishing { keepsake: keepsake.clone(), ..Furnishing::default() };
     let request = CreateRequest { start: WorktreeStart::Existing, furnishing, ..place.request("b").await };
@@ -286,8 +292,7 @@ async fn what_was_kept_comes_back_to_a_worktree_that_people_made() {
     assert_eq!(fs::read_to_string(path.join("precious")).unwrap(), "work\n");
 
     // What is theirs is written over by nothing, and they hear why.
-    let removal = RemoveRequest { keep_work_under: Some("refs/treewarden/trash/y".to_owned()), ..removal };
-    let keepsake = place.remove(&removal).await.unwrap().kept;
+    let keepsake = place.remove_for_good(&place.removal("b")).await;
     place.lab.run(place.repository.directory(), &["worktree", "add", "-q", path.to_str().unwrap(), "b"]);
     fs::write(place.repository.directory().join("info/exclude"), ".env\n").unwrap();
     fs::write(path.join(".env"), "theirs\n").unwrap();
@@ -347,14 +352,7 @@ async fn a_base_behind_a_link_works_all_the_way() {
         .unwrap();
     assert_eq!(known(provider.health(&repository, &path, Maker::Us, Stage::HandedOut).await), Validity::Valid);
     let environment = EnvironmentId(uuid::Uuid::now_v7());
-    let request = RemoveRequest {
-        environment,
-        path,
-        maker: Maker::Us,
-        branch: branch("b"),
-        delete_branch_at: None,
-        keep_work_under: None,
-    };
+    let request = RemoveRequest { environment, path, maker: Maker::Us, branch: branch("b"), delete_branch_at: None };
     provider.remove(&repository, &request).await.unwrap();
     assert!(provider.list(&repository).await.unwrap().is_empty());
 }
@@ -459,7 +457,6 @@ async fn a_worktree_outside_the_base_is_borrowed() {
         maker: Maker::Others,
         branch: branch("human"),
         delete_branch_at: None,
-        keep_work_under: None,
     };
     assert!(provider.is_outside(&outside) && !provider.is_outside(&provider.base().join("o/w")));
     assert!(

@@ -9,7 +9,7 @@ use std::{
     process::Command,
     time::{Duration, Instant},
 };
-use treewarden::git::{Git, GitSettings, Status};
+use treewarden::git::{Git, GitSettings};
 use treewarden::isolation::{IsolationError, Maker, Provider, RemoveRequest, Stage, WorktreeProvider};
 use treewarden::model::*;
 
@@ -18,72 +18,107 @@ use treewarden::model::*;
 async fn a_removal_goes_on_where_it_was_killed() {
     let place = Place::new().await;
     let provider = || WorktreeProvider::new(&place.lab.path("worktrees"), &place.lab.path("trash")).unwrap();
-    for (step, name) in ["renamed", "unlocked", "unregistered", "released"].into_iter().enumerate() {
+    for (step, name) in
+        ["renamed", "apart", "removed", "looked-at", "looked-through", "released"].into_iter().enumerate()
+    {
         let path = place.create(name).await;
         let tip = place.lab.main_tip(&place.repository).await;
-        let request = RemoveRequest { delete_branch_at: Some(tip), ..place.removal(name) };
+        let request = RemoveRequest { delete_branch_at: Some(tip.clone()), ..place.removal(name) };
+        fs::write(path.join("late"), "l").unwrap();
         fs::rename(&path, place.trashed(&request)).unwrap();
         let canonical = place.repository.directory();
+        let apart = canonical.join("treewarden-removed").join(request.environment.to_string());
         if step == 1 {
-            place.lab.run(canonical, &["worktree", "unlock", path.to_str().unwrap()]);
+            fs::create_dir_all(apart.parent().unwrap()).unwrap();
+            fs::rename(canonical.join("worktrees").join(name), &apart).unwrap();
         }
         if step >= 2 {
-            place.repository.unregister(&path).await.unwrap();
+            assert!(place.remove(&request).await.unwrap().branch_deleted, "{name}");
         }
-        if step == 3 {
+        if step >= 3 {
+            assert!(place.look_again(&request, &tip).await.unwrap().is_some());
+        }
+        if step >= 4 {
+            fs::rename(&apart, apart.with_extension("done")).unwrap();
+        }
+        if step == 5 {
             fs::rename(place.trashed(&request), place.trashed(&request).with_extension("done")).unwrap();
         }
         // What a start does: whatever is not released stays.
         provider().empty_trash().await.unwrap();
-        assert_eq!(place.trashed(&request).exists(), step < 3, "{name}");
-        let removed = provider().remove(&place.repository, &request).await.unwrap();
-        assert!(removed.branch_deleted, "{name}");
-        assert_eq!(removed.bytes.is_some(), step < 3, "{name}");
+        assert_eq!(place.trashed(&request).exists(), step < 5, "{name}");
+        assert!(provider().remove(&place.repository, &request).await.unwrap().branch_deleted, "{name}");
+        place.look_again(&request, &tip).await.unwrap();
+        let kept = place.repository.tip(&format!("refs/treewarden/trash/{}", request.environment)).await.unwrap();
+        assert_eq!(place.lab.run(canonical, &["show", &format!("{}:late", kept.unwrap())]), "l", "{name}");
+        provider().release(&place.repository, request.environment).await.unwrap();
         provider().empty_trash().await.unwrap();
         assert!(place.trash().is_empty() && place.registered().await.is_empty(), "{name}");
+        assert_eq!(fs::read_dir(apart.parent().unwrap()).unwrap().count(), 0, "{name}");
     }
 }
 
-/// Also when the files are gone already.
+/// BR-001, BR-006, BR-007: whatever was written after the decision is found before anything is deleted, also where a branch of
+/// that name has gone on elsewhere, and said again and again.
 #[tokio::test]
-async fn a_removal_tells_what_it_kept_however_often_it_is_begun() {
+async fn what_was_written_at_the_last_moment_is_kept() {
     let place = Place::new().await;
     let path = place.create("b").await;
-    let name = "refs/treewarden/trash/b".to_owned();
-    let request = RemoveRequest { keep_work_under: Some(name.clone()), ..place.removal("b") };
-    fs::write(path.join("new"), "n").unwrap();
-    let kept = place.remove(&request).await.unwrap().kept;
-    assert!(kept.is_some());
-    assert_eq!(place.repository.tip(&name).await.unwrap(), kept);
-    assert_eq!(place.remove(&request).await.unwrap().kept, kept);
-    // What an earlier removal left under the name is none of this one's.
-    place.create("b").await;
-    assert_eq!(place.remove(&request).await.unwrap().kept, None);
-
-    let path = place.create("c").await;
-    let request = RemoveRequest { keep_work_under: Some("refs/treewarden/trash/c".to_owned()), ..place.removal("c") };
-    fs::File::create(path.join("large")).unwrap().set_len(257 * 1024 * 1024).unwrap();
-    let why = "large has 257 MB, more than the 256 MB that are kept of one file; move it away";
-    assert_eq!(place.remove(&request).await, Err(IsolationError::NotKeepable(why.to_owned())));
-    assert!(path.join("large").exists());
-    place.assert_untouched(&path, "c").await;
-}
-
-#[tokio::test]
-async fn work_found_in_the_trash_goes_back() {
-    let place = Place::new().await;
-    let path = place.create("b").await;
-    let request = place.removal("b");
-    fs::rename(&path, place.trashed(&request)).unwrap();
-    // Written through an open directory, after the first look.
+    let tip = place.lab.main_tip(&place.repository).await;
+    place.lab.run(&path, &["config", "status.showUntrackedFiles", "no"]);
+    fs::write(path.join("f"), "edited\n").unwrap();
+    fs::write(path.join("staged"), "s\n").unwrap();
+    place.lab.run(&path, &["add", "staged"]);
+    let request = RemoveRequest { delete_branch_at: Some(tip.clone()), ..place.removal("b") };
+    assert!(place.remove(&request).await.unwrap().branch_deleted);
+    // Through a directory that was open before.
     fs::write(place.trashed(&request).join("late"), "l").unwrap();
-    let status = Status { tracked: 0, untracked: 1, conflicted: 0 };
-    assert_eq!(place.remove(&request).await, Err(IsolationError::ChangedMeanwhile(status)));
-    assert_eq!(fs::read_to_string(path.join("late")).unwrap(), "l");
+    place.create("b").await;
+    place.lab.commit(&path, "f", "another one's\n");
+    let kept = place.look_again(&request, &tip).await.unwrap().unwrap();
+    assert_eq!(place.look_again(&request, &tip).await.unwrap(), Some(kept.clone()));
+    let changes = place.lab.run(place.repository.directory(), &["diff", "--name-status", tip.as_str(), kept.as_str()]);
+    assert_eq!(changes, "M\tf\nA\tlate\nA\tstaged");
     place.assert_untouched(&path, "b").await;
 }
 
-/// Files that cannot go back stay where they are, and whoever asks is told where that is.
+/// What cannot be kept, and what somebody still writes to, stays where it is.
+#[tokio::test]
+async fn what_cannot_be_looked_at_is_not_deleted() {
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    let tip = place.lab.main_tip(&place.repository).await;
+    let request = place.removal("b");
+    place.remove(&request).await.unwrap();
+    let files = place.trashed(&request);
+    let refused = async |why: &str| {
+        let error = place.look_again(&request, &tip).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+        place.provider.empty_trash().await.unwrap();
+        assert!(files.join("f").exists());
+    };
+    let mut at_work = Command::new("sleep").arg("600").current_dir(&files).spawn().unwrap();
+    refused(&format!("process {} is still at work", at_work.id())).await;
+    at_work.kill().unwrap();
+    at_work.wait().unwrap();
+    fs::File::create(files.join("large")).unwrap().set_len(257 * 1024 * 1024).unwrap();
+    refused("large has 257 MB, more than the 256 MB that are kept of one file; move it away").await;
+    fs::remove_file(files.join("large")).unwrap();
+    place.lab.run(&files, &["init", "-q", "inner"]);
+    refused("a repository lies in inner").await;
+    fs::remove_dir_all(files.join("inner")).unwrap();
+    let entry = place.repository.directory().join("treewarden-removed").join(request.environment.to_string());
+    let index = fs::read(entry.join("index")).unwrap();
+    fs::write(entry.join("index"), "garbage").unwrap();
+    refused("git").await;
+    fs::write(entry.join("index"), index).unwrap();
+    fs::rename(&entry, entry.with_extension("away")).unwrap();
+    refused("what git knew of a removed worktree").await;
+    fs::rename(entry.with_extension("away"), &entry).unwrap();
+    assert_eq!(place.look_again(&request, &tip).await, Ok(None));
+    assert!(!path.exists());
+}
+
 /// The system may be short of memory at any moment, and the service goes on.
 #[tokio::test]
 async fn a_git_that_is_killed_while_it_unregisters_does_no_harm() {
@@ -96,12 +131,12 @@ async fn a_git_that_is_killed_while_it_unregisters_does_no_harm() {
     fs::write(&program, format!("#!/bin/sh\n{killed}\nexec git \"$@\"\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let git = Git::new(GitSettings::new(program, place.lab.path("short"))).unwrap();
-    let request = place.removal("b");
-    let removed = place.provider.remove(&git.repository(place.repository.directory()), &request).await;
-    assert!(removed.is_ok(), "{removed:?}");
+    fs::remove_dir_all(&path).unwrap();
+    git.repository(place.repository.directory()).unregister(&path).await.unwrap();
     assert!(!path.exists() && !entry.exists() && !place.registered().await.contains(&path));
 }
 
+/// Files that cannot go back stay where they are, and whoever asks is told where that is.
 #[tokio::test]
 async fn a_removal_that_is_stuck_says_where_the_files_are() {
     let place = Place::new().await;
@@ -119,12 +154,15 @@ async fn a_removal_that_is_stuck_says_where_the_files_are() {
     // Somebody made something of their own at the old path: nobody can know which is right.
     fs::create_dir(&path).unwrap();
     stuck("something at its old path").await;
-    // The directory around it went away.
-    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    fs::remove_dir(&path).unwrap();
+    // Somebody else has locked it meanwhile, and the directory around it went away.
+    let lock = place.repository.directory().join("worktrees/b/locked");
+    fs::write(&lock, "mine").unwrap();
+    fs::remove_dir(path.parent().unwrap()).unwrap();
     stuck("cannot go back").await;
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let status = Status { tracked: 0, untracked: 1, conflicted: 0 };
-    assert_eq!(place.remove(&request).await, Err(IsolationError::ChangedMeanwhile(status)));
+    assert!(place.remove(&request).await.unwrap_err().to_string().contains("locked by somebody else: mine"));
+    assert_eq!(fs::read_to_string(path.join("late")).unwrap(), "l");
     place.assert_untouched(&path, "b").await;
     assert!(!place.provider.removal_begun(request.environment));
 }

@@ -25,6 +25,8 @@ mod postgres;
 mod pulls;
 mod remote;
 mod reports;
+mod rescued;
+mod restored;
 mod rewritten;
 mod settings;
 mod stopping;

@@ -25,7 +25,12 @@ pub enum Keep {
     HiddenChanges,
     SubmoduleWork(String),
     NestedRepository(String),
-    IgnoredFiles(String),
+    /// More bytes of ignored files than the trash takes.
+    IgnoredFiles {
+        bytes: u64,
+        most: u64,
+        largest: String,
+    },
     /// Changes in the repository's stash, which are of its branch.
     Stashed(u64),
     BranchDrift {
@@ -85,7 +90,7 @@ impl Keep {
         match self {
             Keep::Busy | Keep::StillActive | Keep::InTransition => Kind::Passing,
             Keep::UncommittedChanges { .. } => Kind::Uncommitted,
-            Keep::HiddenChanges | Keep::IgnoredFiles(_) | Keep::Stashed(_) => Kind::Unseen,
+            Keep::HiddenChanges | Keep::Stashed(_) => Kind::Unseen,
             Keep::NestedRepository(_) | Keep::SubmoduleWork(_) | Keep::OwnRepository => Kind::OtherRepository,
             Keep::StillUsedBy(_)
             | Keep::UsedOn(_)
@@ -97,6 +102,7 @@ impl Keep {
             | Keep::BranchDrift { .. }
             | Keep::ForeignPath
             | Keep::Broken
+            | Keep::IgnoredFiles { .. }
             | Keep::TrashCannotHold(_)
             | Keep::Obstructed(_)
             | Keep::CannotVerify(_)
@@ -127,7 +133,7 @@ impl Keep {
             | Keep::UncommittedChanges { .. }
             | Keep::HiddenChanges
             | Keep::SubmoduleWork(_)
-            | Keep::IgnoredFiles(_)
+            | Keep::IgnoredFiles { .. }
             | Keep::Stashed(_)
             | Keep::ForeignPath
             | Keep::Broken
@@ -155,7 +161,7 @@ mod tests {
         for (reason, kind, fits) in [
             (changes, Kind::Uncommitted, true),
             (Keep::HiddenChanges, Kind::Unseen, true),
-            (Keep::IgnoredFiles(".env".into()), Kind::Unseen, true),
+            (Keep::IgnoredFiles { bytes: 2, most: 1, largest: ".env".into() }, Kind::Lasting, false),
             (Keep::Stashed(1), Kind::Unseen, true),
             (Keep::NestedRepository("n".into()), Kind::OtherRepository, false),
             (Keep::SubmoduleWork("s".into()), Kind::OtherRepository, false),

@@ -44,6 +44,16 @@ impl List {
         Self(lists_of(repository).join(OsString::from_vec(parts.join(&b'@'))))
     }
 
+    /// The same of a worktree that was removed under this name, as long as its files are there: patterns go on hiding them.
+    pub fn of_removed(repository: &Path, name: &str) -> Self {
+        Self(lists_of(repository).join(format!("{name}~removed")))
+    }
+
+    /// Moves what is written down; nothing is fine.
+    pub fn move_to(&self, other: &Self) -> Result<(), GitError> {
+        gone(fs::rename(&self.0, &other.0), "moving", &self.0)
+    }
+
     /// The list of all that was ever copied into worktrees of a branch. It outlives them: what comes back from the trash, or is in
     /// commits, is a copy as it was.
     pub fn of_branch(repository: &Path, branch: &BranchName) -> Self {

@@ -13,15 +13,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A process, and which of the leftovers it may hold. `grounds`: the repository and its worktrees.
-pub(super) fn find(leftovers: &[PathBuf], grounds: &[PathBuf]) -> Option<(PathBuf, u32)> {
+/// A process, apart from some, and which of the leftovers it may hold. `grounds`: the repository and its worktrees.
+pub(super) fn find(leftovers: &[PathBuf], grounds: &[PathBuf], apart_from: &[u32]) -> Option<(PathBuf, u32)> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
-    processes.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))).find_map(
-        |(id, process)| {
-            let held = opened(&process, leftovers).or_else(|| claimed(&process, leftovers, grounds));
-            held.map(|path| (path.clone(), id))
-        },
-    )
+    let processes = processes.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));
+    processes.filter(|(id, _)| !apart_from.contains(id)).find_map(|(id, process)| {
+        let held = opened(&process, leftovers).or_else(|| claimed(&process, leftovers, grounds));
+        held.map(|path| (path.clone(), id))
+    })
 }
 
 /// The leftover that it has open, or in which it has a file open.

@@ -76,6 +76,10 @@ impl Worktree {
         self.repository.within_limit(place, workplace, question).await
     }
 
+    pub async fn has_submodules(&self) -> Result<bool, GitError> {
+        Ok(!self.submodule_paths().await?.is_empty())
+    }
+
     pub(in crate::git) async fn submodule_paths(&self) -> Result<Vec<PathBuf>, GitError> {
         let entries = self.index().await?;
         Ok(entries.into_iter().filter(|entry| entry.is_submodule()).map(|entry| entry.path).collect())

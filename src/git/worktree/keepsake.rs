@@ -152,7 +152,7 @@ impl Worktree {
             call.args([flag, "-z", "--stdin"]).input(list_of(&hidden)).ok().await?;
         }
         let changes = self.changes(entry, Some(&index)).await?;
-        let ignored = self.ignored_files().await?;
+        let ignored = self.ignored_files(Inside::Refuse).await?;
         let bytes: u64 = ignored.iter().map(|file| file.size).sum();
         if bytes > most_ignored {
             let example = ignored.iter().max_by_key(|file| file.size).map(|file| file.path.display().to_string());
@@ -204,7 +204,18 @@ impl Worktree {
         .await
     }
 
-    async fn ignored_files(&self) -> Result<Vec<Kept>, GitError> {
+    /// What git ignores here and a keepsake would hold. A repository among it is the answer to another question.
+    pub async fn ignored(&self) -> Probe<Ignored> {
+        let files = self.ignored_files(Inside::PassOver).await;
+        let files = files.map(|files| Ignored {
+            files: files.len() as u64,
+            bytes: files.iter().map(|file| file.size).sum(),
+            largest: files.into_iter().max_by_key(|file| file.size).map(|file| file.path),
+        });
+        files.into()
+    }
+
+    async fn ignored_files(&self, inside: Inside) -> Result<Vec<Kept>, GitError> {
         let listed = match self.ignored_work().await {
             Probe::Known(listed) => listed,
             Probe::Unknown(why) => return Err(GitError::Unreadable(why)),
@@ -217,7 +228,12 @@ impl Worktree {
             let mut pending: Vec<(PathBuf, bool)> = listed.into_iter().map(|path| (path, true)).collect();
             while let Some((path, is_listed)) = pending.pop() {
                 if path.file_name() == Some(".git".as_ref()) {
-                    return Err(GitError::NotKeepable(format!("a repository lies in {}", path.display())));
+                    match inside {
+                        Inside::PassOver => continue,
+                        Inside::Refuse => {
+                            return Err(GitError::NotKeepable(format!("a repository lies in {}", path.display())));
+                        }
+                    }
                 }
                 match look(&files, path)? {
                     Look::File(file) if !copies.accounts_for(&files, &file.path) => found.push(file),
@@ -377,6 +393,21 @@ impl Worktree {
 
 /// The name of a note's file in the scratch directory, where `index` is taken.
 const INDEX_NOTE: &str = "index-info";
+
+/// Files that git ignores, outside known caches, and that are no unchanged copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ignored {
+    pub files: u64,
+    pub bytes: u64,
+    pub largest: Option<PathBuf>,
+}
+
+/// What becomes of a repository among ignored files.
+#[derive(Clone, Copy)]
+enum Inside {
+    Refuse,
+    PassOver,
+}
 
 /// A file that is kept.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use super::super::{Orchestrator, StepError, mend::maker, proofs::RUNS};
 use super::{Swept, told_under};
 use crate::decide::cleanup::Keep;
 use crate::git::{GitError, Repository, Worktree};
-use crate::isolation::{IsolationError, MOST_IGNORED, RemoveRequest};
+use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
 use crate::reply::{self, cleanup};
 use crate::store::{NewOutgoing, RunFilter};
@@ -31,7 +31,6 @@ pub(super) fn request(environment: &Environment, pending: &PendingRemoval) -> Re
         maker: maker(environment),
         branch: environment.branch.clone(),
         delete_branch_at: pending.delete_branch.then(|| pending.tip.clone()),
-        keep_work_under: pending.keep_work.then(|| trash_ref(environment.id)),
     }
 }
 
@@ -44,35 +43,22 @@ pub(super) fn not_kept(worktree: &Worktree, error: &GitError) -> Keep {
     }
 }
 
-/// Why an environment stays that the provider did not take away.
+/// Why an environment stays that the provider did not take away, or would not.
 pub(super) fn not_removed(error: IsolationError) -> Keep {
     match error {
-        IsolationError::ChangedMeanwhile(status) => {
-            let (changed, untracked) = (status.tracked + status.conflicted, status.untracked);
-            Keep::UncommittedChanges { changed, untracked }
-        }
-        IsolationError::NotKeepable(why) => Keep::TrashCannotHold(why),
         IsolationError::Locked(reason) => Keep::LockedBySomeoneElse(reason),
         IsolationError::Foreign(_) => Keep::ForeignPath,
         IsolationError::OwnRepository(_) => Keep::OwnRepository,
         IsolationError::HalfWay { .. } => Keep::RemovalStuck(error.to_string()),
         IsolationError::InUse(_)
         | IsolationError::NotDeletable { .. }
+        | IsolationError::MountInside(_)
         | IsolationError::Git(GitError::Held { .. }) => Keep::Obstructed(error.to_string()),
         error => Keep::CannotVerify(error.to_string()),
     }
 }
 
 impl Orchestrator {
-    /// Keeps what is not committed in an environment that is to go.
-    pub(super) async fn keep_work(&self, repository: &Repository, environment: &Environment) -> Result<(), Keep> {
-        let worktree = repository.worktree(&environment.path);
-        let kept = worktree.keep(&trash_ref(environment.id), MOST_IGNORED).await;
-        kept.map_err(|error| not_kept(&worktree, &error))?;
-        tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "uncommitted work kept");
-        Ok(())
-    }
-
     /// Carries a journalled removal to its end; also called for removals that a crash left half-way.
     pub(in crate::orchestrator) async fn finish_removal(
         &self,
@@ -102,6 +88,7 @@ impl Orchestrator {
         }
         tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "last commit archived");
         let request = request(&environment, &pending);
+        self.end_leftovers(&environment).await?;
         let removed = match self.parts().provider.remove(repository, &request).await {
             Ok(removed) => removed,
             Err(error @ IsolationError::HalfWay { .. }) => {
@@ -129,6 +116,7 @@ impl Orchestrator {
         self.audit(actor, "environment.removed", &subject, &details.proof).await;
         metrics::counter!(metric::ENVIRONMENTS_REMOVED, "trigger" => pending.trigger.as_str()).increment(1);
         self.forget_all(users).await?;
+        self.look_again_soon(environment.id);
         Ok(Swept::Removed(Box::new(details)))
     }
 
@@ -204,7 +192,7 @@ impl Orchestrator {
         let Some(conversation) = self.store().load_conversation(conversation).await? else { return Ok(None) };
         let key = told_under(environment.id, conversation.id);
         let body = match successor {
-            Some(successor) => cleanup::made_way(successor, &key),
+            Some(successor) => cleanup::made_way(&environment.work, successor, details, &key),
             None => cleanup::removed(&environment.work, details, &key),
         };
         let outgoing = Outgoing::text(&conversation, body, reply::marker(&key));

@@ -1,14 +1,15 @@
 //! What a removal would do, by the facts and the verdict that it rests on. Nothing is changed by that, not even the reasons that
 //! an environment is shown with.
 //!
-//! The answer is that of the removal itself. What only shows when it is done is left out: sizes, and what happens meanwhile.
+//! The answer is that of the removal itself. What only shows when it is done is left out: what it frees, the commit that holds what
+//! goes to the trash, and what happens meanwhile.
 
 use super::finish::{not_kept, not_removed, request};
 use super::{
     super::{Orchestrator, StepError, scan::View},
     MEANWHILE,
 };
-use super::{Cause, Swept, can_be_asked, pending};
+use super::{Cause, Swept, before::Ready, can_be_asked, pending};
 use crate::decide::cleanup::{Keep, Occasion, Removal, RemovalFacts, Verdict, classify, verdict};
 use crate::git::Repository;
 use crate::isolation::{MOST_IGNORED, Removed};
@@ -65,21 +66,22 @@ impl Orchestrator {
     ) -> Result<ReceiptDetails, Keep> {
         let released = self.is_outside(environment);
         let worktree = repository.worktree(&environment.path);
-        let kept = match removal.keep_work && !released {
+        self.survey(environment).await?;
+        let kept = match (removal.keep_work || removal.rescued > 0) && !released {
             true => worktree.would_keep(MOST_IGNORED).await.map_err(|error| not_kept(&worktree, &error))?,
             false => false,
         };
-        let pending = pending(environment, removal, cause, None);
-        let would_remove = self.parts().provider.would_remove(repository, &request(environment, &pending)).await;
+        // Its own commit is not there yet.
+        let ready = Ready { kept: kept.then(|| removal.tip.clone()), bytes: None };
+        let pending = pending(environment, removal, ready, cause, None);
+        // They are ended first.
+        let ending = self.leftovers(environment).await.map_err(|error| Keep::CannotVerify(error.to_string()))?;
+        let request = request(environment, &pending);
+        let would_remove = self.parts().provider.would_remove(repository, &request, &ending).await;
         would_remove.map_err(not_removed)?;
-        let removed = Removed {
-            branch_deleted: pending.delete_branch && !released,
-            released,
-            // Its own commit is not there yet.
-            kept: kept.then(|| pending.tip.clone()),
-            bytes: None,
-        };
-        Ok(self.receipt(repository, environment, &pending, &removed).await)
+        let removed = Removed { branch_deleted: pending.delete_branch && !released, released };
+        let receipt = self.receipt(repository, environment, &pending, &removed).await;
+        Ok(ReceiptDetails { keepsake: None, ..receipt })
     }
 }
 

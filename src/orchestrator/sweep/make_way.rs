@@ -49,14 +49,21 @@ impl Orchestrator {
         let Some(mut environment) = self.store().load_environment(id).await? else { return Ok(false) };
         let removal = self.removal_for(codebase, repository, &environment, &place.branch).await?;
         let Some(removal) = removal else { return Ok(false) };
+        let ready = match Box::pin(self.make_ready(repository, &environment, &removal)).await? {
+            Ok(ready) => ready,
+            Err(reason) => return self.keep(environment, vec![reason], Vec::new()).await.map(|_| false),
+        };
         environment.state = EnvironmentState::Removing;
         environment.metadata.removal = Some(PendingRemoval {
             trigger: Trigger::MadeWay,
             tell: self.own_thread(&environment).await?,
-            proof: cleanup::proof(&removal.because, &environment.branch),
+            proof: cleanup::proof(&removal, &environment.branch),
             tip: removal.tip,
             delete_branch: removal.delete_branch,
-            keep_work: false,
+            keep_work: removal.keep_work,
+            kept: ready.kept,
+            rescued: removal.rescued,
+            bytes: ready.bytes,
             asked_in: Some(delivery),
             actor: Some("treewarden".to_owned()),
             successor: Some(place.work.clone()),
@@ -91,7 +98,7 @@ impl Orchestrator {
         if !self.is_free(repository, environment, branch).await? {
             return Ok(None);
         }
-        Ok(pristine(&self.pristine_facts(codebase, repository, environment).await?))
+        Ok(pristine(&Box::pin(self.pristine_facts(codebase, repository, environment)).await?))
     }
 
     /// Whether a new environment could have this branch: none has it, nothing is in its way, and no fork's commits are on it.

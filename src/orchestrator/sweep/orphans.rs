@@ -270,12 +270,13 @@ impl Orchestrator {
             if found.class == Class::Foreign {
                 continue;
             }
-            let (environment, result, bytes_freed) = match self.pass_over(codebase, found, &strays.places, pass, view).await {
-                Ok(Some(passed)) => passed,
-                Ok(None) => continue,
-                // One failing never stops the pass.
-                Err(error) => (None, ReportResult::Failed(error.to_string()), None),
-            };
+            let (environment, result, bytes_freed) =
+                match self.pass_over(codebase, found, &strays.places, pass, view).await {
+                    Ok(Some(passed)) => passed,
+                    Ok(None) => continue,
+                    // One failing never stops the pass.
+                    Err(error) => (None, ReportResult::Failed(error.to_string()), None),
+                };
             if !pass.dry_run && matches!(result, ReportResult::Removed(_)) {
                 *counts.entry(found.class).or_default() -= 1;
             }
@@ -312,7 +313,7 @@ impl Orchestrator {
                 (None, ReportResult::Removed(words::taken_out()), None)
             }
             (Verdict::Remove(removal), Some(facts)) if pass.dry_run => {
-                let proof = cleanup::proof(&removal.because, &facts.environment.branch);
+                let proof = cleanup::proof(&removal, &facts.environment.branch);
                 (None, ReportResult::Removed(words::removed(&proof)), None)
             }
             (Verdict::Remove(_), Some(facts)) => {

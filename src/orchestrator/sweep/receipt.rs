@@ -18,7 +18,7 @@ impl Orchestrator {
         pending: &PendingRemoval,
         removed: &Removed,
     ) -> ReceiptDetails {
-        let safety_ref = removed.kept.as_ref().map(|_| trash_ref(environment.id));
+        let safety_ref = pending.kept.as_ref().map(|_| trash_ref(environment.id));
         let own = match own_commits(repository, environment, &pending.tip).await {
             Ok(own) => own,
             // It only tells.
@@ -43,7 +43,12 @@ impl Orchestrator {
             released: removed.released,
             kept_until: safety_ref.as_ref().map(|_| self.now().plus(self.settings().trash_for)),
             safety_ref,
-            bytes_freed: removed.bytes,
+            rescued: if pending.kept.is_some() { pending.rescued } else { 0 },
+            only_ignored: pending.kept.is_some() && !pending.keep_work,
+            keepsake: pending.kept.clone(),
+            told: pending.tell,
+            held_up: None,
+            bytes_freed: if removed.released { None } else { pending.bytes },
             asked_in: pending.asked_in,
             actor: pending.actor.clone(),
             commits,

@@ -51,7 +51,11 @@ impl Orchestrator {
         let (occasion, trigger) = (Occasion::MakesWay, Trigger::MadeWay);
         let asked_in = Some(delivery);
         let cause = Cause { occasion, trigger, actor: "treewarden", tell: None, asked_in, answered: None, only: None };
-        let environment = self.journal(environment, &removal, &cause, None).await?;
+        let ready = match Box::pin(self.make_ready(repository, &environment, &removal)).await? {
+            Ok(ready) => ready,
+            Err(reason) => return self.keep(environment, vec![reason], Vec::new()).await.map(|_| Retired::Stays),
+        };
+        let environment = self.journal(environment, &removal, ready, &cause, None).await?;
         Ok(match self.finish_removal(codebase, repository, environment, cause.actor).await? {
             Swept::Removed(_) | Swept::Gone => Retired::Gone,
             Swept::Kept(_) => Retired::Stays,

@@ -36,6 +36,10 @@ struct ReceiptView {
     freed: Option<String>,
     /// Where what was not committed is kept, and until when.
     kept: Option<(String, String)>,
+    /// Of that there are only files that git ignores.
+    only_ignored: bool,
+    /// Why the files still lie in the trash directory.
+    held_up: Option<Prose>,
     /// A command, when the branch is gone.
     restore: Option<String>,
     /// What `/worktree restore` is asked for, where it brings this back.
@@ -164,6 +168,8 @@ fn view(state: &WebState, receipt: Receipt, work: &Work, repository: &std::path:
         branch_deleted: details.branch_deleted,
         freed: details.bytes_freed.map(bytes),
         kept: details.safety_ref.zip(details.kept_until.map(Timestamp::date)),
+        only_ignored: details.only_ignored,
+        held_up: details.held_up.as_deref().map(|why| state.prose(why)),
         restore: restore.map(|command| state.shown(&command)),
         name: (!details.released).then(|| state.shown(&work.to_string())),
     }

@@ -273,7 +273,9 @@ impl Story {
             assert!(matches!(delivery.state, InboxState::Done | InboxState::Ignored), "{delivery:?}");
         }
         let mut directories = below(&home.join("worktrees"));
-        directories.extend(self.emptied(&home.join("trash")).await);
+        for kept_for_a_while in [home.join("trash"), canonical.join("treewarden-removed")] {
+            directories.extend(self.emptied(&kept_for_a_while).await);
+        }
         let receipts = store.list_receipts(10).await.unwrap();
         let runs = store.list_runs(Default::default(), 100, 0).await.unwrap();
         let pulls = self.standin.pulls(REPO).unwrap();

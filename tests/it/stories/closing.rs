@@ -298,19 +298,6 @@ async fn closing_with_uncommitted_work_keeps_it_and_says_so() {
 }
 
 #[tokio::test]
-async fn ignored_files_are_kept_too() {
-    let world = World::new().await;
-    let issue = world.worked_issue("add a greeting").await;
-    let environment = world.environment().await;
-    std::fs::write(environment.path.join("debug.log"), "notes of hours\n").unwrap();
-    world.standin.close(REPO, ANN, issue).unwrap();
-    world.settle().await;
-    assert!(world.answer(issue).contains("ignored files"), "{}", world.answer(issue));
-    assert!(environment.path.join("debug.log").exists());
-    world.end().await;
-}
-
-#[tokio::test]
 async fn closing_during_a_run_waits_for_it() {
     let world = World::new().await;
     let issue = world.issue();

@@ -90,7 +90,7 @@ async fn an_issue_joins_its_pull_requests_worktree() {
 
 #[tokio::test]
 async fn a_worktree_with_anything_in_it_makes_no_way() {
-    for file in ["untracked.txt", "README.md", "debug.log"] {
+    for file in ["untracked.txt", "README.md"] {
         let world = World::new().await;
         let issue = world.worked_issue("agent:noop").await;
         let place = world.environment().await.path.join(file);
@@ -100,6 +100,21 @@ async fn a_worktree_with_anything_in_it_makes_no_way() {
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "precious\n");
         world.end().await;
     }
+}
+
+#[tokio::test]
+async fn files_that_git_ignores_are_kept_of_a_worktree_that_makes_way() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:noop").await;
+    let place = world.environment().await.path.join("debug.log");
+    std::fs::write(&place, "precious\n").unwrap();
+    asked_pull(&world, issue, "add a greeting").await;
+    assert!(!place.exists());
+    let told = world.answers(issue).into_iter().any(|answer| {
+        answer.body.contains("made way for that of PR") && answer.body.contains("A file that git ignores is kept until")
+    });
+    assert!(told, "{:?}", world.answers(issue));
+    world.end().await;
 }
 
 #[tokio::test]

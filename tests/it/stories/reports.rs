@@ -93,7 +93,8 @@ async fn in_many_states(world: &World) -> (Vec<(&'static str, EnvironmentId)>, P
 fn comparable(swept: Swept) -> Swept {
     match swept {
         Swept::Removed(mut details) => {
-            (details.bytes_freed, details.kept_until) = (None, details.kept_until.map(|_| Timestamp::from_unix(0)));
+            (details.bytes_freed, details.keepsake, details.told) = (None, None, None);
+            details.kept_until = details.kept_until.map(|_| Timestamp::from_unix(0));
             Swept::Removed(details)
         }
         other @ (Swept::Kept(_) | Swept::Gone) => other,

@@ -32,8 +32,11 @@ async fn what_was_removed_by_force_comes_back_as_it_was() {
     );
     assert!(refused.contains("kept in the trash for 30 days"), "{refused}");
     let gone = answered(&world, issue, "/worktree remove --force").await;
-    assert!(gone.starts_with("🧹") && gone.contains("What was not committed is kept until"), "{gone}");
-    assert!(gone.contains(": `/worktree restore issue-1` brings it back"), "{gone}");
+    assert!(
+        gone.starts_with("🧹") && gone.contains("What was not committed, and 1 file that git ignores, is kept until"),
+        "{gone}"
+    );
+    assert!(gone.contains(": `/worktree restore issue-1` brings that back"), "{gone}");
     assert!(!before.path.exists() && world.environments().await.is_empty());
 
     let back = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;

@@ -15,13 +15,14 @@ use std::{
 };
 use tempfile::TempDir;
 use tokio::{runtime::Runtime, task::spawn_blocking};
+use tokio_util::sync::CancellationToken;
 use treewarden::{
     app::{Service, wall_clock},
     config::{Config, Flags},
     demo::github::{CommentView, MergeMethod, OpenPull, PullView, Standin, StandinOptions},
     github::signature,
     model::*,
-    orchestrator::sweep::Pass,
+    orchestrator::{Orchestrator, sweep::Pass},
     store::{EnvironmentFilter, Store},
 };
 
@@ -337,6 +338,20 @@ impl World {
     /// A scheduled pass of the cleanup service, now.
     pub async fn pass(&self) -> CleanupReport {
         self.service.orchestrator.pass(&Pass::everywhere(Trigger::Schedule, false, "schedule")).await.unwrap()
+    }
+
+    /// What such a pass would do.
+    pub async fn dry_run(&self) -> CleanupReport {
+        self.service.orchestrator.pass(&Pass::everywhere(Trigger::Schedule, true, "schedule")).await.unwrap()
+    }
+
+    /// Looks at removed files that still wait for it, now.
+    pub async fn look_through_trash(&self) {
+        self.service.orchestrator.look_through_trash(&CancellationToken::new()).await.unwrap();
+    }
+
+    pub fn orchestrator(&self) -> &Orchestrator {
+        &self.service.orchestrator
     }
 
     // Waiting.

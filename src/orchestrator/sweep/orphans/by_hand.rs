@@ -65,7 +65,7 @@ impl Orchestrator {
                 Verdict::TakeOut => (true, vec![words::taken_out()]),
                 Verdict::Remove(removal) => {
                     let branch = found.branch.as_ref();
-                    (true, branch.map(|branch| cleanup::proof(&removal.because, branch)).into_iter().collect())
+                    (true, branch.map(|branch| cleanup::proof(&removal, branch)).into_iter().collect())
                 }
             };
             orphans.push(Orphan {
