@@ -56,9 +56,9 @@ pub(super) fn not_removed(error: IsolationError) -> Keep {
         IsolationError::Foreign(_) => Keep::ForeignPath,
         IsolationError::OwnRepository(_) => Keep::OwnRepository,
         IsolationError::HalfWay { .. } => Keep::RemovalStuck(error.to_string()),
-        IsolationError::InUse(_)
-        | IsolationError::NotDeletable { .. }
-        | IsolationError::Git(GitError::Held { .. }) => Keep::Obstructed(error.to_string()),
+        IsolationError::InUse(_) | IsolationError::NotDeletable { .. } | IsolationError::Git(GitError::Held { .. }) => {
+            Keep::Obstructed(error.to_string())
+        }
         error => Keep::CannotVerify(error.to_string()),
     }
 }

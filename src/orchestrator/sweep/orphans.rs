@@ -270,12 +270,13 @@ impl Orchestrator {
             if found.class == Class::Foreign {
                 continue;
             }
-            let (environment, result, bytes_freed) = match self.pass_over(codebase, found, &strays.places, pass, view).await {
-                Ok(Some(passed)) => passed,
-                Ok(None) => continue,
-                // One failing never stops the pass.
-                Err(error) => (None, ReportResult::Failed(error.to_string()), None),
-            };
+            let (environment, result, bytes_freed) =
+                match self.pass_over(codebase, found, &strays.places, pass, view).await {
+                    Ok(Some(passed)) => passed,
+                    Ok(None) => continue,
+                    // One failing never stops the pass.
+                    Err(error) => (None, ReportResult::Failed(error.to_string()), None),
+                };
             if !pass.dry_run && matches!(result, ReportResult::Removed(_)) {
                 *counts.entry(found.class).or_default() -= 1;
             }
