@@ -174,11 +174,11 @@ async fn worktrees(
         worktrees.push(path);
     }
     // The remote has what is merged of them.
-    let mut merged = String::new();
+    let (mut merged, later) = (String::new(), now.plus(Duration::from_secs(60)));
     for (place, number) in (0..environments).step_by(ONE_IN).filter(|number| !is_stale(*number)).enumerate() {
         // The next ones go on from there.
         let from = if place == 0 { From::Branch } else { From::Before };
-        commit(&mut merged, "refs/heads/main", from, &format!("work/{number}.txt"), now);
+        commit(&mut merged, "refs/heads/main", from, &format!("work/{number}.txt"), later);
     }
     import(origin, &merged);
     worktrees
