@@ -52,7 +52,7 @@ impl Orchestrator {
         let asked_in = Some(delivery);
         let cause = Cause { occasion, trigger, actor: "treewarden", tell: None, asked_in, answered: None, only: None };
         let environment = self.journal(environment, &removal, &cause, None).await?;
-        Ok(match self.finish_removal(codebase, repository, environment, cause.actor).await? {
+        Ok(match Box::pin(self.finish_removal(codebase, repository, environment, cause.actor)).await? {
             Swept::Removed(_) | Swept::Gone => Retired::Gone,
             Swept::Kept(_) => Retired::Stays,
         })
