@@ -61,6 +61,16 @@ impl AdminEntry {
         Ok(missing("index")? && missing(COMPLETE)? && self.lock()?.as_deref() == Some(LOCK_REASON))
     }
 
+    /// Whether git took out a part of what makes it one.
+    fn is_torn(&self) -> Result<bool, GitError> {
+        for name in ["gitdir", "HEAD", "commondir"] {
+            if look(&self.directory.join(name))?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Whether it has nothing but what git writes first, and holds no commit. All others have had all of their ties once,
     /// whatever has become of them.
     pub fn is_new(&self) -> Result<bool, GitError> {
@@ -395,7 +405,13 @@ impl Repository {
             None => {}
         }
         // Without force: should a directory have appeared, git examines it and refuses.
-        self.change_registry("worktree remove", path).await?;
+        if let Err(error) = self.change_registry("worktree remove", path).await {
+            // Killed in the middle of it, git leaves what nobody can use again; what it held is pinned.
+            match entry.is_torn()? {
+                true => self.set_entry_aside(&entry).await?,
+                false => return Err(error),
+            }
+        }
         List::of(self.directory(), path).forget()?;
         if let Err(error) = self.write_excludes_in_turn().await {
             tracing::warn!(error = %error, "paths of files copied into worktrees not written; the next change does so");

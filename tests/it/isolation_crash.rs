@@ -9,7 +9,7 @@ use std::{
     process::Command,
     time::{Duration, Instant},
 };
-use treewarden::git::Status;
+use treewarden::git::{Git, GitSettings, Status};
 use treewarden::isolation::{IsolationError, Maker, Provider, RemoveRequest, Stage, WorktreeProvider};
 use treewarden::model::*;
 
@@ -84,6 +84,25 @@ async fn work_found_in_the_trash_goes_back() {
 }
 
 /// Files that cannot go back stay where they are, and whoever asks is told where that is.
+/// The system may be short of memory at any moment, and the service goes on.
+#[tokio::test]
+async fn a_git_that_is_killed_while_it_unregisters_does_no_harm() {
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    let entry = place.repository.directory().join("worktrees/b");
+    let program = place.lab.path("short-lived");
+    let killed =
+        format!("case \" $* \" in *\" worktree remove \"*) rm {0}/gitdir {0}/HEAD; kill -9 $$;; esac", entry.display());
+    fs::write(&program, format!("#!/bin/sh\n{killed}\nexec git \"$@\"\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = GitSettings { local_remotes: true, ..GitSettings::new(program, place.lab.path("short")) };
+    let git = Git::new(settings).unwrap();
+    let request = place.removal("b");
+    let removed = place.provider.remove(&git.repository(place.repository.directory()), &request).await;
+    assert!(removed.is_ok(), "{removed:?}");
+    assert!(!path.exists() && !entry.exists() && !place.registered().await.contains(&path));
+}
+
 #[tokio::test]
 async fn a_removal_that_is_stuck_says_where_the_files_are() {
     let place = Place::new().await;
