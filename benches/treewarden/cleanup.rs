@@ -147,7 +147,7 @@ async fn worktrees(
     for number in 0..environments {
         let at = if is_stale(number) { now.minus(LONG_AGO) } else { now };
         let branch = format!("refs/heads/many-{number}");
-        commit(&mut stream, &branch, Some("refs/remotes/origin/main"), &format!("work/{number}.txt"), at);
+        commit(&mut stream, &branch, From::Other("refs/remotes/origin/main"), &format!("work/{number}.txt"), at);
     }
     import(canonical, &stream);
     let mut worktrees = Vec::new();
@@ -174,9 +174,11 @@ async fn worktrees(
         worktrees.push(path);
     }
     // The remote has what is merged of them.
-    let mut merged = String::new();
-    for number in (0..environments).step_by(ONE_IN).filter(|number| !is_stale(*number)) {
-        commit(&mut merged, "refs/heads/main", None, &format!("work/{number}.txt"), now);
+    let (mut merged, later) = (String::new(), now.plus(Duration::from_secs(60)));
+    for (place, number) in (0..environments).step_by(ONE_IN).filter(|number| !is_stale(*number)).enumerate() {
+        // The next ones go on from there.
+        let from = if place == 0 { From::Branch } else { From::Before };
+        commit(&mut merged, "refs/heads/main", from, &format!("work/{number}.txt"), later);
     }
     import(origin, &merged);
     worktrees
@@ -186,13 +188,26 @@ fn is_stale(number: usize) -> bool {
     number.is_multiple_of(3 * ONE_IN)
 }
 
-/// A commit that writes one file, for `git fast-import`; without `from` it goes on from where the branch is.
-fn commit(stream: &mut String, branch: &str, from: Option<&str>, file: &str, at: Timestamp) {
-    let from = from.unwrap_or(branch);
+/// What a commit comes after.
+enum From<'a> {
+    /// The branch as the repository has it.
+    Branch,
+    /// The commit before it in the stream.
+    Before,
+    Other(&'a str),
+}
+
+/// A commit that writes one file, for `git fast-import`.
+fn commit(stream: &mut String, branch: &str, from: From<'_>, file: &str, at: Timestamp) {
+    let from = match from {
+        From::Branch => format!("from {branch}^0\n"),
+        From::Before => String::new(),
+        From::Other(other) => format!("from {other}^0\n"),
+    };
     let text = format!("{file}\n");
     write!(
         stream,
-        "commit {branch}\ncommitter Ann <ann@example.org> {} +0000\ndata 1\n.\nfrom {from}^0\nM 100644 inline {file}\ndata {}\n{text}\n",
+        "commit {branch}\ncommitter Ann <ann@example.org> {} +0000\ndata 1\n.\n{from}M 100644 inline {file}\ndata {}\n{text}\n",
         at.unix(),
         text.len()
     )
@@ -202,7 +217,7 @@ fn commit(stream: &mut String, branch: &str, from: Option<&str>, file: &str, at:
 fn move_base(origin: &Path, round: usize) {
     let mut stream = String::new();
     let now = Timestamp::new(chrono::Utc::now());
-    commit(&mut stream, "refs/heads/main", None, &format!("round/{round}.txt"), now);
+    commit(&mut stream, "refs/heads/main", From::Branch, &format!("round/{round}.txt"), now);
     import(origin, &stream);
 }
 

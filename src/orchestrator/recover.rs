@@ -174,7 +174,7 @@ impl Orchestrator {
             Repair::Discard if patience == Patience::Quick && self.is_registered(&repository, &environment).await? => {}
             Repair::Discard => self.discard(&repository, &environment).await?,
             Repair::FinishRemoval => {
-                self.finish_removal(&codebase, &repository, environment, "recovery").await?;
+                Box::pin(self.finish_removal(&codebase, &repository, environment, "recovery")).await?;
             }
             Repair::Reactivate => {
                 let mut active = environment;

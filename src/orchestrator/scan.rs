@@ -51,7 +51,7 @@ impl Orchestrator {
         view: &View,
     ) -> Result<RemovalFacts, StoreError> {
         let one = vec![environment.clone()];
-        let mut facts = self.scan(codebase, repository, one, occasion, view, Depth::All).await;
+        let mut facts = Box::pin(self.scan(codebase, repository, one, occasion, view, Depth::All)).await;
         facts.pop().unwrap_or_else(|| Err(StoreError::Failed("nothing was looked at".to_owned())))
     }
 

@@ -180,7 +180,7 @@ impl Orchestrator {
                 let bytes_freed = None;
                 lines.push(ReportLine { environment: Some(environment.id), repository, branch, result, bytes_freed });
             }
-            let seen = self.scan(&codebase, &repository, environments.clone(), occasion, &view, depth);
+            let seen = Box::pin(self.scan(&codebase, &repository, environments.clone(), occasion, &view, depth));
             let seen = match pass.stop {
                 // It only looks.
                 Some(stop) => stop.run_until_cancelled(seen).await.unwrap_or_default(),
@@ -195,7 +195,8 @@ impl Orchestrator {
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
                 lines.push(ReportLine { environment: Some(environment.id), repository, branch, result, bytes_freed });
             }
-            lines.extend(self.pass_over_strays(&codebase, strays, pass, &view, &mut strays_seen).await);
+            let over_strays = self.pass_over_strays(&codebase, strays, pass, &view, &mut strays_seen);
+            lines.extend(Box::pin(over_strays).await);
         }
         if pass.codebase.is_none() && !stopped() {
             self.count_strays(&strays_seen);
@@ -426,12 +427,12 @@ impl Orchestrator {
         view: &View,
     ) -> Result<Swept, StepError> {
         for _ in 1..DECISIONS {
-            match self.remove_as_it_is(codebase, id, cause, view).await {
+            match Box::pin(self.remove_as_it_is(codebase, id, cause, view)).await {
                 Err(error) if retry::is_conflict(&error) && self.is_active(id).await? => {}
                 swept => return swept,
             }
         }
-        self.remove_as_it_is(codebase, id, cause, view).await
+        Box::pin(self.remove_as_it_is(codebase, id, cause, view)).await
     }
 
     async fn is_active(&self, id: EnvironmentId) -> Result<bool, StepError> {
@@ -477,7 +478,7 @@ impl Orchestrator {
                     false => None,
                 };
                 let environment = self.journal(environment, &removal, ready, cause, tell).await?;
-                self.finish_removal(codebase, &repository, environment, cause.actor).await
+                Box::pin(self.finish_removal(codebase, &repository, environment, cause.actor)).await
             }
         }
     }

@@ -130,7 +130,8 @@ async fn a_git_that_is_killed_while_it_unregisters_does_no_harm() {
         format!("case \" $* \" in *\" worktree remove \"*) rm {0}/gitdir {0}/HEAD; kill -9 $$;; esac", entry.display());
     fs::write(&program, format!("#!/bin/sh\n{killed}\nexec git \"$@\"\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let git = Git::new(GitSettings::new(program, place.lab.path("short"))).unwrap();
+    let settings = GitSettings { local_remotes: true, ..GitSettings::new(program, place.lab.path("short")) };
+    let git = Git::new(settings).unwrap();
     fs::remove_dir_all(&path).unwrap();
     git.repository(place.repository.directory()).unregister(&path).await.unwrap();
     assert!(!path.exists() && !entry.exists() && !place.registered().await.contains(&path));

@@ -71,7 +71,7 @@ impl Orchestrator {
         });
         let environment = self.store().update_environment(&environment).await?;
         tracing::debug!(target: EFFECT, { environment.id = %id }, "making way journalled");
-        Ok(match self.finish_removal(codebase, repository, environment, "treewarden").await? {
+        Ok(match Box::pin(self.finish_removal(codebase, repository, environment, "treewarden")).await? {
             Swept::Removed(_) | Swept::Gone => true,
             Swept::Kept(_) => false,
         })

@@ -56,7 +56,7 @@ impl Orchestrator {
             Err(reason) => return self.keep(environment, vec![reason], Vec::new()).await.map(|_| Retired::Stays),
         };
         let environment = self.journal(environment, &removal, ready, &cause, None).await?;
-        Ok(match self.finish_removal(codebase, repository, environment, cause.actor).await? {
+        Ok(match Box::pin(self.finish_removal(codebase, repository, environment, cause.actor)).await? {
             Swept::Removed(_) | Swept::Gone => Retired::Gone,
             Swept::Kept(_) => Retired::Stays,
         })
