@@ -83,7 +83,6 @@ async fn work_found_in_the_trash_goes_back() {
     place.assert_untouched(&path, "b").await;
 }
 
-/// Files that cannot go back stay where they are, and whoever asks is told where that is.
 /// The system may be short of memory at any moment, and the service goes on.
 #[tokio::test]
 async fn a_git_that_is_killed_while_it_unregisters_does_no_harm() {
@@ -103,6 +102,7 @@ async fn a_git_that_is_killed_while_it_unregisters_does_no_harm() {
     assert!(!path.exists() && !entry.exists() && !place.registered().await.contains(&path));
 }
 
+/// Files that cannot go back stay where they are, and whoever asks is told where that is.
 #[tokio::test]
 async fn a_removal_that_is_stuck_says_where_the_files_are() {
     let place = Place::new().await;
