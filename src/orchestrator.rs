@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
 //! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
-//! crash), [`missed`] (deliveries that did not arrive), [`workers`] (the loops).
+//! crash), [`disk`] (what is measured and reclaimed), [`missed`] (deliveries that did not arrive), [`workers`] (the loops).
 
 mod access;
 mod approve;
@@ -17,6 +17,7 @@ mod commands;
 mod comparisons;
 mod create;
 mod deliver;
+mod disk;
 mod follow;
 mod gather;
 mod host;
@@ -84,6 +85,10 @@ pub struct Settings {
     /// For how long removed work can be brought back.
     pub trash_for: Duration,
     pub sweep_interval: Duration,
+    /// How much of the disk one codebase may take.
+    pub disk_marks: DiskMarks,
+    /// Idle for so long, an environment gives up its caches; absent: none does.
+    pub reclaim_after: Option<Duration>,
     pub agent_limits: Limits,
     /// Names this installation in leases; stays the same over restarts on the same home.
     pub node: String,
@@ -132,6 +137,7 @@ struct Inner {
     pace: pace::Pace,
     censuses: census::Censuses,
     comparisons: comparisons::Comparisons,
+    disk: disk::DiskWatch,
     lanes: lanes::Lanes,
     leases: lease::Leases,
     runs_at_work: lease::AtWork<Run>,
@@ -169,6 +175,7 @@ impl Orchestrator {
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
             comparisons: comparisons::Comparisons::default(),
+            disk: disk::DiskWatch::default(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
             runs_at_work: lease::AtWork::default(),

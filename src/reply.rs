@@ -9,6 +9,7 @@ pub mod blocked;
 pub mod cleanup;
 pub mod commands;
 pub mod delivery;
+pub mod disk;
 pub mod furnished;
 pub mod import;
 pub mod not_begun;
@@ -44,10 +45,32 @@ pub fn days(duration: Duration) -> u64 {
     duration.as_secs() / 86_400
 }
 
+/// `12 B`, `3.4 MB`.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
 /// `1 file`, `2 files`.
 pub fn count(number: u64, noun: &str) -> String {
     match number {
         1 => format!("1 {noun}"),
         _ => format!("{number} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!((bytes(12).as_str(), bytes(3_400_000).as_str()), ("12 B", "3.4 MB"));
     }
 }

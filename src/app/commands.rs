@@ -7,7 +7,7 @@ use crate::config::{Config, Reads};
 use crate::decide::cleanup::Keep;
 use crate::model::*;
 use crate::orchestrator::sweep::Pass;
-use crate::reply::cleanup;
+use crate::reply::{cleanup, disk};
 use crate::store::{EnvironmentFilter, Schema, Store, StoreError};
 use crate::telemetry::{self, Redactor};
 use anyhow::{Context, anyhow, bail};
@@ -154,6 +154,7 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
             ReportResult::Kept(reasons) => say(format_args!("kept     {name}: {}", reasons.join("; "))),
             ReportResult::Failed(why) => say(format_args!("failed   {name}: {why}")),
         }
+        line.notes.iter().for_each(|note| say(format_args!("disk     {name}: {note}")));
     }
     let looked_at = report.lines.len();
     say(format_args!("{looked_at} {} looked at.", if looked_at == 1 { "worktree was" } else { "worktrees were" }));
@@ -199,11 +200,12 @@ async fn show_environments(config: &Config, store: &Store, command: &EnvCommand)
                     format!("{name}#{}", environment.work),
                     environment.branch.to_string(),
                     environment.state.to_string(),
+                    environment.metadata.disk.as_ref().map(disk::size).unwrap_or_else(|| "?".to_owned()),
                     environment.created_at.to_string(),
                 ]);
             }
             if !rows.is_empty() {
-                rows.insert(0, ["id", "name", "branch", "state", "made"].map(str::to_owned));
+                rows.insert(0, ["id", "name", "branch", "state", "on disk", "made"].map(str::to_owned));
             }
             in_columns(&rows).into_iter().for_each(say);
         }
@@ -216,6 +218,9 @@ async fn show_environments(config: &Config, store: &Store, command: &EnvCommand)
             say(format_args!("path      {}", environment.path.display()));
             say(format_args!("base      {}", environment.base.as_ref().map(ToString::to_string).unwrap_or_default()));
             say(format_args!("active    {}", environment.last_activity_at));
+            if let Some(used) = environment.metadata.disk.filter(|_| environment.state != EnvironmentState::Destroyed) {
+                say(format_args!("takes     {}", disk::of_worktree(&used)));
+            }
             for why in why_kept(&environment) {
                 say(format_args!("kept      {why}"));
             }

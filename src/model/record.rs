@@ -171,6 +171,12 @@ pub struct EnvironmentMetadata {
     /// The removed environment that this one brings back.
     #[serde(default)]
     pub restores: Option<Restores>,
+    /// What its files take on the disk, as it was measured last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskUse>,
+    /// What is just being taken out of its worktree, so that a restart can finish exactly it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reclaiming: Option<PendingReclaim>,
 }
 
 /// What is brought back into a new worktree.
@@ -410,6 +416,9 @@ pub struct ReportLine {
     pub repository: Option<String>,
     pub branch: String,
     pub result: ReportResult,
+    /// What there is to tell beside that: what was reclaimed, that its repository takes much of the disk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl ReportLine {

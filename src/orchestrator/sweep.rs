@@ -34,7 +34,8 @@ fn told_under(environment: EnvironmentId, conversation: ConversationId) -> Strin
 
 fn as_line(receipt: Receipt, repository: Option<String>) -> ReportLine {
     let ReceiptDetails { branch, proof, .. } = receipt.details;
-    ReportLine { environment: receipt.environment, repository, branch, result: ReportResult::Removed(proof) }
+    let (environment, result) = (receipt.environment, ReportResult::Removed(proof));
+    ReportLine { environment, repository, branch, result, notes: Vec::new() }
 }
 
 /// Why an environment is looked at, by whom, and which closed thread is to be told.
@@ -177,8 +178,9 @@ impl Orchestrator {
                     Err(error) => ReportResult::Failed(error.to_string()),
                 };
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
-                lines.push(ReportLine { environment: environment.id, repository, branch, result });
+                lines.push(ReportLine { environment: environment.id, repository, branch, result, notes: Vec::new() });
             }
+            self.look_after_disk(&codebase, pass, &mut lines).await;
         }
         let id = ReportId(uuid::Uuid::now_v7());
         let Pass { trigger, dry_run, .. } = *pass;

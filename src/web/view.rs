@@ -10,7 +10,9 @@ pub use links::{Links, web_address};
 pub use mark::{Mark, of_result};
 pub use pager::{PAGE, Pager, offset};
 pub use prose::Prose;
-pub use when::{When, ago, bytes};
+pub use when::{When, ago};
+
+pub use crate::reply::bytes;
 
 use crate::model::reorders;
 

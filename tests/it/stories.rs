@@ -5,6 +5,7 @@ mod adoption;
 mod approval;
 mod closing;
 mod commands;
+mod disk;
 mod faults;
 mod furnishing;
 mod issues;

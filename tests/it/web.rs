@@ -302,6 +302,8 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             trash_for: Duration::from_secs(30 * 86_400),
             stale_after: Duration::from_secs(14 * 86_400),
             sweep_interval: Duration::from_secs(6 * 3600),
+            disk_marks: Default::default(),
+            reclaim_after: None,
             agent_limits: Limits::default(),
             node: "test".to_owned(),
             lease: Duration::from_secs(60),

@@ -79,6 +79,7 @@ fn pass(state: &WebState, mut report: CleanupReport) -> Pass {
     for line in report.lines {
         let mark = of_result(&line.result, report.dry_run);
         let name = state.shown(&line.name());
+        let notes = line.notes;
         let reasons = match line.result {
             ReportResult::Removed(why) => {
                 pass.removed += 1;
@@ -94,7 +95,7 @@ fn pass(state: &WebState, mut report: CleanupReport) -> Pass {
             }
         };
         if pass.lines.len() < LINES {
-            let reasons = reasons.iter().map(|why| state.prose(why)).collect();
+            let reasons = reasons.iter().chain(&notes).map(|why| state.prose(why)).collect();
             pass.lines.push(Line { environment: line.environment, name, mark, reasons });
         }
     }

@@ -1,4 +1,4 @@
-//! Moments and sizes in words.
+//! Moments in words.
 
 use crate::model::Timestamp;
 
@@ -26,25 +26,12 @@ pub fn ago(moment: Timestamp, now: Timestamp) -> When {
     When { words, exact, machine: moment.to_string() }
 }
 
-/// `12 B`, `3.4 MB`.
-pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
-    let mut value = count as f64;
-    let mut unit = 0;
-    while value >= 1000.0 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_are_short() {
-        assert_eq!((bytes(12).as_str(), bytes(3_400_000).as_str()), ("12 B", "3.4 MB"));
+    fn times_are_short() {
         let words = |moment, now| ago(Timestamp::from_unix(moment), Timestamp::from_unix(now)).words;
         assert_eq!(words(0, 300), "5 min ago");
         assert_eq!(words(0, 172_800), "2 days ago");

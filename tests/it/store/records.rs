@@ -25,7 +25,13 @@ async fn reports_come_back_newest_first() {
                 id: ReportId(Uuid::now_v7()),
                 trigger: Trigger::Schedule,
                 dry_run,
-                lines: vec![ReportLine { environment: env.id, repository: None, branch: "issue-1".to_owned(), result }],
+                lines: vec![ReportLine {
+                    environment: env.id,
+                    repository: None,
+                    branch: "issue-1".to_owned(),
+                    result,
+                    notes: Vec::new(),
+                }],
                 started_at: at(1),
                 ended_at: at(2),
             };

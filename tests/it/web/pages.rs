@@ -191,7 +191,7 @@ async fn a_long_pass_shows_first_what_it_did() {
     let environment = stage.environment(&codebase, 1, "issue-1").await.id;
     let line = |branch: String, result| {
         let repository = (branch != "gone").then(|| REPO.to_owned());
-        ReportLine { environment, repository, branch, result }
+        ReportLine { environment, repository, branch, result, notes: Vec::new() }
     };
     let mut lines: Vec<ReportLine> =
         (1..=60).map(|number| line(format!("kept-{number}"), ReportResult::Kept(vec!["pinned".into()]))).collect();
@@ -454,7 +454,8 @@ async fn no_page_shows_a_secret_or_a_name_that_is_turned_around() {
     };
     assert!(stage.store.update_run(&done, "test").await.unwrap());
     let (repository, result) = (Some(turned.to_owned()), ReportResult::Kept(vec![told()]));
-    let line = ReportLine { environment: environment.id, repository, branch: turned.to_owned(), result };
+    let line =
+        ReportLine { environment: environment.id, repository, branch: turned.to_owned(), result, notes: Vec::new() };
     let report = CleanupReport {
         id: ReportId::from(uuid::Uuid::now_v7()),
         trigger: Trigger::Schedule,
