@@ -67,7 +67,7 @@ pub(super) fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Us
     let Ok(top) = fs::symlink_metadata(root) else { return Usage { whole: !root.exists(), ..usage } };
     let device = std::os::unix::fs::MetadataExt::dev(&top);
     // Names seen of files that have several: how many, of how many, and what each takes.
-    let mut shared: HashMap<u64, (u64, u64, u64)> = HashMap::new();
+    let mut shared: HashMap<u64, (_, _, u64)> = HashMap::new();
     let mut pending = vec![root.to_owned()];
     while let Some(directory) = pending.pop() {
         if Instant::now() >= deadline || given_up.load(Ordering::Relaxed) {
@@ -111,7 +111,7 @@ pub(super) fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Us
                 continue;
             }
             let takes = blocks(&stat);
-            let names = u64::from(stat.st_nlink);
+            let names = stat.st_nlink;
             if names > 1 {
                 let (seen, ..) = shared.entry(stat.st_ino).or_insert((0, names, takes));
                 *seen += 1;
@@ -199,7 +199,7 @@ mod tests {
         fs::write(root.join("file"), "x").unwrap();
         assert!(!walk(&root, Duration::ZERO, &AtomicBool::new(false)).whole, "it took too long");
         assert!(!walk(&root, PATIENCE, &AtomicBool::new(true)).whole, "nobody waits for it");
-        fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(measured(&root).whole, is_root);
         fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();

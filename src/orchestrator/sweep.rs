@@ -546,9 +546,12 @@ impl Orchestrator {
 fn depth_of(pass: &Pass<'_>) -> Depth {
     match pass.trigger {
         Trigger::Command | Trigger::Panel | Trigger::Cli => Depth::All,
-        Trigger::Schedule | Trigger::Startup | Trigger::ThreadClosed | Trigger::Limit | Trigger::MadeWay => {
-            Depth::Candidates
-        }
+        Trigger::Schedule
+        | Trigger::Startup
+        | Trigger::ThreadClosed
+        | Trigger::Limit
+        | Trigger::Disk
+        | Trigger::MadeWay => Depth::Candidates,
     }
 }
 

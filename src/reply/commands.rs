@@ -403,7 +403,7 @@ pub fn environment_list(
         let unused = if left.contains(&environment.id) { ", used by no thread" } else { "" };
         let Environment { work, branch, last_activity_at, .. } = environment;
         let size = environment.metadata.disk.as_ref().map(|used| format!(", {}", disk::size(used))).unwrap_or_default();
-        format!("- **{work}** `{branch}`{state}{pin}{mark}{unused}{size}, last activity {}", last_activity_at.date())
+        format!("- **{work}** `{branch}`{state}{pin}{mark}{unused}, last activity {}{size}", last_activity_at.date())
     };
     agent_text::foreign(&environments.iter().map(row).collect::<Vec<_>>().join("\n"), agent_text::MAX_ANSWER_CHARS)
 }

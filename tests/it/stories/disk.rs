@@ -72,7 +72,7 @@ async fn an_idle_worktree_gives_up_what_tools_make_again_and_nothing_else() {
     assert!(notes(&world.pass().await).is_empty(), "it is not idle for long enough");
     measured(&world, "its size with the caches", |bytes| bytes > 6 * MB as u64).await;
     let list = answered(&world, issue, "/worktree list").await;
-    assert!(list.contains(", 6.") && list.contains(" MB, last activity"), "{list}");
+    assert!(list.contains(", 6.") && list.contains(" MB\n"), "{list}");
 
     world.days_pass(4);
     let would = notes(&dry_run(&world).await);
@@ -194,7 +194,9 @@ async fn over_the_soft_mark_cleanup_begins_by_itself() {
     let report = world.until("a pass because of the disk", began).await;
     let told = notes(&report);
     assert!(told[0].starts_with("reclaimed 4.0 MB of what tools make again: `target`"), "{told:?}");
-    assert!(told[1].starts_with("its repository takes 7.") && told[1].contains("more than the soft mark of 5.0 MB"));
+    // The history is measured with the next pass only.
+    let over = "its repository takes at least 7.";
+    assert!(told[1].starts_with(over) && told[1].contains("more than the soft mark of 5.0 MB"), "{told:?}");
     assert!(!worktree.join("target").exists() && worktree.join("large.log").exists());
     let status = answered(&world, issue, "/status").await;
     assert!(status.contains("more than the soft mark of 5.0 MB: merged worktrees are removed"), "{status}");
