@@ -1,6 +1,7 @@
 //! The trash: where removed worktrees go, by a rename, before anything of them is deleted.
 //!
-//! `<id>` holds files whose removal is not finished: it may still be undone. `<id>.done` is deleted. All walks stay on
+//! `<id>` holds files whose removal is not finished: it may still be undone; so does `<id>.cache-<number>`, of a worktree that
+//! stays. `<id>.done` is deleted. All walks stay on
 //! real directories and follow no link, whatever a leftover process does to the tree meanwhile.
 
 use super::IsolationError;
@@ -37,6 +38,12 @@ impl Trash {
 
     fn done(&self, id: EnvironmentId) -> PathBuf {
         self.place(id).with_extension(DONE)
+    }
+
+    /// Where a cache of a place that stays is, from its rename until it is certain that nobody misses it. `number` is its place in
+    /// the list that was written down.
+    pub fn place_of_cache(&self, id: EnvironmentId, number: usize) -> PathBuf {
+        self.place(id).with_extension(format!("cache-{number}"))
     }
 
     /// From here on the files may be deleted.
