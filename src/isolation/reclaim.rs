@@ -36,10 +36,10 @@ impl WorktreeProvider {
             let place = path.join(&directory);
             // What has no name that can be written down is left alone.
             let Some(name) = directory.to_str().map(str::to_owned) else { continue };
-            let Usage { whole, repository: inside, freed, .. } = measure(&place).await?;
-            let is_certain = whole && inside.is_none() && !place.join(".git").exists() && !is_mounted(&place).await?;
-            if is_certain {
-                caches.push(CacheDirectory { path: name, frees: freed });
+            if let Some(frees) = frees(&place).await?
+                && !is_mounted(&place).await?
+            {
+                caches.push(CacheDirectory { path: name, frees });
             }
         }
         Ok(caches)
@@ -75,15 +75,19 @@ impl WorktreeProvider {
                     gone.push(cache.clone());
                     continue;
                 }
-                if !still.contains(&directory) || is_mounted(&before).await? {
+                // Looking into it takes a while: who came meanwhile is seen after that.
+                let is_certain = still.contains(&directory) && frees(&before).await?.is_some();
+                if !is_certain || is_mounted(&before).await? || self.unused(path).await.is_err() {
                     continue;
                 }
                 let moved = fs::rename(&before, &place);
                 moved.map_err(|error| IsolationError::files("moving", &before, &error))?;
                 tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "cache in the trash");
             }
-            // Nobody reaches it by its old path any more, and what was added to the index before is known by now.
-            let is_missed = !worktree.tracked_among(std::slice::from_ref(&directory)).await?.is_empty();
+            // Nobody reaches it by its old path any more: what was added to the index before, and the repository that was made in it,
+            // are known by now.
+            let is_tracked = !worktree.tracked_among(std::slice::from_ref(&directory)).await?.is_empty();
+            let is_missed = is_tracked || frees(&place).await?.is_none();
             if is_missed && !exists(&before)? {
                 let back = fs::rename(&place, &before);
                 back.map_err(|error| IsolationError::files("putting back", &place, &error))?;
@@ -102,6 +106,12 @@ impl WorktreeProvider {
         self.empty_in_background();
         Ok(gone)
     }
+}
+
+/// What the deletion of a directory frees. `None`: it holds somebody's repository, or it cannot be known whether it does.
+async fn frees(place: &Path) -> Result<Option<u64>, IsolationError> {
+    let Usage { whole, repository, freed, .. } = measure(place).await?;
+    Ok((whole && repository.is_none() && !exists(&place.join(".git"))?).then_some(freed))
 }
 
 async fn is_mounted(place: &Path) -> Result<bool, IsolationError> {

@@ -137,7 +137,7 @@ async fn a_reclaim_goes_on_where_it_was_killed() {
     let worktree = environment.path.clone();
     let place = world.home().join("trash").join(format!("{}.cache-0", environment.id));
     let cache = worktree.join("target");
-    for step in ["journalled", "moved", "wanted back", "released"] {
+    for step in ["journalled", "moved", "wanted back", "somebody's", "released"] {
         fs::write(worktree.join(".gitignore"), "*.log\ntarget/\n").unwrap();
         filled(&cache.join("out"), 10);
         fs::write(cache.join("CACHEDIR.TAG"), "").unwrap();
@@ -156,9 +156,15 @@ async fn a_reclaim_goes_on_where_it_was_killed() {
             let blob = git(&worktree, &["hash-object", "-w", "--no-filters", place.join("out").to_str().unwrap()]);
             git(&worktree, &["update-index", "--add", "--cacheinfo", &format!("100644,{blob},target/out")]);
         }
+        if step == "somebody's" {
+            // Somebody made a repository in it at the last moment.
+            filled(&place.join("own/.git/HEAD"), 10);
+        }
         world = world.restart(|_| ()).await;
         assert!(world.environment().await.metadata.reclaiming.is_none(), "{step}");
-        assert_eq!(cache.join("out").exists(), step == "journalled" || step == "wanted back", "{step}");
+        let stays = ["journalled", "wanted back", "somebody's"].contains(&step);
+        assert_eq!(cache.join("out").exists(), stays, "{step}");
+        assert_eq!(cache.join("own/.git/HEAD").exists(), step == "somebody's", "{step}");
         assert!(!place.exists(), "{step}");
         let new = world.store().list_audit(100).await.unwrap().len() - audited;
         assert_eq!(new, usize::from(step == "moved" || step == "released"), "{step}");
