@@ -9,10 +9,10 @@
 //!                                               ▼  Event, Request (our words)
 //!                      orchestrator::gather ── asks store, git, github ──▶ facts (a snapshot)
 //!                                               ▼
-//!   decide::{admit, approve, resolve, branches, pristine, retire, create, follow, deliver, cleanup, reconcile,
-//!     missed}(&facts) ──▶ what to do, and why   ← pure
+//!   decide::{admit, approve, resolve, branches, pristine, retire, create, follow, deliver, cleanup, orphans, restore,
+//!     reconcile, missed, schedule, maintenance, import}(&facts) ──▶ what to do, and why   ← pure
 //!                                               ▼
-//!      orchestrator::{prepare, runs, deliver, sweep} ── repeatable effects ──▶ isolation · git · agent · store
+//!      orchestrator::{prepare, runs, deliver, sweep, maintenance, retention} ── repeatable effects ──▶ isolation · git · agent · store
 //!                                               ▼
 //!                      reply (pure text) ──▶ store::outbox ──▶ platform ──▶ github, local_messages
 //! timer, button, command, CLI ──▶ orchestrator::sweep ──▶ the same facts, verdict, effects

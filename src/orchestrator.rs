@@ -5,7 +5,7 @@
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
-//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
+//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`scan`] (one look at all environments), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`disk`] (what is measured and reclaimed), [`missed`] (deliveries that did not arrive), [`backoff`] (what fails each time),
 //! [`maintenance`] (upkeep of repositories), [`retention`] (the end of old rows and logs), [`workers`] (the loops).
 
@@ -28,6 +28,7 @@ mod lanes;
 mod lease;
 mod links;
 mod local;
+mod looks;
 mod maintenance;
 mod memory;
 mod mend;
@@ -145,6 +146,7 @@ struct Inner {
     censuses: census::Censuses,
     backoffs: backoff::Backoffs,
     comparisons: comparisons::Comparisons,
+    looks: looks::Looks,
     /// Since the process began.
     steady: steady::Steady,
     disk: disk::DiskWatch,
@@ -186,6 +188,7 @@ impl Orchestrator {
             censuses: census::Censuses::default(),
             backoffs: backoff::Backoffs::default(),
             comparisons: comparisons::Comparisons::default(),
+            looks: looks::Looks::default(),
             steady: steady::Steady::begin(),
             disk: disk::DiskWatch::default(),
             lanes: lanes::Lanes::default(),

@@ -134,7 +134,7 @@ pub(super) async fn one_off(config: &Config, asks: &str, meanwhile: &str) -> any
         Ok(core) => Ok(core),
         Err(StartError::Lock(error @ (LockError::Taken(_) | LockError::Shared(_)))) => bail!("{error} {meanwhile}"),
         Err(StartError::NoApp) => bail!(
-            "No settings of a service were found, so nothing was looked at or removed (home: {}). {asks}: give it the service's \
+            "No settings of a service were found, so nothing was looked at or changed (home: {}). {asks}: give it the service's \
              settings, by --home or --config and the same environment variables. Of a service without GitHub, \
              TREEWARDEN_LOCAL=on is one of them.",
             config.home.display()
@@ -143,8 +143,9 @@ pub(super) async fn one_off(config: &Config, asks: &str, meanwhile: &str) -> any
     }
 }
 
-/// Ends it, once the files of what was removed are off the disk.
+/// Ends it, once what goes on by itself has come to its end, and the files of what was removed are off the disk.
 pub(super) async fn end(core: Core) {
+    core.orchestrator.rest().await;
     core.orchestrator.empty_trash().await;
     core.orchestrator.store().close().await;
 }

@@ -205,7 +205,7 @@ pub const COMMANDS: &[Entry] = &[
     Entry {
         name: "/worktree cleanup stale",
         usage: "/worktree cleanup stale [--dry-run]",
-        does: "removes those whose threads are closed or in which nothing happened for long; their branches are kept",
+        does: "removes those whose threads are closed or in which nothing happened for long; their branches are kept, unless there is nothing on them",
         needs: Permission::Write,
         reads: |rest| cleanup(rest, false),
     },

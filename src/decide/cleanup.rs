@@ -121,6 +121,9 @@ pub fn own_work(lineage: Lineage) -> OwnWork {
     }
 }
 
+/// How a doubt about a branch begins that is GitHub's, and no fault of the branch.
+pub const GITHUB_SILENT: &str = "GitHub could not be asked what is merged";
+
 /// How it is known that the branch's work is in the base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MergeProof {

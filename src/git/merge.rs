@@ -37,7 +37,7 @@ impl Repository {
             let call = call.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&self.directory().join("objects")));
             let call = call.args(["--write-tree", "--no-messages", "--name-only", "--stdin"]);
             let lines: String = some.iter().map(|ends| format!("{} {}\n", ends.base, ends.tip)).collect();
-            let output = call.slow().input(lines.into_bytes()).ok().await?;
+            let output = call.input(lines.into_bytes()).ok().await?;
             let results = results(&output).filter(|results| results.len() == some.len()).ok_or_else(no_answer)?;
             for (ends, result) in some.iter().zip(results) {
                 let tree = trees.get(&ends.base).map(String::as_bytes);

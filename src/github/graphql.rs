@@ -96,36 +96,56 @@ impl InstallationClient {
     }
 
     /// For each the pull request that merged exactly this commit of this branch into its base, of the last twenty that were merged
-    /// of a branch of that name. One request for a hundred of them.
+    /// of a branch of that name. One request for a hundred of them; where GitHub does not answer that, for fewer and fewer.
     pub async fn merged_pull_requests(
         &self,
         repository: RepositoryId,
         name: &RepoName,
         wanted: &[MergedHead],
-    ) -> Result<Vec<Option<ThreadNumber>>, GithubError> {
-        let access = Access { repository: Some(repository), scope: Scope::Read };
+    ) -> Vec<Result<Option<ThreadNumber>, GithubError>> {
         let mut found = Vec::new();
-        for some in wanted.chunks(BRANCHES) {
-            let mut variables = json!({"owner": name.owner(), "name": name.name()});
-            for (number, wanted) in some.iter().enumerate() {
-                variables[format!("head{number}")] = json!(wanted.head);
-            }
-            let body = json!({"query": merged_query(some.len()), "variables": variables});
-            let answer: Value = self.graphql_request(access, &body).await?.json()?;
-            for (number, wanted) in some.iter().enumerate() {
-                let pulls = answer.pointer(&format!("/data/repository/of{number}")).filter(|pulls| !pulls.is_null());
-                let pulls = pulls.ok_or_else(|| refusal(&answer))?;
-                let pulls =
-                    MergedPulls::deserialize(pulls).map_err(|error| GithubError::BadAnswer(error.to_string()))?;
-                let exact = |pull: &&MergedPull| {
-                    !pull.is_cross_repository
-                        && pull.head_ref_oid == wanted.sha.as_str()
-                        && pull.base_ref_name == wanted.base.as_str()
-                };
-                found.push(pulls.nodes.iter().flatten().find(exact).map(|pull| ThreadNumber(pull.number)));
+        let mut pending: Vec<&[MergedHead]> = wanted.chunks(BRANCHES).rev().collect();
+        while let Some(some) = pending.pop() {
+            match self.merged_of(repository, name, some).await {
+                Ok(answers) => found.extend(answers),
+                Err(GithubError::Server { .. } | GithubError::BadAnswer(_)) if some.len() > 1 => {
+                    let (first, second) = some.split_at(some.len() / 2);
+                    pending.extend([second, first]);
+                }
+                Err(error) => found.extend(vec![Err(error); some.len()]),
             }
         }
-        Ok(found)
+        found
+    }
+
+    async fn merged_of(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+        wanted: &[MergedHead],
+    ) -> Result<Vec<Result<Option<ThreadNumber>, GithubError>>, GithubError> {
+        let access = Access { repository: Some(repository), scope: Scope::Read };
+        let mut variables = json!({"owner": name.owner(), "name": name.name()});
+        for (number, wanted) in wanted.iter().enumerate() {
+            variables[format!("head{number}")] = json!(wanted.head);
+        }
+        let body = json!({"query": merged_query(wanted.len()), "variables": variables});
+        let answer: Value = self.graphql_request(access, &body).await?.json()?;
+        if answer.pointer("/data/repository").is_none_or(Value::is_null) {
+            return Err(refusal(&answer));
+        }
+        let of = |(number, wanted): (usize, &MergedHead)| {
+            let pulls = answer.pointer(&format!("/data/repository/of{number}")).filter(|pulls| !pulls.is_null());
+            let pulls = pulls.ok_or_else(|| refusal(&answer))?;
+            let pulls = MergedPulls::deserialize(pulls).map_err(|error| GithubError::BadAnswer(error.to_string()))?;
+            let exact = |pull: &&MergedPull| {
+                !pull.is_cross_repository
+                    && pull.head_ref_oid == wanted.sha.as_str()
+                    && pull.base_ref_name == wanted.base.as_str()
+            };
+            Ok(pulls.nodes.iter().flatten().find(exact).map(|pull| ThreadNumber(pull.number)))
+        };
+        Ok(wanted.iter().enumerate().map(of).collect())
     }
 
     async fn linked(

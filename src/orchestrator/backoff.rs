@@ -8,7 +8,7 @@ use super::{
     sweep::{Asked, Pass},
     workers::unwinding,
 };
-use crate::decide::cleanup::{Class, Keep, RemovalFacts};
+use crate::decide::cleanup::{Class, GITHUB_SILENT, Keep, RemovalFacts};
 use crate::decide::schedule::again_after;
 use crate::model::*;
 use crate::reply::cleanup;
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Longest pause of one that fails in each pass.
 const LONGEST: Duration = Duration::from_secs(2 * 24 * 3600);
+/// The same of what has stopped half-way: nobody's command tries that.
+const STUCK: Duration = Duration::from_secs(3600);
 
 /// Waits for a piece of work no longer than that. It goes on, and a service that stops waits for it.
 async fn within<T: Send + 'static>(
@@ -101,9 +103,12 @@ impl Backoffs {
     }
 }
 
-/// Why looking at it, or removing it, did not succeed. What is stuck half-way is not for passes to finish.
+/// Why looking at it, or removing it, did not succeed, where that is its own fault. What is stuck half-way is not for passes to finish.
 fn failure(reasons: &[Keep]) -> Option<String> {
-    let failed = reasons.iter().find(|reason| matches!(reason, Keep::CannotVerify(_) | Keep::Obstructed(_)));
+    let failed = reasons.iter().find(|reason| match reason {
+        Keep::CannotVerify(why) => !why.starts_with(GITHUB_SILENT),
+        reason => matches!(reason, Keep::Obstructed(_)),
+    });
     failed.map(cleanup::sentence)
 }
 
@@ -132,7 +137,7 @@ impl Orchestrator {
     }
 
     /// The same for one that was left in the middle of being made or removed: is it still, it is tried less and less often, but
-    /// no less often than passes come by.
+    /// at least each hour.
     pub(super) async fn note_reconciled(&self, id: EnvironmentId) -> Result<(), StoreError> {
         let environment = self.store().load_environment(id).await?;
         let Some(Environment { state: EnvironmentState::Removing, metadata, .. }) = environment else {
@@ -141,7 +146,7 @@ impl Orchestrator {
         };
         let why = metadata.removal.and_then(|removal| removal.stuck).unwrap_or_else(cleanup::not_finished);
         let Settings { lease, sweep_interval, .. } = self.settings();
-        self.inner.backoffs.failed(id, why, *lease, *sweep_interval, self.now());
+        self.inner.backoffs.failed(id, why, *lease, (*sweep_interval).min(STUCK), self.now());
         Ok(())
     }
 

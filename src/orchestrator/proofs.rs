@@ -2,13 +2,16 @@
 
 use super::{Orchestrator, StepError, retry, scan::View};
 use crate::decide::branches::{Branches, NameFacts, branch_name};
-use crate::decide::cleanup::{BranchFacts, Lineage, MergeProof, OwnWork, own_work};
+use crate::decide::cleanup::{BranchFacts, GITHUB_SILENT, Lineage, MergeProof, OwnWork, own_work};
 use crate::decide::create::{BaseFacts, other_base};
 use crate::git::{Ends, GitError, Merging, Repository, Standing};
 use crate::github::{GithubError, MergedHead};
 use crate::model::*;
 use crate::store::RunFilter;
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::{Duration, Instant},
+};
 
 /// The newest runs of an environment, whose commits are looked for.
 pub(super) const RUNS: u32 = 200;
@@ -85,7 +88,11 @@ impl Orchestrator {
                 (Ok(_), Err(_)) => {}
             }
         }
-        facts.into_iter().map(Probe::from).collect()
+        let known = |fact| match fact {
+            Err(StepError::Github(error)) => Probe::Unknown(format!("{GITHUB_SILENT}: {error}")),
+            fact => Probe::from(fact),
+        };
+        facts.into_iter().map(known).collect()
     }
 
     /// The ends of each branch: where it stands, and where its base does.
@@ -190,10 +197,10 @@ impl Orchestrator {
         let open: Vec<usize> = (0..claims.len()).filter(|at| matches!(proofs[*at], Ok(None))).collect();
         if ask_github && !open.is_empty() {
             let merged = self.merged_by_github(codebase, open.iter().map(|at| &claims[*at])).await;
-            for (place, at) in open.into_iter().enumerate() {
-                proofs[at] = match &merged {
-                    Ok(merged) => Ok(merged[place].map(|number| MergeProof::PullRequest { number })),
-                    Err(error) => Err(error.clone().into()),
+            for (at, merged) in open.into_iter().zip(merged) {
+                proofs[at] = match merged {
+                    Ok(merged) => Ok(merged.map(|number| MergeProof::PullRequest { number })),
+                    Err(error) => Err(error.into()),
                 };
             }
         }
@@ -205,7 +212,7 @@ impl Orchestrator {
         &self,
         codebase: &Codebase,
         claims: impl Iterator<Item = &'a Claim<'a>>,
-    ) -> Result<Vec<Option<ThreadNumber>>, GithubError> {
+    ) -> Vec<Result<Option<ThreadNumber>, GithubError>> {
         let wanted: Vec<MergedHead> = claims
             .map(|claim| MergedHead {
                 head: claim.branch.clone(),
@@ -215,8 +222,8 @@ impl Orchestrator {
             .collect();
         match self.on_github(codebase) {
             Ok(Some(github)) => github.client.merged_pull_requests(github.id, github.name, &wanted).await,
-            Ok(None) => Ok(vec![None; wanted.len()]),
-            Err(error) => Err(GithubError::Settings(error.to_string())),
+            Ok(None) => vec![Ok(None); wanted.len()],
+            Err(error) => vec![Err(GithubError::Settings(error.to_string())); wanted.len()],
         }
     }
 
@@ -346,6 +353,9 @@ impl Orchestrator {
     }
 }
 
+/// For how long single questions are asked after the one about all has failed.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// Asks about all at once; where that fails, about each by itself, so that what is wrong with one is an answer about that one
 /// only.
 macro_rules! asked_together {
@@ -356,8 +366,13 @@ macro_rules! asked_together {
         }
         match $ask($asked.clone()).await {
             Ok(all) => answers.extend(all.into_iter().map(|(key, answer)| (key, Ok(answer)))),
-            Err(_) => {
+            Err(error) => {
+                let (begun, is_one) = (Instant::now(), $asked.len() == 1);
                 for key in $asked {
+                    if is_one || begun.elapsed() > PATIENCE {
+                        answers.insert(key, Err(error.clone()));
+                        continue;
+                    }
                     match $ask(vec![key.clone()]).await {
                         Ok(one) => answers.extend(one.into_iter().map(|(key, answer)| (key, Ok(answer)))),
                         Err(error) => drop(answers.insert(key, Err(error))),

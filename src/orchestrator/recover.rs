@@ -62,6 +62,12 @@ impl Orchestrator {
         Ok(())
     }
 
+    /// Waits for what goes on by itself; nothing more may begin.
+    pub async fn rest(&self) {
+        self.inner.work.close();
+        self.inner.work.wait().await;
+    }
+
     /// Deletes the files of removals that are done, as far as nobody has yet.
     pub async fn empty_trash(&self) {
         if let Err(error) = self.parts().provider.empty_trash().await {

@@ -28,6 +28,8 @@ pub(super) enum View {
 pub(super) enum Depth {
     /// Of those that would go if they held nothing: what files hold is one more reason to keep, and nothing else.
     Candidates,
+    /// Of those, and of those in which something has happened since the last look; of the others is told what was seen then.
+    News,
     All,
 }
 
@@ -98,8 +100,34 @@ impl Orchestrator {
                 environment,
             })
         });
-        let with_files = beside_files.map(|facts| with_files(repository, facts, depth)).collect::<Vec<_>>();
+        let with_files = beside_files.map(|facts| self.with_files(repository, facts, depth)).collect::<Vec<_>>();
         stream::iter(with_files).buffered(FILES_AT_ONCE).collect().await
+    }
+
+    async fn with_files(
+        &self,
+        repository: &Repository,
+        facts: Result<RemovalFacts, StoreError>,
+        depth: Depth,
+    ) -> Result<RemovalFacts, StoreError> {
+        let mut facts = facts?;
+        let seen = match depth {
+            Depth::All => None,
+            Depth::Candidates | Depth::News if is_candidate(&facts) => None,
+            Depth::Candidates => return Ok(facts),
+            Depth::News => self.inner.looks.last(&facts.environment, facts.now),
+        };
+        facts.work = match seen {
+            Some(seen) => Probe::Known(seen),
+            None => {
+                let work = work_facts(repository, &facts).await;
+                if let Probe::Known(seen) = &work {
+                    self.inner.looks.remember(facts.environment.id, facts.now, seen.clone());
+                }
+                work
+            }
+        };
+        Ok(facts)
     }
 
     /// Whether a worktree is there, and who locked it.
@@ -174,18 +202,6 @@ fn is_candidate(facts: &RemovalFacts) -> bool {
         Class::Merged | Class::Stale => true,
         Class::Ghost | Class::Active => false,
     }
-}
-
-async fn with_files(
-    repository: &Repository,
-    facts: Result<RemovalFacts, StoreError>,
-    depth: Depth,
-) -> Result<RemovalFacts, StoreError> {
-    let mut facts = facts?;
-    if depth == Depth::All || is_candidate(&facts) {
-        facts.work = work_facts(repository, &facts).await;
-    }
-    Ok(facts)
 }
 
 /// What its files hold.

@@ -144,7 +144,8 @@ impl Orchestrator {
         self.remove_fetched(&codebase, id, &cause, &view).await
     }
 
-    /// Looks at live environments one after the other. The report is stored, also of a pass that was stopped half-way.
+    /// Looks at all live environments of a codebase, and then decides about one after the other, and about what no environment
+    /// has. The report is stored, also of a pass that was stopped half-way.
     pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
         let codebases = self.store().list_codebases().await?;
@@ -574,7 +575,7 @@ impl Orchestrator {
     }
 }
 
-/// Whoever asks for a pass wants to know all that is in the way; what comes by itself looks only where it may take away.
+/// Whoever asks for a pass wants to know all that is in the way now; what comes by itself looks where something happened.
 fn depth_of(pass: &Pass<'_>) -> Depth {
     match pass.trigger {
         Trigger::Command | Trigger::Panel | Trigger::Cli => Depth::All,
@@ -583,7 +584,7 @@ fn depth_of(pass: &Pass<'_>) -> Depth {
         | Trigger::ThreadClosed
         | Trigger::Limit
         | Trigger::Disk
-        | Trigger::MadeWay => Depth::Candidates,
+        | Trigger::MadeWay => Depth::News,
     }
 }
 

@@ -26,7 +26,7 @@ pub fn cleanup_report(kind: &str, report: &CleanupReport) -> String {
         ReportResult::Removed(why) if report.dry_run => format!("- `{}` would be removed: {why}", line.branch),
         ReportResult::Removed(why) => format!("- `{}` was removed: {why}", line.branch),
         ReportResult::Kept(reasons) => format!("- `{}` is kept: {}", line.branch, reasons.join("; ")),
-        ReportResult::Failed(why) => format!("- `{}` is kept, the removal failed: {why}", line.branch),
+        ReportResult::Failed(why) => format!("- `{}` is kept, since it failed: {why}", line.branch),
     };
     let list = agent_text::foreign(&report.lines.iter().map(line).collect::<Vec<_>>().join("\n"), FOREIGN);
     let unchanged = if report.dry_run { " Nothing was changed." } else { "" };

@@ -1,5 +1,5 @@
 //! What people can do from the panel: the orchestrator's verbs, each carried to its end even when the browser has gone,
-//! and told as a message. Half a removal is repaired only at the next start, so no request may cut one short.
+//! and told as a message. Half a removal would wait for whoever goes on with it, so no request may cut one short.
 
 use super::{WebState, error::WebError, flash::Flash, guard::Actor, pages::orphans};
 use crate::model::*;

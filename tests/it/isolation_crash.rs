@@ -83,7 +83,6 @@ async fn work_found_in_the_trash_goes_back() {
     place.assert_untouched(&path, "b").await;
 }
 
-/// Files that cannot go back stay where they are, and whoever asks is told where that is.
 /// The system may be short of memory at any moment, and the service goes on.
 #[tokio::test]
 async fn a_git_that_is_killed_while_it_unregisters_does_no_harm() {
@@ -95,13 +94,15 @@ async fn a_git_that_is_killed_while_it_unregisters_does_no_harm() {
         format!("case \" $* \" in *\" worktree remove \"*) rm {0}/gitdir {0}/HEAD; kill -9 $$;; esac", entry.display());
     fs::write(&program, format!("#!/bin/sh\n{killed}\nexec git \"$@\"\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let git = Git::new(GitSettings::new(program, place.lab.path("short"))).unwrap();
+    let settings = GitSettings { local_remotes: true, ..GitSettings::new(program, place.lab.path("short")) };
+    let git = Git::new(settings).unwrap();
     let request = place.removal("b");
     let removed = place.provider.remove(&git.repository(place.repository.directory()), &request).await;
     assert!(removed.is_ok(), "{removed:?}");
     assert!(!path.exists() && !entry.exists() && !place.registered().await.contains(&path));
 }
 
+/// Files that cannot go back stay where they are, and whoever asks is told where that is.
 #[tokio::test]
 async fn a_removal_that_is_stuck_says_where_the_files_are() {
     let place = Place::new().await;

@@ -382,3 +382,23 @@ async fn a_receipt_counts_the_commits_of_merged_work_too() {
         world.end().await;
     }
 }
+
+/// What comes by itself looks at files where something has happened, and goes on naming what it saw; whoever asks is told how it is
+/// now.
+#[tokio::test]
+async fn work_that_goes_on_is_shown_with_what_its_files_hold() {
+    let world = World::new().await;
+    world.worked_issue("add a greeting").await;
+    let notes = world.environment().await.path.join("notes.txt");
+    fs::write(&notes, "mine\n").unwrap();
+    let kept = async || world.environment().await.metadata.kept_because.join("; ");
+    for _ in 0..2 {
+        world.pass().await;
+        let kept = kept().await;
+        assert!(kept.contains("untracked") && kept.contains("work goes on"), "{kept}");
+    }
+    fs::remove_file(&notes).unwrap();
+    world.service.orchestrator.pass(&Pass::everywhere(Trigger::Panel, false, "ann")).await.unwrap();
+    let kept = kept().await;
+    assert!(!kept.contains("untracked") && kept.contains("work goes on"), "{kept}");
+}
