@@ -340,6 +340,8 @@ fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node
         trash_for: config.trash_for,
         sweep_interval: config.cleanup_interval,
         retain_for: config.retain_for,
+        disk_marks: config.disk_marks,
+        reclaim_after: config.reclaim_after,
         agent_limits: Limits { wall: config.run_time_limit, ..Limits::default() },
         node: node.to_owned(),
         lease: LEASE,

@@ -19,6 +19,7 @@ pub use source::{Flags, Origin};
 pub use table::{SETTINGS, Setting, markdown_table, plain_table};
 
 use crate::decide::authority::Authority;
+use crate::model::DiskMarks;
 use crate::plain_file::{self, Links};
 use crate::telemetry::LogFormat;
 use reqwest::Url;
@@ -53,6 +54,10 @@ pub struct Config {
     /// Work may start from what the last fetch brought while the git server cannot be reached.
     pub offline_create: bool,
     pub cleanup_interval: Duration,
+    /// How much of the disk one codebase may take.
+    pub disk_marks: DiskMarks,
+    /// Idle for so long, a worktree gives up its caches; absent: none does.
+    pub reclaim_after: Option<Duration>,
     pub trash_for: Duration,
     pub retain_for: Duration,
     pub max_runs: u32,

@@ -11,6 +11,7 @@ pub mod branches;
 pub mod cleanup;
 pub mod create;
 pub mod deliver;
+pub mod disk;
 pub mod follow;
 pub mod import;
 pub mod late;

@@ -10,14 +10,18 @@ mod mark;
 mod mounts;
 mod outside;
 mod place;
+mod reclaim;
 mod trash;
 mod turns;
+mod usage;
 mod worktree;
 
 /// Most that is kept of files that git ignores, in bytes.
 pub const MOST_IGNORED: u64 = 256 * 1024 * 1024;
 
 pub use furnish::{LFS as LFS_PATIENCE, SUBMODULES as SUBMODULES_PATIENCE};
+pub use reclaim::ReclaimRequest;
+pub use usage::{Usage, measure};
 pub use worktree::WorktreeProvider;
 
 use crate::git::{GitError, Repository, Ties, Uncommitted, WorktreeEntry};
@@ -234,6 +238,17 @@ pub trait Provider: Send + Sync {
 
     /// Lets the files of a removed place be deleted, which were looked at.
     async fn release(&self, repository: &Repository, environment: EnvironmentId) -> Result<(), IsolationError>;
+
+    /// What tools make again of what lies in a place of ours, and could be taken away at this moment.
+    async fn reclaimable(&self, repository: &Repository, path: &Path) -> Result<Vec<CacheDirectory>, IsolationError>;
+
+    /// Takes such directories out of a place that stays, and answers with those that are gone; also goes on where a kill
+    /// came between. What is not what it was stays.
+    async fn reclaim(
+        &self,
+        repository: &Repository,
+        request: &ReclaimRequest,
+    ) -> Result<Vec<CacheDirectory>, IsolationError>;
 
     /// Whether files of this environment wait for a removal to be finished, or for the last look.
     fn removal_begun(&self, environment: EnvironmentId) -> bool;

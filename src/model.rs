@@ -6,6 +6,7 @@
 
 pub mod attempt;
 pub mod credential;
+pub mod disk;
 pub mod event;
 pub mod furnished;
 pub mod html;
@@ -28,6 +29,7 @@ pub mod worktree;
 
 pub use attempt::*;
 pub use credential::*;
+pub use disk::*;
 pub use event::*;
 pub use furnished::*;
 pub use html::*;

@@ -6,8 +6,8 @@
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
 //! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`scan`] (one look at all environments), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
-//! crash), [`missed`] (deliveries that did not arrive), [`backoff`] (what fails each time), [`maintenance`] (upkeep of repositories),
-//! [`retention`] (the end of old rows and logs), [`workers`] (the loops).
+//! crash), [`disk`] (what is measured and reclaimed), [`missed`] (deliveries that did not arrive), [`backoff`] (what fails each time),
+//! [`maintenance`] (upkeep of repositories), [`retention`] (the end of old rows and logs), [`workers`] (the loops).
 
 mod access;
 mod approve;
@@ -19,6 +19,7 @@ mod commands;
 mod comparisons;
 mod create;
 mod deliver;
+mod disk;
 mod follow;
 mod gather;
 mod host;
@@ -92,6 +93,10 @@ pub struct Settings {
     pub sweep_interval: Duration,
     /// For how long logs of runs, and rows that are over, are kept.
     pub retain_for: Duration,
+    /// How much of the disk one codebase may take.
+    pub disk_marks: DiskMarks,
+    /// Idle for so long, an environment gives up its caches; absent: none does.
+    pub reclaim_after: Option<Duration>,
     pub agent_limits: Limits,
     /// Names this installation in leases; stays the same over restarts on the same home.
     pub node: String,
@@ -144,6 +149,7 @@ struct Inner {
     looks: looks::Looks,
     /// Since the process began.
     steady: steady::Steady,
+    disk: disk::DiskWatch,
     lanes: lanes::Lanes,
     leases: lease::Leases,
     runs_at_work: lease::AtWork<Run>,
@@ -184,6 +190,7 @@ impl Orchestrator {
             comparisons: comparisons::Comparisons::default(),
             looks: looks::Looks::default(),
             steady: steady::Steady::begin(),
+            disk: disk::DiskWatch::default(),
             lanes: lanes::Lanes::default(),
             leases: lease::Leases::default(),
             runs_at_work: lease::AtWork::default(),

@@ -9,6 +9,7 @@ pub mod blocked;
 pub mod cleanup;
 pub mod commands;
 pub mod delivery;
+pub mod disk;
 pub mod furnished;
 pub mod import;
 pub mod not_begun;

@@ -24,6 +24,7 @@ mod codec;
 mod conversations;
 mod counts;
 mod db;
+mod disk_use;
 mod environments;
 mod error;
 mod held;

@@ -178,6 +178,7 @@ async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
             ReportResult::Kept(reasons) => say(format_args!("kept     {name}: {}", reasons.join("; "))),
             ReportResult::Failed(why) => say(format_args!("failed   {name}: {why}")),
         }
+        line.notes.iter().for_each(|note| say(format_args!("disk     {name}: {note}")));
     }
     say(report::sum(&report));
     Ok(if report.sums().failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })

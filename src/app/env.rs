@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::decide::cleanup::Keep;
 use crate::model::*;
 use crate::orchestrator::{restore::Restored, sweep::Swept};
-use crate::reply::{bytes, cleanup, count, days};
+use crate::reply::{bytes, cleanup, count, days, disk};
 use crate::store::{Schema, Store, StoreError};
 use anyhow::bail;
 use secrecy::ExposeSecret;
@@ -73,11 +73,12 @@ async fn list(config: &Config, store: &Store) -> anyhow::Result<ExitCode> {
             format!("{name}#{}", environment.work),
             environment.branch.to_string(),
             environment.state.to_string(),
+            environment.metadata.disk.as_ref().map(disk::size).unwrap_or_else(|| "?".to_owned()),
             environment.created_at.to_string(),
         ]);
     }
     if !rows.is_empty() {
-        rows.insert(0, ["id", "name", "branch", "state", "made"].map(str::to_owned));
+        rows.insert(0, ["id", "name", "branch", "state", "on disk", "made"].map(str::to_owned));
     }
     in_columns(&rows).into_iter().for_each(say);
     Ok(ExitCode::SUCCESS)
@@ -93,6 +94,9 @@ async fn show(config: &Config, store: &Store, name: &str) -> anyhow::Result<Exit
     say(format_args!("path      {}", environment.path.display()));
     say(format_args!("base      {}", environment.base.as_ref().map(ToString::to_string).unwrap_or_default()));
     say(format_args!("active    {}", environment.last_activity_at));
+    if let Some(used) = environment.metadata.disk.filter(|_| environment.state != EnvironmentState::Destroyed) {
+        say(format_args!("takes     {}", disk::of_worktree(&used)));
+    }
     for why in why_kept(environment) {
         say(format_args!("kept      {why}"));
     }

@@ -131,6 +131,42 @@ pub(super) fn time_limit(text: &str) -> Result<Duration, Expected> {
     limit.ok_or_else(|| "expected a time from 1s to 7d, for example 90m".to_owned())
 }
 
+/// `off`, or a time like `3d`.
+pub(super) fn reclaim_after(text: &str) -> Result<Option<Duration>, Expected> {
+    if text.eq_ignore_ascii_case("off") {
+        return Ok(None);
+    }
+    let allowed = Duration::from_secs(3600)..=Duration::from_secs(3650 * 24 * 3600);
+    let after = humantime::parse_duration(text).ok().filter(|after| allowed.contains(after));
+    after.map(Some).ok_or_else(|| "expected off, or a time from 1h to 3650d, for example 3d".to_owned())
+}
+
+/// A size like `20GB`, `1.5 TB` or `800MiB`, in bytes.
+pub(super) fn disk_space(text: &str) -> Result<u64, Expected> {
+    const UNITS: [(&str, u64); 8] = [
+        ("kb", 1_000),
+        ("mb", 1_000_000),
+        ("gb", 1_000_000_000),
+        ("tb", 1_000_000_000_000),
+        ("kib", 1 << 10),
+        ("mib", 1 << 20),
+        ("gib", 1 << 30),
+        ("tib", 1 << 40),
+    ];
+    let expected = || "expected a size with its unit, for example 20GB".to_owned();
+    let text = text.to_ascii_lowercase();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(expected)?;
+    let (number, unit) = (&text[..digits], text[digits..].trim());
+    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(expected)?;
+    let number: f64 = number.parse().map_err(|_| expected())?;
+    let bytes = number * *factor as f64;
+    // A petabyte is a slip, and nothing at all would be, too.
+    match (1.0e6..=1.0e15).contains(&bytes) {
+        true => Ok(bytes as u64),
+        false => Err("expected a size from 1MB to 1000TB, for example 20GB".to_owned()),
+    }
+}
+
 pub(super) fn switch(text: &str) -> Result<bool, Expected> {
     match text.to_ascii_lowercase().as_str() {
         "on" | "yes" | "true" | "1" => Ok(true),

@@ -4,6 +4,7 @@ use super::source::{Env, Files, Found, Sources, read_file, variable};
 use super::table::*;
 use super::{AgentConfig, AppCredentials, Config, Fault, GithubConfig, OauthCredentials, Problem};
 use super::{Origin, home, parse, source::Flags};
+use crate::model::DiskMarks;
 use crate::telemetry;
 use secrecy::SecretString;
 use std::{ops::RangeInclusive, path::Path, path::PathBuf, time::Duration};
@@ -62,6 +63,8 @@ impl Reader<'_> {
             max_worktrees: self.value(&MAX_WORKTREES, parse::whole_number(1..=10_000)),
             offline_create: self.value(&OFFLINE_CREATE, parse::switch),
             cleanup_interval: self.duration(&CLEANUP_INTERVAL_HOURS, 3600, 1..=8760),
+            disk_marks: self.disk_marks(),
+            reclaim_after: self.value(&RECLAIM_AFTER, parse::reclaim_after),
             trash_for: self.duration(&TRASH_DAYS, DAY, 1..=3650),
             retain_for: self.duration(&RETENTION_DAYS, DAY, 7..=3650),
             max_runs: self.value(&MAX_RUNS, parse::whole_number(1..=256)),
@@ -143,6 +146,18 @@ impl Reader<'_> {
                 .zip(client_secret)
                 .map(|(client_id, client_secret)| OauthCredentials { client_id, client_secret }),
         })
+    }
+
+    fn disk_marks(&mut self) -> DiskMarks {
+        let soft = self.optional(&DISK_SOFT_MARK, parse::disk_space);
+        let hard = self.optional(&DISK_HARD_MARK, parse::disk_space);
+        if let (Some(soft), Some(hard)) = (soft, hard)
+            && soft > hard
+        {
+            let found = self.sources.find(&DISK_SOFT_MARK);
+            self.wrong(&DISK_SOFT_MARK, found, "expected no more than DISK_HARD_MARK".to_owned());
+        }
+        DiskMarks { soft, hard }
     }
 
     fn private_key(&mut self) -> Option<String> {

@@ -526,3 +526,33 @@ fn a_limit_is_one_to_ten_thousand_in_the_environment_and_in_the_file() {
         }
     }
 }
+
+#[test]
+fn marks_on_the_disk_are_sizes_in_an_order() {
+    let marks = |soft: &str, hard: &str| {
+        let env = [("DISK_SOFT_MARK", soft), ("DISK_HARD_MARK", hard)];
+        from_env(&env).map(|config| config.disk_marks).map_err(|problems| problems.to_string())
+    };
+    let given = |soft, hard| Ok(DiskMarks { soft, hard });
+    assert_eq!(marks(" ", ""), given(None, None));
+    assert_eq!(marks("20GB", "1.5 TB"), given(Some(20_000_000_000), Some(1_500_000_000_000)));
+    assert_eq!(marks("800 MiB", "800mib"), given(Some(800 << 20), Some(800 << 20)));
+    for wrong in ["20", "GB", "20XB", "-1GB", "1.2.3GB", "1kB", "9999TB", "20 GB please"] {
+        assert!(marks(wrong, "").unwrap_err().contains("DISK_SOFT_MARK"), "{wrong}");
+    }
+    insta::assert_snapshot!(marks("21GB", "20GB").unwrap_err(), @r#"
+    One setting is wrong; nothing was begun:
+      - DISK_SOFT_MARK is "21GB" (from the environment): expected no more than DISK_HARD_MARK
+    "#);
+}
+
+#[test]
+fn caches_are_reclaimed_only_where_somebody_says_so() {
+    let after = |text: &str| from_env(&[("TREEWARDEN_RECLAIM_AFTER", text)]).map(|config| config.reclaim_after);
+    assert_eq!(from_env(&[]).unwrap().reclaim_after, None);
+    assert_eq!(after("off").unwrap(), None);
+    assert_eq!(after("3d").unwrap(), Some(Duration::from_secs(3 * 86_400)));
+    for wrong in ["on", "3", "10m", "0s"] {
+        assert!(after(wrong).unwrap_err().to_string().contains("expected off, or a time"), "{wrong}");
+    }
+}

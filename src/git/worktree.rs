@@ -8,6 +8,7 @@ mod entry;
 mod hazards;
 mod index;
 mod keepsake;
+mod reclaim;
 mod repair;
 mod status;
 mod withheld;

@@ -1,6 +1,7 @@
 //! The trash: where removed worktrees go, by a rename, before anything of them is deleted.
 //!
-//! `<id>` holds files that are still to be looked at, or whose removal may even be undone. `<id>.done` is deleted. All walks stay on
+//! `<id>` holds files that are still to be looked at, or whose removal may even be undone; so does `<id>.cache-<number>`, of a
+//! worktree that stays. `<id>.done` is deleted. All walks stay on
 //! real directories and follow no link, whatever a leftover process does to the tree meanwhile.
 
 use super::IsolationError;
@@ -43,6 +44,12 @@ impl Trash {
     pub fn waiting(&self) -> io::Result<Vec<EnvironmentId>> {
         let names = fs::read_dir(&self.root)?.collect::<io::Result<Vec<_>>>()?;
         Ok(names.into_iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+    }
+
+    /// Where a cache of a place that stays is, from its rename until it is certain that nobody misses it. `number` is its place in
+    /// the list that was written down.
+    pub fn place_of_cache(&self, id: EnvironmentId, number: usize) -> PathBuf {
+        self.place(id).with_extension(format!("cache-{number}"))
     }
 
     /// From here on the files may be deleted.

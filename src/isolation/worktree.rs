@@ -11,6 +11,7 @@
 use super::furnish::furnish;
 use super::mark::{self, Mark};
 use super::mounts;
+use super::reclaim::ReclaimRequest;
 use super::trash::{Trash, survey};
 use super::turns::Turns;
 use super::{
@@ -53,7 +54,7 @@ pub struct WorktreeProvider {
     base: PathBuf,
     home: PathBuf,
     mark: Mark,
-    trash: Trash,
+    pub(super) trash: Trash,
     /// One deletion at a time: it costs the disk, nobody waits for it.
     emptying: Arc<Mutex<()>>,
     turns: Turns,
@@ -173,7 +174,7 @@ impl WorktreeProvider {
         })
     }
 
-    async fn unused(&self, directory: &Path) -> Result<(), IsolationError> {
+    pub(super) async fn unused(&self, directory: &Path) -> Result<(), IsolationError> {
         self.unused_but_by(directory, &[]).await
     }
 
@@ -316,7 +317,7 @@ impl WorktreeProvider {
         Ok(Removed { branch_deleted, released: false })
     }
 
-    fn empty_in_background(&self) {
+    pub(super) fn empty_in_background(&self) {
         let provider = self.clone();
         tokio::spawn(async move {
             if let Err(error) = provider.empty_trash().await {
@@ -398,6 +399,20 @@ impl Provider for WorktreeProvider {
             true => Err(half_way(&place, TAKEN)),
             false => self.examine(&repository.worktree(&path), &path, request, ending).await,
         }
+    }
+
+    async fn reclaimable(&self, repository: &Repository, path: &Path) -> Result<Vec<CacheDirectory>, IsolationError> {
+        self.reclaimable_now(repository, &self.place(path)?).await
+    }
+
+    async fn reclaim(
+        &self,
+        repository: &Repository,
+        request: &ReclaimRequest,
+    ) -> Result<Vec<CacheDirectory>, IsolationError> {
+        let path = self.place(&request.path)?;
+        let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
+        self.to_the_end(path.clone(), async move { provider.reclaim_now(&repository, &path, &request).await }).await
     }
 
     fn removal_begun(&self, environment: EnvironmentId) -> bool {
@@ -508,7 +523,7 @@ impl Provider for WorktreeProvider {
     }
 }
 
-fn certain<T>(probe: Probe<T>) -> Result<T, IsolationError> {
+pub(super) fn certain<T>(probe: Probe<T>) -> Result<T, IsolationError> {
     match probe {
         Probe::Known(answer) => Ok(answer),
         Probe::Unknown(why) => Err(IsolationError::Unknown(why)),
@@ -537,7 +552,7 @@ fn half_way(place: &Path, why: impl ToString) -> IsolationError {
     IsolationError::HalfWay { place: place.to_owned(), why: why.to_string() }
 }
 
-fn exists(path: &Path) -> Result<bool, IsolationError> {
+pub(super) fn exists(path: &Path) -> Result<bool, IsolationError> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -566,7 +581,7 @@ fn rename_works(base: &Path, trash: &Path) -> Result<bool, IsolationError> {
 }
 
 /// Runs directory walks off the async threads.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, IsolationError> + Send + 'static,
 ) -> Result<T, IsolationError> {
     joined(tokio::task::spawn_blocking(work).await)

@@ -174,6 +174,12 @@ pub struct EnvironmentMetadata {
     /// The removed environment that this one brings back.
     #[serde(default)]
     pub restores: Option<Restores>,
+    /// What its files take on the disk, as it was measured last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskUse>,
+    /// What is just being taken out of its worktree, so that a restart can finish exactly it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reclaiming: Option<PendingReclaim>,
 }
 
 /// An activity that was noted by a clock which is behind it now. Which of the two was wrong nobody knows.
@@ -464,6 +470,9 @@ pub struct ReportLine {
     /// By its removal; absent where nothing was removed, or where its size is not known.
     #[serde(default)]
     pub bytes_freed: Option<u64>,
+    /// What there is to tell beside that: what was reclaimed, that its repository takes much of the disk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl ReportLine {

@@ -84,6 +84,8 @@ text_enums! {
     Trigger {
         ThreadClosed = "thread_closed", Schedule = "schedule", Limit = "limit", Command = "command", Panel = "panel",
         Cli = "cli", Startup = "startup", MadeWay = "made_way",
+        /// Its repository takes more of the disk than it should.
+        Disk = "disk",
     }
 }
 

@@ -122,6 +122,11 @@ impl Orchestrator {
             return Err(StepError::Refused(blocked::blocked(&Block::BadBranch(why))));
         }
         check(&new.branch, &new.metadata, tips).map_err(|block| StepError::Refused(blocked::blocked(&block)))?;
+        // What is there already takes no more than it did.
+        if new.metadata.adopted_from.is_none() {
+            let removed = self.fits_on_disk(codebase).await?;
+            notes.0.extend((removed > 0).then(|| opening::made_room(removed)));
+        }
         let limit = settings.worktree_limit(self.settings().environment_limit);
         match self.store().insert_environment(new, limit, self.now()).await? {
             Inserted::Created(environment) => {

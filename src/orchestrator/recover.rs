@@ -42,6 +42,12 @@ impl Orchestrator {
             if let Err(error) = self.recover_environment(environment.clone(), Patience::Quick).await {
                 tracing::error!(environment.id = %environment.id, error = %error, "environment not reconciled; it is kept");
             }
+            if environment.metadata.reclaiming.is_some()
+                && let Some(codebase) = self.store().load_codebase(environment.codebase).await?
+                && let Err(error) = self.finish_reclaim(&codebase, &self.repository(&codebase), environment.id).await
+            {
+                tracing::error!(environment.id = %environment.id, %error, "caches stay half-way to the trash; the next pass tries again");
+            }
         }
         if let Err(error) = self.forget_the_rest().await {
             tracing::error!(%error, "agents go on remembering threads without a worktree; the next start tries again");

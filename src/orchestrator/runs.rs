@@ -320,6 +320,9 @@ impl Orchestrator {
             tracing::error!(run.id = %run.id, %error, "the run was not brought up to date with its pull request");
         }
         self.look_after_thread(run).await;
+        if let Some(environment) = run.environment {
+            self.measure_soon(run.codebase, Some(environment));
+        }
     }
 
     /// The same of a run that never began, for whoever must not wait for git. What is cut short by the end of the service, the

@@ -47,8 +47,8 @@ fn told_under(environment: EnvironmentId, conversation: ConversationId) -> Strin
 
 fn as_line(receipt: Receipt, repository: Option<String>) -> ReportLine {
     let ReceiptDetails { branch, proof, bytes_freed, .. } = receipt.details;
-    let result = ReportResult::Removed(proof);
-    ReportLine { environment: Some(receipt.environment), repository, branch, result, bytes_freed }
+    let (environment, result) = (Some(receipt.environment), ReportResult::Removed(proof));
+    ReportLine { environment, repository, branch, result, bytes_freed, notes: Vec::new() }
 }
 
 /// Why an environment is looked at, by whom, and which closed thread is to be told.
@@ -178,8 +178,8 @@ impl Orchestrator {
             let (environments, left_alone) = self.apart_from_put_off(environments, pass);
             for (environment, result) in left_alone {
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
-                let bytes_freed = None;
-                lines.push(ReportLine { environment: Some(environment.id), repository, branch, result, bytes_freed });
+                let (environment, bytes_freed, notes) = (Some(environment.id), None, Vec::new());
+                lines.push(ReportLine { environment, repository, branch, result, bytes_freed, notes });
             }
             let seen = Box::pin(self.scan(&codebase, &repository, environments.clone(), occasion, &view, depth));
             let seen = match pass.stop {
@@ -194,10 +194,12 @@ impl Orchestrator {
                 let passed = self.pass_one_patiently(&codebase, &environment, facts, pass, &view).await;
                 let Some((result, bytes_freed)) = passed else { continue };
                 let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
-                lines.push(ReportLine { environment: Some(environment.id), repository, branch, result, bytes_freed });
+                let (environment, notes) = (Some(environment.id), Vec::new());
+                lines.push(ReportLine { environment, repository, branch, result, bytes_freed, notes });
             }
             let over_strays = self.pass_over_strays(&codebase, strays, pass, &view, &mut strays_seen);
             lines.extend(Box::pin(over_strays).await);
+            Box::pin(self.look_after_disk(&codebase, pass, &mut lines)).await;
         }
         if pass.codebase.is_none() && !stopped() {
             self.count_strays(&strays_seen);
@@ -219,6 +221,7 @@ impl Orchestrator {
             branch: environment.to_string(),
             result: ReportResult::Failed(why.to_string()),
             bytes_freed: None,
+            notes: Vec::new(),
         };
         Ok(unreadable.map(line).collect())
     }
@@ -578,7 +581,12 @@ impl Orchestrator {
 fn depth_of(pass: &Pass<'_>) -> Depth {
     match pass.trigger {
         Trigger::Command | Trigger::Panel | Trigger::Cli => Depth::All,
-        Trigger::Schedule | Trigger::Startup | Trigger::ThreadClosed | Trigger::Limit | Trigger::MadeWay => Depth::News,
+        Trigger::Schedule
+        | Trigger::Startup
+        | Trigger::ThreadClosed
+        | Trigger::Limit
+        | Trigger::Disk
+        | Trigger::MadeWay => Depth::News,
     }
 }
 

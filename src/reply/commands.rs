@@ -1,6 +1,6 @@
 //! Answers to commands.
 
-use super::{FOREIGN, agent_text, cleanup, count, marker, report, status::in_words};
+use super::{FOREIGN, agent_text, cleanup, count, disk, marker, report, status::in_words};
 use crate::command::grammar::Hint;
 use crate::decide::cleanup::Keep;
 use crate::model::*;
@@ -309,6 +309,8 @@ pub struct ThreadStatus<'a> {
     pub run: Option<LiveRun>,
     pub census: Census,
     pub limit: u32,
+    /// What the repository takes on the disk, in a line; absent while nobody knows.
+    pub disk: Option<String>,
 }
 
 pub fn thread_status(status: &ThreadStatus) -> String {
@@ -346,6 +348,7 @@ pub fn thread_status(status: &ThreadStatus) -> String {
             if environment.pinned {
                 lines.push("pinned".to_owned());
             }
+            lines.extend(environment.metadata.disk.as_ref().map(disk::of_worktree));
             lines.extend(kept_at_the_last_look(&environment.metadata, &lines));
         }
     }
@@ -357,6 +360,7 @@ pub fn thread_status(status: &ThreadStatus) -> String {
         "{live} of {limit} in this repository: {merged} merged, {stale} stale (closed, or without activity for long), \
          {active} active or kept"
     ));
+    lines.extend(status.disk.clone());
     let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
     agent_text::foreign(&list, FOREIGN)
 }
@@ -427,7 +431,8 @@ pub fn environment_list(
         };
         let unused = if left.contains(&environment.id) { ", used by no thread" } else { "" };
         let Environment { work, branch, last_activity_at, .. } = environment;
-        format!("- **{work}** `{branch}`{state}{pin}{mark}{unused}, last activity {}", last_activity_at.date())
+        let size = environment.metadata.disk.as_ref().map(|used| format!(", {}", disk::size(used))).unwrap_or_default();
+        format!("- **{work}** `{branch}`{state}{pin}{mark}{unused}, last activity {}{size}", last_activity_at.date())
     };
     agent_text::foreign(&environments.iter().map(row).collect::<Vec<_>>().join("\n"), agent_text::MAX_ANSWER_CHARS)
 }
@@ -496,7 +501,7 @@ mod tests {
             panel_url: "http://127.0.0.1:3000/runs/1".to_owned(),
         };
         let status = |seen, run| {
-            thread_status(&ThreadStatus { environment: Some((&environment, seen)), run, census, limit: 25 })
+            thread_status(&ThreadStatus { environment: Some((&environment, seen)), run, census, limit: 25, disk: None })
         };
         insta::assert_snapshot!(status(&seen, Some(run(RunState::Queued, 3))), @"
         - Worktree **issue-1** on branch `issue-1`, based on `main`
@@ -558,7 +563,7 @@ mod tests {
         - run queued, asked for by `ann` 1 min 5 s ago: http://127.0.0.1:3000/runs/1
         - 6 worktrees of 25 in this repository: 1 merged, 2 stale (closed, or without activity for long), 3 active or kept
         ");
-        let nothing = ThreadStatus { environment: None, run: None, census: Census::default(), limit: 25 };
+        let nothing = ThreadStatus { environment: None, run: None, census: Census::default(), limit: 25, disk: None };
         insta::assert_snapshot!(thread_status(&nothing), @"
         - This thread has no worktree yet; a mention makes one.
         - no run is live

@@ -42,6 +42,7 @@ mod tests {
             branch: "issue-1".to_owned(),
             result,
             bytes_freed,
+            notes: Vec::new(),
         };
         let report = CleanupReport {
             id: ReportId(uuid::Uuid::nil()),

@@ -9,7 +9,8 @@ use std::{
 };
 use treewarden::git::{GitError, Repository, Ties, Uncommitted};
 use treewarden::isolation::{
-    CreateRequest, Furnishing, IsolationError, LastLook, Maker, Provider, RemoveRequest, Stage, WorktreeProvider,
+    CreateRequest, Furnishing, IsolationError, LastLook, Maker, Provider, ReclaimRequest, RemoveRequest, Stage,
+    WorktreeProvider,
 };
 use treewarden::model::*;
 
@@ -503,4 +504,31 @@ async fn a_worktree_outside_the_base_is_borrowed() {
     fs::remove_dir_all(lab.path("elsewhere")).unwrap();
     let health = provider.health(&repository, &outside, Maker::Others, Stage::HandedOut).await;
     assert!(matches!(&health, Probe::Unknown(why) if why.contains("mounted")), "{health:?}");
+}
+
+#[tokio::test]
+async fn a_cache_in_which_a_repository_was_made_meanwhile_stays() {
+    let place = Place::new().await;
+    let path = place.create("issue-5").await;
+    fs::write(path.join(".gitignore"), "node_modules/\n").unwrap();
+    for cache in ["node_modules", "web/node_modules", "tool/node_modules"] {
+        fs::create_dir_all(path.join(cache).join("dep")).unwrap();
+        fs::write(path.join(cache).join("dep/index.js"), "1\n").unwrap();
+    }
+    let directories = place.provider.reclaimable(&place.repository, &path).await.unwrap();
+    let paths: Vec<_> = directories.iter().map(|cache| cache.path.as_str()).collect();
+    assert_eq!(paths, ["node_modules", "tool/node_modules", "web/node_modules"]);
+    // In one below, in another at the top.
+    let own = [path.join("web/node_modules/dep/.git/HEAD"), path.join("tool/node_modules/.git")];
+    fs::create_dir(own[0].parent().unwrap()).unwrap();
+    own.iter().for_each(|file| fs::write(file, "ref: refs/heads/main\n").unwrap());
+    let environment = EnvironmentId(uuid::Uuid::now_v7());
+    let request = ReclaimRequest { environment, path: path.clone(), directories, begun_only: false };
+    let gone = place.provider.reclaim(&place.repository, &request).await.unwrap();
+    assert_eq!(gone.iter().map(|cache| cache.path.as_str()).collect::<Vec<_>>(), ["node_modules"]);
+    assert!(!path.join("node_modules").exists());
+    assert!(own.iter().all(|file| file.exists()) && path.join("web/node_modules/dep/index.js").exists());
+    place.provider.empty_trash().await.unwrap();
+    assert!(place.trash().is_empty());
+    place.assert_untouched(&path, "issue-5").await;
 }

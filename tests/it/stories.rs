@@ -7,6 +7,7 @@ mod bad_input;
 mod cleanup_cases;
 mod closing;
 mod commands;
+mod disk;
 mod faults;
 mod furnishing;
 mod housekeeping;

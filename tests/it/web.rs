@@ -303,6 +303,8 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             stale_after: Duration::from_secs(14 * 86_400),
             sweep_interval: Duration::from_secs(6 * 3600),
             retain_for: Duration::from_secs(90 * 86_400),
+            disk_marks: Default::default(),
+            reclaim_after: None,
             agent_limits: Limits::default(),
             node: "test".to_owned(),
             lease: Duration::from_secs(60),

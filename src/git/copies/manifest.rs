@@ -129,6 +129,11 @@ impl Manifest {
         path.to_str().is_some_and(|path| self.0.contains_key(path))
     }
 
+    /// Whether anything was copied to a place below a directory.
+    pub fn has_below(&self, directory: &Path) -> bool {
+        self.0.keys().any(|path| Path::new(path).starts_with(directory))
+    }
+
     /// Whether a listed path, below `files`, is a copy that nobody changed, or a directory that holds nothing else.
     pub fn accounts_for(&self, files: &Path, path: &Path) -> bool {
         if !path.as_os_str().as_encoded_bytes().ends_with(b"/") {

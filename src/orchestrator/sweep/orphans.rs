@@ -248,6 +248,7 @@ impl Orchestrator {
             branch,
             result,
             bytes_freed,
+            notes: Vec::new(),
         };
         match pass.only {
             None | Some(Removable::Merged) => {}

@@ -86,12 +86,13 @@ fn pass(state: &WebState, mut report: CleanupReport) -> Pass {
     for line in report.lines {
         let mark = of_result(&line.result, report.dry_run);
         let name = state.shown(&line.name());
+        let notes = line.notes;
         let reasons = match line.result {
             ReportResult::Removed(why) | ReportResult::Failed(why) => vec![why],
             ReportResult::Kept(reasons) => reasons,
         };
         if pass.lines.len() < LINES {
-            let reasons = reasons.iter().map(|why| state.prose(why)).collect();
+            let reasons = reasons.iter().chain(&notes).map(|why| state.prose(why)).collect();
             let freed = line.bytes_freed.map(bytes);
             pass.lines.push(Line { environment: line.environment, name, mark, reasons, freed });
         }

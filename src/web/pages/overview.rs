@@ -3,7 +3,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
-use crate::reply::{cleanup::settles_itself, status, status::in_words};
+use crate::reply::{cleanup::settles_itself, disk, status, status::in_words};
 use crate::store::{DeliveryLine, RunFilter};
 use crate::web::health::PATIENCE;
 use crate::web::view::{Prose, When, ago};
@@ -54,6 +54,8 @@ struct CodebaseRow {
     /// The last count by class, and when it was made.
     census: Option<(Census, When)>,
     limit: u32,
+    /// What it takes on the disk, and whether that is more than it should.
+    disk: Option<(Prose, bool)>,
     /// What its settings file says, where it has one.
     settings: Option<SettingsView>,
 }
@@ -215,10 +217,13 @@ async fn codebases(
         let known = state.inner.store.load_repo_settings(codebase.id).await?.unwrap_or_default();
         let live = environments.iter().filter(|environment| environment.codebase == codebase.id).count();
         let census = state.inner.orchestrator.last_census(codebase, live);
+        let (shares, standing) = state.inner.orchestrator.disk_of(codebase.id).await?;
+        let disk = disk::of_repository(&shares, standing).map(|line| (state.prose(&line), standing.is_over()));
         rows.push(CodebaseRow {
             name: codebase.name.to_string(),
             connected: codebase.connected,
             live,
+            disk,
             // The same numbers as `/status` gives.
             census: census.map(|(census, at)| (census, ago(at, catalog.now))),
             limit: known.in_force.worktree_limit(state.inner.environment_limit),

@@ -1,7 +1,7 @@
 //! Environments and runs as rows of a list, used by several pages.
 
 use crate::model::*;
-use crate::reply::status::in_words;
+use crate::reply::{disk, status::in_words};
 use crate::store::Store;
 use crate::web::view::{Links, Mark, Prose, When, ago};
 use crate::web::{WebState, error::WebError};
@@ -134,6 +134,8 @@ pub struct EnvironmentRow {
     pub age: When,
     pub activity: When,
     pub kept_because: Vec<Prose>,
+    /// What its files take, and when that was measured; of live ones only.
+    pub size: Option<(String, When)>,
 }
 
 impl EnvironmentRow {
@@ -151,6 +153,7 @@ impl EnvironmentRow {
             pinned: environment.pinned,
             age: ago(environment.created_at, catalog.now),
             activity: ago(environment.last_activity_at, catalog.now),
+            size: environment.metadata.disk.filter(|_| live).map(|used| (disk::size(&used), ago(used.at, catalog.now))),
             kept_because: reasons.map(|why| catalog.state.prose(why)).collect(),
         })
     }
