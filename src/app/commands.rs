@@ -135,7 +135,7 @@ pub(super) async fn one_off(config: &Config, asks: &str, meanwhile: &str) -> any
         Ok(core) => Ok(core),
         Err(StartError::Lock(error @ (LockError::Taken(_) | LockError::Shared(_)))) => bail!("{error} {meanwhile}"),
         Err(StartError::NoApp) => bail!(
-            "No settings of a service were found, so nothing was looked at or changed (home: {}). {asks}: give it the service's \
+            "No settings of a service were found, so nothing was looked at or removed (home: {}). {asks}: give it the service's \
              settings, by --home or --config and the same environment variables. Of a service without GitHub, \
              TREEWARDEN_LOCAL=on is one of them.",
             config.home.display()
