@@ -48,10 +48,9 @@ impl End<'_> {
             let own: Vec<&Environment> = live.iter().filter(|one| one.codebase == codebase.id).collect();
             self.worktrees(&mut findings, &name, &canonical, &own);
             known.extend(own.iter().map(|one| one.path.clone()));
-            let sound = plain_git(&canonical).args(["fsck", "--connectivity-only", "--no-dangling"]).output();
-            let sound = sound.expect("git runs");
-            if !sound.status.success() {
-                findings.wrong.push(format!("{name}: fsck: {}", String::from_utf8_lossy(&sound.stderr)));
+            // One that nothing was ever made from is not there.
+            if canonical.exists() || !own.is_empty() {
+                self.repository(&mut findings, &name, &canonical);
             }
             let remote = self.standin.git_dir(&name).expect("a repository");
             let mut objects = reach(&remote);
@@ -70,6 +69,14 @@ impl End<'_> {
         self.rows(&mut findings, &live).await;
         self.notes(&mut findings, &reached, &known);
         findings
+    }
+
+    fn repository(&self, findings: &mut Findings, name: &str, canonical: &Path) {
+        let sound = plain_git(canonical).args(["fsck", "--connectivity-only", "--no-dangling"]).output();
+        let sound = sound.expect("git runs");
+        if !sound.status.success() {
+            findings.wrong.push(format!("{name}: fsck: {}", String::from_utf8_lossy(&sound.stderr)));
+        }
     }
 
     fn worktrees(&self, findings: &mut Findings, name: &str, canonical: &Path, live: &[&Environment]) {
