@@ -60,7 +60,6 @@ pub use fetch::FetchRequest;
 pub use file::{Content, FileAt};
 pub use history::{CommitInfo, DiffStat};
 pub use list::WorktreeEntry;
-pub use maintenance::ObjectStore;
 pub use moved::Ties;
 pub use outside::Outside;
 pub use push::{PushOutcome, Rejection};

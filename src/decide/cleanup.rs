@@ -27,6 +27,8 @@ pub struct RemovalFacts {
     pub foreign_lock: Probe<Option<String>>,
     pub work: Probe<WorkInProgress>,
     pub branch: Probe<BranchFacts>,
+    /// Why GitHub did not say whether it merged the branch, where nothing else proves that.
+    pub github_silent: Option<String>,
     /// The branch was compared with the remote as it is now; else as the last fetch left it, since the App no longer reaches
     /// the codebase.
     pub fetched: bool,
@@ -131,9 +133,6 @@ pub fn own_work(lineage: Lineage) -> OwnWork {
     }
 }
 
-/// How a doubt about a branch begins that is GitHub's, and no fault of the branch.
-pub const GITHUB_SILENT: &str = "GitHub could not be asked what is merged";
-
 /// How it is known that the branch's work is in the base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MergeProof {
@@ -231,6 +230,7 @@ pub fn concerns(facts: &RemovalFacts, class: Class) -> bool {
         EnvironmentState::Active | EnvironmentState::Removing => {}
     }
     match &facts.branch {
+        _ if facts.github_silent.is_some() => classify(facts) != Class::Ghost,
         Probe::Unknown(_) => classify(facts) != Class::Ghost,
         Probe::Known(BranchFacts { merged: Some(_), has_own_commits: true, .. }) => class == Class::Merged,
         Probe::Known(branch) => class == Class::Stale && is_over(facts, branch),
@@ -315,6 +315,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
             None
         }
     };
+    keep.extend(facts.github_silent.clone().map(Keep::GithubSilent));
     if let Some(branch) = branch
         && facts.occasion == Occasion::Pass
         && branch.merged.is_none()

@@ -45,6 +45,7 @@ pub fn facts() -> RemovalFacts {
         foreign_lock: Probe::Known(None),
         work: Probe::Known(WorkInProgress { on_branch: Some(branch()), ..Default::default() }),
         branch: Probe::Known(with_own_commits(true, Some(merged()))),
+        github_silent: None,
         fetched: true,
         stale_after: Duration::from_secs(14 * 86_400),
     }
@@ -199,6 +200,10 @@ fn every_reason_keeps_on_its_own() {
             Keep::CannotVerify("unreadable".into()),
         ),
         (RemovalFacts { branch: Probe::Unknown("no fetch".into()), ..facts() }, Keep::CannotVerify("no fetch".into())),
+        (
+            RemovalFacts { github_silent: Some("502".into()), ..with_branch(true, None) },
+            Keep::GithubSilent("502".into()),
+        ),
         (with_work(|w| w.changed = 1), Keep::UncommittedChanges { changed: 1, untracked: 0 }),
         (with_work(|w| w.untracked = 2), Keep::UncommittedChanges { changed: 0, untracked: 2 }),
         (with_work(|w| w.operation = Some("rebase".into())), Keep::OperationInProgress("rebase".into())),

@@ -1,6 +1,6 @@
 //! When a canonical repository is packed, and how thoroughly. Nothing is ever dropped by it, so that a doubt only means later.
 
-use crate::model::{Maintained, Timestamp};
+use crate::model::{Maintained, ObjectStore, Timestamp};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -22,15 +22,7 @@ pub const RESERVE: u64 = 256 * 1024 * 1024;
 pub struct MaintenanceFacts {
     pub now: Timestamp,
     pub known: Maintained,
-    /// Objects with a file each.
-    pub loose: u64,
-    pub packs: u64,
-    pub loose_bytes: u64,
-    pub pack_bytes: u64,
-    /// Of the largest pack.
-    pub largest_bytes: u64,
-    /// What the service may still write on that disk.
-    pub free_bytes: u64,
+    pub objects: ObjectStore,
     /// Runs wait for their agent's start.
     pub runs_wait: bool,
 }
@@ -67,7 +59,8 @@ pub fn is_tried_again(known: &Maintained, now: Timestamp) -> bool {
 }
 
 pub fn maintenance(facts: &MaintenanceFacts) -> Maintenance {
-    let MaintenanceFacts { now, known, loose, packs, .. } = facts;
+    let MaintenanceFacts { now, known, objects, .. } = facts;
+    let ObjectStore { loose, packs, .. } = objects;
     if !is_tried_again(known, *now) {
         return Maintenance::NotDue;
     }
@@ -82,11 +75,11 @@ pub fn maintenance(facts: &MaintenanceFacts) -> Maintenance {
     }
     // The new pack stands beside what it is made of until it is whole.
     let made_of = match packing {
-        Packing::New => facts.loose_bytes + facts.pack_bytes.saturating_sub(facts.largest_bytes),
-        Packing::Everything => facts.loose_bytes + facts.pack_bytes,
+        Packing::New => objects.loose_bytes + objects.pack_bytes.saturating_sub(objects.largest_bytes),
+        Packing::Everything => objects.loose_bytes + objects.pack_bytes,
     };
     match made_of.saturating_add(RESERVE) {
-        needed if needed > facts.free_bytes => Maintenance::NoRoom { needed, free: facts.free_bytes },
+        needed if needed > objects.free_bytes => Maintenance::NoRoom { needed, free: objects.free_bytes },
         _ => Maintenance::Pack(packing),
     }
 }
@@ -103,16 +96,17 @@ mod tests {
     /// A thousand hours in: a little that is new, and all well an hour ago.
     fn facts() -> MaintenanceFacts {
         let known = Maintained { packed_at: Some(at(999)), repacked_at: Some(at(999)), trouble: None };
-        MaintenanceFacts {
-            now: at(1_000),
-            known,
+        MaintenanceFacts { now: at(1_000), known, objects: objects(), runs_wait: false }
+    }
+
+    fn objects() -> ObjectStore {
+        ObjectStore {
             loose: 10,
             packs: 3,
             loose_bytes: 1_000,
             pack_bytes: 1_000_000,
             largest_bytes: 900_000,
             free_bytes: 1 << 40,
-            runs_wait: false,
         }
     }
 
@@ -129,7 +123,7 @@ mod tests {
         assert_eq!(maintenance(&day_old), Maintenance::Pack(Packing::New));
         let week_old = MaintenanceFacts { known: known(999, 1_000 - 7 * 24), ..facts() };
         assert_eq!(maintenance(&week_old), Maintenance::Pack(Packing::Everything));
-        let one_pack = MaintenanceFacts { loose: 0, packs: 1, ..week_old };
+        let one_pack = MaintenanceFacts { objects: ObjectStore { loose: 0, packs: 1, ..objects() }, ..week_old };
         assert_eq!(maintenance(&one_pack), Maintenance::NotDue, "it is one pack already");
         // A clock that was ahead is no reason to wait for a year.
         let ahead = MaintenanceFacts { known: known(9_000, 999), ..facts() };
@@ -138,9 +132,8 @@ mod tests {
 
     #[test]
     fn much_that_is_new_does_not_wait_for_the_day_to_end() {
-        for much in
-            [MaintenanceFacts { loose: MANY_LOOSE, ..facts() }, MaintenanceFacts { packs: MANY_PACKS, ..facts() }]
-        {
+        for many in [ObjectStore { loose: MANY_LOOSE, ..objects() }, ObjectStore { packs: MANY_PACKS, ..objects() }] {
+            let much = MaintenanceFacts { objects: many, ..facts() };
             assert_eq!(maintenance(&much), Maintenance::Pack(Packing::New));
             let just_now = MaintenanceFacts { now: at(999), ..much };
             assert_eq!(maintenance(&just_now), Maintenance::NotDue);
@@ -157,7 +150,8 @@ mod tests {
 
     #[test]
     fn a_pack_needs_room_beside_what_it_is_made_of() {
-        let new = MaintenanceFacts { known: known(900, 990), free_bytes: RESERVE + 101_000, ..facts() };
+        let room = ObjectStore { free_bytes: RESERVE + 101_000, ..objects() };
+        let new = MaintenanceFacts { known: known(900, 990), objects: room, ..facts() };
         assert_eq!(maintenance(&new), Maintenance::Pack(Packing::New));
         let everything = MaintenanceFacts { known: known(900, 800), ..new };
         let needed = RESERVE + 1_001_000;

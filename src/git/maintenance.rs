@@ -12,6 +12,7 @@ use super::packs::clear_unfinished;
 use super::refs::LASTING;
 use super::repository::Repository;
 use super::{blocking, own_files::PACKS};
+use crate::model::ObjectStore;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -21,20 +22,6 @@ use std::{
 /// One thread and little memory, beside the agents; and no bitmaps, which git believes as it does a commit graph.
 const MODEST: &[&str] =
     &[LASTING, "pack.threads=1", "pack.windowMemory=64m", "pack.deltaCacheSize=64m", "repack.writeBitmaps=false"];
-
-/// What there is of objects, and the room for more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ObjectStore {
-    /// Objects with a file each.
-    pub loose: u64,
-    pub packs: u64,
-    pub loose_bytes: u64,
-    pub pack_bytes: u64,
-    /// Of the largest pack.
-    pub largest_bytes: u64,
-    /// What may still be written on that disk.
-    pub free_bytes: u64,
-}
 
 impl Repository {
     /// Counts. Refuses where objects lie elsewhere, behind a link: nothing is taken away there.

@@ -1,4 +1,4 @@
-//! What is remembered of the upkeep of a canonical repository: when its objects and refs were last packed.
+//! The upkeep of a canonical repository: what it has of objects, and when they and its refs were last packed.
 
 use super::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -23,4 +23,18 @@ pub struct MaintenanceTrouble {
     pub since: Timestamp,
     pub tried_at: Timestamp,
     pub why: String,
+}
+
+/// What a repository has of objects, and the room for more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectStore {
+    /// Objects with a file each.
+    pub loose: u64,
+    pub packs: u64,
+    pub loose_bytes: u64,
+    pub pack_bytes: u64,
+    /// Of the largest pack.
+    pub largest_bytes: u64,
+    /// What may still be written on that disk.
+    pub free_bytes: u64,
 }

@@ -8,7 +8,7 @@ use super::{
     sweep::{Asked, Pass},
     workers::unwinding,
 };
-use crate::decide::cleanup::{Class, GITHUB_SILENT, Keep, RemovalFacts};
+use crate::decide::cleanup::{Class, Keep, RemovalFacts};
 use crate::decide::schedule::again_after;
 use crate::model::*;
 use crate::reply::cleanup;
@@ -105,10 +105,7 @@ impl Backoffs {
 
 /// Why looking at it, or removing it, did not succeed, where that is its own fault. What is stuck half-way is not for passes to finish.
 fn failure(reasons: &[Keep]) -> Option<String> {
-    let failed = reasons.iter().find(|reason| match reason {
-        Keep::CannotVerify(why) => !why.starts_with(GITHUB_SILENT),
-        reason => matches!(reason, Keep::Obstructed(_)),
-    });
+    let failed = reasons.iter().find(|reason| matches!(reason, Keep::CannotVerify(_) | Keep::Obstructed(_)));
     failed.map(cleanup::sentence)
 }
 

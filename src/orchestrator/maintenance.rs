@@ -57,18 +57,13 @@ impl Orchestrator {
         repository: &Repository,
         known: Maintained,
     ) -> Result<MaintenanceFacts, StepError> {
-        let store = repository.object_store().await?;
+        let objects = repository.object_store().await?;
         let counts = self.store().run_counts().await?;
         let waits = |state: &RunState| matches!(state, RunState::Queued | RunState::Preparing);
         Ok(MaintenanceFacts {
             now: self.now(),
             known,
-            loose: store.loose,
-            packs: store.packs,
-            loose_bytes: store.loose_bytes,
-            pack_bytes: store.pack_bytes,
-            largest_bytes: store.largest_bytes,
-            free_bytes: store.free_bytes,
+            objects,
             runs_wait: counts.iter().any(|(state, count)| waits(state) && *count > 0),
         })
     }

@@ -78,7 +78,12 @@ impl Orchestrator {
 
     /// True when something was mended. What stands at the place of an environment that is being made or removed may be
     /// anybody's and stays as it is.
-    async fn mended(&self, repository: &Repository, environment: &Environment, seen: &Probe<Validity>) -> bool {
+    pub(super) async fn mended(
+        &self,
+        repository: &Repository,
+        environment: &Environment,
+        seen: &Probe<Validity>,
+    ) -> bool {
         match seen {
             Probe::Known(Validity::Valid | Validity::Broken) if environment.state == EnvironmentState::Active => {}
             Probe::Known(Validity::Valid | Validity::Broken) => return false,

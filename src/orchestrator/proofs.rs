@@ -2,7 +2,7 @@
 
 use super::{Orchestrator, StepError, retry, scan::View};
 use crate::decide::branches::{Branches, NameFacts, branch_name};
-use crate::decide::cleanup::{BranchFacts, GITHUB_SILENT, Lineage, MergeProof, OwnWork, own_work};
+use crate::decide::cleanup::{BranchFacts, Lineage, MergeProof, OwnWork, own_work};
 use crate::decide::create::{BaseFacts, other_base};
 use crate::git::{Ends, GitError, Merging, Repository, Standing};
 use crate::github::{GithubError, MergedHead};
@@ -17,13 +17,21 @@ use std::{
 pub(super) const RUNS: u32 = 200;
 
 /// A branch that may be in its base.
-pub(super) struct Claim<'a> {
+struct Claim<'a> {
     pub branch: &'a BranchName,
     pub base: BranchName,
     pub ends: Ends,
     pub standing: Standing,
     /// What git knows proves nothing: it only followed, or is fresh.
     pub only_by_github: bool,
+}
+
+/// What is known of an environment's branch.
+#[derive(Clone)]
+pub(super) struct SeenBranch {
+    pub facts: Probe<BranchFacts>,
+    /// Why GitHub did not say whether it merged it.
+    pub github_silent: Option<String>,
 }
 
 /// What an environment's branch is compared with.
@@ -42,11 +50,12 @@ impl Orchestrator {
         repository: &Repository,
         environments: &[Environment],
         view: &View,
-    ) -> Vec<Probe<BranchFacts>> {
+    ) -> Vec<SeenBranch> {
         let ask_github = match view {
             View::Fetched(Probe::Unknown(why)) => {
                 let why = format!("the repository could not be fetched: {why}");
-                return vec![Probe::Unknown(why); environments.len()];
+                let seen = SeenBranch { facts: Probe::Unknown(why), github_silent: None };
+                return vec![seen; environments.len()];
             }
             View::Fetched(Probe::Known(())) => true,
             View::AsItIs => false,
@@ -78,21 +87,20 @@ impl Orchestrator {
         }
         let (places, claims): (Vec<usize>, Vec<Claim<'_>>) = claims.into_iter().unzip();
         let proofs = self.merge_proofs(codebase, repository, &claims, ask_github).await;
+        let mut silent: Vec<Option<String>> = vec![None; facts.len()];
         for (at, proof) in places.into_iter().zip(proofs) {
             match (proof, &mut facts[at]) {
                 (Ok(merged), Ok(branch)) => {
                     branch.has_own_commits |= merged.is_some();
                     branch.merged = merged;
                 }
+                (Err(StepError::Github(error)), Ok(_)) => silent[at] = Some(error.to_string()),
                 (Err(error), fact) => *fact = Err(error),
                 (Ok(_), Err(_)) => {}
             }
         }
-        let known = |fact| match fact {
-            Err(StepError::Github(error)) => Probe::Unknown(format!("{GITHUB_SILENT}: {error}")),
-            fact => Probe::from(fact),
-        };
-        facts.into_iter().map(known).collect()
+        let seen = facts.into_iter().zip(silent);
+        seen.map(|(facts, github_silent)| SeenBranch { facts: facts.into(), github_silent }).collect()
     }
 
     /// The ends of each branch: where it stands, and where its base does.

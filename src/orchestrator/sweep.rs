@@ -37,9 +37,6 @@ use tokio_util::sync::CancellationToken;
 /// How often a removal is decided about, when others write its row meanwhile.
 const DECISIONS: u32 = 4;
 
-/// Why one stays that was of another class a moment ago.
-const MEANWHILE: &str = "it changed while it was looked at";
-
 /// The outbox key under which a closed thread is told what became of an environment.
 fn told_under(environment: EnvironmentId, conversation: ConversationId) -> String {
     format!("cleanup/{environment}/{conversation}")
@@ -137,11 +134,7 @@ impl Orchestrator {
     ) -> Result<Swept, StepError> {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
-        let view = match can_be_asked(&codebase) {
-            true => self.fetched(&codebase).await,
-            // The branch stays.
-            false => View::AsItIs,
-        };
+        let view = self.view_of(&codebase).await;
         let (asked_in, answered) = (asked.map(|asked| asked.delivery.id), asked.map(|asked| asked.thread));
         let cause = Cause { occasion, trigger, actor, tell: None, asked_in, answered, only: None };
         self.remove_fetched(&codebase, id, &cause, &view).await
@@ -294,7 +287,7 @@ impl Orchestrator {
         }))
     }
 
-    /// The facts of a worktree after it was mended, where that was broken.
+    /// The facts of a worktree after it was mended, where it is broken, or could not be looked at: its index may be spoilt.
     async fn mended_facts(
         &self,
         codebase: &Codebase,
@@ -302,14 +295,10 @@ impl Orchestrator {
         facts: RemovalFacts,
         view: &View,
     ) -> Result<RemovalFacts, StoreError> {
-        if facts.validity != Probe::Known(Validity::Broken) {
-            return Ok(facts);
-        }
-        match self.validity(repository, &facts.environment).await {
-            Probe::Known(Validity::Valid) => {
-                self.removal_facts(codebase, repository, &facts.environment, facts.occasion, view).await
-            }
-            Probe::Known(_) | Probe::Unknown(_) => Ok(facts),
+        let is_well = matches!((&facts.validity, &facts.work), (Probe::Known(Validity::Valid), Probe::Known(_)));
+        match !is_well && self.mended(repository, &facts.environment, &facts.validity).await {
+            true => self.removal_facts(codebase, repository, &facts.environment, facts.occasion, view).await,
+            false => Ok(facts),
         }
     }
 
@@ -413,6 +402,14 @@ impl Orchestrator {
         }
     }
 
+    /// As it is now where there is somebody to ask; else the branch stays.
+    async fn view_of(&self, codebase: &Codebase) -> View {
+        match can_be_asked(codebase) {
+            true => self.fetched(codebase).await,
+            false => View::AsItIs,
+        }
+    }
+
     /// A fresh view of the remote; a failure is a doubt that keeps everything.
     async fn fetched(&self, codebase: &Codebase) -> View {
         let fetch = retry::patiently(|| async {
@@ -469,7 +466,7 @@ impl Orchestrator {
             }
             // What could not be known a moment ago is known now, and nobody asked for this.
             Verdict::Remove(_) if cause.only.is_some_and(|only| classify(&facts) != only) => {
-                Ok(Swept::Kept(vec![Keep::CannotVerify(MEANWHILE.to_owned())]))
+                Ok(Swept::Kept(vec![Keep::CannotVerify(cleanup::changed_meanwhile())]))
             }
             Verdict::Remove(removal) => {
                 // What cannot be kept keeps everything, before the first step.

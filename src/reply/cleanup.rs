@@ -35,6 +35,11 @@ pub fn released(proof: &str) -> String {
     format!("{proof}; it was let go of, and stays where somebody else made it")
 }
 
+/// Why one stays that was of another class a moment ago.
+pub fn changed_meanwhile() -> String {
+    "it changed while it was looked at".to_owned()
+}
+
 /// The comment under which a removal is reported.
 pub fn removed(work: &Work, details: &ReceiptDetails, key: &str) -> String {
     format!("{}\n\n{}", removed_line(work, details), marker(key))
@@ -293,6 +298,9 @@ pub fn sentence(reason: &Keep) -> String {
         Keep::TrashCannotHold(why) => format!("the trash cannot hold all that is not committed: {why}"),
         Keep::Obstructed(why) => why.clone(),
         Keep::CannotVerify(why) => format!("it could not be checked: {why}"),
+        Keep::GithubSilent(why) => {
+            format!("GitHub could not be asked what is merged: {why}; the next cleanup asks again")
+        }
         Keep::StillActive => "work goes on: it is neither merged nor stale".to_owned(),
         Keep::InTransition => "it is being created or removed at this moment".to_owned(),
         Keep::RemovalStuck(why) => why.clone(),

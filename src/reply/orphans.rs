@@ -2,6 +2,7 @@
 
 use super::cleanup;
 use crate::decide::orphans::{Class, Stays};
+use crate::model::RepoName;
 
 /// What it is, in a word or two.
 pub fn kind(class: Class) -> &'static str {
@@ -87,6 +88,14 @@ pub fn sentence(stays: &Stays) -> String {
         Stays::NotMerged => "nothing proves that its work is merged: adopt or remove it in the panel".to_owned(),
         Stays::Keep(reason) => cleanup::sentence(reason),
     }
+}
+
+/// Why nothing can be said of what lies there.
+pub fn unreadable(repository: &RepoName, error: &std::io::Error) -> String {
+    format!(
+        "The directory of the worktrees of {repository} cannot be read: {error}. What is there stays as it is; give the service's \
+         user rights on it"
+    )
 }
 
 #[cfg(test)]

@@ -47,6 +47,8 @@ pub enum Keep {
     /// Something on this machine is in the way: a process at work in it, a file of another user, a ref that cannot be written.
     Obstructed(String),
     CannotVerify(String),
+    /// GitHub did not say what it merged.
+    GithubSilent(String),
     /// Only in passes over everything: neither merged nor stale, and its thread is open.
     StillActive,
     /// Being created or removed by somebody else at this moment.
@@ -106,6 +108,7 @@ impl Keep {
             | Keep::TrashCannotHold(_)
             | Keep::Obstructed(_)
             | Keep::CannotVerify(_)
+            | Keep::GithubSilent(_)
             | Keep::RemovalStuck(_) => Kind::Lasting,
         }
     }
@@ -141,6 +144,7 @@ impl Keep {
             | Keep::TrashCannotHold(_)
             | Keep::Obstructed(_)
             | Keep::CannotVerify(_)
+            | Keep::GithubSilent(_)
             | Keep::StillActive
             | Keep::InTransition
             | Keep::RemovalStuck(_) => None,

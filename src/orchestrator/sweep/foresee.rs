@@ -4,12 +4,9 @@
 //! The answer is that of the removal itself. What only shows when it is done is left out: what it frees, the commit that holds what
 //! goes to the trash, and what happens meanwhile.
 
+use super::super::{Orchestrator, StepError};
 use super::finish::{not_kept, not_removed, request};
-use super::{
-    super::{Orchestrator, StepError, scan::View},
-    MEANWHILE,
-};
-use super::{Cause, Swept, before::Ready, can_be_asked, pending};
+use super::{Cause, Swept, before::Ready, pending};
 use crate::decide::cleanup::{Keep, Occasion, Removal, RemovalFacts, Verdict, classify, verdict};
 use crate::git::Repository;
 use crate::isolation::{MOST_IGNORED, Removed};
@@ -27,10 +24,7 @@ impl Orchestrator {
     ) -> Result<Swept, StepError> {
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(Swept::Gone) };
         let Some(codebase) = self.store().load_codebase(environment.codebase).await? else { return Ok(Swept::Gone) };
-        let view = match can_be_asked(&codebase) {
-            true => self.fetched(&codebase).await,
-            false => View::AsItIs,
-        };
+        let view = self.view_of(&codebase).await;
         let occasion = if force { Occasion::Forced } else { Occasion::Named };
         let cause = Cause { occasion, trigger, actor, tell: None, asked_in: None, answered: None, only: None };
         if environment.state == EnvironmentState::Destroyed {
@@ -47,7 +41,7 @@ impl Orchestrator {
             Verdict::Ghost => Swept::Gone,
             Verdict::Keep(reasons) => Swept::Kept(reasons.into_iter().map(unmended).collect()),
             Verdict::Remove(_) if cause.only.is_some_and(|only| classify(facts) != only) => {
-                Swept::Kept(vec![Keep::CannotVerify(MEANWHILE.to_owned())])
+                Swept::Kept(vec![Keep::CannotVerify(cleanup::changed_meanwhile())])
             }
             Verdict::Remove(removal) => match self.done(repository, &facts.environment, &removal, cause).await {
                 Ok(details) => Swept::Removed(Box::new(details)),

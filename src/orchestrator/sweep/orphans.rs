@@ -63,9 +63,8 @@ impl Orchestrator {
         let (repository, folder) = (self.repository(codebase), self.folder_on_disk(codebase));
         // The disk before the rows: a creation writes its row first, and a removal closes it last.
         let mut places = repository.registered_places().await?;
-        let there = children(&folder).map_err(|error| {
-            StepError::Refused(format!("The directory of the worktrees of {} cannot be read: {error}", codebase.name))
-        })?;
+        let there = children(&folder);
+        let there = there.map_err(|error| StepError::Refused(words::unreadable(&codebase.name, &error)))?;
         let live = self.store().live_places().await?;
         let known: HashSet<&PathBuf> = live.iter().collect();
         let mut found = Vec::new();

@@ -119,6 +119,19 @@ async fn a_directory_that_is_missing_is_a_ghost() {
     three.world.end().await;
 }
 
+/// It is made anew from HEAD, and nothing differs from that: so the worktree goes like the others.
+#[tokio::test]
+async fn an_index_that_is_spoilt() {
+    let three = Three::left_alone().await;
+    let tips = [three.tip(0).await, three.tip(1).await, three.tip(2).await];
+    fs::write(three.entry().await.join("index"), "garbage").unwrap();
+    let report = three.world.pass().await;
+    let removed = |line: &&ReportLine| matches!(line.result, ReportResult::Removed(_));
+    assert_eq!(of_environments(&report).into_iter().filter(removed).count(), 3, "{report:?}");
+    assert_eq!([three.tip(0).await, three.tip(1).await, three.tip(2).await], tips);
+    three.world.end().await;
+}
+
 #[tokio::test]
 async fn a_file_in_its_place() {
     let three = Three::left_alone().await;

@@ -1,7 +1,7 @@
 //! What people see of orphans, and what they can do about them: adopt one, or have it removed.
 
 use super::super::super::{Orchestrator, StepError, scan::View};
-use super::super::{Cause, Swept, can_be_asked};
+use super::super::{Cause, Swept};
 use super::{Found, sentences};
 use crate::decide::cleanup::Occasion;
 use crate::decide::orphans::{Stays, Verdict, against_adoption, verdict};
@@ -125,11 +125,7 @@ impl Orchestrator {
     ) -> Result<ByHand, StepError> {
         let Some((found, places)) = self.stray_at(codebase, place).await? else { return Ok(ByHand::Gone) };
         let repository = self.repository(codebase);
-        let view = match can_be_asked(codebase) {
-            true => self.fetched(codebase).await,
-            // The branch stays.
-            false => View::AsItIs,
-        };
+        let view = self.view_of(codebase).await;
         let occasion = if force { Occasion::Forced } else { Occasion::Named };
         let facts = self.orphan_facts(codebase, &repository, &found, &places, (occasion, &view)).await?;
         let would_be = match (verdict(&facts), facts.removal) {
