@@ -284,6 +284,45 @@ async fn a_lock_on_the_index() {
     three.then_removes_it().await;
 }
 
+/// A directory that is at two places; it ends with the story.
+struct Mount(PathBuf);
+
+impl Mount {
+    /// `None`, and said: this machine lets nobody mount anything.
+    fn of(directory: &Path, place: &Path) -> Option<Self> {
+        let tried = Command::new("mount").arg("--bind").args([directory, place]).output();
+        if !tried.is_ok_and(|output| output.status.success()) {
+            eprintln!("not checked: this machine allows no mounts");
+            return None;
+        }
+        Some(Self(place.to_owned()))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        Command::new("umount").arg(&self.0).status().unwrap();
+    }
+}
+
+/// In a directory that git ignores and that any tool fills again: its files are those of another place.
+#[tokio::test]
+async fn a_mount_inside() {
+    let three = Three::left_alone().await;
+    let shared = three.world.dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::write(shared.join("precious"), "everybody's\n").unwrap();
+    fs::write(three.middle().join(".gitignore"), "*.log\ntarget/\n").unwrap();
+    git(three.middle(), &["commit", "-qam", "Ignore what is built"]);
+    let place = three.middle().join("target");
+    fs::create_dir(&place).unwrap();
+    let Some(mount) = Mount::of(&shared, &place) else { return three.world.end().await };
+    three.keeps_the_middle("a file system is mounted in it").await;
+    drop(mount);
+    three.then_removes_it().await;
+    assert_eq!(fs::read_to_string(shared.join("precious")).unwrap(), "everybody's\n");
+}
+
 /// BR-017: what cannot be fetched is judged by nothing older, not even where it looks merged.
 #[tokio::test]
 async fn a_remote_out_of_reach() {
