@@ -207,10 +207,10 @@ impl WorktreeProvider {
         request: &CreateRequest,
     ) -> Result<Furnished, IsolationError> {
         let worktree = repository.worktree(path);
+        if request.maker == Maker::Us {
+            self.clear_half_made(repository, &worktree, path).await?;
+        }
         if worktree.is_registered().await? {
-            if request.maker == Maker::Us {
-                self.clear_half_made(repository, &worktree, path).await?;
-            }
             if !exists(path)? {
                 repository.unregister(path).await?;
             } else if worktree.validity().await == Probe::Known(Validity::Valid)
@@ -246,7 +246,8 @@ impl WorktreeProvider {
         Ok(worktree.furnished().await?.unwrap_or_default())
     }
 
-    /// Takes away a killed checkout of ours: nobody has worked in it, and git cannot finish it.
+    /// Takes away a killed checkout of ours: nobody has worked in it, and git cannot finish it. Of one that was killed while git
+    /// took it back, a directory without files is left, with nothing registered.
     async fn clear_half_made(
         &self,
         repository: &Repository,
@@ -254,7 +255,9 @@ impl WorktreeProvider {
         path: &Path,
     ) -> Result<(), IsolationError> {
         let deadline = Instant::now() + PATIENCE;
-        while worktree.is_half_made().await? && exists(path)? {
+        while exists(path)?
+            && (worktree.is_half_made().await? || worktree.validity().await == Probe::Known(Validity::Missing))
+        {
             // The git of a service that was killed may still be at it, and may even come to its end.
             match self.both_unused(path, repository.directory()).await {
                 Err(IsolationError::InUse(_)) if Instant::now() < deadline => tokio::time::sleep(PAUSE).await,

@@ -265,6 +265,31 @@ async fn creating_never_takes_what_is_there() {
     assert_eq!(place.repository.tip("refs/heads/other").await.unwrap(), None);
 }
 
+/// A creation can be killed while git takes it back.
+#[tokio::test]
+async fn what_git_left_of_a_killed_creation_is_in_nobodys_way() {
+    let place = Place::new().await;
+    let link = format!("gitdir: {}\n", place.repository.directory().join("worktrees/gone").display());
+    let left = |name: &str, link: Option<&str>| {
+        let path = place.path(name);
+        fs::create_dir_all(&path).unwrap();
+        link.into_iter().for_each(|link| fs::write(path.join(".git"), link).unwrap());
+        path
+    };
+    for (name, link) in [("linked", Some(link.as_str())), ("empty", None)] {
+        let path = left(name, link);
+        place.provider.clear(&place.repository, &path).await.unwrap();
+        assert!(!path.exists(), "{name}");
+        assert_eq!(left(name, link), place.create(name).await);
+        place.assert_untouched(&path, name).await;
+    }
+    let used = left("used", Some(&link));
+    fs::write(used.join("precious"), "p").unwrap();
+    place.provider.clear(&place.repository, &used).await.unwrap();
+    assert_eq!(fs::read_to_string(used.join("precious")).unwrap(), "p");
+    assert_eq!(fs::read_to_string(used.join(".git")).unwrap(), link);
+}
+
 /// BR-066, BR-202
 #[tokio::test]
 async fn a_lost_directory_is_made_again_from_its_branch() {

@@ -89,12 +89,14 @@ impl Story {
     }
 
     /// The last effects of an act are waited for by nobody, and the kill at one of them belongs to that act all the same.
-    async fn last_kill(&mut self) {
+    /// Says whether there was one.
+    async fn last_kill(&mut self) -> bool {
         let unseen = self.dies_unseen(&Fuse::open(&fuse(self.dir.path())));
         if unseen {
             self.service.wait().unwrap();
             self.settle().await;
         }
+        unseen
     }
 
     fn diary(&self, start: usize) -> PathBuf {
@@ -256,7 +258,7 @@ impl Story {
 
     pub async fn end(&mut self) -> End {
         self.last_kill().await;
-        let store = self.store();
+        let store = self.store().clone();
         let home = self.dir.path().join("home");
         let remote = self.standin.git_dir(REPO).unwrap();
         let canonical = home.join("repos").join(format!("{REPO}.git"));
@@ -296,9 +298,12 @@ impl Story {
     }
 
     /// What is left in the trash when its emptying, which nobody waits for, had time.
-    async fn emptied(&self, trash: &Path) -> Vec<String> {
-        let deadline = Instant::now() + Duration::from_secs(5);
+    async fn emptied(&mut self, trash: &Path) -> Vec<String> {
+        let mut deadline = Instant::now() + Duration::from_secs(5);
         while !names(trash).is_empty() && Instant::now() < deadline {
+            if self.last_kill().await {
+                deadline = Instant::now() + Duration::from_secs(5);
+            }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         names(trash)

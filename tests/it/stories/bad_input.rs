@@ -309,18 +309,18 @@ impl Drop for Mount {
 #[tokio::test]
 async fn a_mount_inside() {
     let three = Three::left_alone().await;
-    let shared = three.world.dir.path().join("shared");
-    fs::create_dir(&shared).unwrap();
-    fs::write(shared.join("precious"), "everybody's\n").unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let precious = elsewhere.path().join("precious");
+    fs::write(&precious, "everybody's\n").unwrap();
     fs::write(three.middle().join(".gitignore"), "*.log\ntarget/\n").unwrap();
     git(three.middle(), &["commit", "-qam", "Ignore what is built"]);
     let place = three.middle().join("target");
     fs::create_dir(&place).unwrap();
-    let Some(mount) = Mount::of(&shared, &place) else { return three.world.end().await };
+    let Some(mount) = Mount::of(elsewhere.path(), &place) else { return three.world.end().await };
     three.keeps_the_middle("a file system is mounted in it").await;
     drop(mount);
     three.then_removes_it().await;
-    assert_eq!(fs::read_to_string(shared.join("precious")).unwrap(), "everybody's\n");
+    assert_eq!(fs::read_to_string(precious).unwrap(), "everybody's\n");
 }
 
 /// BR-017: what cannot be fetched is judged by nothing older, not even where it looks merged.
