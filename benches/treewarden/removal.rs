@@ -44,15 +44,16 @@ pub async fn measure() {
             }
         }
     }
-    let (ours, plain) = (median(ours), median(plain));
+    let (ours, plain, look) = (median(ours), median(plain), median(looks));
+    let share = |time: Duration| 100.0 * time.as_secs_f64() / plain.as_secs_f64();
     println!("removal of a worktree of {} files, {ROUNDS} rounds, medians:", DIRECTORIES * IN_EACH);
     println!("  git worktree remove:              {:>8.1} ms", plain.as_secs_f64() * 1e3);
+    println!("  ours, until it returns:           {:>8.1} ms, {:.1} % of that", ours.as_secs_f64() * 1e3, share(ours));
     println!(
-        "  ours, until it returns:           {:>8.1} ms, {:.1} % of that",
-        ours.as_secs_f64() * 1e3,
-        100.0 * ours.as_secs_f64() / plain.as_secs_f64()
+        "  the look before the decision:     {:>8.1} ms, both together {:.0} % of that",
+        look.as_secs_f64() * 1e3,
+        share(look + ours)
     );
-    println!("  the look before the decision:     {:>8.1} ms", median(looks).as_secs_f64() * 1e3);
     println!("  the last look, in the background: {:>8.1} ms", median(last_looks).as_secs_f64() * 1e3);
     let _ = std::fs::remove_dir_all(&root);
 }
@@ -84,11 +85,11 @@ async fn remove(repository: &Repository, provider: &WorktreeProvider, request: &
     let worktree = repository.worktree(&request.path);
     let head = request.delete_branch_at.clone().expect("a commit");
     let began = Instant::now();
-    assert!(worktree.status().await.known().expect("a status").is_clean());
+    let (status, ignored) = worktree.uncommitted().await.known().expect("a status").clone();
+    assert!(status.is_clean() && ignored.files == 0);
     assert!(!worktree.hidden_changes().await.known().expect("an index"));
     assert!(worktree.submodule_work().await.known().expect("an index").is_empty());
     assert!(worktree.nested_repositories().await.known().expect("files").is_empty());
-    assert_eq!(worktree.ignored().await.known().expect("files").files, 0);
     provider.survey(&request.path).await.expect("files");
     let look = began.elapsed();
 

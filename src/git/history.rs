@@ -2,6 +2,7 @@
 //!
 //! A shallow history would answer "no" where git does not know; it is refused instead.
 
+use super::blocking;
 use super::error::GitError;
 use super::own_files::look;
 use super::refs::{fetched_tips, hide_fetched};
@@ -109,6 +110,12 @@ impl Repository {
             }
         })
         .await
+    }
+
+    /// Whether the branch `base` of the remote was seen at this very commit by a fetch, as long as git remembers.
+    pub async fn was_fetched_at(&self, base: &BranchName, commit: &CommitSha) -> Result<bool, GitError> {
+        let (log, commit) = (self.directory().join("logs").join(base.remote_ref()), oid(commit)?);
+        blocking(move || Ok(positions(&log)?.contains(&commit))).await
     }
 
     /// How many commits of `tip` the branch `base` of the remote had at an earlier fetch and has not any more: somebody

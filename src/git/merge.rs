@@ -14,6 +14,9 @@ use std::{
 
 /// How many merges one process is given.
 const AT_ONCE: usize = 200;
+/// Some git versions read attributes from HEAD in a bare repository: `merge=union` would make of a branch that deletes lines one
+/// that adds nothing. In any repository there is this tree.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 impl Repository {
     /// Whether merging `tip` into `base` would leave `base`'s files as they are. A conflict means no, and so does a base
@@ -35,6 +38,7 @@ impl Repository {
             let scratch = self.scratch()?;
             let call = self.call("merge-tree").await?.env("GIT_OBJECT_DIRECTORY", scratch.path());
             let call = call.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&self.directory().join("objects")));
+            let call = call.env("GIT_ATTR_SOURCE", EMPTY_TREE);
             let call = call.args(["--write-tree", "--no-messages", "--name-only", "--stdin"]);
             let lines: String = some.iter().map(|ends| format!("{} {}\n", ends.base, ends.tip)).collect();
             let output = call.input(lines.into_bytes()).ok().await?;

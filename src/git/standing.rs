@@ -124,29 +124,35 @@ impl Own {
     }
 
     fn standing(&self, repository: &Objects, base: Oid, tip: Oid) -> Result<Standing, GitError> {
-        let ahead = self.below(tip);
+        let (ahead, forks) = self.below(tip);
         if ahead == 0 {
             return Ok(Standing { ahead, last_commit: None, merging: Merging::NothingToMerge });
         }
         let commit = repository.find_commit(tip)?;
-        let merging = match repository.merge_base(base, tip) {
-            Ok(fork) => merging(repository, fork, base, &commit.tree()?)?,
-            Err(error) if error.code() == ErrorCode::NotFound => Merging::Changes,
-            Err(error) => return Err(error.into()),
+        // With one commit that all its way into the base leads through, no search through the base's history is needed.
+        let fork = match forks.iter().copied().collect::<Vec<_>>()[..] {
+            [] => None,
+            [fork] => Some(fork),
+            [..] => Some(repository.merge_base(base, tip)?),
+        };
+        let merging = match fork {
+            Some(fork) => merging(repository, fork, base, &commit.tree()?)?,
+            None => Merging::Changes,
         };
         Ok(Standing { ahead, last_commit: Some(Timestamp::from_unix(commit.time().seconds())), merging })
     }
 
-    fn below(&self, tip: Oid) -> u64 {
-        let (mut seen, mut pending) = (HashSet::new(), vec![tip]);
+    /// How many a branch has, and the commits of the base that they came after.
+    fn below(&self, tip: Oid) -> (u64, HashSet<Oid>) {
+        let (mut seen, mut forks, mut pending) = (HashSet::new(), HashSet::new(), vec![tip]);
         while let Some(id) = pending.pop() {
-            if let Some(parents) = self.0.get(&id)
-                && seen.insert(id)
-            {
-                pending.extend(parents);
+            match self.0.get(&id) {
+                Some(parents) if seen.insert(id) => pending.extend(parents),
+                Some(_) => {}
+                None => drop(forks.insert(id)),
             }
         }
-        seen.len() as u64
+        (seen.len() as u64, forks)
     }
 }
 

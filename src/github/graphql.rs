@@ -96,7 +96,8 @@ impl InstallationClient {
     }
 
     /// For each the pull request that merged exactly this commit of this branch into its base, of the last twenty that were merged
-    /// of a branch of that name. One request for a hundred of them; where GitHub does not answer that, for fewer and fewer.
+    /// of a branch of that name. One request for a hundred of them; where GitHub does not answer that, for fewer and fewer, and no
+    /// more once it answers for nothing.
     pub async fn merged_pull_requests(
         &self,
         repository: RepositoryId,
@@ -112,7 +113,11 @@ impl InstallationClient {
                     let (first, second) = some.split_at(some.len() / 2);
                     pending.extend([second, first]);
                 }
-                Err(error) => found.extend(vec![Err(error); some.len()]),
+                Err(error) => {
+                    let left = some.len() + pending.iter().map(|some| some.len()).sum::<usize>();
+                    found.extend(vec![Err(error); left]);
+                    break;
+                }
             }
         }
         found

@@ -162,7 +162,10 @@ impl Orchestrator {
         ahead: u64,
     ) -> Result<OwnWork, StepError> {
         let moved = environment.start.as_ref() != Some(tip);
-        let base_stood_there = ahead == 0 && moved && repository.stood_at(base_tip, tip).await?;
+        // Where people fast-forward the base to a merge of theirs, its former commits stand beside its first parents.
+        let base_stood_there = ahead == 0
+            && moved
+            && (repository.stood_at(base_tip, tip).await? || repository.was_fetched_at(base, tip).await?);
         let worked_on = base_stood_there && self.was_worked_on(repository, environment.id, tip).await?;
         let began_ahead = environment.metadata.began_ahead;
         let is_all_the_bases = ahead > 0 && !moved && repository.taken_off(base, tip).await? == ahead;

@@ -89,7 +89,7 @@ fn forget_files(folder: &Path, before: Timestamp) -> io::Result<u64> {
         match fs::remove_file(&path) {
             Ok(()) => forgotten += 1,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "an old log cannot be deleted; it stays"),
         }
     }
     Ok(forgotten)

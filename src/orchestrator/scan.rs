@@ -230,7 +230,7 @@ async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
         };
     }
     let head = known!(Probe::from(worktree.head().await));
-    let status = known!(worktree.status().await);
+    let (status, found) = known!(worktree.uncommitted().await);
     let stashed = match &head.branch {
         Some(branch) => known!(Probe::from(worktree.repository().stashed_on(branch).await)),
         None => 0,
@@ -243,7 +243,7 @@ async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
         hidden_changes: known!(worktree.hidden_changes().await),
         submodules: known!(worktree.submodule_work().await),
         nested: known!(worktree.nested_repositories().await),
-        ignored: known!(worktree.ignored().await.map(ignored)),
+        ignored: ignored(found),
         stashed,
     })
 }

@@ -310,7 +310,18 @@ impl Orchestrator {
         let mut room = Room::default();
         let live = self.store().live_environments(Some(codebase.id)).await?;
         for facts in self.scan(codebase, &repository, live, occasion, &view, Depth::Candidates).await {
-            let facts = self.mended_facts(codebase, &repository, facts?, &view).await?;
+            let facts = match facts {
+                Ok(facts) => self.mended_facts(codebase, &repository, facts, &view).await,
+                Err(error) => Err(error),
+            };
+            let facts = match facts {
+                Ok(facts) => facts,
+                Err(error) => {
+                    tracing::warn!(codebase.name = %codebase.name, %error, "not known, and not removed to make room");
+                    Class::Active.count_in(&mut room.left);
+                    continue;
+                }
+            };
             let environment = &facts.environment;
             let class = classify(&facts);
             let gone = class.makes_room()
@@ -342,7 +353,8 @@ impl Orchestrator {
         let (occasion, view) = (Occasion::Pass, &View::AsItIs);
         let mut census = Census::default();
         for facts in self.scan(codebase, &repository, environments, occasion, view, Depth::Candidates).await {
-            classify(&facts?).count_in(&mut census);
+            // What cannot be known stays.
+            facts.map_or(Class::Active, |facts| classify(&facts)).count_in(&mut census);
         }
         self.inner.censuses.remember(codebase.id, census, now);
         Ok(census)

@@ -423,6 +423,27 @@ async fn where_the_base_once_stood_is_no_work_of_a_branch() {
     assert!(!repository.stood_at(&followed, &tip).await.unwrap());
 }
 
+/// A merge of people's that the base is fast-forwarded to puts its former commits beside its first parents.
+#[tokio::test]
+async fn where_a_fetch_saw_the_base_it_once_stood() {
+    let lab = Lab::new();
+    let people = lab.path("people");
+    let repository = lab.repository().await;
+    let seen = lab.people_commit("f", "2\n");
+    lab.run(&people, &["push", "-q", "origin", "main"]);
+    lab.fetch(&repository).await;
+    lab.run(&people, &["switch", "-qc", "feature", "HEAD~"]);
+    lab.people_commit("w", "1\n");
+    lab.run(&people, &["merge", "-q", "--no-ff", "-m", "Catch up", "main"]);
+    lab.run(&people, &["push", "-q", "origin", "feature:main"]);
+    lab.fetch(&repository).await;
+    let tip = lab.main_tip(&repository).await;
+    assert!(!repository.stood_at(&tip, &seen).await.unwrap());
+    assert!(repository.was_fetched_at(&branch("main"), &seen).await.unwrap());
+    let beside = lab.sha(&people, "feature~");
+    assert!(!repository.was_fetched_at(&branch("main"), &beside).await.unwrap());
+}
+
 /// A whole life on a remote that keeps its refs, or its objects, in another way than most.
 async fn lives_on(lab: &Lab, remote: &Path) {
     let repository = lab.git.repository(lab.path("repos/c.git"));

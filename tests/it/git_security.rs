@@ -168,6 +168,23 @@ async fn replaced_objects_do_not_change_history() {
     assert_eq!(repository.ahead_behind(&work, &main).await.unwrap(), (1, 0));
 }
 
+/// A union of both sides has what the branch deletes.
+#[tokio::test]
+async fn attributes_do_not_merge_away_what_a_branch_deletes() {
+    let lab = Lab::new();
+    lab.people_commit(".gitattributes", "list merge=union\n");
+    lab.people_commit("list", "1\n2\n3\n");
+    let repository = lab.repository().await;
+    // As some versions of git do by themselves.
+    lab.run(repository.directory(), &["config", "attr.tree", "refs/remotes/origin/main"]);
+    let (path, _) = lab.worktree(&repository, "b").await;
+    let work = lab.commit(&path, "list", "1\n3\n");
+    lab.people_commit("list", "1\n2x\n3\n");
+    lab.fetch(&repository).await;
+    let main = lab.main_tip(&repository).await;
+    assert!(!repository.merge_adds_nothing(&main, &work).await.unwrap());
+}
+
 #[tokio::test]
 async fn an_unreadable_directory_is_a_doubt() {
     let lab = Lab::new();

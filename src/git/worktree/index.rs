@@ -9,7 +9,7 @@ use crate::git::{GitError, LARGEST, mode, open_plain, refuse_large};
 use crate::model::Probe;
 use crate::plain_file::{self, Links};
 use aws_lc_rs::digest;
-use git2::{ObjectType, Oid};
+use git2::{IndexEntryExtendedFlag, IndexEntryFlag, ObjectType, Oid};
 use std::{
     collections::HashMap,
     ffi::{OsStr, OsString},
@@ -22,7 +22,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One line of `git ls-files -v --stage -z`.
+/// One entry, as `git ls-files -v --stage -z` has a line of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct IndexEntry {
     /// `assume-unchanged`: a lower-case tag.
@@ -122,13 +122,39 @@ impl Worktree {
         call.input(list_of(paths)).ok().await.map(drop)
     }
 
-    /// Every entry of the index.
+    /// Every entry of the index. No process is started where libgit2 can read it: it knows no split and no sparse index.
     pub(super) async fn index(&self) -> Result<Vec<IndexEntry>, GitError> {
         let entry = self.entry().await?;
-        let call = self.call(&entry, "ls-files").await?.args(["-v", "--stage", "--full-name", "-z"]);
+        let index = entry.directory.join("index");
+        match self.look_inside(&entry.directory, move || read(&index)).await {
+            Ok(entries) => Ok(entries),
+            Err(_) => self.listed_index(&entry).await,
+        }
+    }
+
+    async fn listed_index(&self, entry: &AdminEntry) -> Result<Vec<IndexEntry>, GitError> {
+        let call = self.call(entry, "ls-files").await?.args(["-v", "--stage", "--full-name", "-z"]);
         let output = quiet(call.run().await?)?;
         let lines = output.split(|byte| *byte == 0).filter(|line| !line.is_empty());
         lines.map(|line| parse(line).ok_or_else(|| odd(line))).collect()
+    }
+}
+
+fn read(index: &Path) -> Result<Vec<IndexEntry>, GitError> {
+    refuse_large(index).map_err(|error| GitError::file("reading", index, &error))?;
+    let entries = git2::Index::open(index)?;
+    Ok(entries.iter().map(IndexEntry::from).collect())
+}
+
+impl From<git2::IndexEntry> for IndexEntry {
+    fn from(entry: git2::IndexEntry) -> Self {
+        Self {
+            assumed: entry.flags & IndexEntryFlag::VALID.bits() != 0,
+            skipped: entry.flags_extended & IndexEntryExtendedFlag::SKIP_WORKTREE.bits() != 0,
+            mode: entry.mode,
+            id: entry.id,
+            path: PathBuf::from(OsString::from_vec(entry.path)),
+        }
     }
 }
 

@@ -204,22 +204,25 @@ impl Worktree {
         .await
     }
 
-    /// What git ignores here and a keepsake would hold. A repository among it is the answer to another question.
-    pub async fn ignored(&self) -> Probe<Ignored> {
-        let files = self.ignored_files(Inside::PassOver).await;
-        let files = files.map(|files| Ignored {
+    /// What a keepsake would hold of the listed files. A repository among them is the answer to another question.
+    pub(super) async fn ignored_among(&self, listed: Vec<PathBuf>) -> Result<Ignored, GitError> {
+        let files = self.files_among(listed, Inside::PassOver).await?;
+        Ok(Ignored {
             files: files.len() as u64,
             bytes: files.iter().map(|file| file.size).sum(),
             largest: files.into_iter().max_by_key(|file| file.size).map(|file| file.path),
-        });
-        files.into()
+        })
     }
 
     async fn ignored_files(&self, inside: Inside) -> Result<Vec<Kept>, GitError> {
-        let listed = match self.ignored_work().await {
-            Probe::Known(listed) => listed,
-            Probe::Unknown(why) => return Err(GitError::Unreadable(why)),
-        };
+        match self.ignored_work().await {
+            Probe::Known(listed) => self.files_among(listed, inside).await,
+            Probe::Unknown(why) => Err(GitError::Unreadable(why)),
+        }
+    }
+
+    /// The files that are listed, or lie in a directory that is.
+    async fn files_among(&self, listed: Vec<PathBuf>, inside: Inside) -> Result<Vec<Kept>, GitError> {
         let (files, list) = (self.files.clone(), self.list());
         blocking(move || {
             let copies = list.load()?;

@@ -3,6 +3,7 @@
 
 use super::Worktree;
 use super::index::Lengths;
+use super::keepsake::Ignored;
 use crate::git::command::Output;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
@@ -28,6 +29,18 @@ impl Status {
     pub fn is_clean(&self) -> bool {
         *self == Status::default()
     }
+
+    fn of(changes: &[Change]) -> Self {
+        let mut status = Self::default();
+        for change in changes {
+            *match change.kind {
+                Kind::Tracked | Kind::TakenOut => &mut status.tracked,
+                Kind::Untracked => &mut status.untracked,
+                Kind::Conflicted => &mut status.conflicted,
+            } += 1;
+        }
+        status
+    }
 }
 
 impl Worktree {
@@ -41,52 +54,62 @@ impl Worktree {
 
     pub(super) async fn known_status(&self) -> Result<Status, GitError> {
         let entry = self.entry().await?;
-        let mut status = Status::default();
-        for change in self.changes(&entry, None).await? {
-            *match change.kind {
-                Kind::Tracked | Kind::TakenOut => &mut status.tracked,
-                Kind::Untracked => &mut status.untracked,
-                Kind::Conflicted => &mut status.conflicted,
-            } += 1;
-        }
-        Ok(status)
+        Ok(Status::of(&self.changes(&entry, None).await?))
+    }
+
+    /// What is not committed, as [`Worktree::status`] has it, and what git ignores and a keepsake would hold: by one walk.
+    pub async fn uncommitted(&self) -> Probe<(Status, Ignored)> {
+        let answer = async {
+            let entry = self.entry().await?;
+            let output = self.run_status(&entry, None, Walk::Ignored).await?;
+            let (changes, ignored) = self.listed_in(output, &entry, None).await?;
+            let listed = self.ignored_work_among(&entry, ignored).await?;
+            Ok::<_, GitError>((Status::of(&changes), self.ignored_among(listed).await?))
+        };
+        answer.await.into()
     }
 
     /// Every path that differs from HEAD, by the worktree's own index or another.
     pub(super) async fn changes(&self, entry: &AdminEntry, index: Option<&Path>) -> Result<Vec<Change>, GitError> {
-        let output = self.run_status(entry, index).await?;
-        self.changes_in(output, entry, index).await
+        let output = self.run_status(entry, index, Walk::Changes).await?;
+        Ok(self.listed_in(output, entry, index).await?.0)
     }
 
     /// The same of everything that may be looked at, and what may not, with the reason.
     pub(super) async fn changes_in_sight(&self, entry: &AdminEntry) -> Result<(Vec<Change>, Vec<NotTaken>), GitError> {
-        let mut output = self.run_status(entry, None).await?;
+        let mut output = self.run_status(entry, None, Walk::Changes).await?;
         let closed = take_closed(&mut output.stderr);
-        Ok((self.changes_in(output, entry, None).await?, closed))
+        Ok((self.listed_in(output, entry, None).await?.0, closed))
     }
 
-    async fn run_status(&self, entry: &AdminEntry, index: Option<&Path>) -> Result<Output, GitError> {
+    async fn run_status(&self, entry: &AdminEntry, index: Option<&Path>, walk: Walk) -> Result<Output, GitError> {
         let call = self.indexed(entry, "status", index).await?;
         let call = call.args(["--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=dirty"]);
-        call.arg("--no-renames").run().await
+        let call = call.arg("--no-renames");
+        match walk {
+            Walk::Changes => call.run().await,
+            Walk::Ignored => call.arg("--ignored=matching").run().await,
+        }
     }
 
-    async fn changes_in(
+    /// Changes, and what is ignored where that was asked for.
+    async fn listed_in(
         &self,
         output: Output,
         entry: &AdminEntry,
         index: Option<&Path>,
-    ) -> Result<Vec<Change>, GitError> {
-        let mut changes = parse(&quiet(output)?)?;
+    ) -> Result<(Vec<Change>, Vec<PathBuf>), GitError> {
+        let (mut changes, ignored) = parse(&quiet(output)?)?;
         let hidden = self.hidden_by_others(entry, index).await?;
         changes.extend(hidden.into_iter().map(|path| Change { kind: Kind::Untracked, path, committed: None }));
         let committed: Vec<Oid> = changes.iter().filter_map(|change| change.committed).collect();
         if committed.is_empty() {
-            return Ok(changes);
+            return Ok((changes, ignored));
         }
         let (files, lengths) = (self.files.clone(), self.lengths_of(committed).await?);
         self.look_inside(&self.files, move || {
-            Ok(changes.into_iter().filter(|change| !is_as_committed(&lengths, &files, change)).collect())
+            changes.retain(|change| !is_as_committed(&lengths, &files, change));
+            Ok((changes, ignored))
         })
         .await
     }
@@ -95,19 +118,30 @@ impl Worktree {
     pub async fn ignored_work(&self) -> Probe<Vec<PathBuf>> {
         let list = async {
             let entry = self.entry().await?;
-            let call = self.call(&entry, "ls-files").await?;
-            let call = call.args(["--others", "--ignored", "--exclude-standard", "--directory", "-z"]);
-            let output = quiet(call.run().await?)?;
-            let listed = self.outside_caches(&entry, ignored(&output)).await?;
-            let (files, list) = (self.files.clone(), self.list());
-            blocking(move || {
-                let copies = list.load()?;
-                Ok(listed.into_iter().filter(|path| !copies.accounts_for(&files, path)).collect())
-            })
-            .await
+            let output = self.run_status(&entry, None, Walk::Ignored).await?;
+            let (_, ignored) = parse(&quiet(output)?)?;
+            self.ignored_work_among(&entry, ignored).await
         };
         list.await.into()
     }
+
+    async fn ignored_work_among(&self, entry: &AdminEntry, ignored: Vec<PathBuf>) -> Result<Vec<PathBuf>, GitError> {
+        let listed = self.outside_caches(entry, ignored).await?;
+        let (files, list) = (self.files.clone(), self.list());
+        blocking(move || {
+            let copies = list.load()?;
+            Ok(listed.into_iter().filter(|path| !copies.accounts_for(&files, path)).collect())
+        })
+        .await
+    }
+}
+
+/// What `git status` is to list.
+#[derive(Clone, Copy)]
+enum Walk {
+    Changes,
+    /// Also what is ignored: a directory as one where a pattern names it, single files elsewhere.
+    Ignored,
 }
 
 /// Output of a call that must have looked at everything: an unreadable directory is only a warning to git.
@@ -218,13 +252,18 @@ pub(super) enum Kind {
     Conflicted,
 }
 
-/// Porcelain format 2, as git-status(1) describes it: how many fields come before the path depends on the record.
-fn parse(output: &[u8]) -> Result<Vec<Change>, GitError> {
-    let mut changes = Vec::new();
+/// Porcelain format 2, as git-status(1) describes it: how many fields come before the path depends on the record. Beside the
+/// changes stands what is ignored.
+fn parse(output: &[u8]) -> Result<(Vec<Change>, Vec<PathBuf>), GitError> {
+    let (mut changes, mut ignored) = (Vec::new(), Vec::new());
     let mut records = output.split(|byte| *byte == 0);
     while let Some(record) = records.next() {
         let (kind, fields) = match record {
-            [] | [b'#' | b'!', b' ', ..] => continue,
+            [] | [b'#', b' ', ..] => continue,
+            [b'!', b' ', path @ ..] if !path.is_empty() => {
+                ignored.push(path_of(path));
+                continue;
+            }
             [b'1', b' ', b'D', b'.', ..] => (Kind::TakenOut, 8),
             [b'1', b' ', ..] => (Kind::Tracked, 8),
             [b'2', b' ', ..] => (Kind::Tracked, 9),
@@ -241,7 +280,7 @@ fn parse(output: &[u8]) -> Result<Vec<Change>, GitError> {
             changes.push(Change { kind, path: path_of(before), committed: None });
         }
     }
-    Ok(changes)
+    Ok((changes, ignored))
 }
 
 /// Of `1 .M N... <mode HEAD> <mode index> <mode file> <HEAD> <index> <path>`, with one mode of a plain file.
@@ -265,17 +304,6 @@ pub(in crate::git) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_owned()))
 }
 
-/// NUL-ended paths. A directory that is listed together with what is in it is not ignored as such.
-fn ignored(output: &[u8]) -> Vec<PathBuf> {
-    let mut listed: Vec<&[u8]> = output.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect();
-    listed.sort_unstable();
-    let holds_next = |place: usize| {
-        let path = listed[place];
-        path.ends_with(b"/") && listed.get(place + 1).is_some_and(|next| next.starts_with(path))
-    };
-    (0..listed.len()).filter(|place| !holds_next(*place)).map(|place| path_of(listed[place])).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,7 +315,8 @@ mod tests {
             2 R. N... 100644 100644 100644 a a R100 g\0? not untracked\0\
             1 D. N... 100644 000000 000000 a 0 gone\0\
             1 DA N... 100644 000000 100644 a 0 meant\0u UU N... 1 2 3 4 a b c x\0? x\xffy\0? n\nl/\0! t/\0";
-        let changes = parse(output).unwrap();
+        let (changes, ignored) = parse(output).unwrap();
+        assert_eq!(ignored, [Path::new("t/")]);
         let told: Vec<_> =
             changes.iter().map(|change| (change.kind, change.path.as_os_str().as_encoded_bytes())).collect();
         assert_eq!(
@@ -303,8 +332,8 @@ mod tests {
                 (Kind::Untracked, b"n\nl/"),
             ]
         );
-        assert!(parse(b"").unwrap().is_empty());
-        for odd in [&b"fatal: odd\0"[..], b"2 R. N... 1 2 3 a a R100 g\0", b"1 .M N...\0", b"? \0"] {
+        assert_eq!(parse(b"").unwrap(), Default::default());
+        for odd in [&b"fatal: odd\0"[..], b"2 R. N... 1 2 3 a a R100 g\0", b"1 .M N...\0", b"? \0", b"! \0"] {
             assert!(parse(odd).is_err());
         }
     }
@@ -360,12 +389,6 @@ mod tests {
         }
         let mut broken = b"warning: could not open directory 'a/': Input/output error".to_vec();
         assert!(take_closed(&mut broken).is_empty() && !broken.is_empty());
-    }
-
-    #[test]
-    fn a_directory_that_merely_holds_ignored_files_is_not_listed() {
-        let listed = ignored(b"sub/\0sub/.env\0pkg/\0pkg/node_modules/\0build/\0x\0");
-        assert_eq!(listed, ["build/", "pkg/node_modules/", "sub/.env", "x"].map(PathBuf::from));
     }
 
     proptest! {
