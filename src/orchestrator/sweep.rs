@@ -163,9 +163,7 @@ impl Orchestrator {
             }
             lines.extend(self.unreadable(&codebase).await?);
             let environments = self.store().live_environments(Some(codebase.id)).await?;
-            let strays = self.look_for_strays(&codebase).await;
-            let has_work = !environments.is_empty() || strays.as_ref().is_ok_and(|strays| strays.have_work());
-            let view = if has_work { self.fetched(&codebase).await } else { View::AsItIs };
+            let (strays, view) = self.look_for_strays_and_fetch(&codebase, !environments.is_empty()).await;
             let repository = self.repository(&codebase);
             let (occasion, depth) = (Occasion::Pass, depth_of(pass));
             let (environments, left_alone) = self.apart_from_put_off(environments, pass);

@@ -86,10 +86,24 @@ impl Orchestrator {
         }
         places.extend(live);
         // A directory with a worktree further down is only a way to that.
-        let is_a_way = |path: &Path| places.iter().any(|place| place.starts_with(path));
-        let unregistered = there.into_iter().filter(|path| !is_a_way(path));
+        let ways: HashSet<&Path> = places.iter().flat_map(|place| place.ancestors()).collect();
+        let unregistered = there.into_iter().filter(|path| !ways.contains(path.as_path()));
         found.extend(unregistered.map(|path| Found { path, class: Class::Unregistered, branch: None }));
         Ok(Strays { found, places })
+    }
+
+    /// Both at once; nothing is fetched where there is nothing to decide about.
+    pub(super) async fn look_for_strays_and_fetch(
+        &self,
+        codebase: &Codebase,
+        has_environments: bool,
+    ) -> (Result<Strays, StepError>, View) {
+        if has_environments {
+            return tokio::join!(self.look_for_strays(codebase), self.fetched(codebase));
+        }
+        let strays = self.look_for_strays(codebase).await;
+        let has_work = strays.as_ref().is_ok_and(|strays| strays.have_work());
+        (strays, if has_work { self.fetched(codebase).await } else { View::AsItIs })
     }
 
     /// The newest row that had this very place and branch.
