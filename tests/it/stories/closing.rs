@@ -32,6 +32,19 @@ async fn closing_without_merging_keeps_the_branch_and_reopening_continues_on_it(
     world.end().await;
 }
 
+/// Whoever may close the thread need not be one who may command.
+#[tokio::test]
+async fn a_thread_that_a_stranger_closes_lets_go_of_its_worktree_as_well() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    world.standin.close(REPO, "stranger", issue).unwrap();
+    world.settle().await;
+    assert!(!environment.path.exists() && world.environments().await.is_empty());
+    assert_eq!(world.store().list_receipts(10).await.unwrap().len(), 1);
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_thread_that_never_met_the_bot_leaves_no_trace() {
     let world = World::new().await;

@@ -1,6 +1,7 @@
 //! The limit of worktrees: what is provably merged makes room, and nothing else is taken away for it.
 
 use crate::support::world::{ANN, REPO, World, git};
+use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::path::Path;
 use treewarden::model::*;
 
@@ -51,6 +52,27 @@ async fn nothing_that_is_kept_makes_room_and_the_reply_counts_it() {
     }
     assert!(place.join("precious.txt").exists());
     assert_eq!(world.environments().await.len(), 2);
+    world.end().await;
+}
+
+/// Neither the count nor the room that others make depends on it.
+#[tokio::test]
+async fn a_thread_that_cannot_be_read_counts_as_active_and_keeps_nobody_from_making_room() {
+    let world = World::with(TWO).await;
+    let first = world.worked_issue("write this down").await;
+    world.worked_issue("add a greeting").await;
+    merged_by_hand(&world, &format!("issue-{first}")).await;
+    let damaged = world.environments().await.remove(1).id;
+    let file = SqliteConnectOptions::new().filename(world.home().join("treewarden.db"));
+    let damage = format!("UPDATE conversations SET state = 'banana' WHERE environment_id = '{damaged}'");
+    let mut database = file.connect().await.unwrap();
+    sqlx::query(sqlx::AssertSqlSafe(damage)).execute(&mut database).await.unwrap();
+    let codebase = world.store().list_codebases().await.unwrap().remove(0);
+    assert_eq!(world.orchestrator().census(&codebase).await.unwrap().all(), 2);
+
+    let third = world.worked_issue("add a greeting").await;
+    let status = world.status(third);
+    assert!(status.starts_with('✅') && status.contains("Cleaned up 1 merged worktree to make room."), "{status}");
     world.end().await;
 }
 
