@@ -9,6 +9,7 @@
 
 mod addresses;
 mod askpass;
+mod bare;
 mod broken_refs;
 mod case;
 mod command;
@@ -54,6 +55,7 @@ mod whole;
 mod worktree;
 
 pub use crate::model::Credential;
+pub use bare::LooksBare;
 pub use command::PATH as SEARCHED;
 pub use error::GitError;
 pub use fetch::FetchRequest;

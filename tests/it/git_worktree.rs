@@ -263,6 +263,15 @@ async fn everything_uncommitted_is_counted_whatever_it_is_called() {
     lab.commit(&nested, "x", "1\n");
     assert_eq!(known(worktree.status().await), status(2, 5, 0));
     assert_eq!(known(worktree.nested_repositories().await), ["nested"]);
+    // A bare one counts, whatever it is called, unless it is committed, as for tests.
+    for name in ["fixture", "cloned"] {
+        lab.run(&path, &["init", "-q", "--bare", name]);
+    }
+    for name in ["objects", "refs"] {
+        fs::write(path.join("fixture").join(name).join("kept"), "").unwrap();
+    }
+    lab.run(&path, &["add", "fixture"]);
+    assert_eq!(known(worktree.nested_repositories().await), ["cloned", "nested"]);
 }
 
 #[tokio::test]

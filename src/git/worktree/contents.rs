@@ -6,6 +6,7 @@
 
 use super::Worktree;
 use super::caches::cache_of;
+use crate::git::LooksBare;
 use crate::git::limited::refuse_unfit;
 use crate::git::pipes::Workplace;
 use crate::git::registry::linked_from;
@@ -50,14 +51,19 @@ impl Worktree {
         answer.await.into()
     }
 
-    /// Directories below that are repositories or worktrees of their own, submodules apart. Relative paths.
+    /// Directories below that are repositories or worktrees of their own, submodules, and what is committed, apart. Relative
+    /// paths.
     pub async fn nested_repositories(&self) -> Probe<Vec<String>> {
         let answer = async {
-            let submodules: HashSet<PathBuf> = self.submodule_paths().await?.into_iter().collect();
+            let (submodules, others): (Vec<_>, Vec<_>) =
+                self.index().await?.into_iter().partition(|entry| entry.is_submodule());
+            let submodules = submodules.into_iter().map(|entry| entry.path).collect();
+            let is_head = |path: &PathBuf| path.ends_with("HEAD");
+            let tracked_heads = others.into_iter().map(|entry| entry.path).filter(is_head).collect();
             let files = self.files.clone();
             self.look_inside(&self.files.join(".git"), move || {
-                let all = with_those_inside(&files, submodules)?;
-                nested(&files, &all)
+                let submodules = with_those_inside(&files, submodules)?;
+                nested(&files, &Known { submodules, tracked_heads })
             })
             .await
         };
@@ -157,23 +163,38 @@ fn inside(repository: &git2::Repository) -> Result<Vec<PathBuf>, GitError> {
     Ok(paths.filter(descends).filter(|path| !path.as_os_str().is_empty()).collect())
 }
 
+/// What of a worktree's files is no repository that somebody made there.
+struct Known {
+    submodules: HashSet<PathBuf>,
+    /// Bare repositories that are committed, as for tests, have one.
+    tracked_heads: HashSet<PathBuf>,
+}
+
 /// Walks all real directories; a link is never followed.
-fn nested(root: &Path, submodules: &HashSet<PathBuf>) -> Result<Vec<String>, GitError> {
+fn nested(root: &Path, known: &Known) -> Result<Vec<String>, GitError> {
     let mut found = Vec::new();
-    let mut pending = vec![PathBuf::new()];
-    while let Some(relative) = pending.pop() {
+    let mut pending = vec![(PathBuf::new(), false)];
+    while let Some((relative, is_in_submodule)) = pending.pop() {
+        let is_root = relative.as_os_str().is_empty();
+        let is_in_submodule = is_in_submodule || known.submodules.contains(&relative);
+        let (mut looks_bare, mut is_bare) = (LooksBare::default(), false);
         for entry in entries(&root.join(&relative))? {
-            let is_root = relative.as_os_str().is_empty();
-            if entry.file_name() == ".git" {
-                if !is_root && !submodules.contains(&relative) {
+            let name = entry.file_name();
+            is_bare = looks_bare.with(name.as_encoded_bytes());
+            if name == ".git" {
+                if !is_root && !known.submodules.contains(&relative) {
                     found.push(relative.display().to_string());
                 }
             } else if is_directory(&entry)? {
-                pending.push(relative.join(entry.file_name()));
+                pending.push((relative.join(name), is_in_submodule));
             }
+        }
+        if is_bare && !is_root && !is_in_submodule && !known.tracked_heads.contains(&relative.join("HEAD")) {
+            found.push(relative.display().to_string());
         }
     }
     found.sort();
+    found.dedup();
     Ok(found)
 }
 

@@ -260,6 +260,19 @@ async fn a_worktree_inside_another() {
     three.then_removes_it().await;
 }
 
+/// As tools of agents keep what they have cloned, in a directory that git ignores.
+#[tokio::test]
+async fn a_bare_repository_inside() {
+    let three = Three::left_alone().await;
+    fs::write(three.middle().join(".gitignore"), "*.log\ntarget/\n").unwrap();
+    git(three.middle(), &["commit", "-qam", "Ignore what is built"]);
+    let inner = three.middle().join("target/cloned.git");
+    git(three.middle(), &["init", "-q", "--bare", inner.to_str().unwrap()]);
+    three.keeps_the_middle("another repository lies inside, at `target/cloned.git`").await;
+    fs::remove_dir_all(&inner).unwrap();
+    three.then_removes_it().await;
+}
+
 /// Holds a file open until the story ends.
 fn held(file: &Path) -> Program {
     let mut command = Command::new("sh");
@@ -285,11 +298,11 @@ async fn a_lock_on_the_index() {
 }
 
 /// A directory that is at two places; it ends with the story.
-struct Mount(PathBuf);
+pub struct Mount(PathBuf);
 
 impl Mount {
     /// `None`, and said: this machine lets nobody mount anything.
-    fn of(directory: &Path, place: &Path) -> Option<Self> {
+    pub fn of(directory: &Path, place: &Path) -> Option<Self> {
         let tried = Command::new("mount").arg("--bind").args([directory, place]).output();
         if !tried.is_ok_and(|output| output.status.success()) {
             eprintln!("not checked: this machine allows no mounts");
