@@ -8,6 +8,7 @@ use crate::git::command::NAMES_AT_ONCE;
 use crate::git::registry::AdminEntry;
 use crate::git::{GitError, blocking};
 use std::{
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -21,7 +22,7 @@ impl Worktree {
         let output = quiet(call.run().await?)?;
         let listed: Vec<PathBuf> = output.split(|byte| *byte == 0).filter_map(as_directory).map(path_of).collect();
         let (files, list) = (self.files().to_owned(), self.list());
-        let mut caches = blocking(move || {
+        let caches = blocking(move || {
             let copies = list.load()?;
             let fits = |path: &PathBuf| is_cache_inside(&files, path) && is_reached_by_directories(&files, path);
             let mut caches: Vec<PathBuf> =
@@ -37,11 +38,11 @@ impl Worktree {
         }
         let seen = self.seen_below(&entry, &caches, &["--cached", "--others", "--exclude-standard"]).await?;
         let changed = self.changes(&entry, None).await?;
-        caches.retain(|cache| {
-            let is_in = |path: &Path| path.starts_with(cache) || cache.starts_with(path);
-            !seen.iter().any(|path| is_in(path)) && !changed.iter().any(|change| is_in(&change.path))
-        });
-        Ok(caches)
+        blocking(move || {
+            let named = seen.iter().map(PathBuf::as_path).chain(changed.iter().map(|change| change.path.as_path()));
+            Ok(apart_from(caches, &named.collect()))
+        })
+        .await
     }
 
     /// Those of these directories that the index has something in, whatever has become of the files.
@@ -68,6 +69,14 @@ impl Worktree {
     }
 }
 
+/// Those that none of the paths lies in, or leads to.
+fn apart_from(caches: Vec<PathBuf>, paths: &HashSet<&Path>) -> Vec<PathBuf> {
+    let above: HashSet<&Path> = paths.iter().flat_map(|path| path.ancestors()).collect();
+    let is_apart =
+        |cache: &PathBuf| !above.contains(cache.as_path()) && !cache.ancestors().any(|part| paths.contains(part));
+    caches.into_iter().filter(is_apart).collect()
+}
+
 /// Git marks those by a final slash.
 fn as_directory(listed: &[u8]) -> Option<&[u8]> {
     listed.strip_suffix(b"/").filter(|path| !path.is_empty())
@@ -79,4 +88,17 @@ fn is_reached_by_directories(files: &Path, path: &Path) -> bool {
         place.push(part);
         fs::symlink_metadata(&place).is_ok_and(|there| there.is_dir())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_something_or_lies_in_it_is_left_alone() {
+        let caches = ["a/target", "b/target", "c/new/target", "target", "d/target-2"].map(PathBuf::from).to_vec();
+        let paths = ["b/target/kept.rs", "c/new/", "target", "d/target"].map(Path::new);
+        let left = apart_from(caches, &paths.into_iter().collect());
+        assert_eq!(left, ["a/target", "d/target-2"].map(PathBuf::from));
+    }
 }
