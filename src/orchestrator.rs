@@ -68,7 +68,7 @@ use crate::store::{NewOutgoing, Store, StoreError};
 use crate::telemetry::field::EFFECT;
 use std::{collections::HashMap, fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// What the orchestrator is told once, at start.
 #[derive(Clone)]
@@ -141,6 +141,8 @@ struct Inner {
     wake: Wake,
     /// Deliveries and runs that were claimed, and what their ends bring with them: the service ends after them.
     work: TaskTracker,
+    /// Cancelled when the service stops: nothing that may wait is begun from then on.
+    stopping: CancellationToken,
     permissions: permission::PermissionCache,
     pace: pace::Pace,
     censuses: census::Censuses,
@@ -183,6 +185,7 @@ impl Orchestrator {
             parts,
             wake: Wake::default(),
             work: TaskTracker::new(),
+            stopping: CancellationToken::new(),
             permissions: permission::PermissionCache::default(),
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),

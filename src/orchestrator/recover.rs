@@ -64,6 +64,7 @@ impl Orchestrator {
 
     /// Waits for what goes on by itself; nothing more may begin.
     pub async fn rest(&self) {
+        self.inner.stopping.cancel();
         self.inner.work.close();
         self.inner.work.wait().await;
     }

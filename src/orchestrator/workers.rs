@@ -48,7 +48,7 @@ impl Workers {
     pub fn start(orchestrator: &Orchestrator, healthy: Arc<AtomicBool>) -> Self {
         let workers = Self {
             orchestrator: orchestrator.clone(),
-            stop_claiming: CancellationToken::new(),
+            stop_claiming: orchestrator.inner.stopping.clone(),
             stop_sending: CancellationToken::new(),
             loops: TaskTracker::new(),
             senders: TaskTracker::new(),
