@@ -14,13 +14,14 @@ mod reclaim;
 mod trash;
 mod turns;
 mod usage;
+mod way;
 mod worktree;
 
 /// Most that is kept of files that git ignores, in bytes.
 pub const MOST_IGNORED: u64 = 256 * 1024 * 1024;
 
 pub use furnish::{LFS as LFS_PATIENCE, SUBMODULES as SUBMODULES_PATIENCE};
-pub use reclaim::ReclaimRequest;
+pub use reclaim::{ReclaimRequest, Reclaimed};
 pub use usage::{Usage, measure};
 pub use worktree::WorktreeProvider;
 
@@ -172,6 +173,14 @@ pub enum IsolationError {
         .place.display()
     )]
     HalfWay { place: PathBuf, why: String },
+    /// Why a directory stays that looks like one that a tool fills again.
+    #[error("{0}")]
+    NoCache(String),
+    #[error(
+        "it is in the trash, at {}, and stays there: {why}. Nothing is lost, and each cleanup tries again. By hand: move it back, or delete it",
+        .place.display()
+    )]
+    CacheHalfWay { place: PathBuf, why: String },
     #[error("{what} {}: {why}", .path.display())]
     Files { what: &'static str, path: PathBuf, why: String },
 }
@@ -240,15 +249,14 @@ pub trait Provider: Send + Sync {
     async fn release(&self, repository: &Repository, environment: EnvironmentId) -> Result<(), IsolationError>;
 
     /// What tools make again of what lies in a place of ours, and could be taken away at this moment.
-    async fn reclaimable(&self, repository: &Repository, path: &Path) -> Result<Vec<CacheDirectory>, IsolationError>;
+    async fn reclaimable(&self, repository: &Repository, path: &Path) -> Result<Reclaimed, IsolationError>;
 
-    /// Takes such directories out of a place that stays, and answers with those that are gone; also goes on where a kill
-    /// came between. What is not what it was stays.
-    async fn reclaim(
-        &self,
-        repository: &Repository,
-        request: &ReclaimRequest,
-    ) -> Result<Vec<CacheDirectory>, IsolationError>;
+    /// Takes such directories out of a place that stays; also goes on where a kill came between. What is not what it was
+    /// stays. What is gone is deleted with the next [`Provider::empty_trash`], after it was written down.
+    async fn reclaim(&self, repository: &Repository, request: &ReclaimRequest) -> Result<Reclaimed, IsolationError>;
+
+    /// Caches in the trash that may not be deleted, and whose they are.
+    fn caches_in_trash(&self) -> Result<Vec<(EnvironmentId, PathBuf)>, IsolationError>;
 
     /// Whether files of this environment wait for a removal to be finished, or for the last look.
     fn removal_begun(&self, environment: EnvironmentId) -> bool;

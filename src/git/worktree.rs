@@ -78,7 +78,7 @@ impl Worktree {
     }
 
     /// Where its files are.
-    pub(super) fn files(&self) -> &Path {
+    pub fn files(&self) -> &Path {
         &self.files
     }
 

@@ -52,6 +52,32 @@ impl Trash {
         self.place(id).with_extension(format!("cache-{number}"))
     }
 
+    /// Where it is from then on.
+    pub fn released_cache(&self, id: EnvironmentId, number: usize) -> PathBuf {
+        self.place(id).with_extension(format!("cache-{number}.{DONE}"))
+    }
+
+    pub fn release_cache(&self, id: EnvironmentId, number: usize) -> io::Result<()> {
+        let place = self.place_of_cache(id, number);
+        match fs::rename(&place, self.released_cache(id, number)) {
+            // An earlier one is not deleted yet.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => self.discard(&place),
+            result => result,
+        }
+    }
+
+    /// Caches that may not be deleted, and whose they are.
+    pub fn caches(&self) -> io::Result<Vec<(EnvironmentId, PathBuf)>> {
+        let mut caches = Vec::new();
+        for entry in fs::read_dir(&self.root)? {
+            let path = entry?.path();
+            let id = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+            let is_cache = path.extension().is_some_and(|kind| kind.as_encoded_bytes().starts_with(b"cache-"));
+            caches.extend(id.filter(|_| is_cache).map(|id| (id, path)));
+        }
+        Ok(caches)
+    }
+
     /// From here on the files may be deleted.
     pub fn release(&self, id: EnvironmentId) -> io::Result<()> {
         match fs::rename(self.place(id), self.done(id)) {
@@ -98,23 +124,19 @@ pub(super) struct Survey {
 
 /// Measures a tree, and looks for directories that could not be emptied: other people's that we may not write.
 pub(super) fn survey(root: &Path) -> Result<Survey, IsolationError> {
-    let me = rustix::process::geteuid().as_raw();
     let mut survey = Survey::default();
     let mut pending = vec![root.to_owned()];
     while let Some(directory) = pending.pop() {
         let failed = |error: &io::Error| IsolationError::files("looking at", &directory, error);
         let owner = fs::symlink_metadata(&directory).map_err(|error| failed(&error))?.uid();
-        // The mode of our own directories can be changed.
-        let ours = me == 0 || owner == me;
-        let writable = rustix::fs::access(&directory, rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK);
-        if !ours && writable.is_err() {
+        if !can_be_emptied(&directory, owner) {
             survey.obstacle = Some((directory, owner));
             return Ok(survey);
         }
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
             // Ours, but closed: it can be opened when it is deleted; its size stays unknown.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && ours => continue,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_ours(owner) => continue,
             Err(error) => return Err(failed(&error)),
         };
         for entry in entries {
@@ -127,6 +149,17 @@ pub(super) fn survey(root: &Path) -> Result<Survey, IsolationError> {
         }
     }
     Ok(survey)
+}
+
+pub(super) fn can_be_emptied(directory: &Path, owner: u32) -> bool {
+    let access = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
+    // The mode of our own directories can be changed.
+    is_ours(owner) || rustix::fs::access(directory, access).is_ok()
+}
+
+fn is_ours(owner: u32) -> bool {
+    let me = rustix::process::geteuid().as_raw();
+    me == 0 || owner == me
 }
 
 /// Deletes a tree of any depth with two open directories at a time: directories found inside are first moved up beside
@@ -230,6 +263,22 @@ mod tests {
         trash.empty().unwrap();
         trash.empty().unwrap();
         assert_eq!(fs::read_dir(&trash.root).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn caches_are_listed_until_they_are_released() {
+        let (_temp, trash) = trash();
+        let id = EnvironmentId(uuid::Uuid::now_v7());
+        fs::create_dir(trash.place(id)).unwrap();
+        for again in [false, true] {
+            fs::create_dir_all(trash.place_of_cache(id, 10).join("inside")).unwrap();
+            assert_eq!(trash.caches().unwrap(), [(id, trash.place_of_cache(id, 10))]);
+            assert_eq!(trash.waiting().unwrap(), [id]);
+            trash.release_cache(id, 10).unwrap();
+            assert!(trash.caches().unwrap().is_empty() && trash.released_cache(id, 10).exists(), "{again}");
+        }
+        trash.empty().unwrap();
+        assert_eq!(fs::read_dir(&trash.root).unwrap().count(), 1);
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! How much a directory takes on the disk. The walk follows no link, stays on the file system it begins on, and ends after
 //! a while: what it could not see makes the answer "at least so much".
 
-use super::IsolationError;
+use super::{IsolationError, trash::can_be_emptied};
+use crate::git::LooksBare;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::{
     collections::HashMap,
-    fs,
-    os::unix::ffi::OsStrExt,
+    fs, io,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -17,6 +18,8 @@ use std::{
 
 /// A tree that takes longer is measured in part.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// What it takes beyond that to say so. A walk that does not is stuck in a call, as on a network that does not answer.
+const MARGIN: Duration = Duration::from_secs(10);
 /// What `stat(2)` counts blocks in.
 const BLOCK: u64 = 512;
 /// Of a thread that yields to everybody else, also on the disk where the scheduler there goes by it.
@@ -33,26 +36,50 @@ pub struct Usage {
     pub whole: bool,
     /// What lies in it that is a repository or worktree, or looks like one.
     pub repository: Option<PathBuf>,
+    /// A directory that could not be emptied, with its owner.
+    pub obstacle: Option<(PathBuf, u32)>,
 }
 
 /// Measures a directory off the threads that serve people. One that is not there takes nothing.
 pub async fn measure(directory: &Path) -> Result<Usage, IsolationError> {
-    let directory = directory.to_owned();
-    let given_up = GiveUp::default();
-    let told = given_up.0.clone();
+    let place = directory.to_owned();
+    walked(directory, PATIENCE + MARGIN, move |given_up| walk(&place, PATIENCE, given_up)).await
+}
+
+/// Walks whose end nobody waits for any more. One at a time for each place: threads do not pile up.
+static STUCK: Mutex<Vec<(PathBuf, Weak<AtomicBool>)>> = Mutex::new(Vec::new());
+
+async fn walked(
+    directory: &Path,
+    patience: Duration,
+    walk: impl FnOnce(&AtomicBool) -> Usage + Send + 'static,
+) -> Result<Usage, IsolationError> {
+    let stuck = || STUCK.lock().unwrap_or_else(PoisonError::into_inner);
+    stuck().retain(|(_, walk)| walk.strong_count() > 0);
+    if stuck().iter().any(|(place, _)| place == directory) {
+        return Ok(Usage::default());
+    }
+    let given_up = Arc::new(AtomicBool::new(false));
+    let (_at_the_end, told) = (GiveUp(given_up.clone()), Arc::downgrade(&given_up));
     let (send, receive) = tokio::sync::oneshot::channel();
     // A thread of its own: being nice cannot be taken back.
-    let walk = move || {
+    let thread = move || {
         let _ = rustix::process::setpriority_process(None, NICEST);
-        let _ = send.send(walk(&directory, PATIENCE, &told));
+        let _ = send.send(walk(&given_up));
     };
-    let started = std::thread::Builder::new().name("measure".to_owned()).spawn(walk);
+    let started = std::thread::Builder::new().name("measure".to_owned()).spawn(thread);
     started.map_err(|error| IsolationError::Unknown(error.to_string()))?;
-    receive.await.map_err(|_| IsolationError::Unknown("the measuring has ended early".to_owned()))
+    match tokio::time::timeout(patience, receive).await {
+        Ok(usage) => usage.map_err(|_| IsolationError::Unknown("the measuring has ended early".to_owned())),
+        Err(_) => {
+            tracing::warn!(path = %directory.display(), "the measuring of a directory does not end; is a mount in it out of reach?");
+            stuck().push((directory.to_owned(), told));
+            Ok(Usage::default())
+        }
+    }
 }
 
 /// Ends the walk when nobody waits for it any more.
-#[derive(Default)]
 struct GiveUp(Arc<AtomicBool>);
 
 impl Drop for GiveUp {
@@ -61,21 +88,30 @@ impl Drop for GiveUp {
     }
 }
 
-pub(super) fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Usage {
+fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Usage {
     let deadline = Instant::now() + patience;
+    let is_over = || Instant::now() >= deadline || given_up.load(Ordering::Relaxed);
     let mut usage = Usage { whole: true, ..Usage::default() };
-    let Ok(top) = fs::symlink_metadata(root) else { return Usage { whole: !root.exists(), ..usage } };
-    let device = std::os::unix::fs::MetadataExt::dev(&top);
+    let device = match fs::symlink_metadata(root) {
+        Ok(top) => top.dev(),
+        Err(error) => return Usage { whole: error.kind() == io::ErrorKind::NotFound, ..usage },
+    };
     // Names seen of files that have several: how many, of how many, and what each takes.
     let mut shared: HashMap<u64, (_, _, u64)> = HashMap::new();
     let mut pending = vec![root.to_owned()];
-    while let Some(directory) = pending.pop() {
-        if Instant::now() >= deadline || given_up.load(Ordering::Relaxed) {
+    'walk: while let Some(directory) = pending.pop() {
+        if is_over() {
             usage.whole = false;
             break;
         }
+        let mut note_obstacle = |owner: u32| {
+            if usage.obstacle.is_none() && !can_be_emptied(&directory, owner) {
+                usage.obstacle = Some((directory.clone(), owner));
+            }
+        };
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let Ok(handle) = rustix::fs::open(&directory, flags, Mode::empty()) else {
+            let _ = fs::symlink_metadata(&directory).map(|meta| note_obstacle(meta.uid()));
             usage.whole = false;
             continue;
         };
@@ -87,9 +123,15 @@ pub(super) fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Us
             usage.whole = false;
             continue;
         }
+        note_obstacle(own.st_uid);
+        let mut looks_bare = LooksBare::default();
         let blocks = |stat: &rustix::fs::Stat| u64::try_from(stat.st_blocks).unwrap_or_default() * BLOCK;
         (usage.bytes, usage.freed) = (usage.bytes + blocks(&own), usage.freed + blocks(&own));
         for entry in entries {
+            if is_over() {
+                usage.whole = false;
+                break 'walk;
+            }
             let Ok(entry) = entry else {
                 usage.whole = false;
                 break;
@@ -99,7 +141,7 @@ pub(super) fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Us
                 continue;
             }
             let path = || directory.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
-            if name.to_bytes() == b".git" && directory != root {
+            if (name.to_bytes() == b".git" && directory != root) || looks_bare.with(name.to_bytes()) {
                 usage.repository.get_or_insert_with(|| directory.clone());
             }
             let Ok(stat) = rustix::fs::statat(&handle, name, AtFlags::SYMLINK_NOFOLLOW) else {
@@ -127,31 +169,6 @@ pub(super) fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Us
     let all_names_here = shared.values().filter(|(seen, names, _)| seen >= names);
     usage.freed += all_names_here.map(|(_, _, takes)| takes).sum::<u64>();
     usage
-}
-
-/// Whether something is mounted at or below a directory: a rename would take it along, and a deletion would empty it. What
-/// cannot be known counts as a mount.
-pub(super) fn has_mount(directory: &Path) -> bool {
-    match fs::read("/proc/self/mountinfo") {
-        Ok(table) => mounted_at(&table).any(|place| place.starts_with(directory)),
-        Err(_) => true,
-    }
-}
-
-/// The fifth field of each line, as proc(5) describes it, with blanks and the like written in octal.
-fn mounted_at(table: &[u8]) -> impl Iterator<Item = PathBuf> {
-    let fields = table.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
-    fields.map(|field| {
-        let (mut plain, mut rest) = (Vec::new(), field);
-        while let Some((first, after)) = rest.split_first() {
-            let octal = after.get(..3).filter(|_| *first == b'\\').and_then(|digits| str::from_utf8(digits).ok());
-            match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-                Some(byte) => (plain.push(byte), rest = &after[3..]).0,
-                None => (plain.push(*first), rest = after).0,
-            }
-        }
-        PathBuf::from(std::ffi::OsStr::from_bytes(&plain))
-    })
 }
 
 #[cfg(test)]
@@ -201,11 +218,37 @@ mod tests {
         assert!(!walk(&root, PATIENCE, &AtomicBool::new(true)).whole, "nobody waits for it");
         fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         let is_root = rustix::process::geteuid().is_root();
-        assert_eq!(measured(&root).whole, is_root);
+        assert_eq!((measured(&root).whole, measured(&root).obstacle), (is_root, None));
         fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
         // A link in the place of the directory itself.
         symlink(&root, temp.path().join("link")).unwrap();
         assert!(!measured(&temp.path().join("link")).whole);
+        assert!(!measured(&root.join("file/below")).whole, "it is not known not to be there");
+    }
+
+    #[test]
+    fn patience_ends_in_the_middle_of_a_directory() {
+        let temp = tempfile::tempdir().unwrap();
+        (0..5000).for_each(|number| fs::write(temp.path().join(number.to_string()), "").unwrap());
+        assert!(measured(temp.path()).whole);
+        assert!(!walk(temp.path(), Duration::from_micros(300), &AtomicBool::new(false)).whole);
+    }
+
+    #[tokio::test]
+    async fn a_walk_that_is_stuck_holds_up_nobody() {
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        let (place, patience) = (Path::new("/stuck"), Duration::from_millis(20));
+        let walk = move |given_up: &AtomicBool| {
+            let _ = wait.recv();
+            Usage { whole: !given_up.load(Ordering::Relaxed), ..Usage::default() }
+        };
+        assert!(!walked(place, patience, walk).await.unwrap().whole);
+        assert!(!walked(place, patience, |_| unreachable!()).await.unwrap().whole, "none beside it");
+        drop(go_on);
+        let whole = || Usage { whole: true, ..Usage::default() };
+        while !walked(place, PATIENCE, move |_| whole()).await.unwrap().whole {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[test]
@@ -216,14 +259,12 @@ mod tests {
         assert_eq!(measured(temp.path()).repository, None, "its own link");
         fs::write(temp.path().join("pkg/x/.git"), "gitdir: elsewhere").unwrap();
         assert_eq!(measured(temp.path()).repository, Some(temp.path().join("pkg/x")));
-    }
-
-    #[test]
-    fn mounts_are_found_by_their_places() {
-        let table = b"22 1 0:21 / /proc rw - proc proc rw\n30 1 8:1 / /srv/my\\040disk/x rw - ext4 /dev/sda1 rw\n";
-        let places: Vec<_> = mounted_at(table).collect();
-        assert_eq!(places, [PathBuf::from("/proc"), PathBuf::from("/srv/my disk/x")]);
-        assert!(has_mount(Path::new("/")));
-        assert!(!has_mount(tempfile::tempdir().unwrap().path()));
+        let bare = tempfile::tempdir().unwrap();
+        fs::create_dir_all(bare.path().join("dep/objects")).unwrap();
+        fs::create_dir_all(bare.path().join("dep/refs")).unwrap();
+        assert_eq!(measured(bare.path()).repository, None);
+        fs::write(bare.path().join("dep/HEAD"), "ref: refs/heads/main").unwrap();
+        assert_eq!(measured(bare.path()).repository, Some(bare.path().join("dep")));
+        assert_eq!(measured(&bare.path().join("dep")).repository, Some(bare.path().join("dep")));
     }
 }

@@ -11,7 +11,7 @@
 use super::furnish::furnish;
 use super::mark::{self, Mark};
 use super::mounts;
-use super::reclaim::ReclaimRequest;
+use super::reclaim::{ReclaimRequest, Reclaimed};
 use super::trash::{Trash, survey};
 use super::turns::Turns;
 use super::{
@@ -404,15 +404,15 @@ impl Provider for WorktreeProvider {
         }
     }
 
-    async fn reclaimable(&self, repository: &Repository, path: &Path) -> Result<Vec<CacheDirectory>, IsolationError> {
+    async fn reclaimable(&self, repository: &Repository, path: &Path) -> Result<Reclaimed, IsolationError> {
         self.reclaimable_now(repository, &self.place(path)?).await
     }
 
-    async fn reclaim(
-        &self,
-        repository: &Repository,
-        request: &ReclaimRequest,
-    ) -> Result<Vec<CacheDirectory>, IsolationError> {
+    fn caches_in_trash(&self) -> Result<Vec<(EnvironmentId, PathBuf)>, IsolationError> {
+        self.trash.caches().map_err(|error| IsolationError::files("looking at", self.trash.root(), &error))
+    }
+
+    async fn reclaim(&self, repository: &Repository, request: &ReclaimRequest) -> Result<Reclaimed, IsolationError> {
         let path = self.place(&request.path)?;
         let (provider, repository, request) = (self.clone(), repository.clone(), request.clone());
         self.to_the_end(path.clone(), async move { provider.reclaim_now(&repository, &path, &request).await }).await

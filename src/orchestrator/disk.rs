@@ -5,16 +5,18 @@
 //! and each pass, one at a time.
 
 use super::sweep::Pass;
+use super::workers::unwinding;
 use super::{Orchestrator, StepError};
 use crate::decide::disk::{Reclaim, ReclaimFacts, Spare, Standing, reclaim, standing};
 use crate::git::Repository;
-use crate::isolation::{IsolationError, ReclaimRequest, measure};
+use crate::isolation::{IsolationError, ReclaimRequest, Reclaimed, measure};
 use crate::model::*;
 use crate::reply::disk;
 use crate::store::StoreError;
 use crate::telemetry::field::EFFECT;
 use std::{
     collections::HashSet,
+    path::PathBuf,
     sync::{Mutex, PoisonError},
 };
 
@@ -30,6 +32,8 @@ pub(super) struct DiskWatch {
     waiting: Mutex<HashSet<Wanted>>,
     /// Codebases that take too much, and for which a pass was begun because of that.
     over: Mutex<HashSet<CodebaseId>>,
+    /// Caches in the trash that nothing goes on with, and that the log has told of.
+    told: Mutex<HashSet<PathBuf>>,
 }
 
 impl DiskWatch {
@@ -57,9 +61,23 @@ impl DiskWatch {
 }
 
 /// What became of the caches of an environment.
+#[derive(Default)]
 struct Outcome {
-    note: String,
+    notes: Vec<String>,
     freed: u64,
+}
+
+impl Outcome {
+    fn of(reclaimed: &Reclaimed, dry_run: bool) -> Self {
+        let Reclaimed { gone, stay } = reclaimed;
+        let mut notes = Vec::new();
+        if !gone.is_empty() {
+            notes.push(disk::reclaimed(gone, dry_run));
+        }
+        let stay: Vec<_> = stay.iter().map(|(path, why)| (path.clone(), why.to_string())).collect();
+        notes.extend(disk::stay(&stay));
+        Self { notes, freed: gone.iter().map(|cache| cache.frees).sum() }
+    }
 }
 
 impl Orchestrator {
@@ -130,12 +148,34 @@ impl Orchestrator {
         let told = disk::of_repository(&shares, standing).unwrap_or_default();
         let name = self.store().load_codebase(codebase).await?.map(|codebase| codebase.name.to_string());
         tracing::warn!(codebase.name = %name.unwrap_or_default(), reason = %told, "a repository takes much of the disk; a pass over it begins");
-        let pass = Pass { codebase: Some(codebase), ..Pass::everywhere(Trigger::Disk, false, ACTOR) };
-        self.pass(&pass).await.map(drop)
+        let this = self.clone();
+        self.inner.work.spawn(async move {
+            match unwinding(this.pass_over_mark(codebase)).await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "the pass over a repository that takes much failed; it is begun again")
+                }
+            }
+            // With the next measurement.
+            this.inner.disk.is_new(codebase, false);
+        });
+        Ok(())
+    }
+
+    /// Whether it was begun.
+    async fn pass_over_mark(&self, codebase: CodebaseId) -> Result<bool, StepError> {
+        let stop = &self.inner.stopping;
+        // Else another service has the database, or may soon.
+        if stop.is_cancelled() || !self.may_claim(self.settings().lease).await {
+            return Ok(false);
+        }
+        let pass = Pass { codebase: Some(codebase), stop: Some(stop), ..Pass::everywhere(Trigger::Disk, false, ACTOR) };
+        self.pass(&pass).await.map(|_| true)
     }
 
     /// The part of a pass over one codebase that is about the disk. What it tells stands beside what became of the worktrees.
-    pub(super) async fn look_after_disk(&self, codebase: &Codebase, pass: &Pass<'_>, lines: &mut [ReportLine]) {
+    pub(super) async fn look_after_disk(&self, codebase: &Codebase, pass: &Pass<'_>, lines: &mut Vec<ReportLine>) {
         if pass.only.is_some() {
             return;
         }
@@ -151,9 +191,13 @@ impl Orchestrator {
         &self,
         codebase: &Codebase,
         pass: &Pass<'_>,
-        lines: &mut [ReportLine],
+        lines: &mut Vec<ReportLine>,
     ) -> Result<(), StepError> {
         let (mut shares, _) = self.disk_of(codebase.id).await?;
+        // In a dry run they are still there.
+        let goes = |line: &ReportLine| matches!(line.result, ReportResult::Removed(_)).then_some(line.environment);
+        let going: HashSet<_> = lines.iter().filter_map(goes).flatten().collect();
+        shares.worktrees.retain(|(id, ..)| !going.contains(id));
         let marks = self.settings().disk_marks;
         let mut live = self.store().live_environments(Some(codebase.id)).await?;
         // Who was idle for the longest is the first.
@@ -168,22 +212,45 @@ impl Orchestrator {
                 continue;
             }
             match self.reclaim_one(codebase, &environment, over, pass).await {
-                Ok(Some(outcome)) => {
-                    line.notes.push(outcome.note);
+                Ok(outcome) => {
+                    line.notes.extend(outcome.notes);
                     let mine = shares.worktrees.iter_mut().find(|(id, ..)| *id == environment.id);
                     if let Some((.., Some(used))) = mine {
                         used.bytes = used.bytes.saturating_sub(outcome.freed);
                     }
                 }
-                Ok(None) => {}
                 Err(error) => line.notes.push(disk::spared(&Spare::CannotVerify(error.to_string()))),
             }
         }
-        if let Some(note) = disk::noted(&shares, standing(&shares, marks)) {
-            let largest = shares.largest().map(|(id, ..)| id);
-            let at = lines.iter().rposition(|line| line.environment.is_some() && line.environment == largest);
-            if let Some(line) = at.and_then(|at| lines.get_mut(at)) {
-                line.notes.push(note);
+        self.note_left_in_trash(codebase, lines).await?;
+        let Some(note) = disk::noted(&shares, standing(&shares, marks)) else { return Ok(()) };
+        let largest = shares.largest().map(|(id, ..)| id);
+        match lines.iter_mut().rfind(|line| line.environment.is_some() && line.environment == largest) {
+            Some(line) => line.notes.push(note),
+            None => lines.push(about_all_of(codebase, note)),
+        }
+        Ok(())
+    }
+
+    /// Caches in the trash that nothing goes on with, as when an older database was restored.
+    async fn note_left_in_trash(&self, codebase: &Codebase, lines: &mut Vec<ReportLine>) -> Result<(), StepError> {
+        for (id, place) in self.parts().provider.caches_in_trash()? {
+            let environment = self.store().load_environment(id).await?;
+            let goes_on =
+                |one: &Environment| one.state != EnvironmentState::Destroyed && one.metadata.reclaiming.is_some();
+            // One that was just being reclaimed is not there any more.
+            if environment.as_ref().is_some_and(goes_on) || place.symlink_metadata().is_err() {
+                continue;
+            }
+            let note = disk::left_in_trash(&place);
+            if self.inner.disk.told.lock().unwrap_or_else(PoisonError::into_inner).insert(place.clone()) {
+                tracing::warn!(path = %place.display(), "a cache stays in the trash; nothing goes on with it");
+            }
+            if environment.is_some_and(|environment| environment.codebase == codebase.id) {
+                match lines.iter_mut().rfind(|line| line.environment == Some(id)) {
+                    Some(line) => line.notes.push(note),
+                    None => lines.push(about_all_of(codebase, note)),
+                }
             }
         }
         Ok(())
@@ -195,47 +262,45 @@ impl Orchestrator {
         environment: &Environment,
         over_soft: bool,
         pass: &Pass<'_>,
-    ) -> Result<Option<Outcome>, StepError> {
+    ) -> Result<Outcome, StepError> {
         let repository = self.repository(codebase);
         if !pass.dry_run && environment.metadata.reclaiming.is_some() {
-            self.finish_reclaim(codebase, &repository, environment.id).await?;
+            let finished = self.finish_reclaim(codebase, &repository, environment.id).await?;
+            if finished.half_way().is_some() {
+                return Ok(Outcome::of(&finished, false));
+            }
         }
         match self.may_reclaim(&repository, environment, over_soft).await? {
-            Reclaim::No => return Ok(None),
+            Reclaim::No => return Ok(Outcome::default()),
             Reclaim::Yes => {}
             Reclaim::Spare(why) => return Ok(self.spared(&repository, environment, why).await),
         }
         let provider = &self.parts().provider;
-        let caches = match provider.reclaimable(&repository, &environment.path).await {
-            Ok(caches) => caches,
+        let Reclaimed { gone: caches, stay } = match provider.reclaimable(&repository, &environment.path).await {
+            Ok(reclaimable) if pass.dry_run || reclaimable.gone.is_empty() => {
+                return Ok(Outcome::of(&reclaimable, pass.dry_run));
+            }
+            Ok(reclaimable) => reclaimable,
             Err(error) => return Ok(self.spared(&repository, environment, as_spare(error)).await),
         };
-        if caches.is_empty() {
-            return Ok(None);
-        }
-        if pass.dry_run {
-            let freed = caches.iter().map(|cache| cache.frees).sum();
-            return Ok(Some(Outcome { note: disk::reclaimed(&caches, true), freed }));
-        }
         // From here on no run can bind itself to it; what was measured holds while nobody came in between.
         let _lease = self.inner.leases.take(environment.id).await;
-        let Some(mut now) = self.store().load_environment(environment.id).await? else { return Ok(None) };
-        let is_idle = now.last_activity_at == environment.last_activity_at;
+        let Some(mut now) = self.store().load_environment(environment.id).await? else { return Ok(Outcome::default()) };
+        let is_idle = now.last_activity_at == environment.last_activity_at && now.metadata.reclaiming.is_none();
         if !is_idle || self.may_reclaim(&repository, &now, over_soft).await? != Reclaim::Yes {
-            return Ok(None);
+            return Ok(Outcome::default());
         }
         now.metadata.reclaiming = Some(PendingReclaim { directories: caches, actor: pass.actor.to_owned() });
         let now = self.store().update_environment(&now).await?;
         tracing::debug!(target: EFFECT, { environment.id = %now.id }, "reclaim journalled");
-        let gone = match self.take_caches(codebase, &repository, now, false).await {
-            Ok(gone) => gone,
-            Err(StepError::Isolation(error)) => {
-                return Ok(self.spared(&repository, environment, as_spare(error)).await);
+        match self.take_caches(codebase, &repository, now, false).await {
+            Ok((mut reclaimed, _)) => {
+                reclaimed.stay.extend(stay);
+                Ok(Outcome::of(&reclaimed, false))
             }
-            Err(error) => return Err(error),
-        };
-        let freed = gone.iter().map(|cache| cache.frees).sum();
-        Ok((!gone.is_empty()).then(|| Outcome { note: disk::reclaimed(&gone, false), freed }))
+            Err(StepError::Isolation(error)) => Ok(self.spared(&repository, environment, as_spare(error)).await),
+            Err(error) => Err(error),
+        }
     }
 
     async fn may_reclaim(
@@ -260,10 +325,11 @@ impl Orchestrator {
     }
 
     /// What is said of caches that stay; nothing where there are none.
-    async fn spared(&self, repository: &Repository, environment: &Environment, why: Spare) -> Option<Outcome> {
+    async fn spared(&self, repository: &Repository, environment: &Environment, why: Spare) -> Outcome {
         let caches = repository.worktree(&environment.path).reclaimable_caches().await;
         let has_none = caches.is_ok_and(|caches| caches.is_empty());
-        (!has_none).then(|| Outcome { note: disk::spared(&why), freed: 0 })
+        let notes = if has_none { Vec::new() } else { vec![disk::spared(&why)] };
+        Outcome { notes, freed: 0 }
     }
 
     /// Brings to its end what a kill or a failure left of a reclaim: what was moved goes, all else stays.
@@ -272,39 +338,69 @@ impl Orchestrator {
         codebase: &Codebase,
         repository: &Repository,
         id: EnvironmentId,
-    ) -> Result<(), StepError> {
+    ) -> Result<Reclaimed, StepError> {
         let _lease = self.inner.leases.take(id).await;
-        let Some(environment) = self.store().load_environment(id).await? else { return Ok(()) };
+        let Some(environment) = self.store().load_environment(id).await? else { return Ok(Reclaimed::default()) };
         match environment.state {
-            EnvironmentState::Active => self.take_caches(codebase, repository, environment, true).await.map(drop),
-            EnvironmentState::Creating | EnvironmentState::Removing | EnvironmentState::Destroyed => Ok(()),
+            EnvironmentState::Active => Ok(self.take_caches(codebase, repository, environment, true).await?.0),
+            // A removal goes on with it by itself.
+            EnvironmentState::Creating | EnvironmentState::Removing | EnvironmentState::Destroyed => {
+                Ok(Reclaimed::default())
+            }
         }
     }
 
-    /// Under the environment's lease. Answers with what is gone.
+    /// The same before a removal, under the lease: what is half-way to the trash would be nobody's afterwards. Answers with the
+    /// row as it is then, and what is in the way.
+    pub(super) async fn finish_reclaim_first(
+        &self,
+        codebase: &Codebase,
+        repository: &Repository,
+        environment: Environment,
+    ) -> Result<(Environment, Option<IsolationError>), StepError> {
+        // Without its files nothing can go back any more.
+        if environment.metadata.reclaiming.is_none() || self.parts().provider.removal_begun(environment.id) {
+            return Ok((environment, None));
+        }
+        match self.take_caches(codebase, repository, environment.clone(), true).await {
+            Ok((reclaimed, environment)) => Ok((environment, reclaimed.half_way().cloned())),
+            Err(StepError::Isolation(error)) => Ok((environment, Some(error))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Under the environment's lease. Answers also with the row as it is then. What is half-way stays written down.
     async fn take_caches(
         &self,
         codebase: &Codebase,
         repository: &Repository,
         mut environment: Environment,
         begun_only: bool,
-    ) -> Result<Vec<CacheDirectory>, StepError> {
-        let Some(pending) = environment.metadata.reclaiming.take() else { return Ok(Vec::new()) };
-        let PendingReclaim { directories, actor } = pending;
-        let request =
-            ReclaimRequest { environment: environment.id, path: environment.path.clone(), directories, begun_only };
-        let gone = self.parts().provider.reclaim(repository, &request).await?;
+    ) -> Result<(Reclaimed, Environment), StepError> {
+        let Some(pending) = environment.metadata.reclaiming.take() else {
+            return Ok((Reclaimed::default(), environment));
+        };
+        let (directories, path) = (pending.directories.clone(), environment.path.clone());
+        let request = ReclaimRequest { environment: environment.id, path, directories, begun_only };
+        let reclaimed = self.parts().provider.reclaim(repository, &request).await?;
+        let gone = &reclaimed.gone;
         if !gone.is_empty() {
             let subject = format!("{}#{}", codebase.name, environment.work);
-            self.audit(&actor, "environment.reclaimed", &subject, &disk::reclaimed(&gone, false)).await;
+            self.audit(&pending.actor, "environment.reclaimed", &subject, &disk::reclaimed(gone, false)).await;
             tracing::debug!(target: EFFECT, { environment.id = %environment.id }, "reclaim written down");
         }
         let freed: u64 = gone.iter().map(|cache| cache.frees).sum();
         if let Some(used) = &mut environment.metadata.disk {
             used.bytes = used.bytes.saturating_sub(freed);
         }
-        self.store().update_environment(&environment).await?;
-        Ok(gone)
+        if let Some(error) = reclaimed.half_way() {
+            tracing::warn!(environment.id = %environment.id, %error, "a cache is half-way to the trash; the next pass tries again");
+            environment.metadata.reclaiming = Some(pending);
+        }
+        let environment = self.store().update_environment(&environment).await?;
+        let this = self.clone();
+        tokio::spawn(async move { this.empty_trash().await });
+        Ok((reclaimed, environment))
     }
 
     /// Refuses a new worktree while the codebase takes more than its hard mark, and what is merged does not make room. Answers
@@ -327,6 +423,13 @@ impl Orchestrator {
             }
         }
     }
+}
+
+/// A line of a report that is about no worktree in particular.
+fn about_all_of(codebase: &Codebase, note: String) -> ReportLine {
+    let name = codebase.name.to_string();
+    let (repository, result) = (Some(name.clone()), ReportResult::Kept(vec![note]));
+    ReportLine { environment: None, repository, branch: name, result, bytes_freed: None, notes: Vec::new() }
 }
 
 fn as_spare(error: IsolationError) -> Spare {

@@ -4,6 +4,7 @@ use super::{agent_text, bytes, cleanup, count};
 use crate::decide::cleanup::Keep;
 use crate::decide::disk::{Spare, Standing};
 use crate::model::*;
+use std::path::Path;
 
 /// Worktrees that are named; the others are a sum.
 const NAMED: usize = 5;
@@ -54,7 +55,7 @@ fn over(standing: Standing) -> String {
     match standing {
         Standing::Within => String::new(),
         Standing::OverSoft(mark) => {
-            format!("; ⚠️ more than the soft mark of {}: merged worktrees are removed by themselves", bytes(mark))
+            format!("; ⚠️ more than the soft mark of {}: a cleanup of it begins by itself", bytes(mark))
         }
         Standing::OverHard(mark) => {
             format!("; ⚠️ more than the hard mark of {}: no worktree is made until there is room", bytes(mark))
@@ -62,19 +63,19 @@ fn over(standing: Standing) -> String {
     }
 }
 
-/// The same in the report of a pass, at the worktree that takes most.
+/// The same in the report of a pass, at the worktree that takes most, if any was measured.
 pub fn noted(shares: &DiskShares, standing: Standing) -> Option<String> {
     let (word, mark) = match standing {
         Standing::Within => return None,
         Standing::OverSoft(mark) => ("soft", mark),
         Standing::OverHard(mark) => ("hard", mark),
     };
-    let (.., most) = shares.largest()?;
+    let most = shares.largest().map(|(.., most)| format!("; this worktree takes most of that, {}", size(&most)));
     Some(format!(
-        "its repository takes {} of disk, more than the {word} mark of {}; this worktree takes most of that, {}",
+        "its repository takes {} of disk, more than the {word} mark of {}{}",
         at_least(shares.bytes(), shares.is_whole()),
         bytes(mark),
-        size(&most)
+        most.unwrap_or_default()
     ))
 }
 
@@ -115,11 +116,13 @@ pub fn over_hard_mark(codebase: &RepoName, shares: &DiskShares, mark: u64) -> St
     agent_text::foreign(&text, agent_text::MAX_ANSWER_CHARS)
 }
 
+/// A name that a tool, or anybody, gave to a directory.
+fn plain(path: &str) -> String {
+    path.chars().filter(|c| *c != '`' && !c.is_control() && !reorders(*c)).collect()
+}
+
 fn names(directories: &[CacheDirectory]) -> String {
-    let shown = directories.iter().take(DIRECTORIES).map(|cache| {
-        let plain: String = cache.path.chars().filter(|c| *c != '`' && !c.is_control() && !reorders(*c)).collect();
-        format!("`{plain}`")
-    });
+    let shown = directories.iter().take(DIRECTORIES).map(|cache| format!("`{}`", plain(&cache.path)));
     let mut names = shown.collect::<Vec<_>>().join(", ");
     if directories.len() > DIRECTORIES {
         names.push_str(&format!(" and {} more", directories.len() - DIRECTORIES));
@@ -132,6 +135,25 @@ pub fn reclaimed(directories: &[CacheDirectory], dry_run: bool) -> String {
     let freed = directories.iter().map(|cache| cache.frees).sum();
     let verb = if dry_run { "would reclaim" } else { "reclaimed" };
     format!("{verb} {} of what tools make again: {}", bytes(freed), names(directories))
+}
+
+/// Why single ones stay.
+pub fn stay(directories: &[(String, String)]) -> Vec<String> {
+    let named = directories.iter().take(DIRECTORIES);
+    let mut notes: Vec<_> =
+        named.map(|(path, why)| agent_text::line(&format!("`{}` stays: {why}", plain(path)), SAID)).collect();
+    if directories.len() > DIRECTORIES {
+        notes.push(format!("and {} more stay", directories.len() - DIRECTORIES));
+    }
+    notes
+}
+
+/// What lies in the trash, and nothing goes on with.
+pub fn left_in_trash(place: &Path) -> String {
+    format!(
+        "a directory that was taken out of its worktree is left over in the trash, at {}. Nothing is lost: move it back, or delete it",
+        place.display()
+    )
 }
 
 /// Why that stays which would go otherwise.
@@ -195,12 +217,13 @@ mod tests {
 
     #[test]
     fn lines_say_how_much_and_what_follows() {
-        insta::assert_snapshot!(of_repository(&shares(), Standing::OverSoft(18 * GB)).unwrap(), @"at least 22.0 GB of disk as of 2026-05-28 20:26 UTC: 19.0 GB in 8 worktrees, and 3.0 GB that all of them share; ⚠️ more than the soft mark of 18.0 GB: merged worktrees are removed by themselves");
+        insta::assert_snapshot!(of_repository(&shares(), Standing::OverSoft(18 * GB)).unwrap(), @"at least 22.0 GB of disk as of 2026-05-28 20:26 UTC: 19.0 GB in 8 worktrees, and 3.0 GB that all of them share; ⚠️ more than the soft mark of 18.0 GB: a cleanup of it begins by itself");
         insta::assert_snapshot!(of_repository(&shares(), Standing::OverHard(20 * GB)).unwrap(), @"at least 22.0 GB of disk as of 2026-05-28 20:26 UTC: 19.0 GB in 8 worktrees, and 3.0 GB that all of them share; ⚠️ more than the hard mark of 20.0 GB: no worktree is made until there is room");
         let small = DiskShares { repository: used(3 * GB, true), worktrees: Vec::new() };
         insta::assert_snapshot!(of_repository(&small, Standing::Within).unwrap(), @"3.0 GB of disk as of 2026-05-28 20:26 UTC: 0 B in 0 worktrees, and 3.0 GB that all of them share");
         assert_eq!(of_repository(&DiskShares::default(), Standing::Within), None);
         insta::assert_snapshot!(noted(&shares(), Standing::OverSoft(18 * GB)).unwrap(), @"its repository takes at least 22.0 GB of disk, more than the soft mark of 18.0 GB; this worktree takes most of that, at least 12.0 GB");
+        insta::assert_snapshot!(noted(&small, Standing::OverHard(GB)).unwrap(), @"its repository takes 3.0 GB of disk, more than the hard mark of 1.0 GB");
         assert_eq!(noted(&shares(), Standing::Within), None);
     }
 
@@ -210,6 +233,9 @@ mod tests {
         insta::assert_snapshot!(reclaimed(&[cache("target"), cache("web/`node_modules")], false), @"reclaimed 2.0 GB of what tools make again: `target`, `web/node_modules`");
         let many: Vec<_> = (0..20).map(|number| cache(&format!("{number}/target"))).collect();
         insta::assert_snapshot!(reclaimed(&many, true), @"would reclaim 20.0 GB of what tools make again: `0/target`, `1/target`, `2/target`, `3/target`, `4/target`, `5/target`, `6/target`, `7/target` and 12 more");
+        let stays = stay(&vec![("tar`get".to_owned(), "it is a repository".to_owned()); 10]);
+        insta::assert_snapshot!(stays[0], @"`target` stays: it is a repository");
+        assert_eq!((stays.len(), stays[8].as_str()), (9, "and 2 more stay"));
         insta::assert_snapshot!(spared(&Spare::InUse(7)), @"its caches stay: process 7 is at work in it");
         insta::assert_snapshot!(spared(&Spare::Pinned), @"its caches stay: it is pinned");
     }

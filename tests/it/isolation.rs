@@ -536,24 +536,105 @@ async fn a_cache_in_which_a_repository_was_made_meanwhile_stays() {
     let place = Place::new().await;
     let path = place.create("issue-5").await;
     fs::write(path.join(".gitignore"), "node_modules/\n").unwrap();
-    for cache in ["node_modules", "web/node_modules", "tool/node_modules"] {
+    for cache in ["lib/node_modules", "node_modules", "tool/node_modules", "web/node_modules"] {
         fs::create_dir_all(path.join(cache).join("dep")).unwrap();
         fs::write(path.join(cache).join("dep/index.js"), "1\n").unwrap();
     }
-    let directories = place.provider.reclaimable(&place.repository, &path).await.unwrap();
+    let reclaimable = place.provider.reclaimable(&place.repository, &path).await.unwrap();
+    let directories = reclaimable.gone;
     let paths: Vec<_> = directories.iter().map(|cache| cache.path.as_str()).collect();
-    assert_eq!(paths, ["node_modules", "tool/node_modules", "web/node_modules"]);
-    // In one below, in another at the top.
-    let own = [path.join("web/node_modules/dep/.git/HEAD"), path.join("tool/node_modules/.git")];
+    assert_eq!(paths, ["lib/node_modules", "node_modules", "tool/node_modules", "web/node_modules"]);
+    // In one below, in another at the top, in a third a bare one.
+    let own = ["web/node_modules/dep/.git/HEAD", "tool/node_modules/.git", "lib/node_modules/dep/HEAD"];
+    let own = own.map(|file| path.join(file));
     fs::create_dir(own[0].parent().unwrap()).unwrap();
+    ["objects", "refs"].iter().for_each(|name| fs::create_dir(path.join("lib/node_modules/dep").join(name)).unwrap());
     own.iter().for_each(|file| fs::write(file, "ref: refs/heads/main\n").unwrap());
     let environment = EnvironmentId(uuid::Uuid::now_v7());
     let request = ReclaimRequest { environment, path: path.clone(), directories, begun_only: false };
-    let gone = place.provider.reclaim(&place.repository, &request).await.unwrap();
-    assert_eq!(gone.iter().map(|cache| cache.path.as_str()).collect::<Vec<_>>(), ["node_modules"]);
+    let reclaimed = place.provider.reclaim(&place.repository, &request).await.unwrap();
+    assert_eq!(reclaimed.gone.iter().map(|cache| cache.path.as_str()).collect::<Vec<_>>(), ["node_modules"]);
+    let why: Vec<_> = reclaimed.stay.iter().map(|(path, why)| format!("{path}: {why}")).collect();
+    let why_all = [
+        "lib/node_modules: a repository lies in it, at dep",
+        "tool/node_modules: it is a repository",
+        "web/node_modules: a repository lies in it, at dep",
+    ];
+    assert_eq!((why, reclaimed.half_way()), (why_all.map(str::to_owned).to_vec(), None));
     assert!(!path.join("node_modules").exists());
     assert!(own.iter().all(|file| file.exists()) && path.join("web/node_modules/dep/index.js").exists());
     place.provider.empty_trash().await.unwrap();
     assert!(place.trash().is_empty());
     place.assert_untouched(&path, "issue-5").await;
+}
+
+/// What is in the trash, and wanted back, when somebody has put a link on the way to its old place.
+#[tokio::test]
+async fn a_cache_goes_back_to_its_place_or_stays_in_the_trash() {
+    let place = Place::new().await;
+    let path = place.create("issue-5").await;
+    fs::write(path.join(".gitignore"), "node_modules/\n").unwrap();
+    let cache = path.join("web/node_modules");
+    fs::create_dir_all(&cache).unwrap();
+    fs::write(cache.join("patched.js"), "1\n").unwrap();
+    place.lab.run(&path, &["add", "-f", "web/node_modules/patched.js"]);
+    let environment = EnvironmentId(uuid::Uuid::now_v7());
+    let trashed = place.lab.path("trash").join(format!("{environment}.cache-0"));
+    fs::rename(&cache, &trashed).unwrap();
+    let elsewhere = place.lab.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::rename(path.join("web"), path.join("moved")).unwrap();
+    symlink(&elsewhere, path.join("web")).unwrap();
+
+    let directories = vec![CacheDirectory { path: "web/node_modules".to_owned(), frees: 1 }];
+    let request = ReclaimRequest { environment, path: path.clone(), directories, begun_only: true };
+    let reclaimed = place.provider.reclaim(&place.repository, &request).await.unwrap();
+    let why = reclaimed.half_way().unwrap().to_string();
+    assert!(why.contains("stays there") && why.contains("it cannot go back"), "{why}");
+    assert!(reclaimed.gone.is_empty() && trashed.join("patched.js").exists());
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    assert_eq!(place.provider.caches_in_trash().unwrap(), [(environment, trashed.canonicalize().unwrap())]);
+
+    fs::remove_file(path.join("web")).unwrap();
+    fs::rename(path.join("moved"), path.join("web")).unwrap();
+    // Another one is there by now; then none.
+    fs::create_dir_all(cache.join("new")).unwrap();
+    assert!(place.provider.reclaim(&place.repository, &request).await.unwrap().half_way().is_some());
+    assert!(trashed.exists() && cache.join("new").exists());
+    fs::remove_dir(cache.join("new")).unwrap();
+    let reclaimed = place.provider.reclaim(&place.repository, &request).await.unwrap();
+    assert_eq!((reclaimed.gone.len(), reclaimed.half_way()), (0, None));
+    assert!(cache.join("patched.js").exists() && place.trash().is_empty());
+    place.assert_untouched(&path, "issue-5").await;
+}
+
+/// A build that goes on in it, although its worktree was not in use a moment ago.
+#[tokio::test]
+async fn a_cache_in_which_somebody_is_at_work_goes_back() {
+    let place = Place::new().await;
+    let path = place.create("issue-5").await;
+    let environment = EnvironmentId(uuid::Uuid::now_v7());
+    let trashed = place.lab.path("trash").join(format!("{environment}.cache-0"));
+    fs::create_dir(&trashed).unwrap();
+    let mut build = Command::new("sleep").arg("600").current_dir(&trashed).spawn().unwrap();
+    let directories = vec![CacheDirectory { path: "target".to_owned(), frees: 1 }];
+    let request = ReclaimRequest { environment, path: path.clone(), directories, begun_only: true };
+    let reclaimed = place.provider.reclaim(&place.repository, &request).await.unwrap();
+    assert_eq!(reclaimed.stay, [("target".to_owned(), IsolationError::InUse(build.id()))]);
+    assert!(path.join("target").is_dir() && place.trash().is_empty());
+    build.kill().unwrap();
+    build.wait().unwrap();
+}
+
+/// Somebody else deleted it: nothing was reclaimed.
+#[tokio::test]
+async fn a_cache_that_is_gone_already_does_not_count() {
+    let place = Place::new().await;
+    let path = place.create("issue-5").await;
+    let directories = vec![CacheDirectory { path: "target".to_owned(), frees: 1 }];
+    for begun_only in [false, true] {
+        let environment = EnvironmentId(uuid::Uuid::now_v7());
+        let request = ReclaimRequest { environment, path: path.clone(), directories: directories.clone(), begun_only };
+        assert_eq!(place.provider.reclaim(&place.repository, &request).await.unwrap(), Default::default());
+    }
 }

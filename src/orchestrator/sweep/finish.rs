@@ -70,6 +70,12 @@ impl Orchestrator {
         let Some(pending) = environment.metadata.removal.clone() else {
             return Ok(Swept::Kept(vec![Keep::InTransition]));
         };
+        let (environment, half_way) = self.finish_reclaim_first(codebase, repository, environment).await?;
+        if let Some(error) = half_way {
+            return self
+                .give_back(environment, Keep::Obstructed(format!("one of its caches is half-way out: {error}")))
+                .await;
+        }
         tracing::info!(target: EFFECT, { environment.id = %environment.id }, "remove worktree");
         // The commits stay reachable here whatever becomes of the branch: the receipt promises a way back.
         let archived = async {

@@ -300,3 +300,32 @@ async fn pages_find_by_part_of_a_name() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_size_is_remembered_beside_what_others_write() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let before = environment(&store, &app, 5).await;
+        let used = |bytes| DiskUse { bytes, whole: true, at: at(1) };
+        // Whoever read the row before goes on undisturbed, and knows nothing of the size.
+        store.remember_disk_use(before.id, used(7)).await.unwrap();
+        let remembered = store.load_environment(before.id).await.unwrap().unwrap();
+        assert_eq!((remembered.metadata.disk, remembered.version), (Some(used(7)), before.version));
+        let mut pinned = before.clone();
+        pinned.pinned = true;
+        let pinned = store.update_environment(&pinned).await.unwrap();
+        // Both at once: nothing that was written is lost, whoever comes first.
+        for round in 0..20 {
+            let mut row = store.load_environment(pinned.id).await.unwrap().unwrap();
+            row.metadata.kept_because = vec![round.to_string()];
+            let (size, written) =
+                tokio::join!(store.remember_disk_use(row.id, used(round)), store.update_environment(&row));
+            size.unwrap();
+            assert_eq!(written.unwrap().version, row.version + 1);
+            let now = store.load_environment(row.id).await.unwrap().unwrap();
+            assert_eq!(now.metadata.kept_because, [round.to_string()]);
+            assert!(now.pinned);
+        }
+    })
+    .await;
+}
