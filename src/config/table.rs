@@ -70,10 +70,10 @@ settings! {
     CLEANUP_INTERVAL_HOURS "CLEANUP_INTERVAL_HOURS" = "6", "hours between two cleanups; 1 to 8760";
     TRASH_DAYS "TRASH_DAYS" = "30", "days for which what was in a removed worktree and in no commit can be brought back: ignored files, and by force uncommitted work; 1 to 3650";
     RETENTION_DAYS "RETENTION_DAYS" = "90", "days for which logs of runs, handled deliveries, sent messages, ended sessions and reports are kept; 7 to 3650";
-    DISK_SOFT_MARK "DISK_SOFT_MARK" = "", "disk space like `20GB` that one repository may take, worktrees and history; above it a cleanup of it begins by itself";
-    DISK_HARD_MARK "DISK_HARD_MARK" = "", "above it no worktree of that repository is made; those that are there go on";
+    DISK_SOFT_MARK "DISK_SOFT_MARK" = "", "disk space that one repository may take, worktrees and history, like `20GB` (`MB`, `GB`, `TB`, or `MiB`, `GiB`, `TiB`; 1MB to 1000TB); above it a whole cleanup of it begins by itself";
+    DISK_HARD_MARK "DISK_HARD_MARK" = "", "the same, and no less than the soft one; above it no worktree of that repository is made or brought back; those that are there go on";
     RECLAIM_AFTER "TREEWARDEN_RECLAIM_AFTER" = "off",
-        "how long a worktree is idle, like `3d`, before the cleanup takes caches out of it that tools make again ([more](docs/operations.md#disk-growth)); over `DISK_SOFT_MARK` at once";
+        "how long a worktree is idle, like `3d`, before the cleanup takes caches out of it that tools make again ([more](docs/operations.md#disk-growth)); over `DISK_SOFT_MARK` at once; 1h to 3650d, or `off`";
     MAX_RUNS "MAX_CONCURRENT_RUNS" = "4", "agents at work at the same time; 1 to 256";
     AGENT_COMMAND "TREEWARDEN_AGENT_COMMAND" = "",
         "program and arguments of the agent: prompt on standard input, standard output (Markdown) is the reply; no shell";
