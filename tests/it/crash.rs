@@ -42,6 +42,8 @@ const STEP: &str = "CRASH_TEST_STEP";
 const MOST: usize = 200;
 const AT_ONCE: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(60);
+/// For how long a pass that begins by itself is waited for.
+const NEXT_PASS: Duration = Duration::from_secs(4);
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
 
 /// Notes each effect, and kills the process at the one at which its fuse is burnt down.
@@ -185,6 +187,44 @@ impl Story {
             assert_eq!(there, text, "{name}\n{}", self.account());
         }
         self.end().await
+    }
+
+    /// The run that brings a repository over its soft mark has its worktree give up a cache.
+    async fn tell_of_a_reclaim(&mut self) -> End {
+        let ignore = [(".gitignore", Some("target/\n"))];
+        self.standin.push_commit(REPO, ANN, "main", "Ignore", &ignore).await.unwrap();
+        let issue = self.standin.open_issue(REPO, ANN, "Two chapters", "Write them.").unwrap();
+        self.ask(issue, "write chapter-one").await;
+        let path = self.in_the_end(|live| live.metadata.disk.is_some()).await.path;
+        fs::create_dir(path.join("target")).unwrap();
+        fs::write(path.join("target/CACHEDIR.TAG"), vec![7; 2 * story::SOFT_MARK]).unwrap();
+        self.act().await;
+        self.ask(issue, "now chapter-two").await;
+        self.in_the_end(|live| live.metadata.reclaiming.is_none() && !live.path.join("target").exists()).await;
+        assert!(path.join("one.txt").exists() && path.join("two.txt").exists(), "{}", self.account());
+        let audit = self.store().list_audit(100).await.unwrap();
+        assert!(audit.iter().any(|entry| entry.action == "environment.reclaimed"), "{}", self.account());
+        self.end().await
+    }
+
+    /// The one environment, when it has come so far in the background.
+    async fn in_the_end(&mut self, is_so: impl Fn(&Environment) -> bool) -> Environment {
+        let begun = tokio::time::Instant::now();
+        let (deadline, mut again) = (begun + PATIENCE, begun + NEXT_PASS);
+        loop {
+            self.settle().await;
+            // After a kill the pass may have come while a run was live; the next one comes with a start.
+            if self.killed.contains(&true) && tokio::time::Instant::now() >= again {
+                self.start_again().await;
+                again += NEXT_PASS;
+            }
+            let live = self.store().live_environments(None).await.unwrap().remove(0);
+            if is_so(&live) {
+                return live;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{live:?}\n{}", self.account());
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// A worktree of ours lost its row, and its work was merged. A command about all that is merged takes it away.
@@ -360,6 +400,14 @@ async fn killed_while_an_orphan_goes_it_is_gone_in_the_end_with_a_receipt() {
         assert_eq!(end.local_refs, ["refs/heads/issue-1", "refs/heads/left"], "whose branch it is, nobody knows");
     };
     killed_everywhere(None, 1, gone, Story::tell_of_an_orphan).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_while_a_cache_is_reclaimed_it_is_gone_in_the_end_and_nothing_else() {
+    let reclaimed = |end: &End| {
+        assert_eq!((end.receipts, end.worktrees, end.succeeded), (0, 2, 2), "{end:?}");
+    };
+    killed_everywhere(None, 3, reclaimed, Story::tell_of_a_reclaim).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,6 +21,9 @@ use treewarden::{
 /// Quick, and the same words make the same files whatever was there before.
 const AGENT: &str = "sh -c 'words=$(cat); case $words in *chapter-two*) echo two > two.txt;; *chapter-one*) echo one > one.txt;; esac; echo Written.'";
 
+/// What its repository may take, in bytes; most stories stay far below.
+pub const SOFT_MARK: usize = 5_000_000;
+
 /// A world whose service may die at any moment.
 pub struct Story {
     dir: TempDir,
@@ -134,6 +137,15 @@ impl Story {
         self.starts += 1;
         self.service = launch(self.dir.path(), &self.standin, self.database.as_deref(), self.starts);
         true
+    }
+
+    /// A kill and a start beside the one that is its subject.
+    pub async fn start_again(&mut self) {
+        self.service.kill().unwrap();
+        self.service.wait().unwrap();
+        self.starts += 1;
+        self.service = launch(self.dir.path(), &self.standin, self.database.as_deref(), self.starts);
+        self.ready().await;
     }
 
     /// Until nothing is under way, with a new start after a kill and the deliveries it missed sent again.
@@ -366,6 +378,7 @@ fn launch(dir: &Path, standin: &Standin, database: Option<&str>, start: usize) -
     command.env("GITHUB_APP_PRIVATE_KEY", standin.private_key_pem().expose_secret());
     command.env("GITHUB_WEBHOOK_SECRET", "a secret of the story");
     command.env("TREEWARDEN_AGENT_COMMAND", AGENT).env("TREEWARDEN_SANDBOX", "off");
+    command.env("DISK_SOFT_MARK", format!("{}MB", SOFT_MARK / 1_000_000)).env("TREEWARDEN_RECLAIM_AFTER", "30d");
     if let Some(url) = database {
         command.env("DATABASE_URL", url);
     }
