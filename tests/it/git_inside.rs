@@ -99,10 +99,15 @@ async fn what_lies_in_a_repository_inside_holds_nobody_up() {
     pipe(&elsewhere);
     let before = peak();
     for (why, set) in traps(elsewhere) {
-        copied(&good, &sub.join(".git"));
-        set(&sub.join(".git"));
+        let lay = || {
+            copied(&good, &sub.join(".git"));
+            set(&sub.join(".git"));
+        };
+        lay();
         let work = in_time(why, &lab.root, worktree.submodule_work()).await;
         assert!(matches!(&work, Probe::Unknown(doubt) if doubt.contains("read")), "{why}: {work:?}");
+        // A pipe may have been taken away meanwhile.
+        lay();
         let nested = in_time(why, &lab.root, worktree.nested_repositories()).await;
         assert!(matches!(&nested, Probe::Unknown(_)), "{why}: {nested:?}");
         // Git itself reads that of a submodule, and ends there.
