@@ -1,4 +1,4 @@
-//! The last look at files that lie in the trash, and what follows it. A file is released in the trash, which lies in the home: what
+//! The last look at files that lie in the trash, and what follows it. That they may go is recorded there alone, in the home: what
 //! the repository says of it is in the hands of whoever works there.
 
 use super::worktree::{BEGUN, WorktreeProvider, certain, exists};
