@@ -6,6 +6,7 @@
 
 mod furnish;
 mod in_use;
+mod last_look;
 mod mark;
 mod mounts;
 mod outside;
@@ -125,7 +126,8 @@ pub enum IsolationError {
     )]
     Unmarked { base: PathBuf, memory: PathBuf },
     #[error(
-        "There are worktrees in {}, and {} is to have them now, which is new, so nothing was begun. Move all that is in the \
+        "There are worktrees in {}, and {} is to have them now, which is new, so nothing \
+         was begun. Move all that is in the \
          first into the second, or set WORKTREE_BASE (or the home) back", before.display(), base.display()
     )]
     LeftBehind { before: PathBuf, base: PathBuf },
@@ -136,6 +138,11 @@ pub enum IsolationError {
         base.display(), place.display(), given_up(base, place, mark)
     )]
     OtherDisk { base: PathBuf, place: PathBuf, mark: String },
+    #[error(
+        "Files of removed worktrees that were not looked at for the last time are in {}, and {} is the trash now, so \
+         nothing was begun. Move all that is in the first into the second, or set WORKTREE_BASE (or the home) back", other.display(), trash.display()
+    )]
+    TrashElsewhere { other: PathBuf, trash: PathBuf },
     /// As in a person's own directory, which has the usual home of the service in it.
     #[error(
         "{} cannot be the directory of the worktrees: .treewarden in it, where their mark belongs, is a directory. Nothing was \
@@ -153,6 +160,8 @@ pub enum IsolationError {
     Foreign(PathBuf),
     #[error("somebody made a repository of its own in {}: its .git is a directory now", .0.display())]
     OwnRepository(PathBuf),
+    #[error("the submodule {0} holds work of its own, written since it was decided")]
+    SubmoduleWork(String),
     #[error("the worktree is locked by somebody else: {0}")]
     Locked(String),
     #[error("process {0} is still at work in the worktree")]
@@ -247,6 +256,9 @@ pub trait Provider: Send + Sync {
 
     /// Lets the files of a removed place be deleted, which were looked at.
     async fn release(&self, repository: &Repository, environment: EnvironmentId) -> Result<(), IsolationError>;
+
+    /// Forgets what is left of places whose files were released, or are gone; for what a crash left.
+    async fn forget_released(&self, repository: &Repository) -> Result<(), IsolationError>;
 
     /// What tools make again of what lies in a place of ours, and could be taken away at this moment.
     async fn reclaimable(&self, repository: &Repository, path: &Path) -> Result<Reclaimed, IsolationError>;

@@ -149,6 +149,7 @@ struct Inner {
     backoffs: backoff::Backoffs,
     comparisons: comparisons::Comparisons,
     looks: looks::Looks,
+    last_looks: sweep::LastLooks,
     /// Since the process began.
     steady: steady::Steady,
     disk: disk::DiskWatch,
@@ -192,6 +193,7 @@ impl Orchestrator {
             backoffs: backoff::Backoffs::default(),
             comparisons: comparisons::Comparisons::default(),
             looks: looks::Looks::default(),
+            last_looks: sweep::LastLooks::default(),
             steady: steady::Steady::begin(),
             disk: disk::DiskWatch::default(),
             lanes: lanes::Lanes::default(),

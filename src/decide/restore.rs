@@ -2,7 +2,7 @@
 //! over, and for how long the trash keeps what was not committed.
 
 use crate::model::*;
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 /// The environments that a name stands for, out of all whose work or branch may be called so, the newest first. They are of
 /// one piece of work.
@@ -24,6 +24,26 @@ pub struct Had {
     pub receipt: Option<Receipt>,
     /// What the trash has under its name.
     pub in_trash: Option<CommitSha>,
+}
+
+impl Had {
+    /// Its uncommitted work. A removal that went no further may have left something in the trash, too.
+    fn keepsake(&self) -> Option<CommitSha> {
+        let is_kept = self.receipt.as_ref().is_some_and(|receipt| receipt.details.safety_ref.is_some());
+        self.in_trash.clone().filter(|_| is_kept)
+    }
+}
+
+/// Whether what was brought back is all that the trash has: the last look may have come later.
+fn has_all(restores: &Restores, had: &Had) -> bool {
+    let keepsake = had.keepsake();
+    keepsake.is_none() || keepsake == restores.keepsake
+}
+
+/// Whether more was kept of what a live environment brought back since it did.
+pub fn kept_since(live: &Environment, had: &[Had]) -> bool {
+    let Some(restores) = live.metadata.restores.as_ref().filter(|restores| restores.whole) else { return false };
+    had.iter().any(|had| had.environment.id == restores.environment && !has_all(restores, had))
 }
 
 /// The environment that the work has now.
@@ -86,19 +106,17 @@ fn removed_last(facts: &RestoreFacts) -> Option<Removed> {
     // One that got lost with its directory has given nothing back that could be removed with a receipt.
     let took_it_over =
         facts.had.iter().filter(|had| had.environment.state != EnvironmentState::Destroyed || had.receipt.is_some());
-    let back: BTreeSet<EnvironmentId> = took_it_over
+    let back: Vec<&Restores> = took_it_over
         .filter_map(|had| had.environment.metadata.restores.as_ref())
         .filter(|restores| restores.whole)
-        .map(|restores| restores.environment)
         .collect();
     let asked_for = facts.had.iter().filter(|had| facts.only.is_none_or(|only| only == had.environment.id));
-    let mut candidates = asked_for.filter_map(|Had { environment, receipt, in_trash }| {
+    let mut candidates = asked_for.filter_map(|had| {
         // What was only let go of is where it was.
-        let details = receipt.as_ref().map(|receipt| &receipt.details).filter(|details| !details.released)?;
-        // A removal that went no further may have left something in the trash, too.
-        let keepsake = in_trash.clone().filter(|_| details.safety_ref.is_some());
-        let removed = Removed { environment: environment.clone(), details: details.clone(), keepsake };
-        (!back.contains(&environment.id)).then_some(removed)
+        let details = had.receipt.as_ref().map(|receipt| &receipt.details).filter(|details| !details.released)?;
+        let (environment, keepsake) = (had.environment.clone(), had.keepsake());
+        let is_back = back.iter().any(|restores| restores.environment == environment.id && has_all(restores, had));
+        (!is_back).then(|| Removed { environment, details: details.clone(), keepsake })
     });
     let last = candidates.next()?;
     if last.keepsake.is_some() {

@@ -27,7 +27,7 @@ fn issue(number: u128) -> Environment {
 }
 
 fn restoring(number: u128, of: u128, whole: bool) -> Environment {
-    let restores = Restores { environment: id(of), keepsake: None, tip: None, whole };
+    let restores = Restores { environment: id(of), keepsake: Some(sha('c')), tip: None, whole };
     let metadata = EnvironmentMetadata { restores: Some(restores), ..EnvironmentMetadata::default() };
     Environment { metadata, ..issue(number) }
 }
@@ -86,6 +86,18 @@ fn uncommitted_work_comes_back_before_anything_newer() {
     let gone = Environment { state: EnvironmentState::Destroyed, ..restoring(4, 2, true) };
     let lost = Had { environment: gone, receipt: None, in_trash: None };
     assert_eq!(brought_back(&facts([vec![lost], had].concat())), Some((2, true)), "it was lost with its directory");
+}
+
+/// It came back while the last look was held up.
+#[test]
+fn what_was_kept_since_it_came_back_comes_back_too() {
+    let late = Had { in_trash: Some(sha('e')), ..removed(issue(2), true) };
+    let back = restoring(4, 2, true);
+    assert!(kept_since(&back, std::slice::from_ref(&late)) && !kept_since(&back, &[removed(issue(2), true)]));
+    assert!(!kept_since(&back, &[Had { in_trash: None, ..late.clone() }]), "its time is over");
+    let had = vec![removed(back, false), late];
+    assert_eq!(brought_back(&facts(had.clone())), Some((2, true)));
+    assert_eq!(brought_back(&RestoreFacts { only: Some(id(2)), ..facts(had) }), Some((2, true)));
 }
 
 #[test]
@@ -156,14 +168,23 @@ fn trash_is_kept_as_long_as_was_promised_and_while_it_is_awaited() {
 }
 
 fn any_had() -> impl Strategy<Value = Vec<Had>> {
-    let one =
-        (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of((1..8_u128, any::<bool>())));
+    let one = (
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        prop::option::of((1..8_u128, any::<bool>(), any::<bool>())),
+    );
     prop::collection::vec(one, 0..7).prop_map(|all| {
         let newest_first = all.into_iter().enumerate().rev();
         let had = newest_first.map(|(number, (receipted, kept, released, in_trash, restores))| {
             let number = number as u128 + 1;
             let environment = match restores {
-                Some((of, whole)) if of < number => restoring(number, of, whole),
+                Some((of, whole, late)) if of < number => {
+                    let mut restoring = restoring(number, of, whole);
+                    restoring.metadata.restores.as_mut().unwrap().keepsake = (!late).then(|| sha('c'));
+                    restoring
+                }
                 Some(_) | None => issue(number),
             };
             let receipt = receipted.then(|| receipt(environment.id, kept, released));
@@ -177,16 +198,19 @@ proptest! {
     #[test]
     fn nothing_comes_back_twice_and_no_work_is_passed_over(had in any_had(), only in prop::option::of(1..8_u128)) {
         let facts = RestoreFacts { only: only.map(id), ..facts(had) };
-        let is_back = |wanted: EnvironmentId| facts.had.iter().any(|had| {
-            let lost = had.environment.state == EnvironmentState::Destroyed && had.receipt.is_none();
-            let restores = had.environment.metadata.restores.as_ref();
-            !lost && restores.is_some_and(|it| it.environment == wanted && it.whole)
-        });
-        let may = |had: &&Had| had.receipt.as_ref().is_some_and(|receipt| !receipt.details.released)
-            && !is_back(had.environment.id)
-            && facts.only.is_none_or(|only| only == had.environment.id);
         let holds = |had: &&Had| had.in_trash.is_some()
             && had.receipt.as_ref().is_some_and(|receipt| receipt.details.safety_ref.is_some());
+        let is_back = |wanted: &Had| facts.had.iter().any(|had| {
+            let lost = had.environment.state == EnvironmentState::Destroyed && had.receipt.is_none();
+            let restores = had.environment.metadata.restores.as_ref();
+            !lost && restores.is_some_and(|it| {
+                let has_all = !holds(&wanted) || it.keepsake == wanted.in_trash;
+                it.environment == wanted.environment.id && it.whole && has_all
+            })
+        });
+        let may = |had: &&Had| had.receipt.as_ref().is_some_and(|receipt| !receipt.details.released)
+            && !is_back(had)
+            && facts.only.is_none_or(|only| only == had.environment.id);
         let with_work = facts.had.iter().filter(may).find(holds);
         match restoration(&facts) {
             Restoration::BringBack(removed) => {

@@ -100,8 +100,20 @@ impl AdminEntry {
         Ok(!self.has("commondir") && !self.is_new()?)
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         fs::metadata(self.directory.join(name)).is_ok_and(|meta| meta.len() > 0)
+    }
+
+    /// Whether there is anything where git keeps the repositories of its submodules, which go with it.
+    pub fn has_submodules(&self) -> Result<bool, GitError> {
+        let modules = self.directory.join("modules");
+        match look(&modules)? {
+            Some(meta) if meta.is_dir() => {
+                let mut inside = fs::read_dir(&modules).map_err(|error| GitError::file("reading", &modules, &error))?;
+                Ok(inside.next().is_some())
+            }
+            other => Ok(other.is_some()),
+        }
     }
 
     /// What its HEAD says, on one line; git may write the name of a ref as a link. Absent: nothing that git takes for a
@@ -404,13 +416,10 @@ impl Repository {
             Some(_) => self.change_registry("worktree unlock", path).await?,
             None => {}
         }
-        // Without force: should a directory have appeared, git examines it and refuses.
-        if let Err(error) = self.change_registry("worktree remove", path).await {
-            // Killed in the middle of it, git leaves what nobody can use again; what it held is pinned.
-            match entry.is_torn()? {
-                true => self.set_entry_aside(&entry).await?,
-                false => return Err(error),
-            }
+        match entry.has_submodules()? {
+            // Git asks what they hold only while their files are there, and deletes them.
+            true => self.set_entry_aside(&entry).await?,
+            false => self.let_git_remove(&entry, path).await?,
         }
         List::of(self.directory(), path).forget()?;
         if let Err(error) = self.write_excludes_in_turn().await {
@@ -422,10 +431,20 @@ impl Repository {
         }
     }
 
-    /// Takes what looks like a killed creation out of git's way, with all that it may hold after all.
+    async fn let_git_remove(&self, entry: &AdminEntry, path: &Path) -> Result<(), GitError> {
+        // Without force: should a directory have appeared, git examines it and refuses.
+        match self.change_registry("worktree remove", path).await {
+            // Killed in the middle of it, git leaves what nobody can use again; what it held is pinned.
+            Err(_) if entry.is_torn()? => self.set_entry_aside(entry).await,
+            outcome => outcome,
+        }
+    }
+
+    /// Takes one out of git's way, with all that it may hold.
     pub(super) async fn set_entry_aside(&self, entry: &AdminEntry) -> Result<(), GitError> {
         self.pin_in_turn(entry).await?;
         let (repository, directory) = (self.directory().to_owned(), entry.directory.clone());
+        tracing::warn!(path = %directory.display(), "registration of a worktree set aside, with what it may hold");
         blocking(move || match look(&directory)? {
             Some(meta) => set_aside(&repository, directory.strip_prefix(&repository).unwrap_or(&directory), &meta),
             None => Ok(()),

@@ -6,9 +6,9 @@
 use super::copies::List;
 use super::error::GitError;
 use super::own_files::{gone, look};
-use super::registry::{AdminEntry, LOCK_REASON, find};
+use super::registry::{self, AdminEntry, LOCK_REASON, find};
 use super::repository::Repository;
-use super::worktree::{Worktree, put_right};
+use super::worktree::{Worktree, put_right, tie_to_repository};
 use super::{blocking, write_whole};
 use crate::model::CommitSha;
 use std::{
@@ -19,7 +19,7 @@ use std::{
 /// Where they are in the repository: as deep as those of the registry, whose way to the repository is relative.
 pub(super) const REMOVED: &str = "treewarden-removed";
 
-/// The end of the name of one that nobody needs any more.
+/// The end of the name of one that is being deleted.
 const DONE: &str = "done";
 
 /// One that must be there.
@@ -47,10 +47,6 @@ impl Repository {
         if let Some(entry) = find(self.directory(), path)? {
             if fs::symlink_metadata(path).is_ok() {
                 return Err(GitError::PathExists(path.to_owned()));
-            }
-            if entry.is_half_made()? {
-                self.set_entry_aside(&entry).await?;
-                return List::of(self.directory(), path).forget();
             }
             put_right(&entry)?;
             self.pin_in_turn(&entry).await?;
@@ -83,26 +79,25 @@ impl Repository {
     ) -> Result<Worktree, GitError> {
         let (apart, text) = (self.apart(name), format!("{head}\n"));
         let entry = apart.clone();
-        blocking(move || {
+        let has_index = blocking(move || {
             let entry = entry_at(entry)?;
+            put_right(&entry)?;
+            // Where it lies, there is only one way.
+            if !entry.has("commondir") {
+                tie_to_repository(&entry)?;
+            }
             match entry.head_line()?.as_deref() == Some(text.trim_end()) {
                 true => Ok(()),
                 false => write_whole(&entry.directory.join("HEAD"), text.as_bytes()),
-            }
+            }?;
+            Ok(look(&entry.directory.join("index"))?.is_some())
         })
         .await?;
-        Ok(self.worktree(path).apart(files.to_owned(), apart, List::of_removed(self.directory(), name)))
-    }
-
-    /// Whether all of a removed worktree was looked at: what is left of it is of no use to anybody.
-    pub fn is_looked_through(&self, name: &str) -> Result<bool, GitError> {
-        Ok(look(&self.apart(name).with_extension(DONE))?.is_some())
-    }
-
-    /// Says so, for good.
-    pub fn looked_through(&self, name: &str) -> Result<(), GitError> {
-        let apart = self.apart(name);
-        gone(fs::rename(&apart, apart.with_extension(DONE)), "moving", &apart)
+        let worktree = self.worktree(path).apart(files.to_owned(), apart, List::of_removed(self.directory(), name));
+        if !has_index {
+            worktree.make_index(&worktree.entry().await?).await?;
+        }
+        Ok(worktree)
     }
 
     /// Whether an entry is kept as `name`.
@@ -110,31 +105,56 @@ impl Repository {
         Ok(look(&self.apart(name))?.is_some())
     }
 
-    /// Deletes what git knew of removed worktrees that were looked through.
-    pub async fn forget_looked_through(&self) -> Result<(), GitError> {
+    /// Deletes what git knew of a removed worktree, all of which was looked at.
+    pub async fn forget_removed(&self, name: &str) -> Result<(), GitError> {
         let _turn = self.turn().await;
-        let (repository, removed) = (self.directory().to_owned(), self.directory().join(REMOVED));
-        let any = blocking(move || {
-            let entries = match fs::read_dir(&removed) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-                entries => entries.map_err(|error| GitError::file("reading", &removed, &error))?,
-            };
-            let done =
-                entries.flatten().map(|entry| entry.path()).filter(|path| path.extension() == Some(DONE.as_ref()));
-            let mut any = false;
-            for path in done {
-                let name = path.file_stem().unwrap_or_default().to_string_lossy();
-                List::of_removed(&repository, &name).forget()?;
-                gone(fs::remove_dir_all(&path), "removing", &path)?;
-                any = true;
-            }
-            Ok(any)
+        self.forget_in_turn(self.apart(name)).await?;
+        self.forget_paths().await;
+        Ok(())
+    }
+
+    /// The same of all whose files do not `wait` any more. Nobody may have looked at repositories of submodules in them: these are put
+    /// aside.
+    pub async fn forget_all_removed(&self, wait: impl Fn(&str) -> bool + Send + 'static) -> Result<(), GitError> {
+        let _turn = self.turn().await;
+        let removed = self.directory().join(REMOVED);
+        let gone = blocking(move || {
+            let mut gone = registry::entries(&removed)?;
+            // After they were listed: files are in the trash before their entry is here.
+            gone.retain(|entry| !wait(&entry.directory.file_stem().unwrap_or_default().to_string_lossy()));
+            Ok(gone)
         })
         .await?;
-        if any && let Err(error) = self.write_excludes_in_turn().await {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        for entry in gone {
+            match entry.directory.extension() != Some(DONE.as_ref()) && entry.has_submodules()? {
+                true => self.set_entry_aside(&entry).await?,
+                false => self.forget_in_turn(entry.directory).await?,
+            }
+        }
+        self.forget_paths().await;
+        Ok(())
+    }
+
+    async fn forget_in_turn(&self, apart: PathBuf) -> Result<(), GitError> {
+        let name = apart.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let list = List::of_removed(self.directory(), &name);
+        blocking(move || {
+            // A kill in the middle leaves what nobody takes for a whole one.
+            let done = apart.with_extension(DONE);
+            gone(fs::rename(&apart, &done), "moving", &apart)?;
+            list.forget()?;
+            gone(fs::remove_dir_all(&done), "removing", &done)
+        })
+        .await
+    }
+
+    async fn forget_paths(&self) {
+        if let Err(error) = self.write_excludes_in_turn().await {
             tracing::warn!(error = %error, "paths of files copied into worktrees not written; the next change does so");
         }
-        Ok(())
     }
 
     fn apart(&self, name: &str) -> PathBuf {

@@ -111,11 +111,6 @@ impl Worktree {
         error.told_outside(&self.files)
     }
 
-    /// The same worktree with its files at another place, still registered under the old one.
-    pub fn moved_to(&self, files: impl AsRef<Path>) -> Worktree {
-        Worktree { files: files.as_ref().to_owned(), ..self.clone() }
-    }
-
     /// Whether directory and registration exist and belong together and to this repository. Starts no process.
     pub async fn validity(&self) -> Probe<Validity> {
         self.known_validity().await.into()

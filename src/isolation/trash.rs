@@ -40,6 +40,34 @@ impl Trash {
         self.place(id).with_extension(DONE)
     }
 
+    /// What waits at another place is found by nobody.
+    pub fn refuse_others(&self, mut places: impl Iterator<Item = PathBuf>) -> Result<(), IsolationError> {
+        let waits = |place: &PathBuf| {
+            let other = Trash::new(place.clone());
+            *place != self.root && other.has_any().unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound)
+        };
+        match places.find(waits) {
+            Some(other) => Err(IsolationError::TrashElsewhere { other, trash: self.root.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether anything is here that may not be deleted.
+    fn has_any(&self) -> io::Result<bool> {
+        let names = fs::read_dir(&self.root)?.map(|entry| entry.map(|entry| PathBuf::from(entry.file_name())));
+        let names = names.collect::<io::Result<Vec<_>>>()?;
+        let waits = |name: &PathBuf| {
+            let id = name.file_stem().and_then(|stem| stem.to_str()?.parse::<EnvironmentId>().ok());
+            id.is_some() && name.extension() != Some(DONE.as_ref())
+        };
+        Ok(names.iter().any(waits))
+    }
+
+    /// Whether files that may not be deleted are here under a name. What cannot be looked at may be.
+    pub fn has(&self, name: &str) -> bool {
+        !fs::symlink_metadata(self.root.join(name)).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Whose files are here that may not be deleted.
     pub fn waiting(&self) -> io::Result<Vec<EnvironmentId>> {
         let names = fs::read_dir(&self.root)?.collect::<io::Result<Vec<_>>>()?;

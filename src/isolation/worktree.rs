@@ -15,10 +15,9 @@ use super::reclaim::{ReclaimRequest, Reclaimed};
 use super::trash::{Trash, survey};
 use super::turns::Turns;
 use super::{
-    CreateRequest, IsolationError, LastLook, MOST_IGNORED, Maker, Provider, RemoveRequest, Removed, Stage, in_use,
-    outside, place,
+    CreateRequest, IsolationError, LastLook, Maker, Provider, RemoveRequest, Removed, Stage, in_use, outside, place,
 };
-use crate::git::{GitError, Repository, Ties, Worktree, WorktreeEntry};
+use crate::git::{Repository, Ties, Worktree, WorktreeEntry};
 use crate::model::*;
 use crate::telemetry::field::EFFECT;
 use std::{
@@ -31,7 +30,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 /// Where the trash is when the intended place is on another file system: a rename must be enough.
 const TRASH_BESIDE: &str = ".trash";
-const BEGUN: &str = "an operation of git's has begun there since it was decided";
+pub(super) const BEGUN: &str = "an operation of git's has begun there since it was decided";
 /// Why files cannot go back.
 const TAKEN: &str = "there is something at its old path again";
 
@@ -51,9 +50,9 @@ enum Site {
 /// Makes worktrees below one directory. A cheap handle.
 #[derive(Clone)]
 pub struct WorktreeProvider {
-    base: PathBuf,
+    pub(super) base: PathBuf,
     home: PathBuf,
-    mark: Mark,
+    pub(super) mark: Mark,
     pub(super) trash: Trash,
     /// One deletion at a time: it costs the disk, nobody waits for it.
     emptying: Arc<Mutex<()>>,
@@ -86,14 +85,18 @@ impl WorktreeProvider {
     /// Makes both directories; `trash` lies in the home. It is moved below `base` when it is on another file system.
     pub fn new(base: &Path, trash: &Path) -> Result<Self, IsolationError> {
         let base = made(base)?;
-        let mut trash = made(trash)?;
+        let in_home = made(trash)?;
+        let mut trash = in_home.clone();
         let memory = trash.with_file_name(MEMORY);
         let home = trash.parent().unwrap_or(&trash).to_owned();
         if !rename_works(&base, &trash)? {
             trash = made(&base.join(TRASH_BESIDE))?;
         }
         let mark = Mark::of(&base, &memory)?;
-        Ok(Self { base, home, mark, trash: Trash::new(trash), emptying: Arc::default(), turns: Turns::default() })
+        let trash = Trash::new(trash);
+        let others = mark.moved_from.iter().chain([&base]).map(|base| base.join(TRASH_BESIDE));
+        trash.refuse_others(others.chain([in_home]))?;
+        Ok(Self { base, home, mark, trash, emptying: Arc::default(), turns: Turns::default() })
     }
 
     /// Where worktrees are made, with links resolved: the spelling that git uses, too.
@@ -146,32 +149,10 @@ impl WorktreeProvider {
         if certain(worktree.operation_in_progress().await)?.is_some() {
             return Err(IsolationError::Unknown(BEGUN.to_owned()));
         }
+        if let Some(path) = certain(worktree.submodule_work().await)?.into_iter().next() {
+            return Err(IsolationError::SubmoduleWork(path));
+        }
         on_branch(worktree, &request.branch).await
-    }
-
-    /// From the trash; what is there stays as it is.
-    async fn keep_what_is_there(
-        &self,
-        worktree: &Worktree,
-        place: &Path,
-        name: &str,
-    ) -> Result<Option<CommitSha>, IsolationError> {
-        // Whoever is still in there writes on.
-        self.unused(place).await?;
-        mounts::refuse_inside(place)?;
-        if certain(worktree.operation_in_progress().await)?.is_some() {
-            return Err(IsolationError::NotKeepable(BEGUN.to_owned()));
-        }
-        // Submodules cannot be asked from here: they name their repository relative to the old place.
-        if !worktree.has_submodules().await?
-            && let Some(path) = certain(worktree.nested_repositories().await)?.first()
-        {
-            return Err(IsolationError::NotKeepable(format!("a repository lies in {path}")));
-        }
-        worktree.keep(name, MOST_IGNORED).await.map_err(|error| match error {
-            GitError::NotKeepable(_) => IsolationError::NotKeepable(worktree.told_outside(&error)),
-            error => error.into(),
-        })
     }
 
     pub(super) async fn unused(&self, directory: &Path) -> Result<(), IsolationError> {
@@ -304,8 +285,8 @@ impl WorktreeProvider {
         }
         tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "registration out");
         if !exists(&place)? {
-            // There is nothing to look at.
-            repository.looked_through(&name)?;
+            // There are no files to look at.
+            self.forget_released_now(repository).await?;
         }
         let branch_deleted = match &request.delete_branch_at {
             Some(expected) => match repository.delete_branch(&request.branch, expected).await {
@@ -442,27 +423,19 @@ impl Provider for WorktreeProvider {
 
     async fn look_again(&self, repository: &Repository, look: &LastLook) -> Result<Option<CommitSha>, IsolationError> {
         let (provider, repository, look) = (self.clone(), repository.clone(), look.clone());
-        self.to_the_end(self.trash.place(look.environment), async move {
-            let (place, name) = (provider.trash.place(look.environment), look.environment.to_string());
-            if !exists(&place)? || repository.is_looked_through(&name)? {
-                return Ok(None);
-            }
-            let worktree = repository.removed_worktree(&look.path, &name, &place, &look.head).await?;
-            let kept = provider.keep_what_is_there(&worktree, &place, &look.keep_under).await?;
-            tracing::debug!(target: EFFECT, { environment.id = %look.environment }, "files looked at in the trash");
-            Ok(kept)
-        })
+        self.to_the_end(
+            self.trash.place(look.environment),
+            async move { provider.look_again_now(&repository, &look).await },
+        )
         .await
     }
 
     async fn release(&self, repository: &Repository, environment: EnvironmentId) -> Result<(), IsolationError> {
-        let place = self.trash.place(environment);
-        repository.looked_through(&environment.to_string())?;
-        tracing::debug!(target: EFFECT, { environment.id = %environment }, "trash may be released");
-        self.trash.release(environment).map_err(|error| IsolationError::files("moving", &place, &error))?;
-        tracing::debug!(target: EFFECT, { environment.id = %environment }, "trash released");
-        self.empty_in_background();
-        Ok(repository.forget_looked_through().await?)
+        self.release_now(repository, environment).await
+    }
+
+    async fn forget_released(&self, repository: &Repository) -> Result<(), IsolationError> {
+        self.forget_released_now(repository).await
     }
 
     async fn health(&self, repository: &Repository, path: &Path, maker: Maker, stage: Stage) -> Probe<Validity> {

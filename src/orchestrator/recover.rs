@@ -116,7 +116,9 @@ impl Orchestrator {
             if let Err(error) = self.recover_environment(environment.clone(), Patience::Ample).await {
                 tracing::error!(environment.id = %environment.id, %error, "environment not reconciled; it is kept");
             }
-            self.note_reconciled(environment.id).await?;
+            if let Err(error) = self.note_reconciled(environment.id).await {
+                tracing::error!(environment.id = %environment.id, %error, "not noted how its reconciliation went");
+            }
         }
         self.look_through_trash(stop).await
     }

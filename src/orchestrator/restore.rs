@@ -7,7 +7,9 @@ use super::offline::Needed;
 use super::prepare::{DECISIONS, Notes};
 use super::sweep::{TRASH, trash_ref};
 use super::{Orchestrator, StepError, retry};
-use crate::decide::restore::{Had, Live, Restoration, RestoreFacts, TrashFacts, called, has_expired, restoration};
+use crate::decide::restore::{
+    Had, Live, Restoration, RestoreFacts, TrashFacts, called, has_expired, kept_since, restoration,
+};
 use crate::git::Repository;
 use crate::model::*;
 use crate::reply::{commands, not_begun};
@@ -116,6 +118,10 @@ impl Orchestrator {
                     {
                         return Ok(Restored::Before(environment));
                     }
+                    let more = commands::kept_since(&environment.work);
+                    if kept_since(&environment, &facts.had) && !notes.0.contains(&more) {
+                        notes.0.push(more);
+                    }
                     *environment
                 }
                 Restoration::Occupied => return Ok(Restored::Occupied(work)),
@@ -129,6 +135,9 @@ impl Orchestrator {
                     }
                     let journalled = self.journal_return(&creation, &removed, &mut notes).await?;
                     let Some(environment) = journalled else { continue };
+                    if self.parts().provider.removal_begun(id) {
+                        notes.0.push(commands::files_wait());
+                    }
                     if removed.keepsake.is_none() {
                         notes.0.extend(removed.details.kept_until.map(commands::trash_expired));
                     }

@@ -14,6 +14,7 @@ mod receipt;
 mod retire;
 
 pub(super) use finish::{TRASH, trash_ref};
+pub(super) use last_look::LastLooks;
 pub use orphans::{ByHand, Orphan};
 pub(super) use retire::Retired;
 
@@ -537,8 +538,8 @@ impl Orchestrator {
         Ok(self.thread_of_work(environment.codebase, &environment.work).await?.map(|thread| thread.id))
     }
 
-    /// The reasons are remembered, so that the panel shows them, together with those that are not said `beside` them. A row in transition belongs to whoever creates or removes
-    /// it: writing here would make their next write stale.
+    /// The reasons are remembered, so that the panel shows them, together with those that are not said `beside` them. A row in
+    /// transition belongs to whoever creates or removes it: writing here would make their next write stale.
     async fn keep(
         &self,
         mut environment: Environment,

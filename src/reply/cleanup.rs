@@ -133,6 +133,18 @@ pub fn late(work: &Work, details: &ReceiptDetails, key: &str) -> String {
     )
 }
 
+/// What holds up the files of a removed worktree until a person does something.
+pub fn held_up(environment: EnvironmentId, details: &ReceiptDetails, key: &str) -> String {
+    let why = agent_text::quoted(details.held_up.as_deref().unwrap_or_default());
+    format!(
+        "🧹 The files of the removed worktree of `{}` are not deleted yet: {why}. Nothing is lost: they are in the service's trash \
+         directory, under `{environment}`. Whoever runs the service can move what is in the way out of there; I look again every hour, \
+         and keep the rest.\n\n{}",
+        details.branch,
+        marker(key)
+    )
+}
+
 /// The command for a thread of the repository.
 fn restore_by_name(work: &Work) -> String {
     format!("/worktree restore {}", as_one_word(work).as_deref().unwrap_or("<name>"))

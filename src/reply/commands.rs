@@ -136,6 +136,22 @@ pub fn trash_expired(until: Timestamp) -> String {
     format!("What was not committed then was kept until {}; only its commits are back.", until.date())
 }
 
+/// `/worktree restore` before the last look at the files.
+pub fn files_wait() -> String {
+    "What was written in the removed worktree at the very last may be missing: its files are in the service's trash directory, where \
+     they could not be looked at yet (the page of the removed environment in the panel says why). Nothing is lost: it is tried again, \
+     and what only they hold is kept, and told in the thread of the removal."
+        .to_owned()
+}
+
+/// `/worktree restore` of something that is there, of which more was kept since.
+pub fn kept_since(work: &Work) -> String {
+    format!(
+        "More was kept of the removed worktree since this one was made from it. To have that, too, remove this one \
+         (`/worktree remove {work}`), and ask for it again."
+    )
+}
+
 /// `/worktree link`, done.
 pub fn linked(environment: &Environment, thread: &ThreadId) -> String {
     let there = works_there(environment, &[]);

@@ -59,7 +59,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut tx = self.db.begin().await?;
         let sql = sql!("UPDATE receipts SET details = $2 WHERE id = $1");
-        tx.execute(sql.bind(receipt.id).bind_json(details)?).await?;
+        if tx.execute(sql.bind(receipt.id).bind_json(details)?).await? == 0 {
+            return Err(StoreError::Conflict(format!("the receipt of environment {}", receipt.environment)));
+        }
         if let Some(outgoing) = outgoing {
             super::outbox::enqueue_in(&mut tx, &outgoing, now).await?;
         }

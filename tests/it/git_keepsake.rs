@@ -461,7 +461,9 @@ async fn what_changed_until_the_files_were_moved_is_kept_too() {
     fs::remove_file(path.join("gone")).unwrap();
     let trash = lab.path("trash");
     fs::rename(&path, &trash).unwrap();
-    let moved = worktree.moved_to(&trash);
+    repository.set_apart(&path, "1").await.unwrap();
+    let head = repository.tip("refs/heads/b").await.unwrap().unwrap();
+    let moved = repository.removed_worktree(&path, "1", &trash, &head).await.unwrap();
     let second = moved.keep(name, 1000).await.unwrap().unwrap();
     assert_ne!(first, second);
     assert_eq!(moved.keep(name, 1000).await.unwrap(), Some(second.clone()), "the same again is the same");
@@ -469,7 +471,6 @@ async fn what_changed_until_the_files_were_moved_is_kept_too() {
     assert_eq!(lab.run(directory, &["show", &format!("{second}:new")]), "2");
     assert_eq!(lab.run(directory, &["show", &format!("{second}^2:ignored/.env")]), "SECRET");
     assert!(!lab.try_run(directory, &["cat-file", "-e", &format!("{second}:gone")]).status.success());
-    fs::rename(&trash, &path).unwrap();
 }
 
 /// A loss of power after a removal takes what was never written to the disk, and there is no other copy.

@@ -210,21 +210,133 @@ async fn a_ghost_is_taken_out_of_the_registry_alone() {
     assert!(place.repository.tip("refs/heads/ghost").await.unwrap().is_some());
 }
 
-/// BR-103: a submodule neither blocks a removal nor survives it.
-#[tokio::test]
-async fn a_clean_submodule_is_no_obstacle() {
+/// Places of it can have a submodule `sub`, which has a submodule `inner`.
+async fn place_with_submodules() -> Place {
     let place = Place::new().await;
     let (lab, people) = (&place.lab, place.lab.path("people"));
-    lab.run(&lab.root, &["init", "-q", "s"]);
-    lab.commit(&lab.path("s"), "s", "1\n");
+    for name in ["i", "s"] {
+        lab.run(&lab.root, &["init", "-q", name]);
+        lab.commit(&lab.path(name), name, "1\n");
+    }
+    lab.run(&lab.path("s"), &["submodule", "-q", "add", lab.path("i").to_str().unwrap(), "inner"]);
+    lab.commit(&lab.path("s"), "t", "1\n");
     lab.run(&people, &["submodule", "-q", "add", lab.path("s").to_str().unwrap(), "sub"]);
     lab.people_commit("g", "1\n");
     lab.fetch(&place.repository).await;
-    let path = place.create("b").await;
-    lab.run(&path, &["submodule", "-q", "update", "--init"]);
+    place
+}
+
+/// One with both of them checked out.
+async fn create_with_submodules(place: &Place, name: &str) -> PathBuf {
+    let path = place.create(name).await;
+    place.lab.run(&path, &["submodule", "-q", "update", "--init", "--recursive"]);
     assert!(known(place.repository.worktree(&path).submodule_work().await).is_empty());
-    place.remove(&place.removal("b")).await.unwrap();
-    assert!(place.registered().await.is_empty());
+    path
+}
+
+/// BR-103: a submodule neither blocks a removal nor survives it.
+#[tokio::test]
+async fn a_clean_submodule_is_no_obstacle() {
+    let place = place_with_submodules().await;
+    create_with_submodules(&place, "b").await;
+    assert_eq!(place.remove_for_good(&place.removal("b")).await, None);
+    place.provider.empty_trash().await.unwrap();
+    assert!(place.registered().await.is_empty() && place.trash().is_empty());
+    assert_eq!(fs::read_dir(place.repository.directory().join("treewarden-removed")).unwrap().count(), 0);
+}
+
+/// BR-103: whatever happens in one between the decision and the end of the last look.
+#[tokio::test]
+async fn what_was_written_in_a_submodule_at_the_last_moment_is_not_deleted() {
+    let place = place_with_submodules().await;
+    let path = create_with_submodules(&place, "b").await;
+    let tip = place.repository.worktree(&path).head().await.unwrap().sha.unwrap();
+    let request = place.removal("b");
+    fs::write(path.join("sub/inner/early"), "e").unwrap();
+    assert_eq!(place.remove(&request).await, Err(IsolationError::SubmoduleWork("sub".into())));
+    place.assert_untouched(&path, "b").await;
+    fs::remove_file(path.join("sub/inner/early")).unwrap();
+    place.remove(&request).await.unwrap();
+    let files = place.trashed(&request);
+    let apart = place.repository.directory().join("treewarden-removed").join(request.environment.to_string());
+    let refused = async |why: &str| {
+        let error = place.look_again(&request, &tip).await.unwrap_err();
+        assert!(matches!(&error, IsolationError::NotKeepable(_)) && error.to_string().contains(why), "{error}");
+    };
+    for late in ["sub/late", "sub/inner/late"] {
+        fs::write(files.join(late), "l").unwrap();
+        refused("the submodule sub holds work of its own").await;
+        fs::remove_file(files.join(late)).unwrap();
+    }
+    place.lab.run(&files, &["init", "-q", "own"]);
+    refused("a repository lies in own").await;
+    fs::remove_dir_all(files.join("own")).unwrap();
+    let heads = ["modules/sub/HEAD", "modules/sub/modules/inner/HEAD"].map(|head| apart.join(head));
+    for head in heads {
+        let (before, first) = (fs::read(&head).unwrap(), place.lab.run(&place.lab.path("s"), &["rev-parse", "HEAD^"]));
+        let other = if head.starts_with(apart.join("modules/sub/modules")) { tip.to_string() } else { first };
+        fs::write(&head, other).unwrap();
+        assert!(place.look_again(&request, &tip).await.is_err());
+        fs::write(&head, before).unwrap();
+    }
+    assert_eq!(place.look_again(&request, &tip).await, Ok(None));
+    let (modules, inner) = (apart.join("modules/sub/modules/inner"), files.join("sub/inner"));
+    let ties = ["--git-dir", modules.to_str().unwrap(), "--work-tree", inner.to_str().unwrap()];
+    place.lab.run(&files, &[&ties[..], &["commit", "-q", "--allow-empty", "-m", "Late"]].concat());
+    let late = place.lab.run(&files, &[&ties[..], &["rev-parse", "HEAD"]].concat());
+    refused("holds work of its own").await;
+    place.provider.forget_released(&place.repository).await.unwrap();
+    place.lab.run(&files, &[&ties[..], &["cat-file", "-e", &late]].concat());
+}
+
+/// Somebody deletes a directory by hand; what was committed in its submodule lies elsewhere.
+#[tokio::test]
+async fn commits_in_the_submodule_of_a_ghost_are_put_aside() {
+    let place = place_with_submodules().await;
+    for (name, way) in [("cleared", 0), ("removed", 1), ("killed", 2)] {
+        let path = create_with_submodules(&place, name).await;
+        place.lab.run(&path.join("sub"), &["commit", "-q", "--allow-empty", "-m", "Mine"]);
+        let mine = place.lab.run(&path.join("sub"), &["rev-parse", "HEAD"]);
+        fs::remove_dir_all(&path).unwrap();
+        let request = place.removal(name);
+        let canonical = place.repository.directory();
+        match way {
+            0 => place.provider.clear(&place.repository, &path).await.unwrap(),
+            1 => drop(place.remove(&request).await.unwrap()),
+            // Before anybody saw that there are no files.
+            _ => {
+                place.repository.set_apart(&path, &request.environment.to_string()).await.unwrap();
+                place.provider.forget_released(&place.repository).await.unwrap();
+            }
+        }
+        assert!(place.registered().await.is_empty(), "{name}");
+        let aside: Vec<PathBuf> = fs::read_dir(canonical.join("treewarden-broken"))
+            .unwrap()
+            .flat_map(|entry| {
+                let removed = format!("treewarden-removed/{}", request.environment);
+                [format!("worktrees/{name}"), removed].map(|inside| entry.as_ref().unwrap().path().join(inside))
+            })
+            .filter(|entry| entry.is_dir())
+            .collect();
+        let [aside] = &aside[..] else { panic!("{name}: {aside:?}") };
+        let modules = aside.join("modules/sub");
+        let ties = ["--git-dir", modules.to_str().unwrap(), "--work-tree", "."];
+        place.lab.run(canonical, &[&ties[..], &["cat-file", "-e", &mine]].concat());
+    }
+}
+
+/// Files that wait in a trash where nobody would look.
+#[tokio::test]
+async fn nothing_begins_while_files_wait_in_another_trash() {
+    let place = Place::new().await;
+    let (base, trash) = (place.lab.path("worktrees"), place.lab.path("trash"));
+    let other = base.join(".trash");
+    let files = other.join(uuid::Uuid::now_v7().to_string());
+    fs::create_dir_all(&files).unwrap();
+    let refused = WorktreeProvider::new(&base, &trash).map(drop).unwrap_err().to_string();
+    assert!(refused.contains(other.to_str().unwrap()) && refused.contains("nothing was begun"), "{refused}");
+    fs::rename(&files, files.with_extension("done")).unwrap();
+    WorktreeProvider::new(&base, &trash).unwrap();
 }
 
 /// BR-059, BR-200

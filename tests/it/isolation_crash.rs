@@ -19,7 +19,7 @@ async fn a_removal_goes_on_where_it_was_killed() {
     let place = Place::new().await;
     let provider = || WorktreeProvider::new(&place.lab.path("worktrees"), &place.lab.path("trash")).unwrap();
     for (step, name) in
-        ["renamed", "apart", "removed", "looked-at", "looked-through", "released"].into_iter().enumerate()
+        ["renamed", "apart", "removed", "looked-at", "released", "half-forgotten"].into_iter().enumerate()
     {
         let path = place.create(name).await;
         let tip = place.lab.main_tip(&place.repository).await;
@@ -39,14 +39,14 @@ async fn a_removal_goes_on_where_it_was_killed() {
             assert!(place.look_again(&request, &tip).await.unwrap().is_some());
         }
         if step >= 4 {
-            fs::rename(&apart, apart.with_extension("done")).unwrap();
+            fs::rename(place.trashed(&request), place.trashed(&request).with_extension("done")).unwrap();
         }
         if step == 5 {
-            fs::rename(place.trashed(&request), place.trashed(&request).with_extension("done")).unwrap();
+            fs::rename(&apart, apart.with_extension("done")).unwrap();
         }
         // What a start does: whatever is not released stays.
         provider().empty_trash().await.unwrap();
-        assert_eq!(place.trashed(&request).exists(), step < 5, "{name}");
+        assert_eq!(place.trashed(&request).exists(), step < 4, "{name}");
         assert!(provider().remove(&place.repository, &request).await.unwrap().branch_deleted, "{name}");
         place.look_again(&request, &tip).await.unwrap();
         let kept = place.repository.tip(&format!("refs/treewarden/trash/{}", request.environment)).await.unwrap();
@@ -114,9 +114,43 @@ async fn what_cannot_be_looked_at_is_not_deleted() {
     fs::write(entry.join("index"), index).unwrap();
     fs::rename(&entry, entry.with_extension("away")).unwrap();
     refused("what git knew of a removed worktree").await;
-    fs::rename(entry.with_extension("away"), &entry).unwrap();
+    // Whoever can write in the repository lets nobody's files go by that.
+    fs::rename(entry.with_extension("away"), entry.with_extension("done")).unwrap();
+    refused("what git knew of a removed worktree").await;
+    place.provider.forget_released(&place.repository).await.unwrap();
+    fs::rename(entry.with_extension("done"), &entry).unwrap();
     assert_eq!(place.look_again(&request, &tip).await, Ok(None));
     assert!(!path.exists());
+}
+
+/// As a loss of power, or a hand, leaves it.
+#[tokio::test]
+async fn what_git_knew_of_removed_files_is_mended() {
+    let place = Place::new().await;
+    for (name, lost) in [("cut", &["commondir"][..]), ("new", &["index", "treewarden-complete"])] {
+        let path = place.create(name).await;
+        let tip = place.lab.main_tip(&place.repository).await;
+        let request = place.removal(name);
+        fs::rename(&path, place.trashed(&request)).unwrap();
+        let canonical = place.repository.directory();
+        let apart = canonical.join("treewarden-removed").join(request.environment.to_string());
+        let entry = match name {
+            "new" => canonical.join("worktrees").join(name),
+            _ => {
+                place.remove(&request).await.unwrap();
+                apart
+            }
+        };
+        for file in lost {
+            fs::remove_file(entry.join(file)).unwrap();
+        }
+        place.remove(&request).await.unwrap();
+        assert_eq!(place.look_again(&request, &tip).await, Ok(None), "{name}");
+        fs::write(place.trashed(&request).join("late"), "l").unwrap();
+        let kept = place.look_again(&request, &tip).await.unwrap().unwrap();
+        let changes = place.lab.run(canonical, &["diff", "--name-status", tip.as_str(), kept.as_str()]);
+        assert_eq!(changes, "A\tlate", "{name}");
+    }
 }
 
 /// The system may be short of memory at any moment, and the service goes on.

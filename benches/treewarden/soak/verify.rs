@@ -77,6 +77,9 @@ impl End<'_> {
         if !sound.status.success() {
             findings.wrong.push(format!("{name}: fsck: {}", String::from_utf8_lossy(&sound.stderr)));
         }
+        for entry in fs::read_dir(canonical.join("treewarden-removed")).into_iter().flatten().flatten() {
+            findings.wrong.push(format!("{name}: {} is left of a removed worktree", entry.path().display()));
+        }
     }
 
     fn worktrees(&self, findings: &mut Findings, name: &str, canonical: &Path, live: &[&Environment]) {

@@ -6,6 +6,7 @@
 
 use super::Worktree;
 use super::caches::cache_of;
+use super::index::IndexEntry;
 use crate::git::LooksBare;
 use crate::git::limited::refuse_unfit;
 use crate::git::pipes::Workplace;
@@ -18,20 +19,20 @@ use std::{
     ffi::{OsStr, OsString},
     fs, io,
     os::unix::ffi::OsStringExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 impl Worktree {
     /// Submodules that hold something found nowhere else: changes, untracked or ignored files, commits on no remote.
     pub async fn submodule_work(&self) -> Probe<Vec<String>> {
         let answer = async {
-            let modules = self.entry().await?.directory.join("modules");
-            let paths = self.submodule_paths().await?;
+            let (modules, ties) = (self.entry().await?.directory.join("modules"), self.ties());
             let mut work = Vec::new();
-            for path in paths {
+            for IndexEntry { path, id, .. } in self.index().await?.into_iter().filter(IndexEntry::is_submodule) {
                 let place = self.files.join(&path);
-                let submodule = place.clone();
-                if self.look_inside(&place, move || submodule_has_work(&submodule)).await? {
+                let (submodule, ties) = (place.clone(), ties.clone());
+                let question = move || Ok(submodule_has_work(&submodule, &ties)? || ties.is_elsewhere(&submodule, id)?);
+                if self.look_inside(&place, question).await? {
                     work.push(path.display().to_string());
                 }
             }
@@ -60,9 +61,9 @@ impl Worktree {
             let submodules = submodules.into_iter().map(|entry| entry.path).collect();
             let is_head = |path: &PathBuf| path.ends_with("HEAD");
             let tracked_heads = others.into_iter().map(|entry| entry.path).filter(is_head).collect();
-            let files = self.files.clone();
+            let (files, ties) = (self.files.clone(), self.ties());
             self.look_inside(&self.files.join(".git"), move || {
-                let submodules = with_those_inside(&files, submodules)?;
+                let submodules = with_those_inside(&files, submodules, &ties)?;
                 nested(&files, &Known { submodules, tracked_heads })
             })
             .await
@@ -82,14 +83,62 @@ impl Worktree {
         self.repository.within_limit(place, workplace, question).await
     }
 
-    pub async fn has_submodules(&self) -> Result<bool, GitError> {
-        Ok(!self.submodule_paths().await?.is_empty())
+    /// Submodules name their repositories by where the entry was; in one that was taken out they are where it is now.
+    fn ties(&self) -> Ties {
+        match &self.apart {
+            Some((entry, _)) => Ties::Moved(entry.join("modules")),
+            None => Ties::Whole,
+        }
     }
 
     pub(in crate::git) async fn submodule_paths(&self) -> Result<Vec<PathBuf>, GitError> {
         let entries = self.index().await?;
         Ok(entries.into_iter().filter(|entry| entry.is_submodule()).map(|entry| entry.path).collect())
     }
+}
+
+/// How the checkouts of submodules find their repositories.
+#[derive(Clone, Debug)]
+enum Ties {
+    Whole,
+    /// They name a place from which all of them were moved here.
+    Moved(PathBuf),
+}
+
+impl Ties {
+    /// The repository of the submodule checked out at a path, with its files there.
+    fn open(&self, path: &Path) -> Result<git2::Repository, GitError> {
+        let repository = match self {
+            Ties::Moved(modules) if fs::symlink_metadata(path.join(".git")).is_ok_and(|link| link.is_file()) => {
+                let own = linked_from(path).and_then(|named| below_modules(&named));
+                let own = own.ok_or_else(|| GitError::Unreadable(format!("{} names no repository", path.display())))?;
+                open_bare(&modules.join(own))?
+            }
+            Ties::Moved(_) | Ties::Whole => open(path)?,
+        };
+        // Not where its configuration may say it is.
+        repository.set_workdir(path, false)?;
+        Ok(repository)
+    }
+
+    /// Whether a submodule stands at another commit than is recorded. Where git and libgit2 find its repository, they say so
+    /// themselves.
+    fn is_elsewhere(&self, path: &Path, recorded: git2::Oid) -> Result<bool, GitError> {
+        let is_there = || fs::symlink_metadata(path.join(".git")).is_ok();
+        Ok(match self {
+            Ties::Moved(_) if is_there() => self.open(path)?.head()?.peel_to_commit()?.id() != recorded,
+            Ties::Moved(_) | Ties::Whole => false,
+        })
+    }
+}
+
+/// What follows `worktrees/<id>/modules` in the path of a submodule's repository.
+fn below_modules(path: &Path) -> Option<PathBuf> {
+    let parts: Vec<_> = path.components().map(|part| part.as_os_str()).collect();
+    let at = parts.windows(3).position(|three| three[0] == "worktrees" && three[2] == "modules")?;
+    let below: PathBuf = parts[at + 3..].iter().collect();
+    (!below.as_os_str().is_empty() && below.components().all(|part| matches!(part, Component::Normal(_))))
+        .then_some(below)
 }
 
 /// The entries of a directory that may be missing.
@@ -108,12 +157,12 @@ fn is_directory(entry: &fs::DirEntry) -> Result<bool, GitError> {
 }
 
 /// Submodules together with the initialised ones inside them, by their own indexes. Relative paths.
-fn with_those_inside(root: &Path, submodules: HashSet<PathBuf>) -> Result<HashSet<PathBuf>, GitError> {
+fn with_those_inside(root: &Path, submodules: HashSet<PathBuf>, ties: &Ties) -> Result<HashSet<PathBuf>, GitError> {
     let mut pending: Vec<PathBuf> = submodules.into_iter().collect();
     let mut all = HashSet::new();
     while let Some(path) = pending.pop() {
         if root.join(&path).join(".git").exists() {
-            pending.extend(inside(&open(&root.join(&path))?)?.into_iter().map(|inner| path.join(inner)));
+            pending.extend(inside(&ties.open(&root.join(&path))?)?.into_iter().map(|(inner, _)| path.join(inner)));
         }
         all.insert(path);
     }
@@ -122,13 +171,13 @@ fn with_those_inside(root: &Path, submodules: HashSet<PathBuf>) -> Result<HashSe
 
 /// The submodules that the repository checked out at a path names. Relative paths.
 pub(in crate::git) fn submodules_inside(path: &Path) -> Result<Vec<PathBuf>, GitError> {
-    inside(&open(path)?)
+    Ok(inside(&open(path)?)?.into_iter().map(|(path, _)| path).collect())
 }
 
 /// Whether the submodule checked out at a path stands at this commit and holds no work.
 pub(in crate::git) fn submodule_holds_only(path: &Path, commit: git2::Oid) -> Result<bool, GitError> {
     let head = open(path)?.head()?.peel_to_commit()?.id();
-    Ok(head == commit && !submodule_has_work(path)?)
+    Ok(head == commit && !submodule_has_work(path, &Ties::Whole)?)
 }
 
 /// Whether a repository of a submodule, or one that lies inside of it, has commits found nowhere else.
@@ -153,14 +202,14 @@ pub(in crate::git) fn submodule_repository_in_use(git_dir: &Path) -> Result<bool
     Ok(false)
 }
 
-/// The submodules that a submodule's index names.
-fn inside(repository: &git2::Repository) -> Result<Vec<PathBuf>, GitError> {
+/// The submodules that a submodule's index names, with the commits that it records.
+fn inside(repository: &git2::Repository) -> Result<Vec<(PathBuf, git2::Oid)>, GitError> {
     let entries = repository.index()?;
     let submodules = entries.iter().filter(|entry| entry.mode == u32::from(git2::FileMode::Commit));
-    let paths = submodules.map(|entry| PathBuf::from(OsString::from_vec(entry.path)));
+    let paths = submodules.map(|entry| (PathBuf::from(OsString::from_vec(entry.path)), entry.id));
     // An agent may have written the index: nothing in it leads up.
-    let descends = |path: &PathBuf| path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-    Ok(paths.filter(descends).filter(|path| !path.as_os_str().is_empty()).collect())
+    let descends = |path: &PathBuf| path.components().all(|part| matches!(part, Component::Normal(_)));
+    Ok(paths.filter(|(path, _)| descends(path) && !path.as_os_str().is_empty()).collect())
 }
 
 /// What of a worktree's files is no repository that somebody made there.
@@ -230,31 +279,33 @@ fn open_bare(git_dir: &Path) -> Result<git2::Repository, GitError> {
     Ok(git2::Repository::open_ext(git_dir, flags, &[] as &[&OsStr])?)
 }
 
-fn submodule_has_work(path: &Path) -> Result<bool, GitError> {
+fn submodule_has_work(path: &Path, ties: &Ties) -> Result<bool, GitError> {
     let present = entries(path)?;
     if !present.iter().any(|entry| entry.file_name() == ".git") {
         // Not initialised; anything in it was put there by somebody.
         return Ok(!present.is_empty());
     }
-    let repository = open(path)?;
-    // Not where its configuration may say it is.
-    repository.set_workdir(path, false)?;
-    if has_changes(&repository)? || has_hidden_entries(&repository)? || has_own_commits(&repository)? {
+    let repository = ties.open(path)?;
+    if has_changes(&repository, ties)? || has_hidden_entries(&repository)? || has_own_commits(&repository)? {
         return Ok(true);
     }
-    for inner in inside(&repository)? {
+    for (inner, recorded) in inside(&repository)? {
         // As deep as directories are; a link would lead to another's files.
         let place = path.join(inner);
-        if fs::symlink_metadata(&place).is_ok_and(|meta| meta.is_dir()) && submodule_has_work(&place)? {
+        if fs::symlink_metadata(&place).is_ok_and(|meta| meta.is_dir())
+            && (submodule_has_work(&place, ties)? || ties.is_elsewhere(&place, recorded)?)
+        {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn has_changes(repository: &git2::Repository) -> Result<bool, GitError> {
+fn has_changes(repository: &git2::Repository, ties: &Ties) -> Result<bool, GitError> {
     let mut options = StatusOptions::new();
     options.include_untracked(true).include_ignored(true).include_unreadable(true).update_index(false);
+    // It would look for their repositories where they were.
+    options.exclude_submodules(matches!(ties, Ties::Moved(_)));
     let statuses = repository.statuses(Some(&mut options))?;
     let index = repository.index()?;
     let files = repository.workdir().unwrap_or(repository.path()).to_owned();

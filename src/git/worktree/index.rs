@@ -30,7 +30,7 @@ pub(super) struct IndexEntry {
     /// `skip-worktree`: tag S. Sparse checkouts set it on files that are not there.
     skipped: bool,
     mode: u32,
-    id: Oid,
+    pub id: Oid,
     pub path: PathBuf,
 }
 

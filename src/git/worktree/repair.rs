@@ -170,7 +170,7 @@ impl Worktree {
     }
 
     /// The index as HEAD has it, made beside the old one, so that there always is one.
-    async fn make_index(&self, entry: &AdminEntry) -> Result<(), GitError> {
+    pub(in crate::git) async fn make_index(&self, entry: &AdminEntry) -> Result<(), GitError> {
         let (new, index) = (entry.directory.join(NEW_INDEX), entry.directory.join("index"));
         self.indexed(entry, "read-tree", Some(&new)).await?.slow().arg("HEAD").ok().await?;
         // Makes later questions cheap; its exit status only says whether files differ.

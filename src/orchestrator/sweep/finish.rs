@@ -49,6 +49,7 @@ pub(super) fn not_removed(error: IsolationError) -> Keep {
         IsolationError::Locked(reason) => Keep::LockedBySomeoneElse(reason),
         IsolationError::Foreign(_) => Keep::ForeignPath,
         IsolationError::OwnRepository(_) => Keep::OwnRepository,
+        IsolationError::SubmoduleWork(path) => Keep::SubmoduleWork(path),
         IsolationError::HalfWay { .. } => Keep::RemovalStuck(error.to_string()),
         IsolationError::InUse(_)
         | IsolationError::NotDeletable { .. }
@@ -201,14 +202,24 @@ impl Orchestrator {
             Some(successor) => cleanup::made_way(&environment.work, successor, details, &key),
             None => cleanup::removed(&environment.work, details, &key),
         };
-        let outgoing = Outgoing::text(&conversation, body, reply::marker(&key));
-        Ok(Some(NewOutgoing {
+        Ok(Some(self.comment_about(environment, &conversation, key, body)))
+    }
+
+    pub(super) fn comment_about(
+        &self,
+        environment: &Environment,
+        conversation: &Conversation,
+        key: String,
+        body: String,
+    ) -> NewOutgoing {
+        let outgoing = Outgoing::text(conversation, body, reply::marker(&key));
+        NewOutgoing {
             key,
             codebase: environment.codebase,
             conversation: Some(conversation.id),
             turn: Turn::from(&outgoing),
             outgoing: self.redacted(outgoing),
             not_before: self.now(),
-        }))
+        }
     }
 }

@@ -147,3 +147,43 @@ async fn a_worktree_without_room_is_told_and_the_next_mention_works() {
     assert!(installation.standin.branch_tip(REPO, &format!("issue-{issue}")).await.unwrap().is_some());
     serving.stop().await;
 }
+
+/// What is not committed has to be kept before anything goes.
+#[tokio::test]
+async fn a_removal_without_room_loses_nothing_and_is_done_later() {
+    if !may_mount() {
+        return;
+    }
+    let installation = Installation::new().await;
+    let database = installation.dir.path().join("elsewhere.db");
+    let database = format!("sqlite://{}", database.display());
+    let serving = installation.serve_on_a_small_disk(Some(&database)).await;
+    let store = Store::open(&database).await.unwrap();
+    let home = Home::of(&serving, &installation);
+    let issue = installation.ask("add a greeting");
+    until_succeeded(&store, 1).await;
+    let environment = store.live_environments(None).await.unwrap().pop().unwrap();
+    let path = home.0.join(environment.path.strip_prefix(installation.dir.path().join("home")).unwrap());
+    std::fs::write(path.join("notes"), "of hours\n").unwrap();
+    let comments = || installation.standin.comments(REPO, issue).unwrap();
+    let remove = async || {
+        let before = comments().len();
+        let words = format!("@{} /worktree remove --force", installation.standin.app_slug());
+        installation.standin.comment(REPO, "ann", issue, &words).unwrap();
+        let answer = || async { comments().into_iter().skip(before + 1).map(|comment| comment.body).next() };
+        until("the answer", answer).await
+    };
+    home.fill();
+    let refused = remove().await;
+    assert!(refused.contains("disk is full") && refused.contains("Nothing was removed"), "{refused}");
+    assert_eq!(std::fs::read_to_string(path.join("notes")).unwrap(), "of hours\n");
+    assert_eq!(store.live_environments(None).await.unwrap().len(), 1);
+
+    home.free();
+    let gone = remove().await;
+    assert!(gone.starts_with("🧹") && gone.contains("What was not committed is kept"), "{gone}");
+    assert!(!path.exists());
+    let trash = home.0.join("trash");
+    until("the files to go", || async { trash.read_dir().unwrap().next().is_none().then_some(()) }).await;
+    serving.stop().await;
+}

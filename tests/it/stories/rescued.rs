@@ -2,7 +2,7 @@
 
 use super::commands::answered;
 use crate::support::world::{ANN, REPO, World, git};
-use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
 use treewarden::{agent::process::RUN_MARK, model::*};
 
 /// BR-006
@@ -105,6 +105,74 @@ async fn what_was_written_at_the_last_moment_is_told_and_comes_back() {
     answered(&world, issue, "/worktree restore issue-1").await;
     let back = fs::read_to_string(environment.path.join("late")).unwrap();
     assert_eq!(back, "at the last moment\n");
+    world.end().await;
+}
+
+/// As a kill leaves it after the receipt was written: the files of a removed worktree are in the trash, with its entry.
+async fn back_in_the_trash(world: &World, environment: &Environment) -> PathBuf {
+    let canonical = world.canonical().await;
+    let files = world.home().join("trash").join(environment.id.to_string());
+    world.until("the files to go", || async { (!files.exists()).then_some(()) }).await;
+    let apart = canonical.join("treewarden-removed").join(environment.id.to_string());
+    world.until("their entry to go", || async { (!apart.exists()).then_some(()) }).await;
+    git(&canonical, &["worktree", "add", "-q", "--detach", files.to_str().unwrap(), "refs/heads/issue-1"]);
+    fs::rename(canonical.join("worktrees").join(environment.id.to_string()), &apart).unwrap();
+    files
+}
+
+/// Somebody wants it back at once, and hears that all of it is not there yet.
+#[tokio::test]
+async fn what_is_kept_after_a_worktree_came_back_comes_back_too() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    assert!(answered(&world, issue, "/worktree remove").await.starts_with("🧹"));
+    let files = back_in_the_trash(&world, &environment).await;
+    fs::write(files.join("late"), "at the last moment\n").unwrap();
+    let mut writer = Command::new("sleep").arg("600").current_dir(&files).spawn().unwrap();
+    let back = answered(&world, issue, "/worktree restore issue-1").await;
+    assert!(back.contains("at the very last may be missing") && back.contains("Nothing is lost"), "{back}");
+    assert!(!environment.path.join("late").exists());
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    world.look_through_trash().await;
+    world.settle().await;
+    assert!(world.answer(issue).contains("`/worktree restore issue-1` brings that back"), "{}", world.answer(issue));
+    let more = answered(&world, issue, "/worktree restore issue-1").await;
+    assert!(more.contains("More was kept") && more.contains("`/worktree remove issue-1`"), "{more}");
+    assert!(answered(&world, issue, "/worktree remove issue-1").await.starts_with("🧹"));
+    let back = answered(&world, issue, "/worktree restore issue-1").await;
+    assert!(back.contains("is there again, as it was") && !back.contains("may be missing"), "{back}");
+    assert_eq!(fs::read_to_string(environment.path.join("late")).unwrap(), "at the last moment\n");
+    world.end().await;
+}
+
+/// Trying again does not change it, so somebody has to hear of it.
+#[tokio::test]
+async fn files_that_only_a_person_can_let_go_of_are_told_of_and_looked_at_now_and_then() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let environment = world.environment().await;
+    assert!(answered(&world, issue, "/worktree remove").await.starts_with("🧹"));
+    let files = back_in_the_trash(&world, &environment).await;
+    git(&files, &["init", "-q", "inner"]);
+    let told = world.answers(issue).len();
+    for _ in 0..2 {
+        world.look_through_trash().await;
+        world.settle().await;
+        assert_eq!(world.answers(issue).len(), told + 1);
+    }
+    let held = world.answer(issue);
+    assert!(held.contains("are not deleted yet") && held.contains("a repository lies in inner"), "{held}");
+    assert!(held.contains(&format!("under `{}`", environment.id)) && held.contains("Nothing is lost"), "{held}");
+    fs::remove_dir_all(files.join("inner")).unwrap();
+    world.look_through_trash().await;
+    assert!(files.exists(), "it is put off");
+    world.days_pass(1);
+    world.look_through_trash().await;
+    world.settle().await;
+    assert!(!files.exists());
+    assert_eq!(world.answers(issue).len(), told + 1);
     world.end().await;
 }
 
