@@ -80,12 +80,12 @@ impl AdminEntry {
         Ok(files.into_iter().all(is_first) && commits_of(self)?.is_empty())
     }
 
-    /// Says that it was handed out, for whoever knows it from elsewhere. True: it did not say so itself.
-    pub fn hand_out(&self) -> Result<bool, GitError> {
+    /// Says that it was handed out, for whoever knows it from elsewhere.
+    pub fn hand_out(&self) -> Result<(), GitError> {
         let mark = self.directory.join(COMPLETE);
         match fs::OpenOptions::new().write(true).create_new(true).open(&mark) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(GitError::file("writing", &mark, &error)),
         }
     }

@@ -32,12 +32,12 @@ impl Worktree {
     /// that is not as git wrote it. False: there is nothing to mend, or not enough left to mend it with; then nothing was changed. Starts
     /// no process and waits for nobody when all is well.
     pub async fn repair(&self, branch: &BranchName) -> Result<bool, GitError> {
-        let marked_anew = self.mark_anew().await?;
+        self.mark_anew().await?;
         let put_right = match self.known_validity().await? {
             Validity::Missing | Validity::OwnRepository | Validity::Foreign => return Ok(false),
             Validity::Valid => {
                 let put_right = self.put_small_files_right().await?;
-                if !marked_anew && self.is_well().await? {
+                if self.is_well().await? {
                     return Ok(put_right);
                 }
                 put_right
@@ -45,17 +45,17 @@ impl Worktree {
             Validity::Broken => false,
         };
         let (worktree, branch) = (self.clone(), branch.clone());
-        let mended = self.repository.to_the_end(async move { worktree.mend(&branch, marked_anew).await }).await?;
+        let mended = self.repository.to_the_end(async move { worktree.mend(&branch).await }).await?;
         Ok(put_right || mended)
     }
 
     /// Whoever asks for a repair knows that it was handed out, and files are there: when neither a mark nor an index says so,
-    /// both were taken away. True: the mark is there again, the index is not.
-    async fn mark_anew(&self) -> Result<bool, GitError> {
+    /// both were taken away. Then the mark is put back first: an index that is gone is made from HEAD, whoever comes next.
+    async fn mark_anew(&self) -> Result<(), GitError> {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         blocking(move || match registry::find(&repository, &path)? {
             Some(entry) if entry.is_half_made()? && !is_empty(&path) => entry.hand_out(),
-            Some(_) | None => Ok(false),
+            Some(_) | None => Ok(()),
         })
         .await
     }
@@ -74,8 +74,7 @@ impl Worktree {
         blocking(move || Ok(!is_unlocked(&entry)? && false_operations(&entry)?.is_empty())).await
     }
 
-    /// `without_index`: its index is known to be gone, which alone would look like an empty one.
-    async fn mend(&self, branch: &BranchName, without_index: bool) -> Result<bool, GitError> {
+    async fn mend(&self, branch: &BranchName) -> Result<bool, GitError> {
         let _turn = self.repository.turn().await;
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         let question = move || {
@@ -87,10 +86,7 @@ impl Worktree {
             ties |= self.mend_ties(branch).await?;
             head = self.mend_head(branch, &tip).await?;
         }
-        let index = match without_index && self.tied_entry().await?.is_some_and(|(_, has_head)| has_head) {
-            true => self.make_index(&self.entry().await?).await.map(|()| true)?,
-            false => self.mend_index().await?,
-        };
+        let index = self.mend_index().await?;
         let operation = self.end_false_operations().await?;
         if ties || head || index || operation {
             let parts = [("ties", ties), ("HEAD", head), ("index", index), ("operation", operation)];
@@ -133,7 +129,7 @@ impl Worktree {
         Ok(true)
     }
 
-    /// Makes a broken index anew from HEAD.
+    /// Makes an index that is broken or gone anew from HEAD.
     async fn mend_index(&self) -> Result<bool, GitError> {
         let Some((entry, true)) = self.tied_entry().await? else { return Ok(false) };
         if has_whole_index(&entry).await? || self.head().await?.sha.is_none() {
@@ -184,9 +180,14 @@ fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).is_ok_and(|mut files| files.next().is_none())
 }
 
+/// Whoever makes a worktree writes one, even for no files.
 async fn has_whole_index(entry: &AdminEntry) -> Result<bool, GitError> {
     let index = entry.directory.join("index");
-    blocking(move || is_whole(&index).map_err(|error| GitError::file("reading", &index, &error))).await
+    let question = move || {
+        let is_whole = || is_whole(&index).map_err(|error| GitError::file("reading", &index, &error));
+        Ok(look(&index)?.is_some() && is_whole()?)
+    };
+    blocking(question).await
 }
 
 /// The entry that a worktree names, or has to be made for it.
