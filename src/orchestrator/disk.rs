@@ -67,7 +67,9 @@ impl DiskWatch {
 /// Nothing has happened in it since it was measured. People may work there by hand, so that holds for a while only.
 fn is_measured(environment: &Environment, now: Timestamp) -> bool {
     let last = environment.metadata.disk;
-    last.is_some_and(|last| last.at > environment.last_activity_at && last.at <= now && now.since(last.at) < MEASURED_FOR)
+    last.is_some_and(|last| {
+        last.at > environment.last_activity_at && last.at <= now && now.since(last.at) < MEASURED_FOR
+    })
 }
 
 /// What became of the caches of an environment.

@@ -10,8 +10,8 @@ use crate::store::StoreError;
 use futures::{StreamExt, stream};
 use std::collections::{HashMap, HashSet};
 
-/// Worktrees that are looked at together: what takes long is git on a disk.
-const FILES_AT_ONCE: usize = 2;
+/// Worktrees that are looked at together: what takes long is git on a disk, and what comes between its processes waits.
+const FILES_AT_ONCE: usize = 4;
 /// The same where only a few small files are read.
 const PLACES_AT_ONCE: usize = 8;
 
@@ -102,8 +102,13 @@ impl Orchestrator {
                 environment,
             })
         });
-        let with_files = beside_files.map(|facts| self.with_files(repository, facts, depth)).collect::<Vec<_>>();
-        stream::iter(with_files).buffered(FILES_AT_ONCE).collect().await
+        // Those that nobody looks at keep nobody waiting.
+        let with_files =
+            beside_files.enumerate().map(async |(at, facts)| (at, self.with_files(repository, facts, depth).await));
+        let with_files = with_files.collect::<Vec<_>>();
+        let mut seen: Vec<_> = stream::iter(with_files).buffer_unordered(FILES_AT_ONCE).collect().await;
+        seen.sort_unstable_by_key(|(at, _)| *at);
+        seen.into_iter().map(|(_, facts)| facts).collect()
     }
 
     async fn with_files(
@@ -231,6 +236,7 @@ async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
     }
     let head = known!(Probe::from(worktree.head().await));
     let (status, found) = known!(worktree.uncommitted().await);
+    let inside = known!(worktree.inside().await);
     let stashed = match &head.branch {
         Some(branch) => known!(Probe::from(worktree.repository().stashed_on(branch).await)),
         None => 0,
@@ -240,9 +246,9 @@ async fn work_in_progress(worktree: &Worktree) -> Probe<WorkInProgress> {
         changed: status.tracked + status.conflicted,
         untracked: status.untracked,
         operation: known!(worktree.operation_in_progress().await),
-        hidden_changes: known!(worktree.hidden_changes().await),
-        submodules: known!(worktree.submodule_work().await),
-        nested: known!(worktree.nested_repositories().await),
+        hidden_changes: inside.hidden_changes,
+        submodules: inside.submodule_work,
+        nested: inside.nested_repositories,
         ignored: ignored(found),
         stashed,
     })

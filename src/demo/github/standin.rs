@@ -20,6 +20,7 @@ use super::{
     refusal::Refusal,
     world::World,
 };
+use axum::serve::ListenerExt;
 use secrecy::SecretString;
 use std::{
     path::PathBuf,
@@ -109,6 +110,8 @@ impl Standin {
             of_carrier.stop.run_until_cancelled(carrier).await;
             of_carrier.world().post.close();
         });
+        // An answer of several parts does not wait for word of the first.
+        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
         let server = axum::serve(listener, http::router(hub.clone()));
         let stop = hub.stop.clone();
         tokio::spawn(async move { stop.run_until_cancelled(server.into_future()).await });

@@ -22,51 +22,76 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+/// What a worktree holds that `git status` does not tell, as the questions of these names answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    pub hidden_changes: bool,
+    pub submodule_work: Vec<String>,
+    pub nested_repositories: Vec<String>,
+}
+
 impl Worktree {
     /// Submodules that hold something found nowhere else: changes, untracked or ignored files, commits on no remote.
     pub async fn submodule_work(&self) -> Probe<Vec<String>> {
-        let answer = async {
-            let (modules, ties) = (self.entry().await?.directory.join("modules"), self.ties());
-            let mut work = Vec::new();
-            for IndexEntry { path, id, .. } in self.index().await?.into_iter().filter(IndexEntry::is_submodule) {
-                let place = self.files.join(&path);
-                let (submodule, ties) = (place.clone(), ties.clone());
-                let question = move || Ok(submodule_has_work(&submodule, &ties)? || ties.is_elsewhere(&submodule, id)?);
-                if self.look_inside(&place, question).await? {
-                    work.push(path.display().to_string());
-                }
-            }
-            // Also those whose directory was taken away: their commits are still in the admin entry.
-            let all = modules.clone();
-            for git_dir in blocking(move || repositories_below(&all)).await? {
-                let name = git_dir.strip_prefix(&modules).unwrap_or(&git_dir).display().to_string();
-                let place = git_dir.clone();
-                if !work.contains(&name)
-                    && self.look_inside(&git_dir, move || has_own_commits(&open_bare(&place)?)).await?
-                {
-                    work.push(name);
-                }
-            }
-            Ok::<_, GitError>(work)
-        };
+        let answer = async { self.submodule_work_by(&self.index().await?).await };
         answer.await.into()
+    }
+
+    async fn submodule_work_by(&self, index: &[IndexEntry]) -> Result<Vec<String>, GitError> {
+        let (modules, ties) = (self.entry().await?.directory.join("modules"), self.ties());
+        let mut work = Vec::new();
+        for IndexEntry { path, id, .. } in index.iter().filter(|entry| entry.is_submodule()) {
+            let place = self.files.join(path);
+            let (submodule, ties, id) = (place.clone(), ties.clone(), *id);
+            let question = move || Ok(submodule_has_work(&submodule, &ties)? || ties.is_elsewhere(&submodule, id)?);
+            if self.look_inside(&place, question).await? {
+                work.push(path.display().to_string());
+            }
+        }
+        // Also those whose directory was taken away: their commits are still in the admin entry.
+        let all = modules.clone();
+        for git_dir in blocking(move || repositories_below(&all)).await? {
+            let name = git_dir.strip_prefix(&modules).unwrap_or(&git_dir).display().to_string();
+            let place = git_dir.clone();
+            if !work.contains(&name) && self.look_inside(&git_dir, move || has_own_commits(&open_bare(&place)?)).await?
+            {
+                work.push(name);
+            }
+        }
+        Ok(work)
     }
 
     /// Directories below that are repositories or worktrees of their own, submodules, and what is committed, apart. Relative
     /// paths.
     pub async fn nested_repositories(&self) -> Probe<Vec<String>> {
+        let answer = async { self.nested_by(&self.index().await?).await };
+        answer.await.into()
+    }
+
+    async fn nested_by(&self, index: &[IndexEntry]) -> Result<Vec<String>, GitError> {
+        let paths = |are_submodules| {
+            let entries = index.iter().filter(move |entry| entry.is_submodule() == are_submodules);
+            entries.map(|entry| entry.path.clone())
+        };
+        let (submodules, tracked_heads) =
+            (paths(true).collect(), paths(false).filter(|path| path.ends_with("HEAD")).collect());
+        let (files, ties) = (self.files.clone(), self.ties());
+        self.look_inside(&self.files.join(".git"), move || {
+            let submodules = with_those_inside(&files, submodules, &ties)?;
+            nested(&files, &Known { submodules, tracked_heads })
+        })
+        .await
+    }
+
+    /// The answers to all questions that begin with the index.
+    pub async fn inside(&self) -> Probe<Inside> {
         let answer = async {
-            let (submodules, others): (Vec<_>, Vec<_>) =
-                self.index().await?.into_iter().partition(|entry| entry.is_submodule());
-            let submodules = submodules.into_iter().map(|entry| entry.path).collect();
-            let is_head = |path: &PathBuf| path.ends_with("HEAD");
-            let tracked_heads = others.into_iter().map(|entry| entry.path).filter(is_head).collect();
-            let (files, ties) = (self.files.clone(), self.ties());
-            self.look_inside(&self.files.join(".git"), move || {
-                let submodules = with_those_inside(&files, submodules, &ties)?;
-                nested(&files, &Known { submodules, tracked_heads })
+            let index = self.index().await?;
+            Ok::<_, GitError>(Inside {
+                hidden_changes: !self.hidden_by(&index).await?.is_empty(),
+                submodule_work: self.submodule_work_by(&index).await?,
+                nested_repositories: self.nested_by(&index).await?,
             })
-            .await
         };
         answer.await.into()
     }

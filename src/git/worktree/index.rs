@@ -23,7 +23,7 @@ use std::{
 };
 
 /// One entry, as `git ls-files -v --stage -z` has a line of it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexEntry {
     /// `assume-unchanged`: a lower-case tag.
     assumed: bool,
@@ -73,8 +73,12 @@ impl Worktree {
 
     /// The files with such edits, relative.
     pub(in crate::git) async fn hidden_paths(&self) -> Result<Vec<PathBuf>, GitError> {
-        let mut flagged = self.index().await?;
-        flagged.retain(|entry| (entry.assumed || entry.skipped) && !entry.is_submodule());
+        self.hidden_by(&self.index().await?).await
+    }
+
+    pub(super) async fn hidden_by(&self, index: &[IndexEntry]) -> Result<Vec<PathBuf>, GitError> {
+        let flagged = index.iter().filter(|entry| (entry.assumed || entry.skipped) && !entry.is_submodule());
+        let flagged: Vec<IndexEntry> = flagged.cloned().collect();
         if flagged.is_empty() {
             return Ok(Vec::new());
         }
