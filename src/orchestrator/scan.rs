@@ -11,7 +11,7 @@ use futures::{StreamExt, stream};
 use std::collections::{HashMap, HashSet};
 
 /// Worktrees that are looked at together: what takes long is git on a disk, and what comes between its processes waits.
-const FILES_AT_ONCE: usize = 4;
+pub(super) const FILES_AT_ONCE: usize = 8;
 /// The same where only a few small files are read.
 const PLACES_AT_ONCE: usize = 8;
 
@@ -53,28 +53,31 @@ impl Orchestrator {
         view: &View,
     ) -> Result<RemovalFacts, StoreError> {
         let one = vec![environment.clone()];
+        let view = std::future::ready(view.clone());
         let mut facts = Box::pin(self.scan(codebase, repository, one, occasion, view, Depth::All)).await;
         facts.pop().unwrap_or_else(|| Err(StoreError::Failed("nothing was looked at".to_owned())))
     }
 
     /// The same of many environments of the codebase, in their order. What is wrong with one of them is an answer about that
-    /// one only.
+    /// one only. What needs no `view` does not wait for it.
     pub(super) async fn scan(
         &self,
         codebase: &Codebase,
         repository: &Repository,
         environments: Vec<Environment>,
         occasion: Occasion,
-        view: &View,
+        view: impl Future<Output = View>,
         depth: Depth,
     ) -> Vec<Result<RemovalFacts, StoreError>> {
         let places = environments.iter().map(|one| self.place(repository, one)).collect::<Vec<_>>();
         let places = stream::iter(places).buffered(PLACES_AT_ONCE);
-        let (uses, places, branches) = tokio::join!(
-            self.uses(codebase, &environments),
-            places.collect::<Vec<_>>(),
-            self.branches(codebase, repository, &environments, view),
-        );
+        let branches = async {
+            let view = view.await;
+            let branches = self.branches(codebase, repository, &environments, &view).await;
+            (branches, matches!(view, View::Fetched(_)))
+        };
+        let (uses, places, (branches, fetched)) =
+            tokio::join!(self.uses(codebase, &environments), places.collect::<Vec<_>>(), branches);
         let now = self.now();
         let beside_files = environments.into_iter().zip(uses).zip(places).zip(branches);
         let beside_files = beside_files.map(|(((environment, uses), (validity, foreign_lock)), branch)| {
@@ -96,7 +99,7 @@ impl Orchestrator {
                 work: Probe::Known(WorkInProgress::nothing(&environment.branch)),
                 branch: branch.facts,
                 github_silent: branch.github_silent,
-                fetched: matches!(view, View::Fetched(_)),
+                fetched,
                 validity,
                 stale_after: self.settings().stale_after,
                 environment,

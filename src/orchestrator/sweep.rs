@@ -22,7 +22,7 @@ use super::{
     Orchestrator, StepError, gather,
     proofs::RUNS,
     retry,
-    scan::{Depth, View},
+    scan::{Depth, FILES_AT_ONCE, View},
 };
 use crate::decide::cleanup::{
     Class, Keep, Occasion, Removal, RemovalFacts, Verdict, classify, concerns, dated_ahead, passed_over, verdict,
@@ -32,6 +32,7 @@ use crate::model::*;
 use crate::reply::cleanup;
 use crate::store::{RunFilter, StoreError};
 use before::Ready;
+use futures::{FutureExt, StreamExt, stream};
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
@@ -163,32 +164,36 @@ impl Orchestrator {
                 self.empty_expired(&codebase).await;
             }
             lines.extend(self.unreadable(&codebase).await?);
-            let environments = self.store().live_environments(Some(codebase.id)).await?;
-            let (strays, view) = self.look_for_strays_and_fetch(&codebase, !environments.is_empty()).await;
-            let repository = self.repository(&codebase);
-            let (occasion, depth) = (Occasion::Pass, depth_of(pass));
-            let (environments, left_alone) = self.apart_from_put_off(environments, pass);
-            for (environment, result) in left_alone {
-                let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
-                let (environment, bytes_freed, notes) = (Some(environment.id), None, Vec::new());
-                lines.push(ReportLine { environment, repository, branch, result, bytes_freed, notes });
-            }
-            let seen = Box::pin(self.scan(&codebase, &repository, environments.clone(), occasion, &view, depth));
-            let seen = match pass.stop {
-                // It only looks.
-                Some(stop) => stop.run_until_cancelled(seen).await.unwrap_or_default(),
-                None => seen.await,
+            let line = |environment: &Environment, result, bytes_freed| ReportLine {
+                environment: Some(environment.id),
+                repository: Some(codebase.name.to_string()),
+                branch: environment.branch.to_string(),
+                result,
+                bytes_freed,
+                notes: Vec::new(),
             };
-            for (environment, facts) in environments.into_iter().zip(seen) {
+            let environments = self.store().live_environments(Some(codebase.id)).await?;
+            let (environments, left_alone) = self.apart_from_put_off(environments, pass);
+            let lines_left = left_alone.into_iter().map(|(environment, result)| line(&environment, result, None));
+            lines.extend(lines_left);
+            let view = self.fetched(&codebase).boxed().shared();
+            let (strays, seen) = tokio::join!(
+                self.look_for_strays(&codebase),
+                self.scan_until_stopped(&codebase, &environments, pass, view.clone())
+            );
+            let has_work = !environments.is_empty() || strays.as_ref().is_ok_and(|strays| strays.have_work());
+            let view = if has_work { view.await } else { View::AsItIs };
+            let passed = environments.iter().zip(seen).map(async |(environment, facts)| {
                 if stopped() {
-                    break;
+                    return None;
                 }
-                let passed = self.pass_one_patiently(&codebase, &environment, facts, pass, &view).await;
-                let Some((result, bytes_freed)) = passed else { continue };
-                let (repository, branch) = (Some(codebase.name.to_string()), environment.branch.to_string());
-                let (environment, notes) = (Some(environment.id), Vec::new());
-                lines.push(ReportLine { environment, repository, branch, result, bytes_freed, notes });
-            }
+                let passed = self.pass_one_patiently(&codebase, environment, facts, pass, &view).await;
+                passed.map(|(result, bytes_freed)| line(environment, result, bytes_freed))
+            });
+            // Those that change nothing are in nobody's way.
+            let at_once = if pass.dry_run { FILES_AT_ONCE } else { 1 };
+            let passed = stream::iter(passed.collect::<Vec<_>>()).buffered(at_once);
+            lines.extend(passed.collect::<Vec<_>>().await.into_iter().flatten());
             let over_strays = self.pass_over_strays(&codebase, strays, pass, &view, &mut strays_seen);
             lines.extend(Box::pin(over_strays).await);
             Box::pin(self.look_after_disk(&codebase, pass, &mut lines)).await;
@@ -201,6 +206,25 @@ impl Orchestrator {
         let report = CleanupReport { id, trigger, dry_run, lines, started_at, ended_at: self.now() };
         self.store().insert_report(&report).await?;
         Ok(report)
+    }
+
+    /// It only looks: where the pass is stopped, nothing was seen.
+    async fn scan_until_stopped(
+        &self,
+        codebase: &Codebase,
+        environments: &[Environment],
+        pass: &Pass<'_>,
+        view: impl Future<Output = View>,
+    ) -> Vec<Result<RemovalFacts, StoreError>> {
+        if environments.is_empty() {
+            return Vec::new();
+        }
+        let (repository, all) = (self.repository(codebase), environments.to_vec());
+        let seen = Box::pin(self.scan(codebase, &repository, all, Occasion::Pass, view, depth_of(pass)));
+        match pass.stop {
+            Some(stop) => stop.run_until_cancelled(seen).await.unwrap_or_default(),
+            None => seen.await,
+        }
     }
 
     /// Nothing can be known of these, nor are they touched.
@@ -308,7 +332,8 @@ impl Orchestrator {
         let cause = Cause { occasion, trigger, actor: "limit", tell: None, asked_in: None, answered: None, only: None };
         let mut room = Room::default();
         let live = self.store().live_environments(Some(codebase.id)).await?;
-        for facts in self.scan(codebase, &repository, live, occasion, &view, Depth::Candidates).await {
+        let known = std::future::ready(view.clone());
+        for facts in self.scan(codebase, &repository, live, occasion, known, Depth::Candidates).await {
             let facts = match facts {
                 Ok(facts) => self.mended_facts(codebase, &repository, facts, &view).await,
                 Err(error) => Err(error),
@@ -349,7 +374,7 @@ impl Orchestrator {
             return Ok(census);
         }
         let repository = self.repository(codebase);
-        let (occasion, view) = (Occasion::Pass, &View::AsItIs);
+        let (occasion, view) = (Occasion::Pass, std::future::ready(View::AsItIs));
         let mut census = Census::default();
         for facts in self.scan(codebase, &repository, environments, occasion, view, Depth::Candidates).await {
             // What cannot be known stays.

@@ -92,20 +92,6 @@ impl Orchestrator {
         Ok(Strays { found, places })
     }
 
-    /// Both at once; nothing is fetched where there is nothing to decide about.
-    pub(super) async fn look_for_strays_and_fetch(
-        &self,
-        codebase: &Codebase,
-        has_environments: bool,
-    ) -> (Result<Strays, StepError>, View) {
-        if has_environments {
-            return tokio::join!(self.look_for_strays(codebase), self.fetched(codebase));
-        }
-        let strays = self.look_for_strays(codebase).await;
-        let has_work = strays.as_ref().is_ok_and(|strays| strays.have_work());
-        (strays, if has_work { self.fetched(codebase).await } else { View::AsItIs })
-    }
-
     /// The newest row that had this very place and branch.
     async fn former(&self, codebase: &Codebase, found: &Found) -> Result<Option<Environment>, StepError> {
         let Some(branch) = &found.branch else { return Ok(None) };
