@@ -1,8 +1,8 @@
 //! The disk: what environments and repositories take, measured while nobody waits for it; caches that idle ones give up; and
 //! what follows when a codebase takes more than it may.
 //!
-//! Nothing is measured on the way of a webhook or a page: they read what is remembered. A measurement comes after each run,
-//! and after a pass where the last one is old, one at a time.
+//! Nothing is measured on the way of a webhook or a page: they read what is remembered. A measurement comes after each run
+//! and each pass, one at a time.
 
 use super::sweep::Pass;
 use super::workers::unwinding;
@@ -18,14 +18,10 @@ use std::{
     collections::HashSet,
     path::PathBuf,
     sync::{Mutex, PoisonError},
-    time::Duration,
 };
 
 /// As the audit log calls what happens because of the disk.
 const ACTOR: &str = "disk";
-
-/// How long a measurement holds where nothing happens.
-const MEASURED_FOR: Duration = Duration::from_secs(86_400);
 
 /// What is to be measured: a codebase with all that is in it, or one environment.
 type Wanted = (CodebaseId, Option<EnvironmentId>);
@@ -62,14 +58,6 @@ impl DiskWatch {
             }
         }
     }
-}
-
-/// Nothing has happened in it since it was measured. People may work there by hand, so that holds for a while only.
-fn is_measured(environment: &Environment, now: Timestamp) -> bool {
-    let last = environment.metadata.disk;
-    last.is_some_and(|last| {
-        last.at > environment.last_activity_at && last.at <= now && now.since(last.at) < MEASURED_FOR
-    })
 }
 
 /// What became of the caches of an environment.
@@ -134,10 +122,7 @@ impl Orchestrator {
             if self.is_stopping() {
                 return Ok(());
             }
-            let is_wanted = match only {
-                Some(only) => only == environment.id,
-                None => !is_measured(&environment, self.now()),
-            };
+            let is_wanted = only.is_none_or(|only| only == environment.id);
             // What is being made or removed is another size in a moment, and what lies elsewhere is somebody else's.
             if !is_wanted || environment.state != EnvironmentState::Active || self.is_outside(&environment) {
                 continue;
