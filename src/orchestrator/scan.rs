@@ -105,13 +105,7 @@ impl Orchestrator {
                 environment,
             })
         });
-        // Those that nobody looks at keep nobody waiting.
-        let with_files =
-            beside_files.enumerate().map(async |(at, facts)| (at, self.with_files(repository, facts, depth).await));
-        let with_files = with_files.collect::<Vec<_>>();
-        let mut seen: Vec<_> = stream::iter(with_files).buffer_unordered(FILES_AT_ONCE).collect().await;
-        seen.sort_unstable_by_key(|(at, _)| *at);
-        seen.into_iter().map(|(_, facts)| facts).collect()
+        in_their_order(beside_files.map(|facts| self.with_files(repository, facts, depth)), FILES_AT_ONCE).await
     }
 
     async fn with_files(
@@ -194,6 +188,14 @@ impl Orchestrator {
             busy: self.store().environment_is_busy(id, None).await?,
         })
     }
+}
+
+/// All answers, of at most so many at once. One that takes long keeps no other waiting.
+pub(super) async fn in_their_order<T>(pieces: impl Iterator<Item = impl Future<Output = T>>, at_once: usize) -> Vec<T> {
+    let pieces = pieces.enumerate().map(async |(at, piece)| (at, piece.await)).collect::<Vec<_>>();
+    let mut answers: Vec<_> = stream::iter(pieces).buffer_unordered(at_once).collect().await;
+    answers.sort_unstable_by_key(|(at, _)| *at);
+    answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
 /// The thread whose work it is, among those that use it: a task is that of the one that has used it for the longest.

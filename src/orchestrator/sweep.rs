@@ -22,7 +22,7 @@ use super::{
     Orchestrator, StepError, gather,
     proofs::RUNS,
     retry,
-    scan::{Depth, FILES_AT_ONCE, View},
+    scan::{Depth, FILES_AT_ONCE, View, in_their_order},
 };
 use crate::decide::cleanup::{
     Class, Keep, Occasion, Removal, RemovalFacts, Verdict, classify, concerns, dated_ahead, passed_over, verdict,
@@ -32,7 +32,7 @@ use crate::model::*;
 use crate::reply::cleanup;
 use crate::store::{RunFilter, StoreError};
 use before::Ready;
-use futures::{FutureExt, StreamExt, stream};
+use futures::FutureExt;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
@@ -192,8 +192,7 @@ impl Orchestrator {
             });
             // Those that change nothing are in nobody's way.
             let at_once = if pass.dry_run { FILES_AT_ONCE } else { 1 };
-            let passed = stream::iter(passed.collect::<Vec<_>>()).buffered(at_once);
-            lines.extend(passed.collect::<Vec<_>>().await.into_iter().flatten());
+            lines.extend(in_their_order(passed, at_once).await.into_iter().flatten());
             let over_strays = self.pass_over_strays(&codebase, strays, pass, &view, &mut strays_seen);
             lines.extend(Box::pin(over_strays).await);
             Box::pin(self.look_after_disk(&codebase, pass, &mut lines)).await;
