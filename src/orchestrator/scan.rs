@@ -11,7 +11,7 @@ use futures::{StreamExt, stream};
 use std::collections::{HashMap, HashSet};
 
 /// Worktrees that are looked at together: what takes long is git on a disk, and what comes between its processes waits.
-pub(super) const FILES_AT_ONCE: usize = 8;
+pub(super) const FILES_AT_ONCE: usize = 4;
 /// The same where only a few small files are read.
 const PLACES_AT_ONCE: usize = 8;
 
