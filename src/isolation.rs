@@ -1,8 +1,8 @@
 //! Isolated places to work: made, examined and taken away again. What exactly an isolated place is, is the provider's
 //! business; whether one may be made or removed is decided elsewhere.
 //!
-//! Everything here can be repeated after a crash at any point, and nothing that may hold work is deleted: what is in the
-//! way is reported, what is removed goes to a trash first.
+//! Everything here can be repeated after a crash at any point, and nothing that may hold work is deleted: what is in
+//! the way is reported, what is removed goes to a trash first.
 
 mod furnish;
 mod in_use;
@@ -30,8 +30,8 @@ use crate::git::{GitError, Repository, Ties, Uncommitted, WorktreeEntry};
 use crate::model::*;
 use std::path::{Path, PathBuf};
 
-/// Who made a place. What somebody else made may lie anywhere, is used where it is, and is never moved or deleted when it
-/// lies outside of our directory.
+/// Who made a place. What somebody else made may lie anywhere, is used where it is, and is never moved or deleted when
+/// it lies outside of our directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Us,
@@ -76,7 +76,8 @@ pub struct Furnishing {
     pub keepsake: Option<CommitSha>,
 }
 
-/// A place that is to go. It was decided that nothing is lost by that; what has changed since is found by the last look.
+/// A place that is to go. It was decided that nothing is lost by that; what has changed since is found by the last
+/// look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoveRequest {
     pub environment: EnvironmentId,
@@ -194,8 +195,8 @@ pub enum IsolationError {
     Files { what: &'static str, path: PathBuf, why: String },
 }
 
-/// What lets a start go on without the worktrees of a database that it has no disk for. In another directory than their rows
-/// say nobody would ever find that they are gone.
+/// What lets a start go on without the worktrees of a database that it has no disk for. In another directory than their
+/// rows say nobody would ever find that they are gone.
 fn given_up(base: &Path, place: &Path, mark: &str) -> String {
     match place.starts_with(base) {
         true => format!(
@@ -222,8 +223,8 @@ pub trait Provider: Send + Sync {
     /// there is to tell about what it got beside its checkout.
     async fn create(&self, repository: &Repository, request: &CreateRequest) -> Result<Furnished, IsolationError>;
 
-    /// Takes away what a creation that was cut short left of a place that was never handed out, and the place's registration,
-    /// so that nothing is in the way of the next. Files that may be somebody's stay.
+    /// Takes away what a creation that was cut short left of a place that was never handed out, and the place's
+    /// registration, so that nothing is in the way of the next. Files that may be somebody's stay.
     async fn clear(&self, repository: &Repository, path: &Path) -> Result<(), IsolationError>;
 
     /// Whether a place lies where removing it means to let go of it.
@@ -235,11 +236,12 @@ pub trait Provider: Send + Sync {
     /// The size of the files of a place that may be removed, in bytes, or what is in the way of deleting them.
     async fn survey(&self, path: &Path) -> Result<u64, IsolationError>;
 
-    /// Takes the place away, or lets go of it; also goes on with a removal that was interrupted. Its files are not looked at,
-    /// and stay until they were ([`Provider::look_again`], [`Provider::release`]).
+    /// Takes the place away, or lets go of it; also goes on with a removal that was interrupted. Its files are not
+    /// looked at, and stay until they were ([`Provider::look_again`], [`Provider::release`]).
     async fn remove(&self, repository: &Repository, request: &RemoveRequest) -> Result<Removed, IsolationError>;
 
-    /// Whether [`Provider::remove`] would begin once some processes have ended, as far as a look can tell. Nothing is changed.
+    /// Whether [`Provider::remove`] would begin once some processes have ended, as far as a look can tell. Nothing is
+    /// changed.
     async fn would_remove(
         &self,
         repository: &Repository,
@@ -250,8 +252,8 @@ pub trait Provider: Send + Sync {
     /// Whose files are in the trash without having been released.
     fn unlooked(&self) -> Result<Vec<EnvironmentId>, IsolationError>;
 
-    /// Looks at the files of a removed place for the last time, and keeps everything there that the commit it had checked out
-    /// does not hold. `None`: there is nothing. Repeatable, with the same answer.
+    /// Looks at the files of a removed place for the last time, and keeps everything there that the commit it had
+    /// checked out does not hold. `None`: there is nothing. Repeatable, with the same answer.
     async fn look_again(&self, repository: &Repository, look: &LastLook) -> Result<Option<CommitSha>, IsolationError>;
 
     /// Lets the files of a removed place be deleted, which were looked at.
@@ -263,8 +265,8 @@ pub trait Provider: Send + Sync {
     /// What tools make again of what lies in a place of ours, and could be taken away at this moment.
     async fn reclaimable(&self, repository: &Repository, path: &Path) -> Result<Reclaimed, IsolationError>;
 
-    /// Takes such directories out of a place that stays; also goes on where a kill came between. What is not what it was
-    /// stays. What is gone is deleted with the next [`Provider::empty_trash`], after it was written down.
+    /// Takes such directories out of a place that stays; also goes on where a kill came between. What is not what it
+    /// was stays. What is gone is deleted with the next [`Provider::empty_trash`], after it was written down.
     async fn reclaim(&self, repository: &Repository, request: &ReclaimRequest) -> Result<Reclaimed, IsolationError>;
 
     /// Caches in the trash that may not be deleted, and whose they are.

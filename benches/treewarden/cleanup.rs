@@ -1,10 +1,12 @@
-//! Part `cleanup`: a scheduled pass over many environments of one repository, and a look at every one of them, beside what scripts
-//! do for each worktree: `git branch --merged`, `git status --porcelain`, `git log -1`. In turns, in one run.
+//! Part `cleanup`: a scheduled pass over many environments of one repository, and a look at every one of them, beside
+//! what scripts do for each worktree: `git branch --merged`, `git status --porcelain`, `git log -1`. In turns, in one
+//! run.
 //!
-//! Each environment has a worktree with all files, and a branch with a commit of its own. One in twenty is done with: squashed
-//! into the base, or stale. The passes are those of the running service, as dry runs, so that all rounds meet the same; the last
-//! one is real. In each round the base has moved, so that no comparison with it is remembered. What files held is remembered for a
-//! day where nothing happens, as in any service that runs: the first pass, which looks at all of them, is printed by itself.
+//! Each environment has a worktree with all files, and a branch with a commit of its own. One in twenty is done with:
+//! squashed into the base, or stale. The passes are those of the running service, as dry runs, so that all rounds meet
+//! the same; the last one is real. In each round the base has moved, so that no comparison with it is remembered. What
+//! files held is remembered for a day where nothing happens, as in any service that runs: the first pass, which looks
+//! at all of them, is printed by itself.
 
 use super::{median, timed};
 use secrecy::ExposeSecret;

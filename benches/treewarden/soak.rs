@@ -1,9 +1,10 @@
-//! A soak: environments are made, used, merged, closed and removed at random, while the service and its gits are killed at
-//! random moments. In the end disk, git and database say the same, and no commit and no file is lost.
+//! A soak: environments are made, used, merged, closed and removed at random, while the service and its gits are killed
+//! at random moments. In the end disk, git and database say the same, and no commit and no file is lost.
 //!
-//! `cargo bench -- soak [--environments=1000] [--minutes=7] [--seed=N]`. Without a seed it takes one from the clock, and prints it. A seed gives the same walk; what it meets depends
-//! on the machine as well. Everything that is made is written down by whoever made it ([`ledger`]), and looked for at the end
-//! ([`verify`]). Where something is wrong, everything stays to be looked at.
+//! `cargo bench -- soak [--environments=1000] [--minutes=7] [--seed=N]`. Without a seed it takes one from the clock,
+//! and prints it. A seed gives the same walk; what it meets depends on the machine as well. Everything that is made is
+//! written down by whoever made it ([`ledger`]), and looked for at the end ([`verify`]). Where something is wrong,
+//! everything stays to be looked at.
 
 mod agent;
 mod ledger;

@@ -14,13 +14,13 @@ use std::{
 
 /// How many merges one process is given.
 const AT_ONCE: usize = 200;
-/// Some git versions read attributes from HEAD in a bare repository: `merge=union` would make of a branch that deletes lines one
-/// that adds nothing. In any repository there is this tree.
+/// Some git versions read attributes from HEAD in a bare repository: `merge=union` would make of a branch that deletes
+/// lines one that adds nothing. In any repository there is this tree.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 impl Repository {
-    /// Whether merging `tip` into `base` would leave `base`'s files as they are. A conflict means no, and so does a base
-    /// that shares no commit with it (its history was replaced).
+    /// Whether merging `tip` into `base` would leave `base`'s files as they are. A conflict means no, and so does a
+    /// base that shares no commit with it (its history was replaced).
     pub async fn merge_adds_nothing(&self, base: &CommitSha, tip: &CommitSha) -> Result<bool, GitError> {
         if !self.are_related(base, tip).await? {
             return Ok(false);
@@ -29,8 +29,8 @@ impl Repository {
         Ok(self.merges_that_add_nothing(vec![ends.clone()]).await?.get(&ends) == Some(&true))
     }
 
-    /// For each whether the same is true; the ends of each have a commit in common. Nothing is written to the repository: new
-    /// objects go to a throw-away store.
+    /// For each whether the same is true; the ends of each have a commit in common. Nothing is written to the
+    /// repository: new objects go to a throw-away store.
     pub async fn merges_that_add_nothing(&self, asked: Vec<Ends>) -> Result<HashMap<Ends, bool>, GitError> {
         let mut answers = HashMap::new();
         for some in asked.chunks(AT_ONCE) {
@@ -66,9 +66,9 @@ fn no_answer() -> GitError {
     GitError::Unreadable("git merge-tree did not answer what it was asked".to_owned())
 }
 
-/// What git says of each merge, as git-merge-tree(1) describes it for `--stdin`: `1 NUL <tree> NUL` for a clean one, `0 NUL <tree>
-/// NUL` and the names of what is in conflict, each with its `NUL`, otherwise; and a `NUL` at the end. `None` of a merge: it is
-/// in conflict.
+/// What git says of each merge, as git-merge-tree(1) describes it for `--stdin`: `1 NUL <tree> NUL` for a clean one, `0
+/// NUL <tree> NUL` and the names of what is in conflict, each with its `NUL`, otherwise; and a `NUL` at the end. `None`
+/// of a merge: it is in conflict.
 fn results(output: &[u8]) -> Option<Vec<Option<&[u8]>>> {
     let mut results = Vec::new();
     let mut fields = output.split(|byte| *byte == 0).peekable();

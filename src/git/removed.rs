@@ -1,5 +1,6 @@
-//! Entries of removed worktrees: out of the registry, so that git knows of no worktree any more, and kept until somebody has
-//! looked at the files for the last time. By such an entry, git can still be asked about files that lie in a trash.
+//! Entries of removed worktrees: out of the registry, so that git knows of no worktree any more, and kept until
+//! somebody has looked at the files for the last time. By such an entry, git can still be asked about files that lie in
+//! a trash.
 //!
 //! Taking one out is two renames, which cost no space on the disk and no time that grows with the worktree.
 
@@ -31,9 +32,9 @@ pub(super) fn entry_at(directory: PathBuf) -> Result<AdminEntry, GitError> {
 }
 
 impl Repository {
-    /// Takes the entry for `path`, whose directory must be gone, out of the registry, and keeps it as `name`: just this one,
-    /// and only when the lock on it is ours. Nothing registered is fine; afterwards git's own list is asked. What only the
-    /// entry held gets refs.
+    /// Takes the entry for `path`, whose directory must be gone, out of the registry, and keeps it as `name`: just this
+    /// one, and only when the lock on it is ours. Nothing registered is fine; afterwards git's own list is asked. What
+    /// only the entry held gets refs.
     pub async fn set_apart(&self, path: &Path, name: &str) -> Result<(), GitError> {
         let (repository, path, name) = (self.clone(), path.to_owned(), name.to_owned());
         self.to_the_end(async move { repository.take_apart(&path, &name).await }).await
@@ -68,8 +69,8 @@ impl Repository {
         }
     }
 
-    /// The worktree that was registered for `path` and whose entry is kept as `name`, with its files at another place and its
-    /// HEAD at the commit that it had: its branch may be gone, or another worktree's.
+    /// The worktree that was registered for `path` and whose entry is kept as `name`, with its files at another place
+    /// and its HEAD at the commit that it had: its branch may be gone, or another worktree's.
     pub async fn removed_worktree(
         &self,
         path: &Path,
@@ -113,8 +114,8 @@ impl Repository {
         Ok(())
     }
 
-    /// The same of all whose files do not `wait` any more. Nobody may have looked at repositories of submodules in them: these are put
-    /// aside.
+    /// The same of all whose files do not `wait` any more. Nobody may have looked at repositories of submodules in
+    /// them: these are put aside.
     pub async fn forget_all_removed(&self, wait: impl Fn(&str) -> bool + Send + 'static) -> Result<(), GitError> {
         let _turn = self.turn().await;
         let removed = self.directory().join(REMOVED);
@@ -128,14 +129,22 @@ impl Repository {
         if gone.is_empty() {
             return Ok(());
         }
+        let mut failed = None;
         for entry in gone {
-            match entry.directory.extension() != Some(DONE.as_ref()) && entry.has_submodules()? {
-                true => self.set_entry_aside(&entry).await?,
-                false => self.forget_in_turn(entry.directory).await?,
+            // One that stays keeps no other.
+            if let Err(error) = self.forget_or_set_aside(entry).await {
+                failed = Some(error);
             }
         }
         self.forget_paths().await;
-        Ok(())
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn forget_or_set_aside(&self, entry: AdminEntry) -> Result<(), GitError> {
+        match entry.directory.extension() != Some(DONE.as_ref()) && entry.has_submodules()? {
+            true => self.set_entry_aside(&entry).await,
+            false => self.forget_in_turn(entry.directory).await,
+        }
     }
 
     async fn forget_in_turn(&self, apart: PathBuf) -> Result<(), GitError> {

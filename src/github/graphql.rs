@@ -1,5 +1,5 @@
-//! What only GraphQL tells: which issues a pull request closes, and the other way round; and what became of many branches at
-//! once.
+//! What only GraphQL tells: which issues a pull request closes, and the other way round; and what became of many
+//! branches at once.
 
 use super::auth::{Access, Scope};
 use super::client::{InstallationClient, UNNAMED_WAIT};
@@ -95,9 +95,9 @@ impl InstallationClient {
         self.linked(repository, name, number, CLOSING_PULL_REQUESTS, at).await
     }
 
-    /// For each the pull request that merged exactly this commit of this branch into its base, of the last twenty that were merged
-    /// of a branch of that name. One request for a hundred of them; where GitHub does not answer that, for fewer and fewer, and no
-    /// more once it answers for nothing.
+    /// For each the pull request that merged exactly this commit of this branch into its base, of the last twenty that
+    /// were merged of a branch of that name. One request for a hundred of them; where GitHub does not answer that, for
+    /// fewer and fewer, and no more once it answers for nothing.
     pub async fn merged_pull_requests(
         &self,
         repository: RepositoryId,
@@ -106,12 +106,21 @@ impl InstallationClient {
     ) -> Vec<Result<Option<ThreadNumber>, GithubError>> {
         let mut found = Vec::new();
         let mut pending: Vec<&[MergedHead]> = wanted.chunks(BRANCHES).rev().collect();
+        let mut failed_alone = false;
         while let Some(some) = pending.pop() {
             match self.merged_of(repository, name, some).await {
-                Ok(answers) => found.extend(answers),
+                Ok(answers) => {
+                    failed_alone = false;
+                    found.extend(answers);
+                }
                 Err(GithubError::Server { .. } | GithubError::BadAnswer(_)) if some.len() > 1 => {
                     let (first, second) = some.split_at(some.len() / 2);
                     pending.extend([second, first]);
+                }
+                // It may be about this branch alone.
+                Err(error @ (GithubError::Server { .. } | GithubError::BadAnswer(_))) if !failed_alone => {
+                    failed_alone = true;
+                    found.push(Err(error));
                 }
                 Err(error) => {
                     let left = some.len() + pending.iter().map(|some| some.len()).sum::<usize>();

@@ -1,5 +1,5 @@
-//! The last look at files that lie in the trash, and what follows it. That they may go is recorded there alone, in the home: what
-//! the repository says of it is in the hands of whoever works there.
+//! The last look at files that lie in the trash, and what follows it. That they may go is recorded there alone, in the
+//! home: what the repository says of it is in the hands of whoever works there.
 
 use super::worktree::{BEGUN, WorktreeProvider, certain, exists};
 use super::{IsolationError, LastLook, MOST_IGNORED, mounts};

@@ -1,5 +1,5 @@
-//! Taking caches out of a worktree that stays: each by one rename into the trash, where it is certain for a last time that
-//! git misses nothing and nobody is at work in it, and then to what is deleted.
+//! Taking caches out of a worktree that stays: each by one rename into the trash, where it is certain for a last time
+//! that git misses nothing and nobody is at work in it, and then to what is deleted.
 
 use super::usage::measure;
 use super::worktree::{WorktreeProvider, blocking, certain, exists};
@@ -138,8 +138,8 @@ impl WorktreeProvider {
         Ok(true)
     }
 
-    /// Nobody reaches it by its old path any more: what was added to the index before, the repository that was made in it, and
-    /// who went into it, are known by now.
+    /// Nobody reaches it by its old path any more: what was added to the index before, the repository that was made in
+    /// it, and who went into it, are known by now.
     async fn refuse_missed(&self, worktree: &Worktree, cache: &Path, place: &Path) -> Result<(), IsolationError> {
         if !worktree.tracked_among(&[cache.to_owned()]).await?.is_empty() {
             return Err(IsolationError::NoCache("git tracks something in it by now".to_owned()));

@@ -1,5 +1,5 @@
-//! Renames between a worktree and the trash. Whoever works in a worktree can put a link in the place of any directory there, at
-//! any moment: so the way is walked from one open directory to the next, and a link on it ends it.
+//! Renames between a worktree and the trash. Whoever works in a worktree can put a link in the place of any directory
+//! there, at any moment: so the way is walked from one open directory to the next, and a link on it ends it.
 
 use rustix::fs::{CWD, Mode, OFlags};
 use std::{

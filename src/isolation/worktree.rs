@@ -92,8 +92,12 @@ impl WorktreeProvider {
         if !rename_works(&base, &trash)? {
             trash = made(&base.join(TRASH_BESIDE))?;
         }
-        let mark = Mark::of(&base, &memory)?;
         let trash = Trash::new(trash);
+        // Before the mark forgets it: one that is only configured anew has no way from the former.
+        let left =
+            mark::left_behind(&base, &memory).map_err(|error| IsolationError::files("reading", &memory, &error))?;
+        trash.refuse_others(left.iter().map(|left| left.join(TRASH_BESIDE)))?;
+        let mark = Mark::of(&base, &memory)?;
         let others = mark.moved_from.iter().chain([&base]).map(|base| base.join(TRASH_BESIDE));
         trash.refuse_others(others.chain([in_home]))?;
         Ok(Self { base, home, mark, trash, emptying: Arc::default(), turns: Turns::default() })

@@ -1,8 +1,8 @@
-//! The disk: what environments and repositories take, measured while nobody waits for it; caches that idle ones give up; and
-//! what follows when a codebase takes more than it may.
+//! The disk: what environments and repositories take, measured while nobody waits for it; caches that idle ones give
+//! up; and what follows when a codebase takes more than it may.
 //!
-//! Nothing is measured on the way of a webhook or a page: they read what is remembered. A measurement comes after each run
-//! and each pass, one at a time.
+//! Nothing is measured on the way of a webhook or a page: they read what is remembered. A measurement comes after each
+//! run and each pass, one at a time.
 
 use super::sweep::Pass;
 use super::workers::unwinding;
@@ -174,7 +174,8 @@ impl Orchestrator {
         self.pass(&pass).await.map(|_| true)
     }
 
-    /// The part of a pass over one codebase that is about the disk. What it tells stands beside what became of the worktrees.
+    /// The part of a pass over one codebase that is about the disk. What it tells stands beside what became of the
+    /// worktrees.
     pub(super) async fn look_after_disk(&self, codebase: &Codebase, pass: &Pass<'_>, lines: &mut Vec<ReportLine>) {
         if pass.only.is_some() {
             return;
@@ -350,8 +351,8 @@ impl Orchestrator {
         }
     }
 
-    /// The same before a removal, under the lease: what is half-way to the trash would be nobody's afterwards. Answers with the
-    /// row as it is then, and what is in the way.
+    /// The same before a removal, under the lease: what is half-way to the trash would be nobody's afterwards. Answers
+    /// with the row as it is then, and what is in the way.
     pub(super) async fn finish_reclaim_first(
         &self,
         codebase: &Codebase,
@@ -403,8 +404,8 @@ impl Orchestrator {
         Ok((reclaimed, environment))
     }
 
-    /// Refuses a new worktree while the codebase takes more than its hard mark, and what is merged does not make room. Answers
-    /// with how many went for it.
+    /// Refuses a new worktree while the codebase takes more than its hard mark, and what is merged does not make room.
+    /// Answers with how many went for it.
     pub(super) async fn fits_on_disk(&self, codebase: &Codebase) -> Result<usize, StepError> {
         if self.settings().disk_marks.hard.is_none() {
             return Ok(0);

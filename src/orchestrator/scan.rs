@@ -1,5 +1,5 @@
-//! One look at the environments of a codebase, as everything that judges them takes it: passes, the limit, `/status`, the panel,
-//! and the removal of one. What can be asked about all of them at once is asked once.
+//! One look at the environments of a codebase, as everything that judges them takes it: passes, the limit, `/status`,
+//! the panel, and the removal of one. What can be asked about all of them at once is asked once.
 
 use super::{Orchestrator, gather};
 use crate::decide::cleanup::{Class, Ignored, Occasion, RemovalFacts, WorkInProgress, classify};
@@ -29,7 +29,8 @@ pub(super) enum View {
 pub(super) enum Depth {
     /// Of those that would go if they held nothing: what files hold is one more reason to keep, and nothing else.
     Candidates,
-    /// Of those, and of those in which something has happened since the last look; of the others is told what was seen then.
+    /// Of those, and of those in which something has happened since the last look; of the others is told what was seen
+    /// then.
     News,
     All,
 }
@@ -58,8 +59,8 @@ impl Orchestrator {
         facts.pop().unwrap_or_else(|| Err(StoreError::Failed("nothing was looked at".to_owned())))
     }
 
-    /// The same of many environments of the codebase, in their order. What is wrong with one of them is an answer about that
-    /// one only. What needs no `view` does not wait for it.
+    /// The same of many environments of the codebase, in their order. What is wrong with one of them is an answer about
+    /// that one only. What needs no `view` does not wait for it.
     pub(super) async fn scan(
         &self,
         codebase: &Codebase,

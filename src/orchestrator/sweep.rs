@@ -1,8 +1,8 @@
 //! Removing environments: for a closed thread, on request, and in passes over all of them.
 //!
-//! One sequence serves every trigger: facts, verdict, journal (`removing`), then [`finish`]: the provider's removal and the
-//! receipt. What was journalled is finished by the next start ([`super::recover`]). One that goes for another's sake is asked
-//! more before ([`make_way`], [`retire`]).
+//! One sequence serves every trigger: facts, verdict, journal (`removing`), then [`finish`]: the provider's removal and
+//! the receipt. What was journalled is finished by the next start ([`super::recover`]). One that goes for another's
+//! sake is asked more before ([`make_way`], [`retire`]).
 
 mod before;
 mod finish;
@@ -142,8 +142,8 @@ impl Orchestrator {
         self.remove_fetched(&codebase, id, &cause, &view).await
     }
 
-    /// Looks at all live environments of a codebase, and then decides about one after the other, and about what no environment
-    /// has. The report is stored, also of a pass that was stopped half-way.
+    /// Looks at all live environments of a codebase, and then decides about one after the other, and about what no
+    /// environment has. The report is stored, also of a pass that was stopped half-way.
     pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
         let codebases = self.store().list_codebases().await?;
@@ -182,7 +182,7 @@ impl Orchestrator {
                 self.scan_until_stopped(&codebase, &environments, pass, view.clone())
             );
             let has_work = !environments.is_empty() || strays.as_ref().is_ok_and(|strays| strays.have_work());
-            let view = if has_work { view.await } else { View::AsItIs };
+            let view = if has_work && !stopped() { view.await } else { View::AsItIs };
             let passed = environments.iter().zip(seen).map(async |(environment, facts)| {
                 if stopped() {
                     return None;
@@ -267,7 +267,8 @@ impl Orchestrator {
         Ok(removed)
     }
 
-    /// What became of one, or would, and how many bytes that freed. `None`: the class that is looked for does not concern it.
+    /// What became of one, or would, and how many bytes that freed. `None`: the class that is looked for does not
+    /// concern it.
     pub(super) async fn pass_one(
         &self,
         codebase: &Codebase,
@@ -309,7 +310,8 @@ impl Orchestrator {
         }))
     }
 
-    /// The facts of a worktree after it was mended, where it is broken, or could not be looked at: its index may be spoilt.
+    /// The facts of a worktree after it was mended, where it is broken, or could not be looked at: its index may be
+    /// spoilt.
     async fn mended_facts(
         &self,
         codebase: &Codebase,
@@ -454,7 +456,8 @@ impl Orchestrator {
         View::Fetched(fetch.await.into())
     }
 
-    /// A row that was written meanwhile, as by a run that ends, is decided about anew; from its journal on it is gone on with.
+    /// A row that was written meanwhile, as by a run that ends, is decided about anew; from its journal on it is gone
+    /// on with.
     async fn remove_fetched(
         &self,
         codebase: &Codebase,
@@ -519,8 +522,8 @@ impl Orchestrator {
         }
     }
 
-    /// Closes the row of a worktree that is not there. Its registration goes first, which keeps what only that held; what
-    /// cannot be taken out keeps the row.
+    /// Closes the row of a worktree that is not there. Its registration goes first, which keeps what only that held;
+    /// what cannot be taken out keeps the row.
     pub(super) async fn close_without_worktree(
         &self,
         repository: &Repository,
@@ -538,8 +541,8 @@ impl Orchestrator {
         self.forget_all(users).await
     }
 
-    /// The thread that hears of a removal: the one that was closed, else the one the work belongs to; not the one in which a
-    /// command named it, which is answered.
+    /// The thread that hears of a removal: the one that was closed, else the one the work belongs to; not the one in
+    /// which a command named it, which is answered.
     async fn to_be_told(
         &self,
         environment: &Environment,
@@ -562,8 +565,8 @@ impl Orchestrator {
         Ok(self.thread_of_work(environment.codebase, &environment.work).await?.map(|thread| thread.id))
     }
 
-    /// The reasons are remembered, so that the panel shows them, together with those that are not said `beside` them. A row in
-    /// transition belongs to whoever creates or removes it: writing here would make their next write stale.
+    /// The reasons are remembered, so that the panel shows them, together with those that are not said `beside` them. A
+    /// row in transition belongs to whoever creates or removes it: writing here would make their next write stale.
     async fn keep(
         &self,
         mut environment: Environment,
@@ -609,7 +612,8 @@ impl Orchestrator {
     }
 }
 
-/// Whoever asks for a pass wants to know all that is in the way now; what comes by itself looks where something happened.
+/// Whoever asks for a pass wants to know all that is in the way now; what comes by itself looks where something
+/// happened.
 fn depth_of(pass: &Pass<'_>) -> Depth {
     match pass.trigger {
         Trigger::Command | Trigger::Panel | Trigger::Cli => Depth::All,

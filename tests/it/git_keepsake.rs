@@ -53,6 +53,25 @@ async fn a_keepsake_holds_everything_and_touches_nothing() {
     assert_eq!(repository.tip(name).await.unwrap(), Some(next));
 }
 
+/// Git lists nothing of it, neither as new nor as ignored.
+#[tokio::test]
+async fn an_ignored_directory_in_the_place_of_a_file_is_kept_with_what_is_in_it() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    lab.commit(&path, "build", "a file\n");
+    lab.commit(&path, ".gitignore", "build/\n");
+    fs::remove_file(path.join("build")).unwrap();
+    fs::create_dir_all(path.join("build/deep")).unwrap();
+    fs::write(path.join("build/deep/out"), "hours of work").unwrap();
+    let sha = worktree.keep("refs/treewarden/trash/1", 1000).await.unwrap().unwrap();
+    fs::remove_dir_all(path.join("build")).unwrap();
+    lab.run(&path, &["reset", "-q", "--hard"]);
+    worktree.bring_back(&sha).await.unwrap();
+    assert_eq!(fs::read_to_string(path.join("build/deep/out")).unwrap(), "hours of work");
+    assert!(worktree.keep("refs/treewarden/trash/1", 5).await.is_err(), "more than the trash takes");
+}
+
 #[tokio::test]
 async fn a_conflict_is_kept_with_all_its_sides() {
     let lab = Lab::new();

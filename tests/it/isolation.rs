@@ -335,8 +335,14 @@ async fn nothing_begins_while_files_wait_in_another_trash() {
     fs::create_dir_all(&files).unwrap();
     let refused = WorktreeProvider::new(&base, &trash).map(drop).unwrap_err().to_string();
     assert!(refused.contains(other.to_str().unwrap()) && refused.contains("nothing was begun"), "{refused}");
+    // Nor where another directory is to have the worktrees from now on, however often that is tried.
+    let elsewhere = place.lab.path("elsewhere");
+    for _ in 0..2 {
+        let refused = WorktreeProvider::new(&elsewhere, &trash).map(drop).unwrap_err().to_string();
+        assert!(refused.contains(other.to_str().unwrap()), "{refused}");
+    }
     fs::rename(&files, files.with_extension("done")).unwrap();
-    WorktreeProvider::new(&base, &trash).unwrap();
+    WorktreeProvider::new(&elsewhere, &trash).unwrap();
 }
 
 /// BR-059, BR-200

@@ -1,8 +1,8 @@
 //! Repositories inside a worktree: submodules with work of their own, and whole repositories that merely lie there.
 //!
-//! They are examined with libgit2, which starts nothing: their configuration is in the agent's hands, and git would obey
-//! it. It is given a time limit ([`Worktree::look_inside`]), and let into nothing that it would not come back from. What
-//! libgit2 is known to miss (repositories inside) is looked for by a walk of our own.
+//! They are examined with libgit2, which starts nothing: their configuration is in the agent's hands, and git would
+//! obey it. It is given a time limit ([`Worktree::look_inside`]), and let into nothing that it would not come back
+//! from. What libgit2 is known to miss (repositories inside) is looked for by a walk of our own.
 
 use super::Worktree;
 use super::caches::cache_of;
@@ -61,8 +61,8 @@ impl Worktree {
         Ok(work)
     }
 
-    /// Directories below that are repositories or worktrees of their own, submodules, and what is committed, apart. Relative
-    /// paths.
+    /// Directories below that are repositories or worktrees of their own, submodules, and what is committed, apart.
+    /// Relative paths.
     pub async fn nested_repositories(&self) -> Probe<Vec<String>> {
         let answer = async { self.nested_by(&self.index().await?).await };
         answer.await.into()
@@ -96,8 +96,8 @@ impl Worktree {
         answer.await.into()
     }
 
-    /// Reads what lies at a place in it, or in its entry: any file there may be an agent's. What does not end is in the way of
-    /// looks at the same place only.
+    /// Reads what lies at a place in it, or in its entry: any file there may be an agent's. What does not end is in the
+    /// way of looks at the same place only.
     pub(in crate::git) async fn look_inside<T: Send + 'static>(
         &self,
         place: &Path,
@@ -146,8 +146,8 @@ impl Ties {
         Ok(repository)
     }
 
-    /// Whether a submodule stands at another commit than is recorded. Where git and libgit2 find its repository, they say so
-    /// themselves.
+    /// Whether a submodule stands at another commit than is recorded. Where git and libgit2 find its repository, they
+    /// say so themselves.
     fn is_elsewhere(&self, path: &Path, recorded: git2::Oid) -> Result<bool, GitError> {
         let is_there = || fs::symlink_metadata(path.join(".git")).is_ok();
         Ok(match self {

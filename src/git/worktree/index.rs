@@ -37,8 +37,8 @@ pub(super) struct IndexEntry {
 /// Files looked for to tell whether a directory is a worktree's.
 const SAMPLE: usize = 500;
 
-/// Sizes in the index file: signature, version and number of entries; the checksum at its end; more zeroes than git ever
-/// writes before that.
+/// Sizes in the index file: signature, version and number of entries; the checksum at its end; more zeroes than git
+/// ever writes before that.
 const HEADER: usize = 12;
 const CHECKSUM: u64 = 20;
 const PADDING: usize = 64;
@@ -96,8 +96,8 @@ impl Worktree {
         .await
     }
 
-    /// Takes the mark of what is not checked out from files that are there, as git does wherever it knows that a checkout is
-    /// sparse: git-sparse-checkout(1). Ours does not, since it reads no worktree's own configuration.
+    /// Takes the mark of what is not checked out from files that are there, as git does wherever it knows that a
+    /// checkout is sparse: git-sparse-checkout(1). Ours does not, since it reads no worktree's own configuration.
     pub(super) async fn show_what_is_there(&self, entry: &AdminEntry) -> Result<(), GitError> {
         if !look(&entry.directory.join("info/sparse-checkout"))?.is_some_and(|meta| meta.is_file()) {
             return Ok(());
@@ -126,7 +126,8 @@ impl Worktree {
         call.input(list_of(paths)).ok().await.map(drop)
     }
 
-    /// Every entry of the index. No process is started where libgit2 can read it: it knows no split and no sparse index.
+    /// Every entry of the index. No process is started where libgit2 can read it: it knows no split and no sparse
+    /// index.
     pub(super) async fn index(&self) -> Result<Vec<IndexEntry>, GitError> {
         let entry = self.entry().await?;
         let index = entry.directory.join("index");
@@ -219,8 +220,8 @@ impl Worktree {
 }
 
 impl Lengths {
-    /// Whether a file holds exactly what the blob does. A file of another length does not, and is not read: an agent can make
-    /// one of any length without any disk.
+    /// Whether a file holds exactly what the blob does. A file of another length does not, and is not read: an agent
+    /// can make one of any length without any disk.
     pub fn is_blob(&self, path: &Path, blob: Oid) -> Result<bool, GitError> {
         let failed = |error: io::Error| GitError::file("reading", path, &error);
         let file = match plain_file::open(path, Links::Refuse) {

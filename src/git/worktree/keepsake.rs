@@ -20,7 +20,7 @@ use crate::git::{GitError, blocking, mode, refuse_large};
 use crate::model::{CommitSha, Probe};
 use git2::Oid;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     fs, io,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
@@ -31,8 +31,8 @@ const KEEPER: (&str, &str) = ("Treewarden", "treewarden@localhost");
 const MESSAGE: &str = "Uncommitted work, kept before the worktree was removed\n";
 const BESIDE: &str = "What else was there: ignored files, the index, modes\n";
 
-/// A removal ends with the files gone, so their contents have to be on the disk. And any name that the disk has may be in
-/// a tree.
+/// A removal ends with the files gone, so their contents have to be on the disk. And any name that the disk has may be
+/// in a tree.
 const SETTINGS: &[&str] = &[LASTING, "core.protectNTFS=false", "core.protectHFS=false"];
 
 /// What stands for "not there" in the format of `git update-index --index-info`.
@@ -52,10 +52,10 @@ const MOST_BYTES: u64 = 256 * MEGABYTE;
 const RIGHTS: u32 = 0o777;
 
 impl Worktree {
-    /// Keeps everything that no commit of the branch holds, known caches apart, under `full_ref`. `None`: there is nothing.
-    /// When all is as the ref has it already, that commit is the answer. Refuses where a repository lies inside or a submodule
-    /// stands elsewhere, what git takes for its own (`.GIT`), and more than `most_ignored` bytes of ignored files: then it is
-    /// [`GitError::NotKeepable`]; whatever else fails may not fail the next time.
+    /// Keeps everything that no commit of the branch holds, known caches apart, under `full_ref`. `None`: there is
+    /// nothing. When all is as the ref has it already, that commit is the answer. Refuses where a repository lies
+    /// inside or a submodule stands elsewhere, what git takes for its own (`.GIT`), and more than `most_ignored` bytes
+    /// of ignored files: then it is [`GitError::NotKeepable`]; whatever else fails may not fail the next time.
     pub async fn keep(&self, full_ref: &str, most_ignored: u64) -> Result<Option<CommitSha>, GitError> {
         if !full_ref.starts_with("refs/treewarden/") {
             return Err(GitError::refused(format!("{full_ref} is no place for a keepsake")));
@@ -105,8 +105,8 @@ impl Worktree {
         Ok(!(found.is_empty() && self.staged(&entry, &head).await?.is_empty()))
     }
 
-    /// Anybody's `git prune` that began before the ref was there may still take what has a file of its own; never a pack. Without
-    /// a window, nothing is held in memory to be compared.
+    /// Anybody's `git prune` that began before the ref was there may still take what has a file of its own; never a
+    /// pack. Without a window, nothing is held in memory to be compared.
     async fn pack(&self, keepsake: &CommitSha) -> Result<(), GitError> {
         let call = self.repository.call("rev-list").await?.slow();
         let call = call.args(["--objects", "--no-object-names", keepsake.as_str(), "--not", &format!("{keepsake}^1")]);
@@ -152,7 +152,8 @@ impl Worktree {
             call.args([flag, "-z", "--stdin"]).input(list_of(&hidden)).ok().await?;
         }
         let changes = self.changes(entry, Some(&index)).await?;
-        let ignored = self.ignored_files(Inside::Refuse).await?;
+        let mut ignored = self.ignored_files(Inside::Refuse).await?;
+        ignored.extend(self.files_in_place_of_others(&changes, &ignored).await?);
         let bytes: u64 = ignored.iter().map(|file| file.size).sum();
         if bytes > most_ignored {
             let example = ignored.iter().max_by_key(|file| file.size).map(|file| file.path.display().to_string());
@@ -219,6 +220,25 @@ impl Worktree {
             Probe::Known(listed) => self.files_among(listed, inside).await,
             Probe::Unknown(why) => Err(GitError::Unreadable(why)),
         }
+    }
+
+    /// Files that git ignores in directories which stand where it has a file: it lists neither these directories nor
+    /// what they hold.
+    async fn files_in_place_of_others(&self, changes: &[Change], ignored: &[Kept]) -> Result<Vec<Kept>, GitError> {
+        let listed: HashSet<PathBuf> =
+            changes.iter().map(|change| &change.path).chain(ignored.iter().map(|file| &file.path)).cloned().collect();
+        let tracked = changes.iter().filter(|change| change.kind != Kind::Untracked).map(|change| change.path.clone());
+        let (files, tracked) = (self.files.clone(), tracked.collect::<Vec<_>>());
+        let stand_there = blocking(move || {
+            let is_directory = |path: &PathBuf| files.join(path).symlink_metadata().is_ok_and(|meta| meta.is_dir());
+            // Submodules are another question.
+            Ok(tracked
+                .into_iter()
+                .filter(|path| is_directory(path) && !files.join(path).join(".git").exists())
+                .collect())
+        });
+        let found = self.files_among(stand_there.await?, Inside::Refuse).await?;
+        Ok(found.into_iter().filter(|file| !listed.contains(&file.path)).collect())
     }
 
     /// The files that are listed, or lie in a directory that is.
@@ -506,8 +526,8 @@ impl Staged {
     }
 }
 
-/// From `:<mode> <mode> <id> <id> <status> NUL <path> NUL` of git-diff-index(1), and `<mode> <id> <stage> TAB <path> NUL` of
-/// git-ls-files(1).
+/// From `:<mode> <mode> <id> <id> <status> NUL <path> NUL` of git-diff-index(1), and `<mode> <id> <stage> TAB <path>
+/// NUL` of git-ls-files(1).
 fn staged(diff: &[u8], unmerged: &[u8]) -> Result<Staged, GitError> {
     let odd = |record: &[u8]| {
         GitError::Unreadable(format!("git said something odd of the index: {}", String::from_utf8_lossy(record)))

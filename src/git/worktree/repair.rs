@@ -1,6 +1,6 @@
-//! Mends what ties a worktree's files to the repository, when an agent (or a hand that slipped) has cut it, or a loss of
-//! power has emptied it. Files are never touched: what differs from the branch afterwards is what differed before. What is
-//! written over is kept beside.
+//! Mends what ties a worktree's files to the repository, when an agent (or a hand that slipped) has cut it, or a loss
+//! of power has emptied it. Files are never touched: what differs from the branch afterwards is what differed before.
+//! What is written over is kept beside.
 
 use super::super::registry::{self, AdminEntry, LOCK_REASON};
 use super::super::{GitError, blocking};
@@ -28,9 +28,9 @@ const NEW_INDEX: &str = "treewarden-new-index";
 const LINE: u64 = 4096;
 
 impl Worktree {
-    /// Mends the `.git` file, the admin entry or its HEAD, for a worktree of ours on `branch` that was handed out, and an index
-    /// that is not as git wrote it. False: there is nothing to mend, or not enough left to mend it with; then nothing was changed. Starts
-    /// no process and waits for nobody when all is well.
+    /// Mends the `.git` file, the admin entry or its HEAD, for a worktree of ours on `branch` that was handed out, and
+    /// an index that is not as git wrote it. False: there is nothing to mend, or not enough left to mend it with; then
+    /// nothing was changed. Starts no process and waits for nobody when all is well.
     pub async fn repair(&self, branch: &BranchName) -> Result<bool, GitError> {
         self.mark_anew().await?;
         let put_right = match self.known_validity().await? {
@@ -49,8 +49,9 @@ impl Worktree {
         Ok(put_right || mended)
     }
 
-    /// Whoever asks for a repair knows that it was handed out, and files are there: when neither a mark nor an index says so,
-    /// both were taken away. Then the mark is put back first: an index that is gone is made from HEAD, whoever comes next.
+    /// Whoever asks for a repair knows that it was handed out, and files are there: when neither a mark nor an index
+    /// says so, both were taken away. Then the mark is put back first: an index that is gone is made from HEAD, whoever
+    /// comes next.
     async fn mark_anew(&self) -> Result<(), GitError> {
         let (repository, path) = (self.repository.directory().to_owned(), self.path.clone());
         blocking(move || match registry::find(&repository, &path)? {
@@ -139,7 +140,8 @@ impl Worktree {
         Ok(true)
     }
 
-    /// Takes out what only looks like a merge or the like. With paths in conflict there may be one, and people are asked.
+    /// Takes out what only looks like a merge or the like. With paths in conflict there may be one, and people are
+    /// asked.
     async fn end_false_operations(&self) -> Result<bool, GitError> {
         let Some((entry, true)) = self.tied_entry().await? else { return Ok(false) };
         let asked = entry.clone();
@@ -290,8 +292,8 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<(), GitError> {
     rewrite(path, text, keep)
 }
 
-/// Writes beside the file and renames over it: a link that stands there is replaced, not followed. `before` deals with what
-/// stands there, once the new text is on the disk.
+/// Writes beside the file and renames over it: a link that stands there is replaced, not followed. `before` deals with
+/// what stands there, once the new text is on the disk.
 pub(in crate::git) fn rewrite(
     path: &Path,
     text: &str,

@@ -1,5 +1,5 @@
-//! `git status`, counted. Anything git says on standard error, and anything not understood, is a doubt; only remarks about
-//! how a repository's own attributes and patterns are written are none.
+//! `git status`, counted. Anything git says on standard error, and anything not understood, is a doubt; only remarks
+//! about how a repository's own attributes and patterns are written are none.
 
 use super::Worktree;
 use super::index::Lengths;
@@ -57,7 +57,8 @@ impl Worktree {
         Ok(Status::of(&self.changes(&entry, None).await?))
     }
 
-    /// What is not committed, as [`Worktree::status`] has it, and what git ignores and a keepsake would hold: by one walk.
+    /// What is not committed, as [`Worktree::status`] has it, and what git ignores and a keepsake would hold: by one
+    /// walk.
     pub async fn uncommitted(&self) -> Probe<(Status, Ignored)> {
         let answer = async {
             let entry = self.entry().await?;
@@ -155,8 +156,8 @@ pub(in crate::git) fn quiet(output: Output) -> Result<Vec<u8>, GitError> {
     }
 }
 
-/// Takes out of standard error what `git status` cannot look into: directories, and what is known of their files. Anything
-/// else that it complains of stays, above all patterns that it may not read: what they ignore would look new.
+/// Takes out of standard error what `git status` cannot look into: directories, and what is known of their files.
+/// Anything else that it complains of stays, above all patterns that it may not read: what they ignore would look new.
 fn take_closed(stderr: &mut Vec<u8>) -> Vec<NotTaken> {
     let text = String::from_utf8_lossy(stderr).into_owned();
     let (told, others): (Vec<_>, Vec<_>) = text.lines().partition(|line| closed(line).is_some());
@@ -192,10 +193,10 @@ const CLOSED: [&str; 2] = ["Permission denied", TOO_LONG];
 /// Where git's `usage.c` cuts a message off.
 const LONGEST_LINE: usize = 4095;
 
-/// Whether a line of standard error only says that git passes over a line it cannot use in `.gitattributes`, or over such
-/// a file or a `.gitignore` that is a link or far too large, or compares a file without converting it. Whoever commits such
-/// a thing must not stop every delivery, and all files were looked at. The words are those of git's `attr.c`, `dir.c` and
-/// `convert.c`; any others are a doubt.
+/// Whether a line of standard error only says that git passes over a line it cannot use in `.gitattributes`, or over
+/// such a file or a `.gitignore` that is a link or far too large, or compares a file without converting it. Whoever
+/// commits such a thing must not stop every delivery, and all files were looked at. The words are those of git's
+/// `attr.c`, `dir.c` and `convert.c`; any others are a doubt.
 fn is_harmless(line: &str) -> bool {
     let warning = line.strip_prefix("warning: ").unwrap_or_default();
     let error = line.strip_prefix("error: ").unwrap_or_default();
@@ -227,8 +228,8 @@ fn is_harmless(line: &str) -> bool {
 /// How git names that it follows no link in the place of such a file.
 const LINKED: &str = "': Too many levels of symbolic links";
 
-/// Byte for byte what is committed: only git's conversion of line ends would write it differently. Nobody changed it, and
-/// nothing is lost with it.
+/// Byte for byte what is committed: only git's conversion of line ends would write it differently. Nobody changed it,
+/// and nothing is lost with it.
 fn is_as_committed(lengths: &Lengths, files: &Path, change: &Change) -> bool {
     change.committed.is_some_and(|blob| lengths.is_blob(&files.join(&change.path), blob).unwrap_or(false))
 }
@@ -252,8 +253,8 @@ pub(super) enum Kind {
     Conflicted,
 }
 
-/// Porcelain format 2, as git-status(1) describes it: how many fields come before the path depends on the record. Beside the
-/// changes stands what is ignored.
+/// Porcelain format 2, as git-status(1) describes it: how many fields come before the path depends on the record.
+/// Beside the changes stands what is ignored.
 fn parse(output: &[u8]) -> Result<(Vec<Change>, Vec<PathBuf>), GitError> {
     let (mut changes, mut ignored) = (Vec::new(), Vec::new());
     let mut records = output.split(|byte| *byte == 0);

@@ -1,7 +1,7 @@
-//! The last look at the files of a removed environment, from the trash. A removal does not wait for it. What was written between
-//! the decision and the removal is kept like any uncommitted work, and the thread hears of it; then the files may be
-//! deleted. Where the look fails, they stay, the receipt says why, and it is looked again every minute; what only a person can
-//! change is told in the thread, and looked at every hour.
+//! The last look at the files of a removed environment, from the trash. A removal does not wait for it. What was
+//! written between the decision and the removal is kept like any uncommitted work, and the thread hears of it; then the
+//! files may be deleted. Where the look fails, they stay, the receipt says why, and it is looked again every minute;
+//! what only a person can change is told in the thread, and looked at every hour.
 
 use super::super::{Orchestrator, StepError};
 use super::finish::trash_ref;
@@ -59,7 +59,10 @@ impl Orchestrator {
         self.inner.work.spawn(async move {
             // It is never closed.
             let _one_of_few = this.inner.last_looks.at_once.acquire().await;
-            this.look_again_or_later(id).await;
+            // A service that stops waits for those that have begun; the next start looks at the others.
+            if !this.inner.work.is_closed() {
+                this.look_again_or_later(id).await;
+            }
         });
     }
 
