@@ -127,9 +127,8 @@ pub enum IsolationError {
     )]
     Unmarked { base: PathBuf, memory: PathBuf },
     #[error(
-        "There are worktrees in {}, and {} is to have them now, which is new, so nothing \
-         was begun. Move all that is in the \
-         first into the second, or set WORKTREE_BASE (or the home) back", before.display(), base.display()
+        "There are worktrees in {}, and {} is to have them now, which is new, so nothing was begun. Move all that is in \
+         the first into the second, or set WORKTREE_BASE (or the home) back", before.display(), base.display()
     )]
     LeftBehind { before: PathBuf, base: PathBuf },
     /// Another home's, or another machine's: a path alone proves nothing.

@@ -40,6 +40,13 @@ pub struct Usage {
     pub obstacle: Option<(PathBuf, u32)>,
 }
 
+impl Usage {
+    /// Nothing is known, not even in part: the walk did not come to its end.
+    pub fn was_given_up(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Measures a directory off the threads that serve people. One that is not there takes nothing.
 pub async fn measure(directory: &Path) -> Result<Usage, IsolationError> {
     let place = directory.to_owned();

@@ -231,8 +231,8 @@ impl WorktreeProvider {
         Ok(worktree.furnished().await?.unwrap_or_default())
     }
 
-    /// Takes away a killed checkout of ours: nobody has worked in it, and git cannot finish it. Of one that was killed while git
-    /// took it back, a directory without files is left, with nothing registered.
+    /// Takes away a killed checkout of ours: nobody has worked in it, and git cannot finish it. Of one that was killed
+    /// while git took it back, a directory without files is left, with nothing registered.
     async fn clear_half_made(
         &self,
         repository: &Repository,

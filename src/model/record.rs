@@ -476,6 +476,11 @@ pub struct ReportLine {
 }
 
 impl ReportLine {
+    pub fn of(repository: &RepoName, environment: Option<EnvironmentId>, branch: String, result: ReportResult) -> Self {
+        let repository = Some(repository.to_string());
+        Self { environment, repository, branch, result, bytes_freed: None, notes: Vec::new() }
+    }
+
     /// With its repository: many have an `issue-1`.
     pub fn name(&self) -> String {
         match &self.repository {

@@ -9,14 +9,14 @@ use super::workers::unwinding;
 use super::{Orchestrator, StepError};
 use crate::decide::disk::{Reclaim, ReclaimFacts, Spare, Standing, reclaim, standing};
 use crate::git::Repository;
-use crate::isolation::{IsolationError, ReclaimRequest, Reclaimed, measure};
+use crate::isolation::{IsolationError, ReclaimRequest, Reclaimed, Usage, measure};
 use crate::model::*;
 use crate::reply::disk;
 use crate::store::StoreError;
 use crate::telemetry::field::EFFECT;
 use std::{
     collections::HashSet,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
@@ -127,16 +127,25 @@ impl Orchestrator {
             if !is_wanted || environment.state != EnvironmentState::Active || self.is_outside(&environment) {
                 continue;
             }
-            let usage = measure(&environment.path).await?;
-            let used = DiskUse { bytes: usage.bytes, whole: usage.whole, at: self.now() };
-            self.store().remember_disk_use(environment.id, used).await?;
+            if let Some(used) = self.measured(&environment.path).await? {
+                self.store().remember_disk_use(environment.id, used).await?;
+            }
         }
-        if only.is_none() && !self.is_stopping() {
-            let usage = measure(self.repository(&codebase).directory()).await?;
-            let used = DiskUse { bytes: usage.bytes, whole: usage.whole, at: self.now() };
+        if only.is_none()
+            && !self.is_stopping()
+            && let Some(used) = self.measured(self.repository(&codebase).directory()).await?
+        {
             self.store().save_repository_use(codebase.id, used).await?;
         }
         Ok(())
+    }
+
+    /// `None`: nothing came of it, and what is known stays.
+    async fn measured(&self, directory: &Path) -> Result<Option<DiskUse>, StepError> {
+        let usage = measure(directory).await?;
+        let (Usage { bytes, whole, .. }, at) = (&usage, self.now());
+        let used = DiskUse { bytes: *bytes, whole: *whole, at };
+        Ok((!usage.was_given_up()).then_some(used))
     }
 
     /// A codebase that has come over its soft mark gets a pass of its own, once until it is below again.
@@ -428,9 +437,7 @@ impl Orchestrator {
 
 /// A line of a report that is about no worktree in particular.
 fn about_all_of(codebase: &Codebase, note: String) -> ReportLine {
-    let name = codebase.name.to_string();
-    let (repository, result) = (Some(name.clone()), ReportResult::Kept(vec![note]));
-    ReportLine { environment: None, repository, branch: name, result, bytes_freed: None, notes: Vec::new() }
+    ReportLine::of(&codebase.name, None, codebase.name.to_string(), ReportResult::Kept(vec![note]))
 }
 
 fn as_spare(error: IsolationError) -> Spare {

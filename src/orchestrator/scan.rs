@@ -70,15 +70,14 @@ impl Orchestrator {
         view: impl Future<Output = View>,
         depth: Depth,
     ) -> Vec<Result<RemovalFacts, StoreError>> {
-        let places = environments.iter().map(|one| self.place(repository, one)).collect::<Vec<_>>();
-        let places = stream::iter(places).buffered(PLACES_AT_ONCE);
+        let places = environments.iter().map(|one| self.place(repository, one));
         let branches = async {
             let view = view.await;
             let branches = self.branches(codebase, repository, &environments, &view).await;
             (branches, matches!(view, View::Fetched(_)))
         };
         let (uses, places, (branches, fetched)) =
-            tokio::join!(self.uses(codebase, &environments), places.collect::<Vec<_>>(), branches);
+            tokio::join!(self.uses(codebase, &environments), in_their_order(places, PLACES_AT_ONCE), branches);
         let now = self.now();
         let beside_files = environments.into_iter().zip(uses).zip(places).zip(branches);
         let beside_files = beside_files.map(|(((environment, uses), (validity, foreign_lock)), branch)| {

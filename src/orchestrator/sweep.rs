@@ -164,13 +164,9 @@ impl Orchestrator {
                 self.empty_expired(&codebase).await;
             }
             lines.extend(self.unreadable(&codebase).await?);
-            let line = |environment: &Environment, result, bytes_freed| ReportLine {
-                environment: Some(environment.id),
-                repository: Some(codebase.name.to_string()),
-                branch: environment.branch.to_string(),
-                result,
-                bytes_freed,
-                notes: Vec::new(),
+            let line = |environment: &Environment, result, bytes_freed| {
+                let branch = environment.branch.to_string();
+                ReportLine { bytes_freed, ..ReportLine::of(&codebase.name, Some(environment.id), branch, result) }
             };
             let environments = self.store().live_environments(Some(codebase.id)).await?;
             let (environments, left_alone) = self.apart_from_put_off(environments, pass);
@@ -229,14 +225,10 @@ impl Orchestrator {
     /// Nothing can be known of these, nor are they touched.
     async fn unreadable(&self, codebase: &Codebase) -> Result<Vec<ReportLine>, StepError> {
         let unreadable = self.store().unreadable_environments(codebase.id).await?.into_iter();
-        let line = |(environment, why): (EnvironmentId, StoreError)| ReportLine {
-            environment: Some(environment),
-            repository: Some(codebase.name.to_string()),
-            // That is in the row.
-            branch: environment.to_string(),
-            result: ReportResult::Failed(why.to_string()),
-            bytes_freed: None,
-            notes: Vec::new(),
+        let line = |(environment, why): (EnvironmentId, StoreError)| {
+            // Its branch is in the row.
+            let (branch, result) = (environment.to_string(), ReportResult::Failed(why.to_string()));
+            ReportLine::of(&codebase.name, Some(environment), branch, result)
         };
         Ok(unreadable.map(line).collect())
     }

@@ -156,6 +156,11 @@ pub fn left_in_trash(place: &Path) -> String {
     )
 }
 
+/// Why a worktree stays of which a cache could not be brought to its end.
+pub fn half_way_out(why: &str) -> String {
+    format!("one of its caches is half-way out: {why}")
+}
+
 /// Why that stays which would go otherwise.
 pub fn spared(why: &Spare) -> String {
     let why = match why {

@@ -6,7 +6,7 @@ use crate::decide::cleanup::Keep;
 use crate::git::{GitError, Repository, Worktree};
 use crate::isolation::{IsolationError, RemoveRequest};
 use crate::model::*;
-use crate::reply::{self, cleanup};
+use crate::reply::{self, cleanup, disk};
 use crate::store::{NewOutgoing, RunFilter};
 use crate::telemetry::{field::EFFECT, metric};
 
@@ -73,9 +73,7 @@ impl Orchestrator {
         };
         let (environment, half_way) = self.finish_reclaim_first(codebase, repository, environment).await?;
         if let Some(error) = half_way {
-            return self
-                .give_back(environment, Keep::Obstructed(format!("one of its caches is half-way out: {error}")))
-                .await;
+            return self.give_back(environment, Keep::Obstructed(disk::half_way_out(&error.to_string()))).await;
         }
         tracing::info!(target: EFFECT, { environment.id = %environment.id }, "remove worktree");
         // The commits stay reachable here whatever becomes of the branch: the receipt promises a way back.

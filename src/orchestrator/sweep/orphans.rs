@@ -242,12 +242,8 @@ impl Orchestrator {
         counts: &mut BTreeMap<Class, usize>,
     ) -> Vec<ReportLine> {
         let line = |environment, branch, result, bytes_freed| ReportLine {
-            environment,
-            repository: Some(codebase.name.to_string()),
-            branch,
-            result,
             bytes_freed,
-            notes: Vec::new(),
+            ..ReportLine::of(&codebase.name, environment, branch, result)
         };
         match pass.only {
             None | Some(Removable::Merged) => {}

@@ -113,17 +113,22 @@ async fn what_cannot_be_stored_is_not_taken_and_can_be_sent_again() {
     serving.stop().await;
 }
 
+/// A service whose home is on a small disk, and its database elsewhere.
+async fn on_a_small_disk(installation: &Installation) -> (Serving, Store, Home) {
+    let database = format!("sqlite://{}", installation.dir.path().join("elsewhere.db").display());
+    let serving = installation.serve_on_a_small_disk(Some(&database)).await;
+    let store = Store::open(&database).await.unwrap();
+    let home = Home::of(&serving, installation);
+    (serving, store, home)
+}
+
 #[tokio::test]
 async fn a_worktree_without_room_is_told_and_the_next_mention_works() {
     if !may_mount() {
         return;
     }
     let installation = Installation::new().await;
-    let database = installation.dir.path().join("elsewhere.db");
-    let database = format!("sqlite://{}", database.display());
-    let serving = installation.serve_on_a_small_disk(Some(&database)).await;
-    let store = Store::open(&database).await.unwrap();
-    let home = Home::of(&serving, &installation);
+    let (serving, store, home) = on_a_small_disk(&installation).await;
     home.fill();
     let issue = installation.ask("add a greeting");
     let failed =
@@ -155,11 +160,7 @@ async fn a_removal_without_room_loses_nothing_and_is_done_later() {
         return;
     }
     let installation = Installation::new().await;
-    let database = installation.dir.path().join("elsewhere.db");
-    let database = format!("sqlite://{}", database.display());
-    let serving = installation.serve_on_a_small_disk(Some(&database)).await;
-    let store = Store::open(&database).await.unwrap();
-    let home = Home::of(&serving, &installation);
+    let (serving, store, home) = on_a_small_disk(&installation).await;
     let issue = installation.ask("add a greeting");
     until_succeeded(&store, 1).await;
     let environment = store.live_environments(None).await.unwrap().pop().unwrap();
