@@ -35,6 +35,12 @@ impl Store {
         self.db.execute(sql).await.map(drop)
     }
 
+    /// Whether a pass began then, both ends included.
+    pub async fn was_passed_between(&self, from: Timestamp, to: Timestamp) -> Result<bool, StoreError> {
+        let sql = sql!("SELECT id FROM cleanup_reports WHERE started_at >= $1 AND started_at <= $2 LIMIT 1");
+        Ok(self.db.fetch_optional(sql.bind(from).bind(to)).await?.is_some())
+    }
+
     /// The newest ones first.
     pub async fn list_reports(&self, limit: u32) -> Result<Vec<CleanupReport>, StoreError> {
         self.db

@@ -1,7 +1,7 @@
 //! What the doctor says, and that it only looks.
 
-use super::full_disk::{may_mount, unshare};
 use super::*;
+use crate::support::namespace::{may_mount, unshare};
 use crate::support::postgres::Database;
 use sqlx::{Connection, Executor, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
