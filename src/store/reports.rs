@@ -37,8 +37,12 @@ impl Store {
 
     /// Whether a pass began then, both ends included.
     pub async fn was_passed_between(&self, from: Timestamp, to: Timestamp) -> Result<bool, StoreError> {
-        let sql = sql!("SELECT id FROM cleanup_reports WHERE started_at >= $1 AND started_at <= $2 LIMIT 1");
-        Ok(self.db.fetch_optional(sql.bind(from).bind(to)).await?.is_some())
+        let sql = sql!(
+            "SELECT trigger_kind AS state, count(*) AS how_many FROM cleanup_reports
+             WHERE started_at >= $1 AND started_at <= $2 GROUP BY trigger_kind"
+        );
+        let passes: Vec<(Trigger, i64)> = self.db.fetch_all(sql.bind(from).bind(to)).await?;
+        Ok(!passes.is_empty())
     }
 
     /// The newest ones first.
