@@ -175,8 +175,19 @@ struct Wake {
     stops: Notify,
     runs: Notify,
     outgoing: Notify,
+    heard: Notify,
     sent: Notify,
     cancelled: Notify,
+}
+
+impl Wake {
+    /// Whoever sends in this lane.
+    fn sender(&self, lane: Lane) -> &Notify {
+        match lane {
+            Lane::Heard => &self.heard,
+            Lane::Content => &self.outgoing,
+        }
+    }
 }
 
 impl Orchestrator {
@@ -271,8 +282,9 @@ impl Orchestrator {
 
     async fn ask_to_send(&self, new: NewOutgoing) -> Result<(), StoreError> {
         tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
+        let lane = Lane::from(new.turn);
         self.store().enqueue(new, self.now()).await?;
-        self.inner.wake.outgoing.notify_one();
+        self.inner.wake.sender(lane).notify_one();
         Ok(())
     }
 

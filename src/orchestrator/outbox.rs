@@ -1,4 +1,5 @@
-//! Sending what the outbox wants to be true, one row at a time for each codebase, in order.
+//! Sending what the outbox wants to be true, in order: one row at a time for each installation, and beside it one that tells
+//! somebody that they were heard.
 
 use super::{
     Orchestrator, StepError,
@@ -8,7 +9,7 @@ use super::{
 use crate::model::*;
 use crate::platform::SendError;
 use crate::reply::status::run_of_pull;
-use crate::store::OutgoingEnd;
+use crate::store::{OutgoingEnd, Sender};
 use crate::telemetry::{field::EFFECT, metric};
 use futures::FutureExt;
 use std::{panic::AssertUnwindSafe, time::Duration};
@@ -24,9 +25,9 @@ pub(super) enum Sent {
 }
 
 impl Orchestrator {
-    /// Claims and sends the next row that is due; false when there is none.
-    pub(super) async fn outbox_step(&self) -> Result<bool, StepError> {
-        let Some(row) = self.claim_next_outgoing().await? else { return Ok(false) };
+    /// Claims and sends the next row of a lane that is due; false when there is none.
+    pub(super) async fn outbox_step(&self, lane: Lane) -> Result<bool, StepError> {
+        let Some(row) = self.claim_next_outgoing(lane).await? else { return Ok(false) };
         tracing::info!(target: EFFECT, { outbox.key = %row.key, outbox.attempts = row.attempts }, "send");
         let sent = match self.store().load_codebase(row.codebase).await? {
             Some(codebase) => {
@@ -71,14 +72,15 @@ impl Orchestrator {
         Ok(true)
     }
 
-    async fn claim_next_outgoing(&self) -> Result<Option<Here<OutboxRow>>, StepError> {
+    async fn claim_next_outgoing(&self, lane: Lane) -> Result<Option<Here<OutboxRow>>, StepError> {
         let Some(_claiming) = self.claiming().await else { return Ok(None) };
-        let row = self.store().claim_outgoing(self.node(), self.now(), self.settings().lease).await?;
+        let sender = Sender { owner: self.node(), lane, lease: self.settings().lease };
+        let row = self.store().claim_outgoing(&sender, self.now()).await?;
         Ok(row.map(|row| self.inner.outgoing_at_work.enter(row)))
     }
 
     /// Writes down until when nothing more, or no more content, is to be sent for an installation, before the row is let go
-    /// of: its codebase's next one is due then.
+    /// of: its installation's next one is due then.
     async fn keep_the_pace(
         &self,
         codebase: &Codebase,
