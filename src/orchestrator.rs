@@ -102,8 +102,7 @@ pub struct Settings {
     pub node: String,
     /// How long a claim holds without a heartbeat.
     pub lease: Duration,
-    /// Least time between two edits of a status comment while the agent works, or while its run waits.
-    pub status_interval: Duration,
+    pub pacing: Pacing,
 }
 
 /// The wall clock, passed in.

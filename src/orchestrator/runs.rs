@@ -215,7 +215,7 @@ impl Orchestrator {
         let mut step: Option<String> = None;
         let mut shown: Option<String> = None;
         let mut noted = true;
-        let mut tick = tokio::time::interval(self.settings().status_interval);
+        let mut tick = tokio::time::interval(self.settings().pacing.status);
         tick.tick().await;
         loop {
             tokio::select! {

@@ -168,7 +168,7 @@ impl Workers {
         let settings = orchestrator.settings();
         let (lease, sweep) = (settings.lease, settings.sweep_interval);
         let now = Duration::ZERO;
-        self.every(now, settings.status_interval, |o, _| async move { o.renew_places().await });
+        self.every(now, settings.pacing.status, |o, _| async move { o.renew_places().await });
         self.every(now, lease, |o, _| async move { o.recover_expired().await });
         self.every(now, lease, |o, stop| async move { o.reconcile(&stop).await });
         self.every(UPKEEP, UPKEEP, |o, stop| async move { o.maintain(&stop).await });

@@ -2,7 +2,7 @@
 //! replaces it and raises the version. One row of an installation is sent at a time in each [`Lane`], by its [`Turn`], then
 //! the oldest first. What is only on this machine counts as one installation.
 //!
-//! Table `outbox_pauses`: until when nothing, or nothing but reactions, is sent for an installation.
+//! Table `outbox_pauses`: until when nothing, or nothing new (comments, pull requests), is sent for an installation.
 
 use super::codec::FromRow;
 use super::db::{Row, Tx};
@@ -114,7 +114,8 @@ macro_rules! next_outgoing {
                AND NOT EXISTS (SELECT 1 FROM outbox_pauses AS pause
                                WHERE pause.installation_id = home.installation_id
                                  AND ((pause.everything_until > $1 AND pause.everything_until <= $2)
-                                   OR (pause.content_until > $1 AND pause.content_until <= $3 AND next.turn > 0)))
+                                   OR (pause.content_until > $1 AND pause.content_until <= $3
+                                       AND next.turn > 0 AND next.remote_id IS NULL)))
              ORDER BY next.turn, next.id LIMIT 1"
         )
     };
@@ -194,7 +195,7 @@ impl Store {
         self.db.execute(sql.bind(installation).bind(until).bind(now.plus(LONGEST_PAUSE))).await.map(drop)
     }
 
-    /// Nothing but reactions is sent for an installation until then.
+    /// No comment and no pull request is made for an installation until then. Those that are there may be edited.
     pub async fn pause_content(
         &self,
         installation: InstallationId,

@@ -308,7 +308,7 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             agent_limits: Limits::default(),
             node: "test".to_owned(),
             lease: Duration::from_secs(60),
-            status_interval: Duration::from_secs(15),
+            pacing: Pacing::default(),
         },
         store: store.clone(),
         git: git.clone(),

@@ -27,7 +27,7 @@ use axum::{
     routing::post,
 };
 use serde_json::json;
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 use tower::ServiceExt;
 
 pub(super) use oauth::Wish;
@@ -42,6 +42,8 @@ pub struct RequestRecord {
     pub path: String,
     /// Status of the answer; 0 when the connection was cut.
     pub status: u16,
+    /// When it came.
+    pub at: Instant,
 }
 
 /// Path and query as the client wrote them, for links to further pages.
@@ -75,7 +77,7 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
 }
 
 async fn enter(State(front): State<Front>, mut request: Request) -> Response {
-    let method = request.method().to_string();
+    let (method, at) = (request.method().to_string(), Instant::now());
     let asked = request.uri().clone();
     let path = asked.path().strip_prefix(API).unwrap_or(asked.path()).to_owned();
     if let Some(plain) = front.hub.without_id(&asked) {
@@ -100,14 +102,14 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         Some(Fault::HangAfterApplying(time)) => {
             drain(apply().await).await;
             // Noted before the wait: a client that gives up takes this future with it.
-            front.hub.note_request(RequestRecord { method, path, status: 504 });
+            front.hub.note_request(RequestRecord { method, path, status: 504, at });
             tokio::time::sleep(time).await;
             return broken(504, "");
         }
     };
     let cut = response.extensions().get::<Cut>().is_some();
     let status = if cut { 0 } else { response.status().as_u16() };
-    front.hub.note_request(RequestRecord { method, path, status });
+    front.hub.note_request(RequestRecord { method, path, status, at });
     response
 }
 

@@ -325,7 +325,7 @@ async fn what_was_given_up_is_taken_up_by_another_wish() {
 }
 
 #[tokio::test]
-async fn a_pause_is_of_one_installation_and_one_of_content_lets_reactions_through() {
+async fn a_pause_is_of_one_installation_and_one_of_content_is_of_what_is_new() {
     on_each_engine(async |store| {
         let app = codebase(&store, 1, "acme/app").await;
         let elsewhere = elsewhere(&store).await;
@@ -342,6 +342,14 @@ async fn a_pause_is_of_one_installation_and_one_of_content_lets_reactions_throug
         assert_eq!(next(1).await.as_deref(), Some("k2"));
         assert_eq!(next(9).await, None);
         assert_eq!(next(10).await.as_deref(), Some("k1"));
+
+        store.pause_content(app.installation().unwrap(), at(20), at(10)).await.unwrap();
+        for key in ["k3", "k1"] {
+            store.enqueue(wish(&app, key, "edited", 10), at(10)).await.unwrap();
+        }
+        assert_eq!(next(11).await.as_deref(), Some("k1"), "it is there already");
+        assert_eq!(next(19).await, None);
+        assert_eq!(next(20).await.as_deref(), Some("k3"));
 
         store.enqueue(wish(&app, "react/2/eyes", "four", 0), at(0)).await.unwrap();
         store.pause_sending(app.installation().unwrap(), at(30), at(10)).await.unwrap();

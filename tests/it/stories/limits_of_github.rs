@@ -1,11 +1,47 @@
 //! How fast GitHub is written to, and what happens when it asks for patience.
 
-use crate::support::world::World;
+use crate::support::world::{ANN, REPO, World};
 use std::time::Duration;
 use tokio::time::Instant;
+use treewarden::{demo::github::RequestRecord, model::*};
 
 /// Who mentions the bot is told so within this time.
 const HEARD: Duration = Duration::from_secs(2);
+
+/// What made or changed something, the first first.
+fn writes(world: &World, method: &str, path: &str) -> Vec<RequestRecord> {
+    let mut writes = world.standin.requests();
+    writes.retain(|request| request.method == method && request.path.starts_with(path));
+    writes
+}
+
+#[tokio::test]
+async fn new_content_of_an_installation_is_a_second_apart() {
+    let (beside, elsewhere) = ("octo/beside", "someone/elsewhere");
+    let world = World::at_its_own_pace(&[]).await;
+    for repository in [beside, elsewhere] {
+        world.standin.create_repository(repository, &[("README.md", "# more\n")]).await.unwrap();
+        world.standin.set_permission(repository, ANN, Permission::Write).unwrap();
+    }
+    for repository in [REPO, beside, REPO, elsewhere] {
+        let issue = world.standin.open_issue(repository, ANN, "Greet people", "").unwrap();
+        world.standin.comment(repository, ANN, issue, &world.mention("agent:noop")).unwrap();
+    }
+    world.settle().await;
+    let comments = |path: &str| {
+        let mut comments = writes(&world, "POST", path);
+        comments.retain(|request| request.path.ends_with("/comments"));
+        comments
+    };
+    let made = comments("/repos/octo/");
+    assert_eq!(made.len(), 3, "{made:?}");
+    for pair in made.windows(2) {
+        assert!(pair[1].at - pair[0].at >= Duration::from_secs(1), "{made:?}");
+    }
+    let other = comments("/repos/someone/");
+    assert!(other[0].at < made[2].at, "another installation has its own pace: {other:?}, {made:?}");
+    world.end().await;
+}
 
 #[tokio::test]
 async fn a_request_for_a_comment_that_hangs_keeps_nobody_from_being_heard() {
