@@ -75,7 +75,8 @@ impl Orchestrator {
 
     async fn claim_next_outgoing(&self, lane: Lane) -> Result<Option<Here<OutboxRow>>, StepError> {
         let Some(_claiming) = self.claiming().await else { return Ok(None) };
-        let sender = Sender { owner: self.node(), lane, lease: self.settings().lease };
+        let settings = self.settings();
+        let sender = Sender { owner: self.node(), lane, lease: settings.lease, apart: settings.pacing.status };
         let row = self.store().claim_outgoing(&sender, self.now()).await?;
         Ok(row.map(|row| self.inner.outgoing_at_work.enter(row)))
     }

@@ -33,6 +33,8 @@ pub struct Sender<'a> {
     pub lane: Lane,
     /// For how long it has the row without a renewal.
     pub lease: Duration,
+    /// From one text about something that goes on, on GitHub, to the next.
+    pub apart: Duration,
 }
 
 /// How sending ended.
@@ -92,7 +94,7 @@ macro_rules! lane {
 /// The row that is due (`$1` is now, `$2` and `$3` are what no pause, and no space between content, reaches: nothing is written
 /// down later than that, either) in a lane that has none under way: by its turn, then the oldest. Nothing of an
 /// installation that pauses. A row whose sender's lease ended is under way until it is taken back: the sender may be alive,
-/// see [`Store::release_expired_outgoing`].
+/// see [`Store::release_expired_outgoing`]. What goes on (`turn` 2) is not told on GitHub where it was told after `$5`.
 ///
 /// A thread gets its comments in the order they were wanted in, also where an earlier one is refused for a short while.
 /// One that was tried for a quarter of an hour holds up no other.
@@ -103,6 +105,8 @@ macro_rules! next_outgoing {
              WHERE home.id = next.codebase_id
                AND next.state IN ('pending', 'sending') AND next.state = 'pending' AND (next.turn = 0) = $4
                AND (next.not_before <= $1 OR next.not_before > $2 OR next.updated_at > $3)
+               AND (next.turn < 2 OR home.local_path IS NOT NULL
+                 OR next.sent_at IS NULL OR next.sent_at <= $5 OR next.sent_at > $1)
                AND NOT EXISTS (SELECT 1 FROM outbox AS other WHERE other.state = 'sending' AND other.lane = ",
             lane!(),
             ") AND NOT EXISTS (SELECT 1 FROM outbox AS earlier
@@ -159,7 +163,7 @@ impl Store {
     pub async fn claim_outgoing(&self, sender: &Sender<'_>, now: Timestamp) -> Result<Option<OutboxRow>, StoreError> {
         while self.outgoing_is_due(sender, now).await? {
             let claim = sql!(concat!(
-                "UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_owner = $5, lease_until = $6,
+                "UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_owner = $6, lease_until = $7,
                                    updated_at = $1,
                                    lane = (SELECT ",
                 lane!(),
@@ -235,7 +239,7 @@ impl Store {
         let sql = match end {
             OutgoingEnd::Sent { remote_id } => sql!(
                 "UPDATE outbox SET state = CASE WHEN version = $4 THEN 'sent' ELSE 'pending' END, sent_version = $4,
-                                   remote_id = coalesce($6, remote_id), attempts = 0, last_error = NULL,
+                                   remote_id = coalesce($6, remote_id), attempts = 0, last_error = NULL, sent_at = $5,
                                    lease_owner = NULL, lease_until = NULL, updated_at = $5
                  WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND sent_version < $4 AND state = 'sending'"
             )
@@ -332,7 +336,8 @@ impl Store {
 /// What [`next_outgoing`] is told.
 fn looking(sql: Sql, sender: &Sender<'_>, now: Timestamp) -> Sql {
     let is_heard = sender.lane == Lane::Heard;
-    sql.bind(now).bind(now.plus(LONGEST_PAUSE)).bind(now.plus(LONGEST_SPACE)).bind(is_heard)
+    let sql = sql.bind(now).bind(now.plus(LONGEST_PAUSE)).bind(now.plus(LONGEST_SPACE));
+    sql.bind(is_heard).bind(now.minus(sender.apart))
 }
 
 /// Within a transaction that also writes what the message is about.

@@ -78,7 +78,7 @@ async fn accept(writer: &InboxWriter, new: NewDelivery) -> InboxId {
 /// The next row to be sent, whichever lane it is in.
 async fn claim_by(owner: &str, store: &Store, now: i64) -> Option<OutboxRow> {
     for lane in [Lane::Heard, Lane::Content] {
-        let sender = Sender { owner, lane, lease: LEASE };
+        let sender = Sender { owner, lane, lease: LEASE, apart: Pacing::default().status };
         if let Some(row) = store.claim_outgoing(&sender, at(now)).await.unwrap() {
             return Some(row);
         }

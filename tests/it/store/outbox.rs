@@ -5,7 +5,7 @@ use futures::future::join_all;
 use std::collections::HashSet;
 use treewarden::{
     model::*,
-    store::{NewCodebase, NewOutgoing, OutgoingEnd, Store},
+    store::{NewCodebase, NewLocalCodebase, NewOutgoing, OutgoingEnd, Store},
 };
 
 fn wish(codebase: &Codebase, key: &str, body: &str, not_before: i64) -> NewOutgoing {
@@ -30,6 +30,13 @@ async fn elsewhere(store: &Store) -> Codebase {
         reached: true,
     };
     store.upsert_codebase(new, at(0)).await.unwrap()
+}
+
+/// On this machine only.
+async fn local(store: &Store) -> Codebase {
+    let name = "_local/tools".parse().unwrap();
+    let new = NewLocalCodebase { path: "/srv/tools".into(), name, default_branch: None };
+    store.upsert_local_codebase(new, at(0)).await.unwrap()
 }
 
 async fn claim(store: &Store, now: i64) -> Option<OutboxRow> {
@@ -171,6 +178,43 @@ async fn what_somebody_waits_for_goes_before_what_goes_on() {
         store.enqueue(goes_on("status/2"), at(2)).await.unwrap();
         store.enqueue(wish(&app, "answer/5", "x", 2), at(2)).await.unwrap();
         assert_eq!(claim(&store, 2).await.unwrap().key, "answer/5");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_goes_on_is_told_every_fifteen_seconds_and_how_it_ended_at_once() {
+    on_each_engine(async |store| {
+        let (app, tools) = (codebase(&store, 1, "acme/app").await, local(&store).await);
+        let said = async |codebase: &Codebase, body: &str, turn, now: i64| {
+            let key = format!("status/{}", codebase.name);
+            store.enqueue(NewOutgoing { turn, ..wish(codebase, &key, body, now) }, at(now)).await.unwrap();
+        };
+        let told = async |now: i64| {
+            let row = claim(&store, now).await?;
+            let end = OutgoingEnd::Sent { remote_id: Some(1) };
+            assert!(store.finish_outgoing(&row, "node", end, at(now)).await.unwrap());
+            Some((row.key, row.version))
+        };
+        let here = || Some(("status/acme/app".to_owned(), 1));
+        said(&app, "queued", Turn::Progress, 0).await;
+        assert_eq!(told(0).await, here());
+        said(&app, "preparing", Turn::Progress, 1).await;
+        said(&app, "running", Turn::Progress, 2).await;
+        assert_eq!(told(14).await, None);
+        assert_eq!(told(15).await, here().map(|(key, _)| (key, 3)), "the newest of them");
+        said(&app, "delivering", Turn::Progress, 16).await;
+        assert_eq!(told(17).await, None);
+        said(&app, "done", Turn::Result, 17).await;
+        assert_eq!(told(17).await, here().map(|(key, _)| (key, 5)));
+        // The next attempt, by a clock that was put back.
+        said(&app, "queued again", Turn::Progress, 10).await;
+        assert_eq!(told(10).await, here().map(|(key, _)| (key, 6)));
+
+        for (text, version) in [("queued", 1), ("running", 2)] {
+            said(&tools, text, Turn::Progress, 20).await;
+            assert_eq!(told(20).await, Some((format!("status/{}", tools.name), version)), "nobody counts here");
+        }
     })
     .await;
 }

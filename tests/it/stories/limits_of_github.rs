@@ -15,6 +15,10 @@ fn writes(world: &World, method: &str, path: &str) -> Vec<RequestRecord> {
     writes
 }
 
+fn comments_of(issue: i64) -> String {
+    format!("/repos/octo/hello/issues/{issue}/comments")
+}
+
 #[tokio::test]
 async fn new_content_of_an_installation_is_a_second_apart() {
     let (beside, elsewhere) = ("octo/beside", "someone/elsewhere");
@@ -44,11 +48,33 @@ async fn new_content_of_an_installation_is_a_second_apart() {
 }
 
 #[tokio::test]
+async fn a_status_comment_is_edited_every_fifteen_seconds_at_most_and_its_end_at_once() {
+    let world = World::at_its_own_pace(&[]).await;
+    let (quick, long) = (world.issue(), world.issue());
+    world.settle().await;
+    world.ask(quick, "agent:noop");
+    world.ask(long, "agent:sleep=16");
+    world.settle().await;
+    let edits = |issue: i64| {
+        let comment = world.answers(issue).remove(0).id;
+        writes(&world, "PATCH", &format!("/repos/octo/hello/issues/comments/{comment}"))
+    };
+    assert_eq!(edits(quick).len(), 1, "all its stages took a few seconds: {:?}", edits(quick));
+    let (made, edits) = (writes(&world, "POST", &comments_of(long)).remove(0), edits(long));
+    assert_eq!(edits.len(), 2, "{edits:?}");
+    let interval = Duration::from_secs(15);
+    assert!(edits[0].at - made.at >= interval, "{made:?}, {edits:?}");
+    assert!(edits[1].at - edits[0].at < interval, "its end waited: {edits:?}");
+    assert!(world.status(long).starts_with('✅'), "{}", world.status(long));
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_request_for_a_comment_that_hangs_keeps_nobody_from_being_heard() {
     let world = World::new().await;
     let (slow, other) = (world.issue(), world.issue());
     world.settle().await;
-    let mut held = world.standin.faults().hold("POST", &format!("/repos/octo/hello/issues/{slow}/comments"));
+    let mut held = world.standin.faults().hold("POST", &comments_of(slow));
     world.ask(slow, "agent:noop");
     held.arrived().await;
     let asked = Instant::now();

@@ -320,7 +320,8 @@ async fn what_was_given_up_needs_a_person_however_long_ago_it_was_overtaken() {
         not_before: now(),
     };
     stage.store.enqueue(wish, now()).await.unwrap();
-    let sender = Sender { owner: "test", lane: Lane::Content, lease: Duration::from_secs(60) };
+    let minute = Duration::from_secs(60);
+    let sender = Sender { owner: "test", lane: Lane::Content, lease: minute, apart: Duration::ZERO };
     let row = stage.store.claim_outgoing(&sender, now()).await.unwrap().unwrap();
     let end = OutgoingEnd::Retry { error: "502".to_owned(), at: now() };
     stage.store.finish_outgoing(&row, "test", end, now()).await.unwrap();
