@@ -20,6 +20,7 @@ mod comparisons;
 mod create;
 mod deliver;
 mod disk;
+mod floods;
 mod follow;
 mod gather;
 mod host;
@@ -143,6 +144,7 @@ struct Inner {
     /// Cancelled when the service stops: nothing that may wait is begun from then on.
     stopping: CancellationToken,
     permissions: permission::PermissionCache,
+    floods: floods::Floods,
     pace: pace::Pace,
     censuses: census::Censuses,
     backoffs: backoff::Backoffs,
@@ -198,6 +200,7 @@ impl Orchestrator {
             work: TaskTracker::new(),
             stopping: CancellationToken::new(),
             permissions: permission::PermissionCache::default(),
+            floods: floods::Floods::default(),
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
             backoffs: backoff::Backoffs::default(),
