@@ -52,7 +52,7 @@ const STAY: &str = "stay";
 const COMMANDS: usize = 18;
 const QUICK: [&str; 6] =
     ["/help", "/status", "/worktree list", "/worktree orphans", "/worktree pin", "/worktree unpin"];
-/// From one answer to the next question: the pace that GitHub is given is not what is measured.
+/// From one comment of the bot's to the next question: the pace that GitHub is given is not what is measured.
 const REST: Duration = Duration::from_millis(1_200);
 const ENVIRONMENTS: u32 = 1_000;
 const LINKS: u32 = 3;
@@ -216,6 +216,7 @@ async fn worktrees(root: &Path, stamps: &Path, origin: &Path, standin: &Standin,
     for round in 0..=ROUNDS {
         let issue = standin.open_issue(REPOSITORY, "ann", "Measure", "").expect("an issue");
         standin.settled().await;
+        tokio::time::sleep(REST).await;
         let sent = now_nanos();
         let mention = format!("@{} go", standin.app_slug());
         standin.comment(REPOSITORY, "ann", issue, &mention).expect("a comment");

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::model::*;
 use crate::platform::SendError;
-use crate::reply::status::run_of_pull;
+use crate::reply::status::{self, run_of_pull};
 use crate::store::{OutgoingEnd, Sender};
 use crate::telemetry::{field::EFFECT, metric};
 use futures::FutureExt;
@@ -124,6 +124,20 @@ impl Orchestrator {
             tokio::time::sleep(time).await;
             this.inner.wake.outgoing.notify_one();
         });
+    }
+
+    /// Waits until a run's status comment is there, but not longer than `most`, nor where it will not come in that time.
+    pub(super) async fn wait_until_shown(&self, run: RunId, most: Duration) {
+        let (key, begun, then) = (status::key(run), Instant::now(), self.now().plus(most));
+        loop {
+            let rung = self.inner.wake.sent.notified();
+            // A database that is away says nothing of it.
+            let may_come = self.store().may_be_sent_by(&key, then, self.now()).await.unwrap_or(true);
+            if !may_come || begun.elapsed() >= most {
+                return;
+            }
+            let _ = tokio::time::timeout(Duration::from_millis(500), rung).await;
+        }
     }
 
     /// Waits until a row is sent or failed for good, but not longer than `most`.

@@ -280,6 +280,21 @@ impl Store {
         self.db.fetch_optional(sql!("SELECT * FROM outbox WHERE key = $1").bind(key)).await
     }
 
+    /// Whether what was never sent under a key may be by then: it is neither given up, nor tried again, nor its installation
+    /// written to only later.
+    pub async fn may_be_sent_by(&self, key: &str, then: Timestamp, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = sql!(
+            "SELECT count(*) AS answer FROM outbox AS said JOIN codebases AS home ON home.id = said.codebase_id
+             WHERE said.key = $1 AND said.sent_version = 0 AND said.state IN ('pending', 'sending')
+               AND said.not_before <= $2
+               AND NOT EXISTS (SELECT 1 FROM outbox_pauses AS pause
+                               WHERE pause.installation_id = home.installation_id
+                                 AND pause.everything_until > $2 AND pause.everything_until <= $3)"
+        );
+        let may: Answer = self.db.fetch_one(sql.bind(key).bind(then).bind(now.plus(LONGEST_PAUSE))).await?;
+        Ok(may.0 > 0)
+    }
+
     /// All rows an owner that is known to be gone was sending are due again.
     pub async fn release_outgoing_of(&self, owner: &str, now: Timestamp) -> Result<u64, StoreError> {
         let sql = sql!(

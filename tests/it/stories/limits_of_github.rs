@@ -70,6 +70,54 @@ async fn a_status_comment_is_edited_every_fifteen_seconds_at_most_and_its_end_at
 }
 
 #[tokio::test]
+async fn no_agent_starts_before_its_comment_is_there() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.settle().await;
+    let mut held = world.standin.faults().hold("POST", &comments_of(issue));
+    world.ask(issue, "agent:sleep=600");
+    held.arrived().await;
+    let ready = || async { world.environments().await.pop().filter(|one| one.state == EnvironmentState::Active) };
+    world.until("its worktree", ready).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(world.run_states().await, [RunState::Preparing]);
+    drop(held);
+    world.until_agent_works().await;
+    assert_eq!(world.answers(issue).len(), 1);
+    world.ask(issue, "/stop");
+    world.settle().await;
+
+    // Whoever stops it meanwhile does not wait either.
+    let issue = world.issue();
+    world.settle().await;
+    let mut held = world.standin.faults().hold("POST", &comments_of(issue));
+    world.ask(issue, "agent:sleep=600");
+    held.arrived().await;
+    world.until_run_is(RunState::Preparing).await;
+    world.ask(issue, "/stop");
+    world.until_run_is(RunState::Cancelled).await;
+    drop(held);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_agent_waits_ten_seconds_for_its_comment_and_no_longer() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.settle().await;
+    let mut held = world.standin.faults().hold("POST", &comments_of(issue));
+    let asked = Instant::now();
+    world.ask(issue, "agent:noop");
+    held.arrived().await;
+    world.until_agent_works().await;
+    assert!(asked.elapsed() >= Duration::from_secs(10), "after {:?}", asked.elapsed());
+    drop(held);
+    world.settle().await;
+    assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_request_for_a_comment_that_hangs_keeps_nobody_from_being_heard() {
     let world = World::new().await;
     let (slow, other) = (world.issue(), world.issue());
