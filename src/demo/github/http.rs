@@ -26,6 +26,7 @@ use axum::{
     response::{Html, IntoResponse, Response},
     routing::post,
 };
+use chrono::Utc;
 use serde_json::json;
 use std::{sync::Arc, time::Instant};
 use tower::ServiceExt;
@@ -93,6 +94,7 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         Some(Fault::Status(status)) => broken(status, &json!({ "message": "Server Error" }).to_string()),
         Some(Fault::SecondaryLimit { retry_after }) => limited(403, retry_after),
         Some(Fault::TooManyRequests { retry_after }) => limited(429, retry_after),
+        Some(Fault::PrimaryLimit { reset }) => used_up(reset),
         Some(Fault::Html { status }) => {
             let page = Html("<!doctype html><title>Unicorn!</title><p>We had issues producing the response.");
             (status_of(status), page).into_response()
@@ -152,6 +154,17 @@ fn limited(status: u16, retry_after: u64) -> Response {
     let url = "https://docs.github.com/free-pro-team@latest/rest/overview/rate-limits-for-the-rest-api";
     let mut response = broken(status, &json!({ "message": message, "documentation_url": url }).to_string());
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after));
+    response
+}
+
+fn used_up(reset: u64) -> Response {
+    let message = "API rate limit exceeded for installation.";
+    let url = "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api";
+    let mut response = broken(403, &json!({ "message": message, "documentation_url": url }).to_string());
+    let headers = response.headers_mut();
+    headers.insert("x-ratelimit-limit", HeaderValue::from_static("5000"));
+    headers.insert("x-ratelimit-remaining", HeaderValue::from_static("0"));
+    headers.insert("x-ratelimit-reset", HeaderValue::from(Utc::now().timestamp().unsigned_abs() + reset));
     response
 }
 

@@ -3,7 +3,10 @@
 use crate::support::world::{ANN, REPO, World};
 use std::time::Duration;
 use tokio::time::Instant;
-use treewarden::{demo::github::RequestRecord, model::*};
+use treewarden::{
+    demo::github::{Fault, RequestRecord},
+    model::*,
+};
 
 /// Who mentions the bot is told so within this time.
 const HEARD: Duration = Duration::from_secs(2);
@@ -114,6 +117,28 @@ async fn an_agent_waits_ten_seconds_for_its_comment_and_no_longer() {
     drop(held);
     world.settle().await;
     assert!(world.status(issue).starts_with('✅'), "{}", world.status(issue));
+    world.end().await;
+}
+
+/// A question meets it, and everything else waits as well.
+#[tokio::test]
+async fn nothing_is_written_until_a_used_up_limit_is_renewed() {
+    let world = World::new().await;
+    world.standin.set_permission(REPO, "bob", Permission::Write).unwrap();
+    let (first, second) = (world.issue(), world.issue());
+    world.settle().await;
+    let about_bob = "/repos/octo/hello/collaborators/bob/";
+    world.standin.faults().inject(Some("GET"), about_bob, 1, Fault::PrimaryLimit { reset: 4 });
+    world.standin.comment(REPO, "bob", first, &world.mention("agent:noop")).unwrap();
+    world.until("the limit", || async { (world.standin.faults().left() == 0).then_some(()) }).await;
+    world.ask(second, "agent:noop");
+    world.settle().await;
+    let limited = world.standin.requests().into_iter().find(|request| request.path.starts_with(about_bob)).unwrap();
+    let written = writes(&world, "POST", "/repos/octo/");
+    // Whole seconds are told.
+    assert!(written[0].at - limited.at >= Duration::from_secs(3), "{limited:?}, {written:?}");
+    assert_eq!(world.run_states().await, [RunState::Succeeded; 2]);
+    assert_eq!((world.answers(first).len(), world.answers(second).len()), (1, 1));
     world.end().await;
 }
 
