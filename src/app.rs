@@ -46,8 +46,6 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
 /// How long a claim holds without a heartbeat.
 const LEASE: Duration = Duration::from_secs(60);
-/// Least time between two edits of a status comment while the agent works, or while its run waits.
-const STATUS_INTERVAL: Duration = Duration::from_secs(15);
 /// How often histograms are folded.
 const METRICS_UPKEEP: Duration = Duration::from_secs(10);
 /// For the last statements on the database; a step that hangs must not hold up the end of the process.
@@ -345,7 +343,7 @@ fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node
         agent_limits: Limits { wall: config.run_time_limit, ..Limits::default() },
         node: node.to_owned(),
         lease: LEASE,
-        status_interval: STATUS_INTERVAL,
+        pacing: config.pacing,
     }
 }
 

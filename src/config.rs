@@ -19,7 +19,7 @@ pub use source::{Flags, Origin};
 pub use table::{SETTINGS, Setting, markdown_table, plain_table};
 
 use crate::decide::authority::Authority;
-use crate::model::DiskMarks;
+use crate::model::{DiskMarks, Pacing};
 use crate::plain_file::{self, Links};
 use crate::telemetry::LogFormat;
 use reqwest::Url;
@@ -46,6 +46,7 @@ pub struct Config {
     pub database_url: SecretString,
     /// How long a statement waits for a connection or a lock; absent: as long as the store sees fit.
     pub database_patience: Option<Duration>,
+    pub pacing: Pacing,
     pub github: GithubConfig,
     pub stale_after: Duration,
     /// Who may ask for what.

@@ -20,6 +20,7 @@ mod comparisons;
 mod create;
 mod deliver;
 mod disk;
+mod floods;
 mod follow;
 mod gather;
 mod host;
@@ -102,8 +103,7 @@ pub struct Settings {
     pub node: String,
     /// How long a claim holds without a heartbeat.
     pub lease: Duration,
-    /// Least time between two edits of a status comment while the agent works, or while its run waits.
-    pub status_interval: Duration,
+    pub pacing: Pacing,
 }
 
 /// The wall clock, passed in.
@@ -144,6 +144,7 @@ struct Inner {
     /// Cancelled when the service stops: nothing that may wait is begun from then on.
     stopping: CancellationToken,
     permissions: permission::PermissionCache,
+    floods: floods::Floods,
     pace: pace::Pace,
     censuses: census::Censuses,
     backoffs: backoff::Backoffs,
@@ -175,8 +176,19 @@ struct Wake {
     stops: Notify,
     runs: Notify,
     outgoing: Notify,
+    heard: Notify,
     sent: Notify,
     cancelled: Notify,
+}
+
+impl Wake {
+    /// Whoever sends in this lane.
+    fn sender(&self, lane: Lane) -> &Notify {
+        match lane {
+            Lane::Heard => &self.heard,
+            Lane::Content => &self.outgoing,
+        }
+    }
 }
 
 impl Orchestrator {
@@ -188,6 +200,7 @@ impl Orchestrator {
             work: TaskTracker::new(),
             stopping: CancellationToken::new(),
             permissions: permission::PermissionCache::default(),
+            floods: floods::Floods::default(),
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
             backoffs: backoff::Backoffs::default(),
@@ -271,8 +284,9 @@ impl Orchestrator {
 
     async fn ask_to_send(&self, new: NewOutgoing) -> Result<(), StoreError> {
         tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
+        let lane = Lane::from(new.turn);
         self.store().enqueue(new, self.now()).await?;
-        self.inner.wake.outgoing.notify_one();
+        self.inner.wake.sender(lane).notify_one();
         Ok(())
     }
 

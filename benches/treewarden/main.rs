@@ -52,8 +52,8 @@ const STAY: &str = "stay";
 const COMMANDS: usize = 18;
 const QUICK: [&str; 6] =
     ["/help", "/status", "/worktree list", "/worktree orphans", "/worktree pin", "/worktree unpin"];
-/// What was said before has used up what GitHub takes at once; its pace is not what is measured.
-const REST: Duration = Duration::from_secs(40);
+/// From one comment of the bot's to the next question: the pace that GitHub is given is not what is measured.
+const REST: Duration = Duration::from_millis(1_200);
 const ENVIRONMENTS: u32 = 1_000;
 const LINKS: u32 = 3;
 const STRAYS: usize = 20;
@@ -216,6 +216,7 @@ async fn worktrees(root: &Path, stamps: &Path, origin: &Path, standin: &Standin,
     for round in 0..=ROUNDS {
         let issue = standin.open_issue(REPOSITORY, "ann", "Measure", "").expect("an issue");
         standin.settled().await;
+        tokio::time::sleep(REST).await;
         let sent = now_nanos();
         let mention = format!("@{} go", standin.app_slug());
         standin.comment(REPOSITORY, "ann", issue, &mention).expect("a comment");
@@ -303,7 +304,6 @@ async fn commands(stamps: &Path, standin: &Standin) {
         stamp_of(stamps, *issue).await;
     }
     standin.settled().await;
-    tokio::time::sleep(REST).await;
     let (mut times, mut slowest) = (Vec::new(), ("", 0.0));
     for command in QUICK {
         let mut own = Vec::new();
@@ -331,6 +331,7 @@ async fn commands(stamps: &Path, standin: &Standin) {
 /// From the webhook of a command to its answer on GitHub, in milliseconds.
 async fn answered(standin: &Standin, repository: &str, issue: i64, command: &str) -> f64 {
     let answers = || standin.comments(repository, issue).expect("comments").iter().filter(|c| c.via_app).count();
+    tokio::time::sleep(REST).await;
     let before = answers();
     let begun = Instant::now();
     standin.comment(repository, "ann", issue, &format!("@{} {command}", standin.app_slug())).expect("a comment");

@@ -4,7 +4,7 @@ use super::source::{Env, Files, Found, Sources, read_file, variable};
 use super::table::*;
 use super::{AgentConfig, AppCredentials, Config, Fault, GithubConfig, OauthCredentials, Problem};
 use super::{Origin, home, parse, source::Flags};
-use crate::model::DiskMarks;
+use crate::model::{DiskMarks, Pacing};
 use crate::telemetry;
 use secrecy::SecretString;
 use std::{ops::RangeInclusive, path::Path, path::PathBuf, time::Duration};
@@ -81,6 +81,7 @@ impl Reader<'_> {
             given: SETTINGS.iter().filter_map(|one| Some((one.variable, self.sources.find(one)?.origin))).collect(),
             file: self.sources.file.as_ref().map(|(path, _)| path.clone()),
             database_patience: None,
+            pacing: Pacing::default(),
             home_overruled: self.home_in_environment().is_some_and(|named| named.as_ref() != Ok(&home)),
             ignored: Vec::new(),
             home,

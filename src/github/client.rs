@@ -11,7 +11,11 @@ use reqwest::{Method, StatusCode, Url, header::HeaderMap};
 use secrecy::SecretString;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -52,6 +56,8 @@ pub(super) struct Inner {
     api_url: Url,
     web_url: Url,
     tokens: Tokens,
+    /// Until when GitHub wants nothing of an installation: so it answered to a question.
+    limited_until: Mutex<HashMap<InstallationId, Instant>>,
 }
 
 /// GitHub through one installation.
@@ -95,7 +101,8 @@ impl Github {
         let bare = builder(api_url.as_str())?.build_with_reqwest(transport.clone()).map_err(settings_error)?;
         let graphql_base = graphql_base(&settings.api_url);
         let bare_graphql = builder(&graphql_base)?.build_with_reqwest(transport).map_err(settings_error)?;
-        let inner = Inner { app, bare, bare_graphql, api_url, web_url, tokens: Tokens::default() };
+        let (tokens, limited_until) = (Tokens::default(), Mutex::default());
+        let inner = Inner { app, bare, bare_graphql, api_url, web_url, tokens, limited_until };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -198,11 +205,31 @@ impl InstallationClient {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Answer, GithubError> {
-        self.with_token(&self.github.inner.bare, access, method, path, body).await
+        let reading = method == Method::GET;
+        let outcome = self.with_token(&self.github.inner.bare, access, method, path, body).await;
+        if reading { self.noted(outcome) } else { outcome }
     }
 
     pub(super) async fn graphql_request(&self, access: Access, body: &Value) -> Result<Answer, GithubError> {
-        self.with_token(&self.github.inner.bare_graphql, access, Method::POST, "/graphql", Some(body)).await
+        self.noted(self.with_token(&self.github.inner.bare_graphql, access, Method::POST, "/graphql", Some(body)).await)
+    }
+
+    /// For how long GitHub wants nothing more of this installation, as it answered to a question.
+    pub fn limited_for(&self) -> Option<Duration> {
+        let limited = self.github.inner.limited_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = limited.get(&self.id)?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// The outcome of a question, which others learn from. Whoever writes is asked to wait by the answer itself.
+    pub(super) fn noted<T>(&self, outcome: Result<T, GithubError>) -> Result<T, GithubError> {
+        if let Err(GithubError::RateLimited { retry_after }) = &outcome {
+            let mut limited = self.github.inner.limited_until.lock().unwrap_or_else(PoisonError::into_inner);
+            let until = Instant::now() + *retry_after;
+            let known = limited.entry(self.id).or_insert(until);
+            *known = until.max(*known);
+        }
+        outcome
     }
 
     async fn with_token(

@@ -2,7 +2,7 @@
 
 use super::{Orchestrator, StepError, sweep::Pass};
 use crate::decide::schedule::spread;
-use crate::model::Trigger;
+use crate::model::{Lane, Trigger};
 use futures::FutureExt;
 use std::{
     iter,
@@ -25,7 +25,8 @@ const NAP: Duration = Duration::from_secs(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 /// How long senders may go on with what is due, once everything else has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-const OUTBOX_WORKERS: usize = 2;
+/// Senders in each lane, of all installations together: requests that hang, of one or two of them, hold up nobody else.
+const SENDERS: [(Lane, usize); 2] = [(Lane::Content, 4), (Lane::Heard, 2)];
 /// Pause between two looks for deliveries that did not arrive.
 const LOOK_FOR_MISSED: Duration = Duration::from_secs(120);
 /// Pause between two looks at what of the repositories is to be packed, and before the first: a start has better things to do.
@@ -71,9 +72,9 @@ impl Workers {
             |o, run| async move { o.drive(run).await },
         );
         let (senders, stop) = (&workers.senders, &workers.stop_sending);
-        for _ in 0..OUTBOX_WORKERS {
-            let step = |o: Orchestrator| async move { o.outbox_step().await };
-            workers.keep_stepping(senders, stop, true, |o| &o.inner.wake.outgoing, step);
+        for lane in SENDERS.into_iter().flat_map(|(lane, number)| iter::repeat_n(lane, number)) {
+            let step = move |o: Orchestrator| async move { o.outbox_step(lane).await };
+            workers.keep_stepping(senders, stop, true, move |o| o.inner.wake.sender(lane), step);
         }
         workers.start_timers(orchestrator);
         workers.start_looking_for_missed(orchestrator);
@@ -167,7 +168,7 @@ impl Workers {
         let settings = orchestrator.settings();
         let (lease, sweep) = (settings.lease, settings.sweep_interval);
         let now = Duration::ZERO;
-        self.every(now, settings.status_interval, |o, _| async move { o.renew_places().await });
+        self.every(now, settings.pacing.status, |o, _| async move { o.renew_places().await });
         self.every(now, lease, |o, _| async move { o.recover_expired().await });
         self.every(now, lease, |o, stop| async move { o.reconcile(&stop).await });
         self.every(UPKEEP, UPKEEP, |o, stop| async move { o.maintain(&stop).await });

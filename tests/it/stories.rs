@@ -14,6 +14,7 @@ mod housekeeping;
 mod issues;
 mod kinds;
 mod limits;
+mod limits_of_github;
 mod linked;
 mod local;
 mod merged;

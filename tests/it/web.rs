@@ -31,7 +31,7 @@ use treewarden::model::*;
 use treewarden::orchestrator::{Orchestrator, Parts, Settings, Workers};
 use treewarden::platform::{GithubPlatform, LocalPlatform, Platforms};
 use treewarden::store::{
-    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Store,
+    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Sender, Store,
 };
 use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 
@@ -308,7 +308,7 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             agent_limits: Limits::default(),
             node: "test".to_owned(),
             lease: Duration::from_secs(60),
-            status_interval: Duration::from_secs(15),
+            pacing: Pacing::default(),
         },
         store: store.clone(),
         git: git.clone(),

@@ -26,8 +26,9 @@ use axum::{
     response::{Html, IntoResponse, Response},
     routing::post,
 };
+use chrono::Utc;
 use serde_json::json;
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 use tower::ServiceExt;
 
 pub(super) use oauth::Wish;
@@ -42,6 +43,8 @@ pub struct RequestRecord {
     pub path: String,
     /// Status of the answer; 0 when the connection was cut.
     pub status: u16,
+    /// When it came.
+    pub at: Instant,
 }
 
 /// Path and query as the client wrote them, for links to further pages.
@@ -75,7 +78,7 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
 }
 
 async fn enter(State(front): State<Front>, mut request: Request) -> Response {
-    let method = request.method().to_string();
+    let (method, at) = (request.method().to_string(), Instant::now());
     let asked = request.uri().clone();
     let path = asked.path().strip_prefix(API).unwrap_or(asked.path()).to_owned();
     if let Some(plain) = front.hub.without_id(&asked) {
@@ -91,6 +94,7 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         Some(Fault::Status(status)) => broken(status, &json!({ "message": "Server Error" }).to_string()),
         Some(Fault::SecondaryLimit { retry_after }) => limited(403, retry_after),
         Some(Fault::TooManyRequests { retry_after }) => limited(429, retry_after),
+        Some(Fault::PrimaryLimit { reset }) => used_up(reset),
         Some(Fault::Html { status }) => {
             let page = Html("<!doctype html><title>Unicorn!</title><p>We had issues producing the response.");
             (status_of(status), page).into_response()
@@ -100,14 +104,14 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         Some(Fault::HangAfterApplying(time)) => {
             drain(apply().await).await;
             // Noted before the wait: a client that gives up takes this future with it.
-            front.hub.note_request(RequestRecord { method, path, status: 504 });
+            front.hub.note_request(RequestRecord { method, path, status: 504, at });
             tokio::time::sleep(time).await;
             return broken(504, "");
         }
     };
     let cut = response.extensions().get::<Cut>().is_some();
     let status = if cut { 0 } else { response.status().as_u16() };
-    front.hub.note_request(RequestRecord { method, path, status });
+    front.hub.note_request(RequestRecord { method, path, status, at });
     response
 }
 
@@ -150,6 +154,17 @@ fn limited(status: u16, retry_after: u64) -> Response {
     let url = "https://docs.github.com/free-pro-team@latest/rest/overview/rate-limits-for-the-rest-api";
     let mut response = broken(status, &json!({ "message": message, "documentation_url": url }).to_string());
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after));
+    response
+}
+
+fn used_up(reset: u64) -> Response {
+    let message = "API rate limit exceeded for installation.";
+    let url = "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api";
+    let mut response = broken(403, &json!({ "message": message, "documentation_url": url }).to_string());
+    let headers = response.headers_mut();
+    headers.insert("x-ratelimit-limit", HeaderValue::from_static("5000"));
+    headers.insert("x-ratelimit-remaining", HeaderValue::from_static("0"));
+    headers.insert("x-ratelimit-reset", HeaderValue::from(Utc::now().timestamp().unsigned_abs() + reset));
     response
 }
 

@@ -255,6 +255,26 @@ async fn links_come_from_graphql_beside_the_rest_api() {
 }
 
 #[tokio::test]
+async fn a_limit_that_a_question_met_is_kept_in_mind() {
+    let wait = || text(403, &[("retry-after", "9")], "{}");
+    let (fake, installation) = fake().await;
+    fake.on(WRITE, [wait()]);
+    installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await.unwrap_err();
+    assert_eq!(installation.limited_for(), None, "whoever writes keeps it in mind");
+    fake.on(READ, [wait()]);
+    assert_eq!(installation.repository(REPOSITORY).await, Err(limited(9)));
+    let left = installation.limited_for().unwrap();
+    assert!(left <= Duration::from_secs(9) && left > Duration::from_secs(4), "{left:?}");
+    let slow = json!({"data": null, "errors": [{"type": "RATE_LIMITED", "message": "slow"}]});
+    fake.on("POST /api/graphql", [Answer::Json(200, slow)]);
+    assert_eq!(installation.closing_issues(REPOSITORY, &name(), ISSUE).await, Err(limited(60)));
+    assert!(installation.limited_for().unwrap() > Duration::from_secs(50));
+    fake.on(READ, [text(403, &[("retry-after", "1")], "{}")]);
+    installation.repository(REPOSITORY).await.unwrap_err();
+    assert!(installation.limited_for().unwrap() > Duration::from_secs(50), "the longer one counts");
+}
+
+#[tokio::test]
 async fn permission_belongs_to_a_person_not_to_a_login() {
     let (fake, installation) = fake().await;
     let answer = |permission: &str, role: &str, id: i64| {

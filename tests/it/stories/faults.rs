@@ -339,12 +339,15 @@ async fn a_secondary_limit_holds_back_every_thread() {
     let limit = Fault::SecondaryLimit { retry_after: 600 };
     world.standin.faults().inject(Some("POST"), "/repos/octo/hello/", 10, limit);
     world.ask(limited, "agent:sleep=30");
-    world.until("the limit", || async { (world.standin.faults().left() == 9).then_some(()) }).await;
+    world.until("the limit", || async { (world.standin.faults().left() < 10).then_some(()) }).await;
     world.until_agent_works().await;
+    // The eyes met it, and perhaps the comment that was under way beside them.
+    let left = world.standin.faults().left();
+    assert!(left >= 8, "{left}");
     world.ask(other, "agent:sleep=30");
     world.until("both to be worked on", || async { (world.runs().await.len() == 2).then_some(()) }).await;
     world.until_agent_works().await;
-    assert_eq!(world.standin.faults().left(), 9, "something was sent although GitHub asked to wait");
+    assert_eq!(world.standin.faults().left(), left, "something was sent although GitHub asked to wait");
 }
 
 const GIT: &str = "/octo/hello.git/";
