@@ -52,6 +52,7 @@ mod status;
 mod steady;
 pub mod sweep;
 mod thread_events;
+pub mod unheard;
 mod workers;
 
 pub use local::NotTaken;

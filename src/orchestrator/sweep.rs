@@ -146,6 +146,9 @@ impl Orchestrator {
     /// environment has. The report is stored, also of a pass that was stopped half-way.
     pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
+        if pass.codebase.is_none() && !pass.dry_run {
+            self.meet_again().await?;
+        }
         let codebases = self.store().list_codebases().await?;
         let only = codebases.iter().find(|codebase| pass.codebase == Some(codebase.id));
         let only = only.map(|codebase| codebase.name.to_string());
@@ -194,7 +197,9 @@ impl Orchestrator {
             Box::pin(self.look_after_disk(&codebase, pass, &mut lines)).await;
         }
         if pass.codebase.is_none() && !stopped() {
-            self.count_strays(&strays_seen);
+            let unheard = self.unheard().await?;
+            self.count_strays(&strays_seen, &unheard);
+            lines.extend(unheard.iter().map(orphans::unheard_line));
         }
         let id = ReportId(uuid::Uuid::now_v7());
         let Pass { trigger, dry_run, .. } = *pass;

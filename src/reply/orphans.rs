@@ -3,6 +3,7 @@
 use super::cleanup;
 use crate::decide::orphans::{Class, Stays};
 use crate::model::RepoName;
+use std::path::Path;
 
 /// What it is, in a word or two.
 pub fn kind(class: Class) -> &'static str {
@@ -22,6 +23,25 @@ pub fn label(class: Class) -> &'static str {
         Class::Unregistered => "unregistered",
         Class::Foreign => "foreign",
     }
+}
+
+/// As a label of a metric: directories of repositories that the database has not heard from.
+pub const UNHEARD: &str = "unheard";
+
+/// What lies where the worktrees of a repository are made that the database does not know; `path`: it is on this machine.
+pub fn unheard(directories: usize, path: Option<&Path>) -> String {
+    let lie = if directories == 1 { "directory lies" } else { "directories lie" };
+    let way = match path {
+        Some(path) => format!(
+            "It was made from {}: with a repository of that name there, the next cleanup of everything meets it again",
+            path.display()
+        ),
+        None => "Mention me in it (without GitHub: `treewarden say /status` there)".to_owned(),
+    };
+    format!(
+        "{directories} {lie} where its worktrees are made, and this database has not heard from it. {way}; then they are listed, \
+         with what can be done about them. Until then nothing touches them"
+    )
 }
 
 /// The first of the reasons in a report: whatever else, no environment of that name is meant.
@@ -120,6 +140,8 @@ mod tests {
         nothing proves that its work is merged: adopt or remove it in the panel
         uncommitted work: 1 changed file
         ");
+        insta::assert_snapshot!(unheard(1, None), @"1 directory lies where its worktrees are made, and this database has not heard from it. Mention me in it (without GitHub: `treewarden say /status` there); then they are listed, with what can be done about them. Until then nothing touches them");
+        insta::assert_snapshot!(unheard(12, Some(Path::new("/src/hello"))), @"12 directories lie where its worktrees are made, and this database has not heard from it. It was made from /src/hello: with a repository of that name there, the next cleanup of everything meets it again; then they are listed, with what can be done about them. Until then nothing touches them");
         for class in Class::ALL {
             assert!(!kind(class).is_empty() && !heading(class).is_empty());
         }

@@ -87,6 +87,8 @@ struct Page {
     trouble: Vec<&'static str>,
     /// Repositories whose upkeep comes to nothing.
     unkept: Vec<Unkept>,
+    /// What is on the disk without an environment.
+    orphans: usize,
     codebases: Vec<CodebaseRow>,
     runs: Vec<RunRow>,
 }
@@ -129,6 +131,7 @@ pub async fn show(
         unsent,
         trouble: trouble(&state).await,
         unkept: unkept(&catalog).await?,
+        orphans: orphans(&catalog).await?,
         codebases,
         runs: RunRow::load_all(&catalog, &runs).await?,
     }))
@@ -186,6 +189,18 @@ async fn unkept(catalog: &Catalog<'_>) -> Result<Vec<Unkept>, WebError> {
         }
     }
     Ok(unkept)
+}
+
+/// Also what lies in repositories that the database has not heard from.
+async fn orphans(catalog: &Catalog<'_>) -> Result<usize, WebError> {
+    let orchestrator = &catalog.state.inner.orchestrator;
+    let unheard = orchestrator.unheard().await?;
+    let mut all: usize = unheard.iter().map(|unheard| unheard.directories).sum();
+    for codebase in catalog.codebases() {
+        // Where they cannot be counted, their own page says why.
+        all += orchestrator.count_waiting(codebase).await.unwrap_or(1);
+    }
+    Ok(all)
 }
 
 /// What a person has to mend before anything else goes on.

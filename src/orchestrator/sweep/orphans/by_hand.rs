@@ -4,7 +4,7 @@ use super::super::super::{Orchestrator, StepError, scan::View};
 use super::super::{Cause, Swept};
 use super::{Found, sentences};
 use crate::decide::cleanup::Occasion;
-use crate::decide::orphans::{Stays, Verdict, against_adoption, verdict};
+use crate::decide::orphans::{Class, Stays, Verdict, against_adoption, verdict};
 use crate::model::*;
 use crate::reply::{cleanup, orphans as words};
 use std::path::PathBuf;
@@ -49,6 +49,12 @@ impl Orchestrator {
     /// How many there are, without a look at any of them.
     pub async fn count_orphans(&self, codebase: &Codebase) -> Result<usize, StepError> {
         Ok(self.look_for_strays(codebase).await?.found.len())
+    }
+
+    /// The same without those that are somebody else's: they wait for nobody.
+    pub async fn count_waiting(&self, codebase: &Codebase) -> Result<usize, StepError> {
+        let found = self.look_for_strays(codebase).await?.found;
+        Ok(found.iter().filter(|one| one.class != Class::Foreign).count())
     }
 
     /// What no environment has, as the last fetch left it, and how many more there are.
