@@ -111,6 +111,18 @@ impl Orchestrator {
         Ok((self.store().upsert_codebase(new, self.now()).await?, info.clone_url))
     }
 
+    /// The codebase with its default branch, asked for where nobody has said it yet, as after a database that was lost; and
+    /// why it could not be told. What is known stays.
+    pub(super) async fn with_default_branch(&self, codebase: &Codebase) -> (Codebase, Option<StepError>) {
+        match &codebase.default_branch {
+            Some(_) => (codebase.clone(), None),
+            None => match self.refreshed(codebase).await {
+                Ok((now, _)) => (now, None),
+                Err(error) => (codebase.clone(), Some(error)),
+            },
+        }
+    }
+
     /// New work starts from the branch that was checked out there when the repository was met first, for as long as that
     /// exists: people who look at a result by checking it out do not mean to change that.
     async fn refreshed_here(&self, codebase: &Codebase, path: &Path) -> Result<(Codebase, String), StepError> {

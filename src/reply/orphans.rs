@@ -110,6 +110,12 @@ pub fn sentence(stays: &Stays) -> String {
     }
 }
 
+/// Why one is not adopted that nobody can say the base of.
+pub fn no_base(why: &str) -> String {
+    let why = why.trim_end_matches('.');
+    format!("The repository's default branch, which its work is compared with, could not be asked for: {why}. Nothing was changed")
+}
+
 /// Why nothing can be said of what lies there.
 pub fn unreadable(repository: &RepoName, error: &std::io::Error) -> String {
     format!(
