@@ -238,6 +238,22 @@ pub fn works(branch: &BranchName, prefix: &str, before: Option<&Work>) -> Vec<Wo
     works
 }
 
+/// The branch that Treewarden gives a conversation with a name of its own.
+pub fn branch_of_conversation(work: &Work, prefix: Option<&BranchPrefix>) -> Option<BranchName> {
+    match work.kind {
+        WorkKind::Thread => {
+            let prefix = prefix.map(BranchPrefix::as_str).unwrap_or_default();
+            BranchName::new(&format!("{prefix}{work}")).ok()
+        }
+        WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review | WorkKind::Task => None,
+    }
+}
+
+/// Whether the environment on a conversation's branch is its own: nobody has given it other work since it was adopted.
+pub fn is_of_nobody_else(there: &Environment) -> bool {
+    there.metadata.adopted_from == Some(AdoptedFrom::Orphan) && there.work == Work::on_branch(&there.branch)
+}
+
 /// What the row of a worktree says, `before`: as the newest of those that had this very place and branch said. Where nobody
 /// knows whose the branch is, it is somebody's.
 pub fn metadata(before: Option<&EnvironmentMetadata>) -> EnvironmentMetadata {

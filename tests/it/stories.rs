@@ -17,6 +17,7 @@ mod limits;
 mod limits_of_github;
 mod linked;
 mod local;
+mod lost;
 mod merged;
 mod missed;
 mod orders;

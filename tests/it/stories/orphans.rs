@@ -49,7 +49,7 @@ async fn merged_by_hand(world: &World, branch: &str) {
 }
 
 /// What a pass said, by the names in it.
-fn said(report: &CleanupReport) -> BTreeMap<String, ReportResult> {
+pub(super) fn said(report: &CleanupReport) -> BTreeMap<String, ReportResult> {
     report.lines.iter().map(|line| (line.branch.clone(), line.result.clone())).collect()
 }
 
@@ -75,7 +75,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// Presses a button of the panel. Answers with the page that led to, as text.
-async fn press(world: &World, verb: &str, place: &str) -> String {
+pub(super) async fn press(world: &World, verb: &str, place: &str) -> String {
     let codebase = world.store().list_codebases().await.unwrap().remove(0);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let http_still = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();

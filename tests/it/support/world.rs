@@ -474,7 +474,7 @@ async fn start(
 ) -> Service {
     let key = standin.private_key_pem();
     let env = |name: &str| {
-        let own = settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let own = settings.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.clone());
         own.or_else(|| match name {
             "TREEWARDEN_LISTEN" => Some("127.0.0.1:0".to_owned()),
             "GITHUB_API_URL" => Some(standin.api_url()),
