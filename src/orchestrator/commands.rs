@@ -8,7 +8,7 @@ use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep, Occasion};
 use crate::git::GitError;
 use crate::model::*;
-use crate::reply::{cleanup, commands, disk, run_end};
+use crate::reply::{cleanup, commands, run_end};
 use std::{collections::BTreeSet, path::Path};
 
 /// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
@@ -200,9 +200,9 @@ impl Orchestrator {
             requester: run.request.requester.login,
         });
         let asked = self.store().load_repo_settings(codebase.id).await?.unwrap_or_default().in_force;
-        let (shares, standing) = self.disk_of(codebase.id).await?;
+        let disk = self.told_of_disk(codebase.id).await?;
         Ok(commands::thread_status(&commands::ThreadStatus {
-            disk: disk::of_repository(&shares, standing),
+            disk: disk.map(|(line, _)| line),
             environment: environment.as_ref().zip(seen.as_ref()),
             run,
             census: self.census(codebase).await?,

@@ -3,7 +3,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
-use crate::reply::{cleanup::settles_itself, disk, status, status::in_words};
+use crate::reply::{cleanup::settles_itself, status, status::in_words};
 use crate::store::{DeliveryLine, RunFilter};
 use crate::web::health::PATIENCE;
 use crate::web::view::{Prose, When, ago};
@@ -232,8 +232,8 @@ async fn codebases(
         let known = state.inner.store.load_repo_settings(codebase.id).await?.unwrap_or_default();
         let live = environments.iter().filter(|environment| environment.codebase == codebase.id).count();
         let census = state.inner.orchestrator.last_census(codebase, live);
-        let (shares, standing) = state.inner.orchestrator.disk_of(codebase.id).await?;
-        let disk = disk::of_repository(&shares, standing).map(|line| (state.prose(&line), standing.is_over()));
+        let disk = state.inner.orchestrator.told_of_disk(codebase.id).await?;
+        let disk = disk.map(|(line, is_over)| (state.prose(&line), is_over));
         rows.push(CodebaseRow {
             name: codebase.name.to_string(),
             connected: codebase.connected,
