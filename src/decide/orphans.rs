@@ -157,6 +157,20 @@ pub fn verdict(facts: &OrphanFacts) -> Verdict {
     Verdict::Stay(stays)
 }
 
+/// From when on a person may have it removed, should nothing happen in it until then; `None`: they may now, or age is not all
+/// that speaks against it.
+pub fn removable_from(facts: &OrphanFacts) -> Option<Timestamp> {
+    match (verdict(&facts.clone().on(Occasion::Forced)), &facts.touched) {
+        (Verdict::Stay(stays), Probe::Known(touched)) if stays == [Stays::Young] => Some(touched.plus(YOUNG)),
+        _ => None,
+    }
+}
+
+/// Whether nobody may remove it before it was adopted.
+pub fn only_once_adopted(facts: &OrphanFacts) -> bool {
+    facts.class == Class::Orphan && facts.made_by_us == Probe::Known(false)
+}
+
 /// What speaks against giving it a row, which changes nothing in it. Only a person asks for that.
 pub fn against_adoption(facts: &OrphanFacts) -> Vec<Stays> {
     match facts.class {

@@ -185,3 +185,14 @@ fn a_conversation_finds_its_branch_by_its_name() {
     there.work = Work::of_task("another");
     assert!(!is_of_nobody_else(&there));
 }
+
+#[test]
+fn what_cannot_be_removed_yet_can_be_from_when_on_or_once_adopted() {
+    let touched = orphan().now.minus(HOUR / 2);
+    let young = with(|facts| facts.touched = Probe::Known(touched));
+    assert_eq!(removable_from(&young), Some(touched.plus(HOUR)));
+    assert_eq!(removable_from(&orphan()), None, "it can be now");
+    let theirs = with(|facts| (facts.touched, facts.made_by_us) = (Probe::Known(touched), Probe::Known(false)));
+    assert_eq!((removable_from(&theirs), only_once_adopted(&theirs)), (None, true));
+    assert!(!only_once_adopted(&young));
+}

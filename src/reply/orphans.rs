@@ -1,8 +1,8 @@
 //! What people are told of worktrees, registrations and directories that no environment has.
 
-use super::cleanup;
+use super::{cleanup, disk};
 use crate::decide::orphans::{Class, Stays};
-use crate::model::RepoName;
+use crate::model::{RepoName, Timestamp};
 use std::path::Path;
 
 /// What it is, in a word or two.
@@ -90,8 +90,8 @@ pub fn sentence(stays: &Stays) -> String {
                 .to_owned()
         }
         Stays::OlderThanDatabase => {
-            "it is older than what this database knows of the repository, so it may be another installation's: adopt or remove it in \
-             the panel"
+            "it is older than what this database knows of the repository, so it may be another installation's: it waits for a person, \
+             in the panel"
                 .to_owned()
         }
         Stays::Young => "something happened in it within the last hour".to_owned(),
@@ -105,15 +105,24 @@ pub fn sentence(stays: &Stays) -> String {
             "its commits may be a stranger's: they came with a fork's pull request, where a mention takes it up again".to_owned()
         }
         Stays::Empty => "nothing is in its directory".to_owned(),
-        Stays::NotMerged => "nothing proves that its work is merged: adopt or remove it in the panel".to_owned(),
+        Stays::NotMerged => "nothing proves that its work is merged: it waits for a person, in the panel".to_owned(),
         Stays::Keep(reason) => cleanup::sentence(reason),
     }
+}
+
+/// When one can be removed that cannot be at this moment.
+pub fn later(from: Option<Timestamp>, once_adopted: bool) -> Option<String> {
+    let from = from
+        .map(|at| format!("It can be removed from {} on, should nothing happen in it until then.", disk::as_of(at)));
+    from.or_else(|| once_adopted.then(|| "It can be removed once it is adopted.".to_owned()))
 }
 
 /// Why one is not adopted that nobody can say the base of.
 pub fn no_base(why: &str) -> String {
     let why = why.trim_end_matches('.');
-    format!("The repository's default branch, which its work is compared with, could not be asked for: {why}. Nothing was changed")
+    format!(
+        "The repository's default branch, which its work is compared with, could not be asked for: {why}. Nothing was changed"
+    )
 }
 
 /// Why nothing can be said of what lies there.
@@ -143,7 +152,7 @@ mod tests {
         insta::assert_snapshot!(said.join("\n"), @r"
         something happened in it within the last hour
         process 7 is at work in it
-        nothing proves that its work is merged: adopt or remove it in the panel
+        nothing proves that its work is merged: it waits for a person, in the panel
         uncommitted work: 1 changed file
         ");
         insta::assert_snapshot!(unheard(1, None), @"1 directory lies where its worktrees are made, and this database has not heard from it. Mention me in it (without GitHub: `treewarden say /status` there); then they are listed, with what can be done about them. Until then nothing touches them");

@@ -32,6 +32,8 @@ struct Row {
     may_be_adopted: bool,
     may_be_removed: bool,
     only_by_force: bool,
+    /// Why neither button is there yet.
+    later: Option<String>,
 }
 
 #[derive(Template)]
@@ -85,6 +87,7 @@ fn row(state: &WebState, codebase: &Codebase, orphan: Orphan) -> Row {
         may_be_adopted: orphan.may_be_adopted,
         may_be_removed: orphan.may_be_removed,
         only_by_force: orphan.only_by_force,
+        later: words::later(orphan.removable_from, orphan.may_be_adopted && orphan.removable_once_adopted),
     }
 }
 

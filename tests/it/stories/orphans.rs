@@ -257,7 +257,8 @@ async fn people_adopt_one_and_go_on_in_it() {
     assert!(page.contains("2 on the disk without an environment"), "{page}");
     let page = world.page("/cleanup/orphans").await;
     assert!(page.contains("octo/hello/theirs") && page.contains("it lacks the marks"), "{page}");
-    assert!(page.contains("Adopt"), "{page}");
+    assert!(page.contains("Adopt") && page.contains("It can be removed once it is adopted."), "{page}");
+    assert!(page.contains("It can be removed from ") && !page.contains("adopt or remove"), "{page}");
 
     // Somebody else's cannot be removed without being adopted.
     for verb in ["remove", "remove-by-force"] {

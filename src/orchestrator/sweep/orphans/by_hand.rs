@@ -4,7 +4,7 @@ use super::super::super::{Orchestrator, StepError, scan::View};
 use super::super::{Cause, Swept};
 use super::{Found, sentences};
 use crate::decide::cleanup::Occasion;
-use crate::decide::orphans::{Class, Stays, Verdict, against_adoption, verdict};
+use crate::decide::orphans::{Class, Stays, Verdict, against_adoption, only_once_adopted, removable_from, verdict};
 use crate::decide::resolve::{Block, Remote};
 use crate::git::Repository;
 use crate::model::*;
@@ -31,6 +31,10 @@ pub struct Orphan {
     pub may_be_removed: bool,
     /// Only with what is not committed in it, which goes to the trash.
     pub only_by_force: bool,
+    /// Not yet, but from then on, should nothing happen in it until then.
+    pub removable_from: Option<Timestamp>,
+    /// Once it is adopted only.
+    pub removable_once_adopted: bool,
 }
 
 /// What became of a wish about one of them.
@@ -91,6 +95,8 @@ impl Orchestrator {
                 may_be_adopted: against_adoption(&facts).is_empty(),
                 may_be_removed,
                 only_by_force: by_force && !may_be_removed,
+                removable_from: removable_from(&facts),
+                removable_once_adopted: only_once_adopted(&facts),
             });
         }
         Ok((orphans, strays.found.len().saturating_sub(MOST)))
