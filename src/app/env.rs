@@ -142,7 +142,11 @@ impl Named {
         }
         lines.extend(details.bytes_freed.map(|freed| format!("freed     {}", bytes(freed))));
         if let (Some(name), Some(until)) = (&details.safety_ref, details.kept_until) {
-            let what = if details.only_ignored { "files that git ignores" } else { "what was not committed" };
+            let what = match (details.only_ignored, details.rescued) {
+                (true, _) => "files that git ignores".to_owned(),
+                (false, 0) => "what was not committed".to_owned(),
+                (false, files) => format!("what was not committed, and {} that git ignores", count(files, "file")),
+            };
             lines.push(format!("trash     {what}, until {}, in {name}", until.date()));
         }
         lines.extend(

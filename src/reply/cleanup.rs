@@ -5,13 +5,24 @@ use crate::decide::cleanup::{Because, ByHand, Keep, Kind, MergeProof, Removal};
 use crate::model::*;
 use std::{path::Path, time::Duration};
 
-/// One sentence: why removing was safe, and what of it went to the trash that nobody asked to be kept.
+/// One sentence: why removing was safe, and how many files of which kinds went to the trash.
 pub fn proof(removal: &Removal, branch: &BranchName) -> String {
     let because = because(&removal.because, branch);
-    match removal.rescued {
-        0 => because,
-        1 => format!("{because}; a file that git ignores goes to the trash"),
-        files => format!("{because}; {files} files that git ignores go to the trash"),
+    let Removal { changed, untracked, rescued, .. } = *removal;
+    let ignored = match rescued {
+        0 => None,
+        1 => Some("a file that git ignores".to_owned()),
+        files => Some(format!("{files} files that git ignores")),
+    };
+    let kinds = [(changed, "changed file"), (untracked, "untracked file")];
+    let mut files: Vec<String> =
+        kinds.into_iter().filter(|(number, _)| *number > 0).map(|(number, what)| count(number, what)).collect();
+    files.extend(ignored);
+    let goes = if changed + untracked + rescued == 1 { "goes" } else { "go" };
+    match files.split_last() {
+        None => because,
+        Some((last, [])) => format!("{because}; {last} {goes} to the trash"),
+        Some((last, others)) => format!("{because}; {} and {last} {goes} to the trash", others.join(", ")),
     }
 }
 
@@ -114,7 +125,8 @@ fn kept_work(work: &Work, details: &ReceiptDetails) -> String {
         (false, 0) => "What was not committed".to_owned(),
         (false, files) => format!("What was not committed, and {} that git ignores,", count(files, "file")),
     };
-    let is = if details.only_ignored && details.rescued != 1 { "are" } else { "is" };
+    let is_one = if details.only_ignored { details.rescued == 1 } else { details.rescued == 0 };
+    let is = if is_one { "is" } else { "are" };
     format!(
         " {what} {is} kept until {} (in `{name}` of the service's repository): `{}` brings that back as it was, \
          but for files that the branch changes until then.",
@@ -372,6 +384,23 @@ mod tests {
 
         <!-- treewarden:cleanup/1 -->
         ");
+    }
+
+    #[test]
+    fn what_goes_to_the_trash_is_counted() {
+        let said = |changed, untracked, rescued| {
+            let (tip, because) = (CommitSha::new(&"a".repeat(40)).unwrap(), Because::WorkKept);
+            let removal = Removal { tip, delete_branch: false, keep_work: true, changed, untracked, rescued, because };
+            let told = proof(&removal, &BranchName::new("issue-1").unwrap());
+            told.strip_prefix("this was asked for, and every commit stays on `issue-1`, which is kept")
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(said(0, 0, 0), "");
+        assert_eq!(said(0, 0, 1), "; a file that git ignores goes to the trash");
+        assert_eq!(said(0, 1, 0), "; 1 untracked file goes to the trash");
+        assert_eq!(said(2, 0, 2), "; 2 changed files and 2 files that git ignores go to the trash");
+        assert_eq!(said(1, 1, 2), "; 1 changed file, 1 untracked file and 2 files that git ignores go to the trash");
     }
 
     #[test]

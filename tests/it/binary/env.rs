@@ -45,6 +45,7 @@ async fn an_environment_goes_and_comes_back_while_no_service_runs() {
     let before = live().await.remove(0);
     let (code, foreseen) = installation.env(&["remove", name, "--force", "--dry-run"]).await;
     assert!(code == Some(0) && foreseen.starts_with("would go  octo/hello#issue-1: this was asked for"), "{foreseen}");
+    assert!(foreseen.contains("; 1 untracked file goes to the trash\n"), "{foreseen}");
     assert!(foreseen.ends_with("Nothing was changed.\n"), "{foreseen}");
     assert_eq!(live().await, [before]);
     assert!(made.path.join("half.txt").exists());

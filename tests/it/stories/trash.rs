@@ -33,7 +33,7 @@ async fn what_was_removed_by_force_comes_back_as_it_was() {
     assert!(refused.contains("kept in the trash for 30 days"), "{refused}");
     let gone = answered(&world, issue, "/worktree remove --force").await;
     assert!(
-        gone.starts_with("🧹") && gone.contains("What was not committed, and 1 file that git ignores, is kept until"),
+        gone.starts_with("🧹") && gone.contains("What was not committed, and 1 file that git ignores, are kept until"),
         "{gone}"
     );
     assert!(gone.contains(": `/worktree restore issue-1` brings that back"), "{gone}");
