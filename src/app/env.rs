@@ -101,6 +101,9 @@ async fn show(config: &Config, store: &Store, name: &str) -> anyhow::Result<Exit
     for why in why_kept(environment) {
         say(format_args!("kept      {why}"));
     }
+    for step in environment.metadata.next_steps.iter().filter(|_| environment.state == EnvironmentState::Active) {
+        say(format_args!("next      {step}"));
+    }
     if let Some(receipt) = store.receipt_of(environment.id).await? {
         let by = receipt.details.actor.as_ref().map(|actor| format!(", by {actor}")).unwrap_or_default();
         let trigger = receipt.trigger.as_str().replace('_', " ");
@@ -229,7 +232,10 @@ async fn remove(config: &Config, asked: &EnvRemove, named: &Named) -> anyhow::Re
                     "{unchanged} With --force, what is not committed goes to the trash for {} days.",
                     days(trash_for)
                 )),
-                false => say(unchanged),
+                false => {
+                    let steps: String = cleanup::next_steps(&reasons).iter().map(|step| format!(" {step}")).collect();
+                    say(format_args!("{unchanged}{steps}"));
+                }
             }
             Ok(ExitCode::FAILURE)
         }

@@ -163,6 +163,12 @@ pub struct EnvironmentMetadata {
     pub transferred_to: Option<String>,
     /// Why it was kept the last time somebody asked for its removal, in words for people.
     pub kept_because: Vec<String>,
+    /// What a person can do about that, where there is more to say, in words for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next_steps: Vec<String>,
+    /// It holds another repository, so that removing it by force is refused, too.
+    #[serde(default)]
+    pub beyond_force: bool,
     /// Its latest activity is later than the clock.
     #[serde(default)]
     pub dated_ahead: Option<DatedAhead>,

@@ -286,6 +286,8 @@ impl Orchestrator {
         environment.pinned = pinned;
         let sentence = cleanup::sentence(&Keep::Pinned);
         environment.metadata.kept_because.retain(|reason| *reason != sentence);
+        let steps = cleanup::next_steps(&[Keep::Pinned]);
+        environment.metadata.next_steps.retain(|step| !steps.contains(step));
         if pinned {
             environment.metadata.kept_because.push(sentence);
         }

@@ -570,12 +570,16 @@ impl Orchestrator {
         reasons: Vec<Keep>,
         beside: Vec<Keep>,
     ) -> Result<Swept, StepError> {
-        let words: Vec<String> = beside.iter().chain(&reasons).map(cleanup::sentence).collect();
-        let dated_ahead = self.dated_ahead(&environment).await?;
-        let EnvironmentMetadata { kept_because, dated_ahead: before, .. } = &environment.metadata;
-        if environment.state == EnvironmentState::Active && (*kept_because != words || *before != dated_ahead) {
-            environment.metadata.kept_because = words;
-            environment.metadata.dated_ahead = dated_ahead;
+        let words = beside.iter().chain(&reasons).map(cleanup::sentence).collect();
+        let explained = EnvironmentMetadata {
+            kept_because: words,
+            next_steps: cleanup::next_steps(&reasons),
+            beyond_force: reasons.iter().any(Keep::is_beyond_force),
+            dated_ahead: self.dated_ahead(&environment).await?,
+            ..environment.metadata.clone()
+        };
+        if environment.state == EnvironmentState::Active && environment.metadata != explained {
+            environment.metadata = explained;
             match self.store().update_environment(&environment).await {
                 // It only explains: whoever wrote meanwhile knows more.
                 Err(error) if error.is_conflict() => {}

@@ -3,7 +3,7 @@
 use super::{agent_text, count, days, marker};
 use crate::decide::cleanup::{Because, ByHand, Keep, Kind, MergeProof, Removal};
 use crate::model::*;
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 /// One sentence: why removing was safe, and how many files of which kinds went to the trash.
 pub fn proof(removal: &Removal, branch: &BranchName) -> String {
@@ -215,8 +215,9 @@ pub fn kept(work: &Work, branch: &BranchName, reasons: &[Keep], trash_for: Durat
     // Locks, paths and failures may be worded by an agent.
     let list = agent_text::foreign(&list.join("\n"), 4_000);
     let forced = by_force(work, reasons, trash_for).map(|way| format!("{way} ")).unwrap_or_default();
+    let steps: String = next_steps(reasons).iter().map(|step| format!("{step} ")).collect();
     format!(
-        "{heading}\n\n{}\n\nNothing was lost. {way_out}{forced}When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
+        "{heading}\n\n{}\n\nNothing was lost. {way_out}{steps}{forced}When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
         list,
         marker(key)
     )
@@ -249,6 +250,14 @@ pub fn next_step(reason: &Keep) -> Option<&'static str> {
             "Whoever runs this service can put the cause right; then ask again. What lies in the worktree stays as it is until then."
         }
     })
+}
+
+/// The same of several, each once.
+pub fn next_steps(reasons: &[Keep]) -> Vec<String> {
+    let mut steps: Vec<String> = reasons.iter().filter_map(next_step).map(str::to_owned).collect();
+    let mut said = BTreeSet::new();
+    steps.retain(|step| said.insert(step.clone()));
+    steps
 }
 
 /// Files that a removal takes to the trash, as `/status` names them.
@@ -380,10 +389,13 @@ mod tests {
         - uncommitted work: 1 changed file and 2 untracked files
         - it is pinned
 
-        Nothing was lost. Mention me here and ask to commit the changes, or to discard them. When the cause is gone, the next cleanup removes it; a mention here continues in it.
+        Nothing was lost. Mention me here and ask to commit the changes, or to discard them. `/worktree unpin` in its thread ends the pin. When the cause is gone, the next cleanup removes it; a mention here continues in it.
 
         <!-- treewarden:cleanup/1 -->
         ");
+        let nested = [Keep::NestedRepository("a".into()), Keep::NestedRepository("b".into())];
+        let text = kept(&Work { kind: WorkKind::Issue, id: "1".into() }, &branch, &nested, Duration::ZERO, "cleanup/1");
+        assert_eq!(text.matches("has to be pushed from there, or moved away").count(), 1, "{text}");
     }
 
     #[test]

@@ -288,8 +288,8 @@ pub fn kept_on_request(environment: &Environment, reasons: &[Keep], trash_for: D
         ([Keep::RemovalStuck(_)], _) => String::new(),
         (_, Some(way)) => format!("\n\nNothing was removed. {way}"),
         (_, None) => {
-            let steps = reasons.iter().filter_map(cleanup::next_step).map(|step| format!(" {step}"));
-            format!("\n\nNothing was removed.{}", steps.collect::<String>())
+            let steps: String = cleanup::next_steps(reasons).iter().map(|step| format!(" {step}")).collect();
+            format!("\n\nNothing was removed.{steps}")
         }
     };
     format!("The worktree of `{branch}` is kept:\n\n{list}{end}")

@@ -125,6 +125,11 @@ impl Keep {
         }
     }
 
+    /// Whether a removal by force is refused for it whatever else is done: no trash holds another repository.
+    pub fn is_beyond_force(&self) -> bool {
+        self.kind() == Kind::OtherRepository
+    }
+
     pub fn by_hand(&self) -> Option<ByHand> {
         match self {
             Keep::Pinned => Some(ByHand::Unpin),
