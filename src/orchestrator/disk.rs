@@ -245,6 +245,7 @@ impl Orchestrator {
             match self.reclaim_one(codebase, &environment, over, pass).await {
                 Ok(outcome) => {
                     line.notes.extend(outcome.notes);
+                    line.bytes_reclaimed += outcome.freed;
                     let mine = shares.worktrees.iter_mut().find(|(id, ..)| *id == environment.id);
                     if let Some((.., Some(used))) = mine {
                         used.bytes = used.bytes.saturating_sub(outcome.freed);

@@ -47,7 +47,7 @@ fn told_under(environment: EnvironmentId, conversation: ConversationId) -> Strin
 fn as_line(receipt: Receipt, repository: Option<String>) -> ReportLine {
     let ReceiptDetails { branch, proof, bytes_freed, .. } = receipt.details;
     let (environment, result) = (Some(receipt.environment), ReportResult::Removed(proof));
-    ReportLine { environment, repository, branch, result, bytes_freed, notes: Vec::new() }
+    ReportLine { environment, repository, branch, result, bytes_freed, bytes_reclaimed: 0, notes: Vec::new() }
 }
 
 /// Why an environment is looked at, by whom, and which closed thread is to be told.

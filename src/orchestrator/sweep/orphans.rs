@@ -352,7 +352,8 @@ impl Orchestrator {
 pub(super) fn unheard_line(unheard: &Unheard) -> ReportLine {
     let why = words::unheard(unheard.directories, unheard.path.as_deref());
     let (branch, result) = (unheard.name.clone(), ReportResult::Kept(vec![why]));
-    ReportLine { environment: None, repository: None, branch, result, bytes_freed: None, notes: Vec::new() }
+    let (environment, repository, notes) = (None, None, Vec::new());
+    ReportLine { environment, repository, branch, result, bytes_freed: None, bytes_reclaimed: 0, notes }
 }
 
 /// Whether nothing is at a path; what cannot be looked at may be there.

@@ -104,7 +104,9 @@ async fn an_idle_worktree_gives_up_what_tools_make_again_and_nothing_else() {
     let audit = world.store().list_audit(50).await.unwrap();
     let entry = audit.iter().find(|entry| entry.action == "environment.reclaimed").unwrap();
     assert_eq!((entry.actor.as_str(), entry.subject.as_str()), ("schedule", "octo/hello#issue-1"));
-    assert!(world.page("/cleanup").await.contains("reclaimed 6.0 MB of what tools make again: target"));
+    let page = world.page("/cleanup").await;
+    assert!(page.contains("reclaimed 6.0 MB of what tools make again: target"), "{page}");
+    assert!(page.contains("; 6.0 MB of caches reclaimed"), "{page}");
     assert!(world.environment().await.metadata.reclaiming.is_none());
     assert_eq!(notes(&world.pass().await), [stays], "there is nothing more");
     let trash = world.home().join("trash");

@@ -192,7 +192,15 @@ async fn a_long_pass_shows_first_what_it_did() {
     let line = |branch: String, result| {
         let repository = (branch != "gone").then(|| REPO.to_owned());
         let environment = Some(environment);
-        ReportLine { environment, repository, branch, result, bytes_freed: Some(1_200_000), notes: Vec::new() }
+        ReportLine {
+            environment,
+            repository,
+            branch,
+            result,
+            bytes_freed: Some(1_200_000),
+            bytes_reclaimed: 0,
+            notes: Vec::new(),
+        }
     };
     let mut lines: Vec<ReportLine> =
         (1..=60).map(|number| line(format!("kept-{number}"), ReportResult::Kept(vec!["pinned".into()]))).collect();
@@ -459,7 +467,15 @@ async fn no_page_shows_a_secret_or_a_name_that_is_turned_around() {
     assert!(stage.store.update_run(&done, "test").await.unwrap());
     let (repository, result) = (Some(turned.to_owned()), ReportResult::Kept(vec![told()]));
     let (environment_id, branch, notes) = (Some(environment.id), turned.to_owned(), Vec::new());
-    let line = ReportLine { environment: environment_id, repository, branch, result, bytes_freed: None, notes };
+    let line = ReportLine {
+        environment: environment_id,
+        repository,
+        branch,
+        result,
+        bytes_freed: None,
+        bytes_reclaimed: 0,
+        notes,
+    };
     let report = CleanupReport {
         id: ReportId::from(uuid::Uuid::now_v7()),
         trigger: Trigger::Schedule,
