@@ -1,7 +1,7 @@
 //! Commands, answered at once. Each calls the same verbs as the panel and the command line.
 
 use super::{
-    Orchestrator, StepError,
+    Orchestrator, StepError, gather,
     sweep::{Asked, Pass, Swept},
 };
 use crate::command::{grammar::Command, help};
@@ -187,6 +187,10 @@ impl Orchestrator {
             Some(environment) => Some(self.look_at(codebase, environment).await),
             None => None,
         };
+        let last = match environment {
+            None => self.store().find_last_environment(codebase.id, &gather::work_of(conversation)).await?,
+            Some(_) => None,
+        };
         let live = self.store().live_run_of(conversation.id).await?;
         let place = match &live {
             Some(run) if run.state == RunState::Queued => self.store().queue_place(run.id).await?,
@@ -204,6 +208,7 @@ impl Orchestrator {
         Ok(commands::thread_status(&commands::ThreadStatus {
             disk: disk.map(|(line, _)| line),
             environment: environment.as_ref().zip(seen.as_ref()),
+            removed: last.as_ref(),
             run,
             census: self.census(codebase).await?,
             limit: asked.worktree_limit(self.settings().environment_limit),

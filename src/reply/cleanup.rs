@@ -158,7 +158,7 @@ pub fn held_up(environment: EnvironmentId, details: &ReceiptDetails, key: &str) 
 }
 
 /// The command for a thread of the repository.
-fn restore_by_name(work: &Work) -> String {
+pub fn restore_by_name(work: &Work) -> String {
     format!("/worktree restore {}", as_one_word(work).as_deref().unwrap_or("<name>"))
 }
 
