@@ -77,7 +77,7 @@ async fn an_environment_goes_and_comes_back_while_no_service_runs() {
     }
     let (code, back) = installation.env(&["restore", name]).await;
     assert!(code == Some(0) && back.starts_with("restored  octo/hello#issue-1: on branch issue-1, in "), "{back}");
-    assert!(back.contains("What was not committed is there again, as it was."), "{back}");
+    assert!(back.contains("What went to the trash is there again, as it was."), "{back}");
     let half = std::fs::read_to_string(made.path.join("half.txt")).unwrap();
     assert_eq!(half, "half done\n");
     let (code, there) = installation.env(&["restore", name]).await;

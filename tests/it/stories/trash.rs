@@ -40,7 +40,7 @@ async fn what_was_removed_by_force_comes_back_as_it_was() {
     assert!(!before.path.exists() && world.environments().await.is_empty());
 
     let back = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
-    assert!(back.contains("What was not committed is there again, as it was."), "{back}");
+    assert!(back.contains("What went to the trash is there again, as it was."), "{back}");
     let after = world.environment().await;
     assert_eq!((&after.path, &after.branch, &after.work), (&before.path, &before.branch, &before.work));
     assert_eq!(git(&after.path, &["status", "--porcelain"]), status);
@@ -57,7 +57,7 @@ async fn what_was_removed_by_force_comes_back_as_it_was() {
     // Somebody deletes the directory by hand: what the trash holds is promised for its time.
     fs::remove_dir_all(&after.path).unwrap();
     let once_more = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
-    assert!(once_more.contains("What was not committed is there again, as it was."), "{once_more}");
+    assert!(once_more.contains("What went to the trash is there again, as it was."), "{once_more}");
     assert_eq!(git(&before.path, &["status", "--porcelain"]), status);
     world.ask(issue, "go on");
     world.settle().await;
