@@ -91,7 +91,11 @@ async fn show(config: &Config, store: &Store, name: &str) -> anyhow::Result<Exit
     say(format_args!("id        {}", environment.id));
     say(format_args!("work      {}", environment.work));
     say(format_args!("branch    {}", environment.branch));
-    say(format_args!("state     {}", environment.state));
+    let state = match environment.state {
+        EnvironmentState::Destroyed => "removed".to_owned(),
+        state => state.to_string(),
+    };
+    say(format_args!("state     {state}"));
     say(format_args!("path      {}", environment.path.display()));
     say(format_args!("base      {}", environment.base.as_ref().map(ToString::to_string).unwrap_or_default()));
     say(format_args!("active    {}", environment.last_activity_at));

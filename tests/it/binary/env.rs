@@ -68,6 +68,7 @@ async fn an_environment_goes_and_comes_back_while_no_service_runs() {
 
     let (_, shown) = installation.env(&["show", name]).await;
     for line in [
+        "state     removed",
         "trigger   cli, by cli",
         "commits   1 commit of its own; ",
         "freed     ",
