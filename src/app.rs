@@ -151,7 +151,7 @@ fn after_isolation(error: &IsolationError) -> String {
 /// What becomes of what people write until the next start. `began_before`: there was one of this App here.
 fn meanwhile(began_before: bool) -> &'static str {
     match began_before {
-        true => "what GitHub delivers meanwhile is asked for again",
+        true => "what GitHub delivers meanwhile is fetched after it",
         false => "whoever mentions the bot before its first start has to do so again afterwards",
     }
 }
@@ -276,6 +276,7 @@ async fn orchestrator(
     let orchestrator = Orchestrator::new(Parts {
         settings: settings(config, &provider, public_url, node),
         store: store.clone(),
+        inbox: store.inbox_writer(),
         git,
         platform: Arc::new(platforms),
         provider: Arc::new(provider),
@@ -388,7 +389,6 @@ impl Service {
         let upkeep = metrics.clone();
         let parts = WebParts {
             store: orchestrator.store().clone(),
-            inbox: orchestrator.store().inbox_writer(),
             orchestrator: orchestrator.clone(),
             webhook_secret,
             local_token,

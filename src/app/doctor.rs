@@ -14,7 +14,7 @@ use super::scratch::Scratch;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
 use crate::github::{Github, GithubError, GithubSettings, Registration, Webhook};
-use crate::model::DeliveryAttempt;
+use crate::model::{DeliveryAttempt, Timestamp};
 use crate::store::{Schema, Store, StoreError};
 use asked::{Asked, quoted};
 use mend::{Mend, open, run};
@@ -27,6 +27,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 /// One line of the examination.
@@ -400,7 +401,9 @@ fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding
                 newest.at
             );
             findings.push(wrong("webhook", seen, mend::webhook_secret(config, asked)));
-        } else if let Some(seen) = not_taken(newest).filter(|_| HomeLock::is_held(&config.home)) {
+        } else if let Some(seen) =
+            HomeLock::held_since(&config.home).and_then(|began| not_taken(newest, Timestamp::new(began.into())))
+        {
             findings.push(wrong("webhook", seen, open(format!("{web_url}/{}/advanced", app.settings))));
         }
     }
@@ -472,22 +475,28 @@ fn not_delivered(webhook: &Webhook, public_url: Option<&str>) -> Option<String> 
 /// What the service answers to a delivery that is not signed with its secret.
 const REFUSED: u16 = 401;
 
-/// Why a delivery did not come to a service that runs. Only what the service asked for again was sent while one ran.
-fn not_taken(newest: &DeliveryAttempt) -> Option<String> {
+/// How long a start may take that has much to look at.
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Why a delivery did not come to a service that runs since `began`. What set out by itself before it listened found nobody;
+/// whoever has one sent again knows that it is there.
+fn not_taken(newest: &DeliveryAttempt, began: Timestamp) -> Option<String> {
+    let listens = if newest.redelivery { Duration::ZERO } else { STARTS_WITHIN };
+    // GitHub tells times to the second.
+    if newest.at < Timestamp::from_unix(began.unix()).plus(listens) {
+        return None;
+    }
     let answered = match newest.status {
         // Of the service itself: taken, not understood, no room.
         200..=299 | 400 | 415 | 503 => return None,
         0 => "had no answer".to_owned(),
         status => format!("was answered with {status}"),
     };
-    let seen = || {
-        format!(
-            "GitHub's newest delivery ({}), which was asked for again, {answered}: what is in front of the service (a proxy, a tunnel) has \
-             to forward /webhooks/github to it",
-            newest.at
-        )
-    };
-    newest.redelivery.then(seen)
+    Some(format!(
+        "GitHub's newest delivery ({}) {answered}: what is in front of the service (a proxy, a tunnel) has to forward \
+         /webhooks/github to it. What does not come in is fetched, but only every two minutes",
+        newest.at
+    ))
 }
 
 fn agent(config: &Config, asked: &Asked) -> Vec<Finding> {
@@ -532,5 +541,24 @@ fn sandbox(config: &Config, asked: &Asked) -> Finding {
                         user of this service may (for good: sandbox = \"off\" in treewarden.toml)";
             wrong("sandbox", seen, asked.set(&[("TREEWARDEN_SANDBOX", "off")]))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::AttemptId;
+
+    #[test]
+    fn a_delivery_that_failed_speaks_against_the_way_only_while_a_service_listened() {
+        let began = Timestamp::from_unix(1000);
+        let told = |seconds: i64, status: u16, redelivery: bool| {
+            let (id, at) = (AttemptId(1), Timestamp::from_unix(seconds));
+            let attempt = DeliveryAttempt { id, guid: "g".to_owned(), at, status, redelivery };
+            not_taken(&attempt, began).is_some()
+        };
+        assert_eq!([999, 1059, 1060].map(|at| told(at, 502, false)), [false, false, true]);
+        assert_eq!([999, 1000].map(|at| told(at, 502, true)), [false, true]);
+        assert_eq!([0, 404, 202, 400, 503].map(|status| told(2000, status, false)), [true, true, false, false, false]);
     }
 }

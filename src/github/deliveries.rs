@@ -1,12 +1,14 @@
-//! The App's own deliveries: which attempts GitHub made, and asking for another one. Takes the App's JWT and no permission.
+//! The App's own deliveries: which attempts GitHub made, and what was in them. Takes the App's JWT and no permission.
 //! Source: GitHub's REST API reference, "REST API endpoints for GitHub App webhooks".
 
 use super::client::{Answer, Github};
 use super::error::GithubError;
 use super::rest::PAGE_SIZE;
+use super::signature::Verified;
 use crate::model::*;
 use reqwest::{Method, Url};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 const PATH: &str = "/app/hook/deliveries";
@@ -59,6 +61,27 @@ struct AttemptShape {
     #[serde(default)]
     redelivery: bool,
     status_code: Option<u16>,
+}
+
+/// One delivery, as GitHub keeps it.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    pub guid: String,
+    pub event: String,
+    /// JSON, though not in the bytes that were signed; absent where GitHub has it no more.
+    pub body: Option<Verified<Vec<u8>>>,
+}
+
+#[derive(Deserialize)]
+struct DeliveryShape {
+    guid: String,
+    event: String,
+    request: RequestShape,
+}
+
+#[derive(Deserialize)]
+struct RequestShape {
+    payload: Option<Box<RawValue>>,
 }
 
 impl From<AttemptShape> for DeliveryAttempt {
@@ -134,9 +157,12 @@ impl Github {
         Ok(Pages { attempts, rest })
     }
 
-    /// Asks for a delivery once more; GitHub sends it when it comes to it.
-    pub async fn redeliver(&self, attempt: AttemptId) -> Result<(), GithubError> {
-        self.as_app(Method::POST, &format!("{PATH}/{attempt}/attempts"), None).await.map(drop)
+    /// What was to be delivered by an attempt. The same for all attempts of one delivery.
+    pub async fn fetch_delivery(&self, attempt: AttemptId) -> Result<Fetched, GithubError> {
+        let answer = self.as_app(Method::GET, &format!("{PATH}/{attempt}"), None).await?;
+        let DeliveryShape { guid, event, request } = answer.json()?;
+        let body = request.payload.map(|payload| Verified::fetched(payload.get().as_bytes().to_vec()));
+        Ok(Fetched { guid, event, body })
     }
 }
 

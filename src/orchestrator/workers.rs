@@ -13,10 +13,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{
-    sync::Notify,
-    time::{Instant, MissedTickBehavior},
-};
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Longest sleep of a loop: rows that wait for a moment in time ring no bell.
@@ -26,8 +23,9 @@ const AFTER_FAILURE: Duration = Duration::from_secs(2);
 /// How long senders may go on with what is due, once everything else has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 const OUTBOX_WORKERS: usize = 2;
-/// Pause between two looks for deliveries that did not arrive.
+/// Pause between two looks for deliveries that never came in, and where the one before left some.
 const LOOK_FOR_MISSED: Duration = Duration::from_secs(120);
+const GO_ON_FETCHING: Duration = Duration::from_secs(10);
 /// Pause between two looks at what of the repositories is to be packed, and before the first: a start has better things to do.
 const UPKEEP: Duration = Duration::from_secs(1200);
 
@@ -219,25 +217,29 @@ impl Workers {
         });
     }
 
-    /// Deliveries that GitHub could not hand over. Nothing waits for it; dropping it in the middle does no harm.
+    /// Deliveries that never came in. Nothing waits for it; dropping it in the middle does no harm.
     fn start_looking_for_missed(&self, orchestrator: &Orchestrator) {
         let (this, stop) = (orchestrator.clone(), self.stop_claiming.clone());
         self.loops.spawn(async move {
-            let mut looks = tokio::time::interval(LOOK_FOR_MISSED);
-            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             // A GitHub that is down for hours is told once.
             let mut failing = false;
             let looking = async {
                 loop {
-                    looks.tick().await;
-                    match unwinding(this.look_for_missed(this.now())).await {
-                        Ok(()) => failing = false,
+                    let looked = unwinding(this.look_for_missed(this.now())).await;
+                    let pause = match &looked {
+                        Ok(true) => GO_ON_FETCHING,
+                        Ok(false) => LOOK_FOR_MISSED,
+                        Err(error) => error.wait_asked_for().unwrap_or_default().max(LOOK_FOR_MISSED),
+                    };
+                    match looked {
+                        Ok(_) => failing = false,
                         Err(error) if failing => tracing::debug!(%error, "missed deliveries still not looked for"),
                         Err(error) => {
                             failing = true;
                             tracing::warn!(%error, "missed deliveries could not be looked for; it is tried again and again");
                         }
                     }
+                    tokio::time::sleep(pause).await;
                 }
             };
             stop.run_until_cancelled(looking).await

@@ -88,7 +88,6 @@ impl Stage {
         let workers_healthy = Arc::new(AtomicBool::new(true));
         let parts = WebParts {
             store: store.clone(),
-            inbox: store.inbox_writer(),
             orchestrator: orchestrator.clone(),
             webhook_secret: Some(secret()),
             local_token: Some(SecretString::from(TOKEN)),
@@ -311,6 +310,7 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             status_interval: Duration::from_secs(15),
         },
         store: store.clone(),
+        inbox: store.inbox_writer(),
         git: git.clone(),
         platform: Arc::new(Platforms {
             github: Some(GithubPlatform::new(github.clone(), identity.clone())),
