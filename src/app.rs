@@ -167,9 +167,7 @@ fn advice(error: &GithubError) -> &'static str {
             "Check GITHUB_API_URL: what answers there is not GitHub's API, which an Enterprise Server has at \
              https://<host>/api/v3."
         }
-        GithubError::Unauthorized => {
-            "Compare GITHUB_APP_ID and the private key with the App's page on GitHub, and this machine's clock with the time."
-        }
+        GithubError::Unauthorized => "Compare GITHUB_APP_ID and the private key with the App's page on GitHub.",
         GithubError::Settings(_) => "Give it the .pem file that GitHub made, as GITHUB_APP_PRIVATE_KEY_FILE.",
         GithubError::Forbidden(_) | GithubError::Invalid(_) => {
             "See on the App's page on GitHub whether it is suspended."

@@ -5,6 +5,7 @@
 
 mod auth;
 mod client;
+mod clock;
 mod comments;
 mod deliveries;
 mod error;

@@ -364,7 +364,7 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
         Err(error) => {
             let seen = match &error {
                 GithubError::Unauthorized => {
-                    format!("{error}: its number and key have to be of one App, and this machine's clock right")
+                    format!("{error}: its number and key have to be of one App")
                 }
                 GithubError::Unreachable(_) => format!(
                     "{error}: {} has to be reached, past name resolution, firewall and, where one is in use, proxy",

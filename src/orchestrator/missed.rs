@@ -42,19 +42,17 @@ impl From<GithubError> for Unfetched {
 impl Orchestrator {
     /// The first start of this App here: nothing from before is ever fetched.
     pub(super) async fn begin_watch(&self, now: Timestamp) -> Result<(), StepError> {
-        if self.parts().github.is_none() {
-            return Ok(());
-        }
+        let Some(github) = &self.parts().github else { return Ok(()) };
         let app = self.parts().identity.app_id;
         if self.store().load_missed_watch(app).await?.is_none() {
             // GitHub tells times to the second.
-            let since = Timestamp::from_unix(now.unix());
+            let since = Timestamp::from_unix(github.by_its_clock(now).unix());
             self.store().save_missed_watch(app, &MissedWatch::from(since), now).await?;
         }
         Ok(())
     }
 
-    /// Fetches what never came in. True when there is more of it than one look takes.
+    /// Fetches what never came in; `now` by this machine's clock. True when there is more of it than one look takes.
     pub async fn look_for_missed(&self, now: Timestamp) -> Result<bool, StepError> {
         let Some(github) = &self.parts().github else { return Ok(false) };
         let mut seen = self.inner.missed.lock().await;
@@ -62,6 +60,7 @@ impl Orchestrator {
         let Some(before) = self.store().load_missed_watch(app).await? else {
             return self.begin_watch(now).await.map(|()| false);
         };
+        let now = github.by_its_clock(now);
         self.read_attempts(github, &mut seen, look_back(&before, now)).await?;
         seen.fetched.retain(|(at, _)| is_lately(*at, now));
         let plan = missed(&MissedFacts {

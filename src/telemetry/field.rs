@@ -23,6 +23,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("git.commit", "full id of a commit"),
     ("git.directory", "a repository or worktree"),
     ("git.mended", "what of a worktree was put right"),
+    ("github.ahead", "by how many seconds GitHub's clock is ahead of this machine's"),
     ("http.method", "of a request that was answered"),
     ("http.route", "its route, never its address"),
     ("installation.id", "GitHub's number of an installation"),

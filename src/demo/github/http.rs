@@ -86,7 +86,7 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         hold.wait().await;
     }
     let apply = || run(front.inner.clone(), request);
-    let response = match front.hub.faults.strike(&method, &path) {
+    let mut response = match front.hub.faults.strike(&method, &path) {
         None => apply().await,
         Some(Fault::Status(status)) => broken(status, &json!({ "message": "Server Error" }).to_string()),
         Some(Fault::SecondaryLimit { retry_after }) => limited(403, retry_after),
@@ -105,6 +105,7 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
             return broken(504, "");
         }
     };
+    front.hub.date(&mut response);
     let cut = response.extensions().get::<Cut>().is_some();
     let status = if cut { 0 } else { response.status().as_u16() };
     front.hub.note_request(RequestRecord { method, path, status });
@@ -162,6 +163,12 @@ fn status_of(status: u16) -> StatusCode {
 }
 
 impl Hub {
+    /// Every answer tells the time.
+    fn date(&self, response: &mut Response) {
+        let now = self.world().clock().format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        response.headers_mut().extend(HeaderValue::from_str(&now).ok().map(|now| (header::DATE, now)));
+    }
+
     /// `/repositories/{id}/…` as `/repos/{owner}/{name}/…`, as GitHub treats them alike.
     fn without_id(&self, asked: &Uri) -> Option<Uri> {
         let rest = asked.path().strip_prefix(API)?.strip_prefix("/repositories/")?;
