@@ -17,7 +17,7 @@ mod short_lived;
 mod story;
 
 use crate::agent::{self, AgentRunner, CommandRunner, Limits};
-use crate::config::{AppCredentials, Config, HomeError, Sandbox};
+use crate::config::{AppCredentials, Config, Deliveries, HomeError, Sandbox};
 use crate::git::{Git, GitError, GitSettings};
 use crate::github::{AppIdentity, Github, GithubError, GithubSettings};
 use crate::isolation::{IsolationError, WorktreeProvider};
@@ -331,6 +331,7 @@ fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node
         worktree_base: provider.base().to_owned(),
         public_url: public_url.to_owned(),
         web_url: config.github.web_url.clone(),
+        fetches_deliveries: config.github.deliveries == Deliveries::Fetched,
         environment_limit: config.max_worktrees,
         authority: config.authority.clone(),
         offline_create: config.offline_create,
@@ -357,7 +358,8 @@ impl Service {
 
     /// The same by another clock. What GitHub and the file system date stays theirs.
     pub async fn start_by(config: &Config, clock: Clock) -> Result<Self, StartError> {
-        let webhook_secret = config.github.app.as_ref().map(|app| app.webhook_secret.clone());
+        let secret = config.github.app.as_ref().and_then(|app| app.webhook_secret.clone());
+        let webhook_secret = secret.filter(|_| config.github.deliveries == Deliveries::Sent);
         let address = config.listen.to_string();
         let listener = TcpListener::bind(&address).await;
         let listener = listener.map_err(|error| not_listening(config, address.clone(), error))?;

@@ -56,6 +56,7 @@ mod workers;
 
 pub use arrive::NotArrived;
 pub use local::NotTaken;
+pub use missed::Looked;
 pub use workers::Workers;
 
 use crate::agent::{AgentRunner, Limits};
@@ -83,6 +84,8 @@ pub struct Settings {
     pub public_url: String,
     /// GitHub's pages, without a trailing slash.
     pub web_url: String,
+    /// GitHub sends nothing here: all that it would is fetched.
+    pub fetches_deliveries: bool,
     pub environment_limit: u32,
     /// Who may ask for what.
     pub authority: Authority,

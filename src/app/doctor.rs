@@ -11,7 +11,7 @@ use super::lock::HomeLock;
 use super::look::left_over;
 use super::program::{self, Unstartable};
 use super::scratch::Scratch;
-use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
+use crate::config::{AgentConfig, Config, Deliveries, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
 use crate::github::{Github, GithubError, GithubSettings, Registration, Webhook};
 use crate::model::{DeliveryAttempt, Timestamp};
@@ -390,22 +390,10 @@ fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding
         let seen = format!("GITHUB_WEB_URL is {given}, but this GitHub has its pages, and git, at {right}");
         findings.push(wrong("github", seen, mend::web_url(right, config, asked)));
     }
-    if let Some(seen) = app.webhook.as_ref().and_then(|webhook| not_delivered(webhook, config.public_url.as_deref())) {
-        findings.push(wrong("webhook", seen, open(format!("{web_url}/{}", app.settings))));
-    }
-    if let Some(newest) = &app.newest_delivery {
-        if newest.status == REFUSED {
-            let seen = format!(
-                "GitHub's newest delivery ({}) was answered with {REFUSED}: the webhook secret here is not the one of the App's page. A \
-                 new one belongs into both; \"Redeliver\" on that page, under \"Advanced\", shows whether they are the same",
-                newest.at
-            );
-            findings.push(wrong("webhook", seen, mend::webhook_secret(config, asked)));
-        } else if let Some(seen) =
-            HomeLock::held_since(&config.home).and_then(|began| not_taken(newest, Timestamp::new(began.into())))
-        {
-            findings.push(wrong("webhook", seen, open(format!("{web_url}/{}/advanced", app.settings))));
-        }
+    let settings = format!("{web_url}/{}", app.settings);
+    match config.github.deliveries {
+        Deliveries::Sent => findings.extend(sent(app, &settings, config, asked)),
+        Deliveries::Fetched => findings.push(fetched(app, &settings)),
     }
     if !app.missing_permissions.is_empty() {
         let missing = app.missing_permissions.join(", ");
@@ -450,6 +438,48 @@ fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding
     }
     findings
 }
+
+/// Whether GitHub's deliveries come here.
+fn sent(app: &Registration, settings: &str, config: &Config, asked: &Asked) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(seen) = app.webhook.as_ref().and_then(|webhook| not_delivered(webhook, config.public_url.as_deref())) {
+        findings.push(wrong("webhook", seen, open(settings)));
+    }
+    let Some(newest) = &app.newest_delivery else { return findings };
+    if newest.status == REFUSED {
+        let seen = format!(
+            "GitHub's newest delivery ({}) was answered with {REFUSED}: the webhook secret here is not the one of the App's page. A \
+             new one belongs into both; \"Redeliver\" on that page, under \"Advanced\", shows whether they are the same",
+            newest.at
+        );
+        findings.push(wrong("webhook", seen, mend::webhook_secret(config, asked)));
+        return findings;
+    }
+    let began = HomeLock::held_since(&config.home).map(|began| Timestamp::new(began.into()));
+    if let Some(seen) = began.and_then(|began| not_taken(newest, began)) {
+        findings.push(wrong("webhook", seen, open(format!("{settings}/advanced"))));
+    }
+    findings
+}
+
+/// Whether GitHub has deliveries that could be fetched; where it tries to send them is no matter.
+fn fetched(app: &Registration, settings: &str) -> Finding {
+    if app.webhook.as_ref().is_some_and(|webhook| webhook.url.is_empty()) {
+        let seen = format!(
+            "the App has no webhook, so that GitHub has no deliveries to fetch: tick \"Active\", with a URL at which nobody listens, \
+             like {NOBODY}"
+        );
+        return wrong("webhook", seen, open(settings));
+    }
+    let newest = match &app.newest_delivery {
+        Some(newest) => format!("the newest is of {}", newest.at),
+        None => "there is none of the last days".to_owned(),
+    };
+    fine("webhook", format!("GitHub is asked for deliveries every ten seconds; {newest}"))
+}
+
+/// No name below `invalid` ever leads anywhere. Source: RFC 6761.
+const NOBODY: &str = "https://treewarden.invalid/webhooks/github";
 
 /// The address of GitHub's pages by one of them, where it is another than the one that is set.
 fn elsewhere(page: &str, web_url: &str) -> Option<String> {

@@ -29,9 +29,16 @@ const KEPT: Duration = Duration::from_secs(72 * HOUR);
 const OVERLAP: Duration = Duration::from_secs(10 * MINUTE);
 /// Deliveries fetched in one look, one after the other.
 const MOST_AT_ONCE: usize = 100;
-/// Deliveries fetched within [`WHILE`]: 3,000 an hour, of the 5,000 requests that GitHub grants an App at least.
+/// Deliveries fetched within [`WHILE`]: 3,000 an hour, of the 5,000 requests that GitHub grants an App at least. Source:
+/// "Rate limits for GitHub Apps".
 const MOST_IN_A_WHILE: usize = 1_000;
 const WHILE: Duration = Duration::from_secs(20 * MINUTE);
+
+/// Between two looks; [`SOON`] where one left something to fetch, or everything is to be fetched.
+const SELDOM: Duration = Duration::from_secs(2 * MINUTE);
+const SOON: Duration = Duration::from_secs(10);
+/// So that the list itself takes at most 1,800 requests an hour.
+const FOR_EACH_PAGE: Duration = Duration::from_secs(2);
 
 pub struct MissedFacts<'a> {
     /// By GitHub's clock.
@@ -43,6 +50,10 @@ pub struct MissedFacts<'a> {
     pub all_known: bool,
     /// GUIDs that are in the inbox.
     pub stored: &'a BTreeSet<String>,
+    /// Those of them whose handling was given up, and when. Whoever has one sent again wants another try.
+    pub failed: &'a BTreeMap<String, Timestamp>,
+    /// GitHub may still bring here what is on its way.
+    pub are_sent: bool,
     /// How many may be fetched: see [`room`].
     pub room: usize,
 }
@@ -96,6 +107,18 @@ pub fn room(fetched: &[(Timestamp, usize)], now: Timestamp) -> usize {
     MOST_IN_A_WHILE.saturating_sub(lately).min(MOST_AT_ONCE)
 }
 
+/// How long to rest after a look that read so many pages of the list. `more`: it left something to fetch.
+pub fn rest_after(more: bool, pages: usize, are_sent: bool) -> Duration {
+    let rest = if are_sent && !more { SELDOM } else { SOON };
+    rest.max(FOR_EACH_PAGE.saturating_mul(u32::try_from(pages).unwrap_or(u32::MAX)))
+}
+
+/// The same after a look that failed. `again`: so did the one before.
+pub fn rest_after_failure(wait: Option<Duration>, again: bool, are_sent: bool) -> Duration {
+    let rest = if are_sent || again { SELDOM } else { SOON };
+    rest.max(wait.unwrap_or_default())
+}
+
 /// Whether a look still counts for [`room`].
 pub fn is_lately(look: Timestamp, now: Timestamp) -> bool {
     look <= now && now < look.plus(WHILE)
@@ -111,16 +134,17 @@ pub fn missed(facts: &MissedFacts<'_>) -> MissedPlan {
     let mut begun = BTreeMap::new();
     let mut unsettled = Vec::new();
     for (guid, history) in &histories {
+        let wish = another_try(facts, guid, history);
         // What set out before the watched time was settled then, whoever has it sent again.
         let firsts = history.iter().filter(|attempt| !attempt.redelivery);
-        let Some(first) = firsts.min_by_key(|first| (first.at, first.id)) else { continue };
+        let Some(first) = wish.or(firsts.copied().min_by_key(|first| (first.at, first.id))) else { continue };
         begun.insert(*guid, first.at);
-        match verdict(facts, guid, history) {
+        match verdict(facts, guid, history, wish.is_some()) {
             Verdict::Arrived => drop(tried.remove(*guid)),
             Verdict::Wait => unsettled.push(first.at),
             Verdict::Fetch => {
                 unsettled.push(first.at);
-                fetch.push(*first);
+                fetch.push(first);
             }
             Verdict::GiveUp => {
                 let entry = tried.entry((*guid).to_owned());
@@ -140,8 +164,19 @@ pub fn missed(facts: &MissedFacts<'_>) -> MissedPlan {
     MissedPlan { fetch, more, watch: MissedWatch { since, tried }, given_up }
 }
 
-fn verdict(facts: &MissedFacts<'_>, guid: &str, history: &[&DeliveryAttempt]) -> Verdict {
-    if facts.stored.contains(guid) {
+/// The attempt by which somebody wants what was given up to be tried once more.
+fn another_try<'a>(
+    facts: &MissedFacts<'_>,
+    guid: &str,
+    history: &[&'a DeliveryAttempt],
+) -> Option<&'a DeliveryAttempt> {
+    let failed = facts.failed.get(guid)?;
+    let wishes = history.iter().filter(|attempt| attempt.redelivery && attempt.at > *failed);
+    wishes.copied().max_by_key(|wish| (wish.at, wish.id))
+}
+
+fn verdict(facts: &MissedFacts<'_>, guid: &str, history: &[&DeliveryAttempt], is_wished: bool) -> Verdict {
+    if facts.stored.contains(guid) && !is_wished {
         return Verdict::Arrived;
     }
     let tried = facts.watch.tried.get(guid);
@@ -149,7 +184,7 @@ fn verdict(facts: &MissedFacts<'_>, guid: &str, history: &[&DeliveryAttempt]) ->
         return Verdict::GiveUp;
     }
     let may_be_on_its_way = |attempt: &&DeliveryAttempt| attempt.status == 0 && facts.now < attempt.at.plus(IN_FLIGHT);
-    if history.iter().any(may_be_on_its_way) {
+    if facts.are_sent && history.iter().any(may_be_on_its_way) {
         return Verdict::Wait;
     }
     let Some(tried) = tried.filter(|tried| tried.times > 0) else { return Verdict::Fetch };

@@ -22,9 +22,18 @@ fn look(now: i64, watch: &MissedWatch, attempts: &[DeliveryAttempt]) -> MissedPl
 }
 
 fn look_with(now: i64, watch: &MissedWatch, attempts: &[DeliveryAttempt], stored: &[&str]) -> MissedPlan {
-    let stored = stored.iter().map(|guid| (*guid).to_owned()).collect();
-    let room = MOST_AT_ONCE;
-    missed(&MissedFacts { now: at(now), watch, attempts, all_known: true, stored: &stored, room })
+    let (stored, failed) = (stored.iter().map(|guid| (*guid).to_owned()).collect(), BTreeMap::new());
+    missed(&facts(at(now), watch, attempts, &stored, &failed))
+}
+
+fn facts<'a>(
+    now: Timestamp,
+    watch: &'a MissedWatch,
+    attempts: &'a [DeliveryAttempt],
+    stored: &'a BTreeSet<String>,
+    failed: &'a BTreeMap<String, Timestamp>,
+) -> MissedFacts<'a> {
+    MissedFacts { now, watch, attempts, all_known: true, stored, failed, are_sent: true, room: MOST_AT_ONCE }
 }
 
 fn fetched(plan: &MissedPlan) -> Vec<&str> {
@@ -54,6 +63,28 @@ fn what_may_be_on_its_way_is_waited_for_and_not_forgotten() {
     assert!(look(100, &watch, &[first("a", 700, 0)]).fetch.is_empty());
 }
 
+/// Nobody else would take it in.
+#[test]
+fn where_nothing_is_sent_nothing_is_waited_for() {
+    let (watch, attempts) = (MissedWatch::from(at(0)), [first("a", 4990, 0)]);
+    let (stored, failed) = (BTreeSet::new(), BTreeMap::new());
+    let alone = MissedFacts { are_sent: false, ..facts(at(5000), &watch, &attempts, &stored, &failed) };
+    assert_eq!(fetched(&missed(&alone)), ["a"]);
+}
+
+#[test]
+fn what_was_given_up_is_fetched_again_where_somebody_has_it_sent_again_after_that() {
+    let watch = MissedWatch::from(at(4000));
+    let attempts = [first("new", 5000, 0), again("a", 4900, 0), again("a", 4500, 0)];
+    let stored = BTreeSet::from(["a".to_owned(), "new".to_owned()]);
+    for (ended, wanted) in [(4400, Some(4900)), (4600, Some(4900)), (4900, None), (4950, None)] {
+        let failed = BTreeMap::from([("a".to_owned(), at(ended))]);
+        let plan = missed(&facts(at(5100), &watch, &attempts, &stored, &failed));
+        let attempt = plan.fetch.first().map(|wanted| wanted.attempt);
+        assert_eq!((plan.fetch.len() <= 1, attempt), (true, wanted.map(AttemptId)), "{ended}");
+    }
+}
+
 #[test]
 fn the_oldest_come_first_and_a_crowd_comes_in_parts() {
     let attempts: Vec<_> = (0..250).rev().map(|n| first(&format!("{n:03}"), n, 503)).collect();
@@ -80,6 +111,24 @@ fn a_thousand_come_within_two_minutes_and_no_more_than_github_grants_in_an_hour(
     assert_eq!(in_two_minutes, 1_000);
     assert_eq!(looks.iter().map(|(_, count)| count).sum::<usize>(), 3_000);
     assert_eq!(room(&[(at(5000), 900)], at(4000)), MOST_AT_ONCE, "of a clock that was wrong");
+}
+
+#[test]
+fn looks_come_soon_where_there_is_something_to_fetch_and_never_ask_too_much() {
+    let seconds = |rest: Duration| rest.as_secs();
+    let rest = |more, pages, are_sent| seconds(rest_after(more, pages, are_sent));
+    assert_eq!([rest(false, 1, true), rest(true, 1, true), rest(false, 1, false)], [120, 10, 10]);
+    for pages in 1..=200 {
+        let (an_hour, lists) = (3600, pages as u64);
+        for are_sent in [true, false] {
+            assert!(lists * (an_hour / rest(true, pages, are_sent)) + 3_000 < 5_000, "{pages}");
+        }
+    }
+    let failed = |wait: Option<u64>, again, are_sent| {
+        seconds(rest_after_failure(wait.map(Duration::from_secs), again, are_sent))
+    };
+    assert_eq!([failed(None, false, false), failed(None, true, false), failed(None, false, true)], [10, 120, 120]);
+    assert_eq!([failed(Some(60), false, false), failed(Some(900), true, true)], [60, 900]);
 }
 
 #[test]
@@ -129,8 +178,9 @@ fn what_is_not_known_yet_stays_to_be_looked_at() {
     let mut watch = MissedWatch::from(at(0));
     watch.count("unknown", at(50));
     let (new, stored) = ([first("c", 9_000, 202), first("b", 8_000, 503)], BTreeSet::from(["c".to_owned()]));
-    let (now, all_known, room) = (at(9_100), false, MOST_AT_ONCE);
-    let plan = missed(&MissedFacts { now, watch: &watch, attempts: &new, all_known, stored: &stored, room });
+    let failed = BTreeMap::new();
+    let part = MissedFacts { all_known: false, ..facts(at(9_100), &watch, &new, &stored, &failed) };
+    let plan = missed(&part);
     assert_eq!(fetched(&plan), ["b"], "what is known is fetched");
     assert_eq!(plan.watch, watch, "and nothing is forgotten of the rest");
     let all = [new.to_vec(), vec![first("a", 10, 503)]].concat();

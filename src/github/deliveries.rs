@@ -21,9 +21,16 @@ pub struct AttemptLog {
     attempts: BTreeMap<AttemptId, DeliveryAttempt>,
     /// Where older ones that were not read yet go on.
     rest: Option<String>,
+    /// Of the last reading.
+    pages: usize,
 }
 
 impl AttemptLog {
+    /// Requests that the last reading took.
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+
     pub fn attempts(&self) -> Vec<DeliveryAttempt> {
         self.attempts.values().cloned().collect()
     }
@@ -51,6 +58,7 @@ impl AttemptLog {
 struct Pages {
     attempts: Vec<DeliveryAttempt>,
     rest: Option<String>,
+    count: usize,
 }
 
 #[derive(Deserialize)]
@@ -109,14 +117,16 @@ impl Github {
         // What lies beyond a gap is read once more.
         let gap = new.rest.is_some();
         if gap {
-            *log = AttemptLog { attempts: BTreeMap::new(), rest: new.rest };
+            *log = AttemptLog { rest: new.rest, ..AttemptLog::default() };
         }
+        log.pages = new.count;
         log.add(new.attempts);
         let Some(rest) = log.rest.clone().filter(|_| !gap) else { return Ok(()) };
         match self.attempt_pages(Some(rest), since).await {
             Ok(old) => {
                 log.add(old.attempts);
                 log.rest = old.rest;
+                log.pages += old.count;
                 Ok(())
             }
             Err(error) => {
@@ -139,8 +149,9 @@ impl Github {
     }
 
     async fn attempt_pages(&self, from: Option<String>, since: Timestamp) -> Result<Pages, GithubError> {
-        let (mut attempts, mut rest) = (Vec::new(), from);
-        for _ in 0..MAX_PAGES {
+        let (mut attempts, mut rest, mut count) = (Vec::new(), from, 0);
+        while count < MAX_PAGES {
+            count += 1;
             let cursor = rest.map(|cursor| format!("&cursor={}", percent_encoded(&cursor))).unwrap_or_default();
             let answer = self.as_app(Method::GET, &format!("{PATH}?per_page={PAGE_SIZE}{cursor}"), None).await?;
             let page: Vec<AttemptShape> = answer.json()?;
@@ -154,7 +165,7 @@ impl Github {
                 break;
             }
         }
-        Ok(Pages { attempts, rest })
+        Ok(Pages { attempts, rest, count })
     }
 
     /// What was to be delivered by an attempt. The same for all attempts of one delivery.

@@ -3,13 +3,24 @@
 //!
 //! What is remembered moves on only after what was fetched is on disk, and the inbox recognises each delivery by its GUID. So a
 //! crash at any point only means that something is fetched twice.
+//!
+//! Where GitHub cannot reach this machine at all, everything comes by this alone.
 
 use super::{NotArrived, Orchestrator, StepError};
 use crate::decide::missed::{MissedFacts, Wanted, is_lately, is_of_use, look_back, missed, news_from, room};
 use crate::github::{AttemptLog, Fetched, Github, GithubError};
 use crate::model::*;
 use crate::telemetry::metric;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a look came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// There is more to fetch than one look takes.
+    pub more: bool,
+    /// Requests that GitHub's list took.
+    pub pages: usize,
+}
 
 /// What looks for missed deliveries leave for those after them.
 #[derive(Default)]
@@ -17,6 +28,8 @@ pub(super) struct Watched {
     log: AttemptLog,
     /// GUIDs of the log that need not be looked up any more: the inbox has them.
     stored: BTreeSet<String>,
+    /// Those that were given up, and when by GitHub's clock, where nobody but this would take them in once more.
+    failed: BTreeMap<String, Timestamp>,
     /// Watched that fetched something lately, and how much.
     fetched: Vec<(Timestamp, usize)>,
 }
@@ -52,13 +65,13 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// Fetches what never came in; `now` by this machine's clock. True when there is more of it than one look takes.
-    pub async fn look_for_missed(&self, now: Timestamp) -> Result<bool, StepError> {
-        let Some(github) = &self.parts().github else { return Ok(false) };
+    /// Fetches what never came in; `now` by this machine's clock.
+    pub async fn look_for_missed(&self, now: Timestamp) -> Result<Looked, StepError> {
+        let Some(github) = &self.parts().github else { return Ok(Looked::default()) };
         let mut seen = self.inner.missed.lock().await;
         let app = self.parts().identity.app_id;
         let Some(before) = self.store().load_missed_watch(app).await? else {
-            return self.begin_watch(now).await.map(|()| false);
+            return self.begin_watch(now).await.map(|()| Looked::default());
         };
         let now = github.by_its_clock(now);
         self.read_attempts(github, &mut seen, look_back(&before, now)).await?;
@@ -69,6 +82,8 @@ impl Orchestrator {
             attempts: &seen.log.attempts(),
             all_known: seen.log.is_complete(),
             stored: &seen.stored,
+            failed: &seen.failed,
+            are_sent: !self.settings().fetches_deliveries,
             room: room(&seen.fetched, now),
         });
         let mut watch = plan.watch;
@@ -79,12 +94,12 @@ impl Orchestrator {
         for guid in &plan.given_up {
             given_up(guid, "GitHub does not hand it out");
         }
-        fetching.map(|()| plan.more)
+        fetching.map(|()| Looked { more: plan.more, pages: seen.log.pages() })
     }
 
     /// What GitHub lists since then, and what of it the inbox has.
     async fn read_attempts(&self, github: &Github, seen: &mut Watched, since: Timestamp) -> Result<(), StepError> {
-        let Watched { log, stored, .. } = seen;
+        let Watched { log, stored, failed, .. } = seen;
         github.read_attempts(log, since, news_from(since, log.newest())).await?;
         if !log.is_complete() {
             tracing::info!(
@@ -98,6 +113,11 @@ impl Orchestrator {
             if !stored.contains(guid) && self.store().knows_delivery(guid).await? {
                 stored.insert(guid.to_owned());
             }
+        }
+        failed.clear();
+        for again in attempts.iter().filter(|attempt| attempt.redelivery && self.settings().fetches_deliveries) {
+            let ended = self.store().delivery_given_up_at(&again.guid).await?;
+            failed.extend(ended.map(|at| (again.guid.clone(), github.by_its_clock(at))));
         }
         let newest = log.newest();
         log.retain(|attempt| is_of_use(attempt, stored.contains(&attempt.guid), since, newest));
@@ -145,7 +165,10 @@ impl Orchestrator {
         seen.fetched.extend((asked > 0).then_some((now, asked)));
         if fetched > 0 {
             metrics::counter!(metric::MISSED, "result" => "fetched").increment(fetched);
-            tracing::info!(missed.fetched = fetched, "fetched deliveries that never came in");
+            match self.settings().fetches_deliveries {
+                true => tracing::debug!(missed.fetched = fetched, "fetched deliveries"),
+                false => tracing::info!(missed.fetched = fetched, "fetched deliveries that never came in"),
+            }
         }
         outcome
     }

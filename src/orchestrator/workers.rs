@@ -1,6 +1,7 @@
 //! The loops that keep everything moving. Each looks for work, and sleeps until its bell rings or a second passes.
 
 use super::{Orchestrator, StepError, sweep::Pass};
+use crate::decide::missed::{rest_after, rest_after_failure};
 use crate::decide::schedule::spread;
 use crate::model::Trigger;
 use futures::FutureExt;
@@ -23,9 +24,6 @@ const AFTER_FAILURE: Duration = Duration::from_secs(2);
 /// How long senders may go on with what is due, once everything else has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 const OUTBOX_WORKERS: usize = 2;
-/// Pause between two looks for deliveries that never came in, and where the one before left some.
-const LOOK_FOR_MISSED: Duration = Duration::from_secs(120);
-const GO_ON_FETCHING: Duration = Duration::from_secs(10);
 /// Pause between two looks at what of the repositories is to be packed, and before the first: a start has better things to do.
 const UPKEEP: Duration = Duration::from_secs(1200);
 
@@ -221,15 +219,15 @@ impl Workers {
     fn start_looking_for_missed(&self, orchestrator: &Orchestrator) {
         let (this, stop) = (orchestrator.clone(), self.stop_claiming.clone());
         self.loops.spawn(async move {
+            let are_sent = !this.settings().fetches_deliveries;
             // A GitHub that is down for hours is told once.
             let mut failing = false;
             let looking = async {
                 loop {
                     let looked = unwinding(this.look_for_missed(this.now())).await;
-                    let pause = match &looked {
-                        Ok(true) => GO_ON_FETCHING,
-                        Ok(false) => LOOK_FOR_MISSED,
-                        Err(error) => error.wait_asked_for().unwrap_or_default().max(LOOK_FOR_MISSED),
+                    let rest = match &looked {
+                        Ok(looked) => rest_after(looked.more, looked.pages, are_sent),
+                        Err(error) => rest_after_failure(error.wait_asked_for(), failing, are_sent),
                     };
                     match looked {
                         Ok(_) => failing = false,
@@ -239,7 +237,7 @@ impl Workers {
                             tracing::warn!(%error, "missed deliveries could not be looked for; it is tried again and again");
                         }
                     }
-                    tokio::time::sleep(pause).await;
+                    tokio::time::sleep(rest).await;
                 }
             };
             stop.run_until_cancelled(looking).await

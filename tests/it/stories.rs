@@ -22,6 +22,7 @@ mod orders;
 mod orphans;
 mod people;
 mod places;
+mod polled;
 mod postgres;
 mod pulls;
 mod remote;

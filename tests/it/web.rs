@@ -294,6 +294,7 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             worktree_base: worktree_base.clone(),
             public_url: String::new(),
             web_url: standin.web_url(),
+            fetches_deliveries: false,
             environment_limit: 25,
             authority: Default::default(),
             offline_create: false,

@@ -166,7 +166,9 @@ impl Hub {
     /// Every answer tells the time.
     fn date(&self, response: &mut Response) {
         let now = self.world().clock().format("%a, %d %b %Y %H:%M:%S GMT").to_string();
-        response.headers_mut().extend(HeaderValue::from_str(&now).ok().map(|now| (header::DATE, now)));
+        if let Ok(now) = HeaderValue::from_str(&now) {
+            response.headers_mut().insert(header::DATE, now);
+        }
     }
 
     /// `/repositories/{id}/…` as `/repos/{owner}/{name}/…`, as GitHub treats them alike.

@@ -8,6 +8,7 @@ use std::{fs, time::Duration};
 use treewarden::{
     demo::github::{Fault, Standin},
     model::*,
+    orchestrator::{Looked, StepError},
 };
 
 const LIST: &str = "/app/hook/deliveries";
@@ -22,7 +23,7 @@ async fn look(world: &World, later: u64) {
     world.settle().await;
 }
 
-async fn look_at(world: &World, later: u64) -> Result<bool, impl std::fmt::Debug> {
+async fn look_at(world: &World, later: u64) -> Result<Looked, StepError> {
     let now = Timestamp::new(chrono::Utc::now()).plus(Duration::from_secs(later));
     world.service.orchestrator.look_for_missed(now).await
 }
@@ -258,9 +259,9 @@ async fn more_than_a_page_of_them_come_all() {
         world.standin.comment(REPO, ANN, issue, &format!("Remark {number}")).unwrap();
     }
     world.standin.settled().await;
-    assert!(look_at(&world, 2 * MINUTE).await.unwrap(), "some at a time");
+    assert!(look_at(&world, 2 * MINUTE).await.unwrap().more, "some at a time");
     assert_eq!(asked_for(&world.standin), 100);
-    assert!(!look_at(&world, 2 * MINUTE + 10).await.unwrap());
+    assert!(!look_at(&world, 2 * MINUTE + 10).await.unwrap().more);
     assert_eq!(asked_for(&world.standin), 130);
     let stored = world.store().list_deliveries(500, 0).await.unwrap();
     assert_eq!(stored.iter().filter(|line| line.event == "issue_comment").count(), 130);
