@@ -31,7 +31,8 @@ use treewarden::model::*;
 use treewarden::orchestrator::{Orchestrator, Parts, Settings, Workers};
 use treewarden::platform::{GithubPlatform, LocalPlatform, Platforms};
 use treewarden::store::{
-    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Sender, Store,
+    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Sender,
+    Store,
 };
 use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 

@@ -57,11 +57,8 @@ struct Times {
 }
 
 /// Stories are told faster than GitHub would let them go on.
-pub const HASTE: Pacing = Pacing {
-    content: Duration::from_millis(10),
-    writes: Duration::from_millis(5),
-    status: Duration::from_millis(500),
-};
+pub const HASTE: Pacing =
+    Pacing { content: Duration::from_millis(10), writes: Duration::from_millis(5), status: Duration::from_millis(500) };
 
 impl World {
     /// With `octo/hello`: one commit on `main`.
