@@ -5,10 +5,11 @@
 //! disk, with p50 and p99 at 16 connections; the time from a webhook to the agent's start in a ready worktree, beside plain
 //! `git worktree add` and beside a clone for each job in the same round; thirty mentions at once, beside thirty plain
 //! additions; the answer to a command while runs are live; the choice of an environment among 1,000; resident memory idle
-//! and after 10,000 deliveries; `/status` among 1,000 worktrees. `removal`: see there. [`soak`] runs only where it is named:
+//! and after 10,000 deliveries; `/status` among 1,000 worktrees. `removal`, `missed`: see there. [`soak`] runs only where it is named:
 //! it does what people do at random, and kills.
 
 mod cleanup;
+mod missed;
 mod removal;
 mod soak;
 
@@ -90,6 +91,9 @@ fn main() -> ExitCode {
     if is_wanted("removal") {
         runtime.block_on(removal::measure());
     }
+    if is_wanted("missed") {
+        runtime.block_on(missed::measure());
+    }
     // It takes many minutes, and measures nothing.
     let sound = !is_named("soak") || runtime.block_on(soak::all(&soak::Plan::from_args()));
     // Nothing the stand-in still waits for keeps the bench from ending.
@@ -167,6 +171,14 @@ impl Service {
             assert!(Instant::now() < deadline, "deliveries are left over");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+
+    /// What one of its metrics says; 0 where nothing was counted.
+    async fn metric(&self, name: &str) -> f64 {
+        let answer = reqwest::get(format!("http://{}/metrics", self.address)).await.expect("metrics");
+        let text = answer.text().await.expect("metrics");
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value.unwrap_or_default()
     }
 
     /// Resident memory in MB.

@@ -50,7 +50,7 @@ impl Orchestrator {
 
     /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
     /// whether it counts, is looked at when it is handled.
-    pub fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
+    pub(super) fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
         // Much cheaper than to understand every delivery.
         if !says(body, b"/stop") {
             return false;
@@ -63,7 +63,7 @@ impl Orchestrator {
 
     /// Writes down at once that a message was deleted: its deletion is handled in turn, and what it asked for may wait for
     /// another try before that.
-    pub async fn note_deletion(&self, event: &str, body: &[u8]) -> Result<(), StoreError> {
+    pub(super) async fn note_deletion(&self, event: &str, body: &[u8]) -> Result<(), StoreError> {
         if !says(body, b"\"deleted\"") {
             return Ok(());
         }

@@ -149,9 +149,7 @@ impl Orchestrator {
             match row.map(|row| (row.state, row.remote_id, row.last_error)) {
                 Some((OutboxState::Sent, remote_id, _)) => return Ok(Sent::Yes(remote_id)),
                 Some((OutboxState::Failed, _, error)) => return Ok(Sent::Never(error.unwrap_or_default())),
-                Some((OutboxState::Pending | OutboxState::Sending, _, error))
-                    if Instant::now() >= deadline =>
-                {
+                Some((OutboxState::Pending | OutboxState::Sending, _, error)) if Instant::now() >= deadline => {
                     return Ok(Sent::NotYet(error.unwrap_or_else(|| "GitHub did not take it in time".to_owned())));
                 }
                 Some((OutboxState::Pending | OutboxState::Sending, ..)) => {}

@@ -1,6 +1,7 @@
 //! The loops that keep everything moving. Each looks for work, and sleeps until its bell rings or a second passes.
 
 use super::{Orchestrator, StepError, sweep::Pass};
+use crate::decide::missed::{rest_after, rest_after_failure};
 use crate::decide::schedule::spread;
 use crate::model::{Lane, Trigger};
 use futures::FutureExt;
@@ -13,10 +14,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{
-    sync::Notify,
-    time::{Instant, MissedTickBehavior},
-};
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Longest sleep of a loop: rows that wait for a moment in time ring no bell.
@@ -27,8 +25,6 @@ const AFTER_FAILURE: Duration = Duration::from_secs(2);
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Senders in each lane, of all installations together: requests that hang, of one or two of them, hold up nobody else.
 const SENDERS: [(Lane, usize); 2] = [(Lane::Content, 4), (Lane::Heard, 2)];
-/// Pause between two looks for deliveries that did not arrive.
-const LOOK_FOR_MISSED: Duration = Duration::from_secs(120);
 /// Pause between two looks at what of the repositories is to be packed, and before the first: a start has better things to do.
 const UPKEEP: Duration = Duration::from_secs(1200);
 
@@ -220,25 +216,29 @@ impl Workers {
         });
     }
 
-    /// Deliveries that GitHub could not hand over. Nothing waits for it; dropping it in the middle does no harm.
+    /// Deliveries that never came in. Nothing waits for it; dropping it in the middle does no harm.
     fn start_looking_for_missed(&self, orchestrator: &Orchestrator) {
         let (this, stop) = (orchestrator.clone(), self.stop_claiming.clone());
         self.loops.spawn(async move {
-            let mut looks = tokio::time::interval(LOOK_FOR_MISSED);
-            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let are_sent = !this.settings().fetches_deliveries;
             // A GitHub that is down for hours is told once.
             let mut failing = false;
             let looking = async {
                 loop {
-                    looks.tick().await;
-                    match unwinding(this.look_for_missed(this.now())).await {
-                        Ok(()) => failing = false,
+                    let looked = unwinding(this.look_for_missed(this.now())).await;
+                    let rest = match &looked {
+                        Ok(looked) => rest_after(looked.more, looked.pages, are_sent),
+                        Err(error) => rest_after_failure(error.wait_asked_for(), failing, are_sent),
+                    };
+                    match looked {
+                        Ok(_) => failing = false,
                         Err(error) if failing => tracing::debug!(%error, "missed deliveries still not looked for"),
                         Err(error) => {
                             failing = true;
                             tracing::warn!(%error, "missed deliveries could not be looked for; it is tried again and again");
                         }
                     }
+                    tokio::time::sleep(rest).await;
                 }
             };
             stop.run_until_cancelled(looking).await

@@ -18,7 +18,8 @@ use std::time::Duration;
 use treewarden::{
     model::*,
     store::{
-        Accepted, InboxWriter, Inserted, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewRun, Sender, Store,
+        Accepted, InboxWriter, Inserted, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewRun, Sender,
+        Store,
     },
 };
 

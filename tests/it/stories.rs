@@ -24,6 +24,7 @@ mod orders;
 mod orphans;
 mod people;
 mod places;
+mod polled;
 mod postgres;
 mod pulls;
 mod remote;

@@ -89,7 +89,7 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         hold.wait().await;
     }
     let apply = || run(front.inner.clone(), request);
-    let response = match front.hub.faults.strike(&method, &path) {
+    let mut response = match front.hub.faults.strike(&method, &path) {
         None => apply().await,
         Some(Fault::Status(status)) => broken(status, &json!({ "message": "Server Error" }).to_string()),
         Some(Fault::SecondaryLimit { retry_after }) => limited(403, retry_after),
@@ -109,6 +109,7 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
             return broken(504, "");
         }
     };
+    front.hub.date(&mut response);
     let cut = response.extensions().get::<Cut>().is_some();
     let status = if cut { 0 } else { response.status().as_u16() };
     front.hub.note_request(RequestRecord { method, path, status, at });
@@ -177,6 +178,14 @@ fn status_of(status: u16) -> StatusCode {
 }
 
 impl Hub {
+    /// Every answer tells the time.
+    fn date(&self, response: &mut Response) {
+        let now = self.world().clock().format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        if let Ok(now) = HeaderValue::from_str(&now) {
+            response.headers_mut().insert(header::DATE, now);
+        }
+    }
+
     /// `/repositories/{id}/…` as `/repos/{owner}/{name}/…`, as GitHub treats them alike.
     fn without_id(&self, asked: &Uri) -> Option<Uri> {
         let rest = asked.path().strip_prefix(API)?.strip_prefix("/repositories/")?;

@@ -8,7 +8,6 @@ use std::{
     fs::File,
     io::{ErrorKind, Write},
     path::PathBuf,
-    process::Command,
 };
 use treewarden::{model::*, store::Store};
 

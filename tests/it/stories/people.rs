@@ -180,7 +180,8 @@ async fn too_many_messages_of_a_writer_are_told_once_and_a_stop_is_heard() {
     assert!(notices == 1 || notices == 2, "{notices}");
     assert_eq!(told("No run is live or queued"), 1);
     let left_alone = world.store().list_deliveries(500, 0).await.unwrap();
-    let left_alone = left_alone.iter().filter(|line| line.reason.as_deref().is_some_and(|why| why.contains("within a minute")));
+    let left_alone =
+        left_alone.iter().filter(|line| line.reason.as_deref().is_some_and(|why| why.contains("within a minute")));
     assert!(left_alone.count() >= MOST_MESSAGES as usize);
     world.end().await;
 }

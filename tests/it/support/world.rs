@@ -29,6 +29,9 @@ use treewarden::{
 /// Of the webhook.
 const SECRET: &str = "a secret of the story";
 
+/// Where no webhook is let in.
+const NOBODY: &str = "http://127.0.0.1:1/webhooks/github";
+
 pub const REPO: &str = "octo/hello";
 /// Has write permission; everybody else has none until a story says so.
 pub const ANN: &str = "ann";
@@ -57,11 +60,8 @@ struct Times {
 }
 
 /// Stories are told faster than GitHub would let them go on.
-pub const HASTE: Pacing = Pacing {
-    content: Duration::from_millis(10),
-    writes: Duration::from_millis(5),
-    status: Duration::from_millis(500),
-};
+pub const HASTE: Pacing =
+    Pacing { content: Duration::from_millis(10), writes: Duration::from_millis(5), status: Duration::from_millis(500) };
 
 impl World {
     /// With `octo/hello`: one commit on `main`.
@@ -481,7 +481,7 @@ async fn start(
             "GITHUB_WEB_URL" => Some(standin.web_url()),
             "GITHUB_APP_ID" => Some(standin.app_id().to_string()),
             "GITHUB_APP_PRIVATE_KEY" => Some(key.expose_secret().to_owned()),
-            "GITHUB_WEBHOOK_SECRET" => Some(SECRET.to_owned()),
+            "GITHUB_WEBHOOK_SECRET" => (!fetches(settings)).then(|| SECRET.to_owned()),
             "TREEWARDEN_AGENT_COMMAND" => Some(format!("'{}' demo-agent", env!("CARGO_BIN_EXE_treewarden"))),
             "TREEWARDEN_SANDBOX" => Some("off".to_owned()),
             "PATH" => std::env::var("PATH").ok(),
@@ -494,9 +494,15 @@ async fn start(
     let (clock, ahead) = (wall_clock(), ahead.clone());
     let clock = Arc::new(move || clock().plus(Duration::from_secs(ahead.load(Ordering::Relaxed))));
     let service = Service::start_by(&config, clock).await.unwrap();
-    let secret = config.github.app.as_ref().unwrap().webhook_secret.clone();
-    standin.set_webhook(&format!("http://{}/webhooks/github", service.address), secret);
+    match config.github.app.as_ref().unwrap().webhook_secret.clone() {
+        Some(secret) => standin.set_webhook(&format!("http://{}/webhooks/github", service.address), secret),
+        None => standin.set_webhook(NOBODY, SecretString::default()),
+    }
     service
+}
+
+fn fetches(settings: &[(String, String)]) -> bool {
+    settings.iter().rfind(|(name, _)| name == "TREEWARDEN_WEBHOOK").is_some_and(|(_, value)| value == "poll")
 }
 
 /// What git says about a repository or worktree, without the last line break; a failure fails the story.
