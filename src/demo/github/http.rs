@@ -162,11 +162,15 @@ fn status_of(status: u16) -> StatusCode {
 }
 
 impl Hub {
-    /// `/repositories/{id}/…` as `/repos/{owner}/{name}/…`, as GitHub treats them alike.
+    /// `/repositories/{id}/…` as `/repos/{owner}/{name}/…`, where a redirect led there: GitHub's description of its API knows
+    /// no such address.
     fn without_id(&self, asked: &Uri) -> Option<Uri> {
         let rest = asked.path().strip_prefix(API)?.strip_prefix("/repositories/")?;
         let (id, tail) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let world = self.world();
+        if !world.led_to.contains(asked.path()) {
+            return None;
+        }
         let full_name = world.full_name(world.repository(id.parse().ok()?).ok()?);
         let query = asked.query().map_or(String::new(), |query| format!("?{query}"));
         format!("{API}/repos/{full_name}{tail}{query}").parse().ok()
