@@ -305,8 +305,12 @@ impl InstallationClient {
         branch: &BranchName,
     ) -> Result<BTreeMap<String, CommitSha>, GithubError> {
         let path = format!("/repos/{name}/git/matching-refs/heads/{}", branch.in_address());
-        let found: Vec<RefShape> = match self.read_all(repository, &path).await {
-            Ok(found) => found,
+        // This list comes whole; GitHub describes no pages of it.
+        let found: Vec<RefShape> = match self.read(repository, &path).await {
+            Ok(answer) if pages_of(&answer, 1) > 1 => {
+                return Err(GithubError::BadAnswer("a part of a list".to_owned()));
+            }
+            Ok(answer) => answer.json()?,
             Err(GithubError::Invalid(why)) if why.starts_with(EMPTY) => Vec::new(),
             Err(error) => return Err(error),
         };
