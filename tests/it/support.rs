@@ -2,5 +2,6 @@
 
 pub mod alone;
 pub mod postgres;
+pub mod published;
 pub mod tree;
 pub mod world;

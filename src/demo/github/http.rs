@@ -26,7 +26,7 @@ use axum::{
     response::{Html, IntoResponse, Response},
     routing::post,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tower::ServiceExt;
 
@@ -40,6 +40,11 @@ pub struct RequestRecord {
     pub method: String,
     /// Without `/api/v3`, as in `Faults::inject`.
     pub path: String,
+    pub query: Option<String>,
+    /// Below `/api/v3`.
+    pub is_rest: bool,
+    /// What the API was told as JSON.
+    pub body: Option<Value>,
     /// Status of the answer; 0 when the connection was cut.
     pub status: u16,
 }
@@ -74,10 +79,20 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
     Router::new().fallback(enter).with_state(Front { hub, inner })
 }
 
-async fn enter(State(front): State<Front>, mut request: Request) -> Response {
+async fn enter(State(front): State<Front>, request: Request) -> Response {
     let method = request.method().to_string();
     let asked = request.uri().clone();
-    let path = asked.path().strip_prefix(API).unwrap_or(asked.path()).to_owned();
+    let below = asked.path().strip_prefix(API);
+    let path = below.unwrap_or(asked.path()).to_owned();
+    let (mut request, body) = match asked.path().starts_with("/api/") {
+        true => read(request).await,
+        false => (request, None),
+    };
+    let (query, is_rest) = (asked.query().map(str::to_owned), below.is_some());
+    let record = |status| {
+        let (method, path, query, body) = (method.clone(), path.clone(), query.clone(), body.clone());
+        RequestRecord { method, path, query, is_rest, body, status }
+    };
     if let Some(plain) = front.hub.without_id(&asked) {
         *request.uri_mut() = plain;
     }
@@ -100,15 +115,24 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         Some(Fault::HangAfterApplying(time)) => {
             drain(apply().await).await;
             // Noted before the wait: a client that gives up takes this future with it.
-            front.hub.note_request(RequestRecord { method, path, status: 504 });
+            front.hub.note_request(record(504));
             tokio::time::sleep(time).await;
             return broken(504, "");
         }
     };
     let cut = response.extensions().get::<Cut>().is_some();
     let status = if cut { 0 } else { response.status().as_u16() };
-    front.hub.note_request(RequestRecord { method, path, status });
+    front.hub.note_request(record(status));
     response
+}
+
+/// The same request, and its body as JSON.
+async fn read(request: Request) -> (Request, Option<Value>) {
+    let (parts, body) = request.into_parts();
+    // A body that breaks off is none to its handler, either.
+    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let json = serde_json::from_slice(&bytes).ok();
+    (Request::from_parts(parts, Body::from(bytes)), json)
 }
 
 /// Handles a request in a task of its own: what was begun is finished, also when the client hangs up.
