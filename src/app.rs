@@ -17,7 +17,7 @@ mod short_lived;
 mod story;
 
 use crate::agent::{self, AgentRunner, CommandRunner, Limits};
-use crate::config::{AppCredentials, Config, HomeError, Sandbox};
+use crate::config::{AppCredentials, Config, Deliveries, HomeError, Sandbox};
 use crate::git::{Git, GitError, GitSettings};
 use crate::github::{AppIdentity, Github, GithubError, GithubSettings};
 use crate::isolation::{IsolationError, WorktreeProvider};
@@ -46,8 +46,6 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
 /// How long a claim holds without a heartbeat.
 const LEASE: Duration = Duration::from_secs(60);
-/// Least time between two edits of a status comment while the agent works, or while its run waits.
-const STATUS_INTERVAL: Duration = Duration::from_secs(15);
 /// How often histograms are folded.
 const METRICS_UPKEEP: Duration = Duration::from_secs(10);
 /// For the last statements on the database; a step that hangs must not hold up the end of the process.
@@ -151,7 +149,7 @@ fn after_isolation(error: &IsolationError) -> String {
 /// What becomes of what people write until the next start. `began_before`: there was one of this App here.
 fn meanwhile(began_before: bool) -> &'static str {
     match began_before {
-        true => "what GitHub delivers meanwhile is asked for again",
+        true => "what GitHub delivers meanwhile is fetched after it",
         false => "whoever mentions the bot before its first start has to do so again afterwards",
     }
 }
@@ -167,9 +165,7 @@ fn advice(error: &GithubError) -> &'static str {
             "Check GITHUB_API_URL: what answers there is not GitHub's API, which an Enterprise Server has at \
              https://<host>/api/v3."
         }
-        GithubError::Unauthorized => {
-            "Compare GITHUB_APP_ID and the private key with the App's page on GitHub, and this machine's clock with the time."
-        }
+        GithubError::Unauthorized => "Compare GITHUB_APP_ID and the private key with the App's page on GitHub.",
         GithubError::Settings(_) => "Give it the .pem file that GitHub made, as GITHUB_APP_PRIVATE_KEY_FILE.",
         GithubError::Forbidden(_) | GithubError::Invalid(_) => {
             "See on the App's page on GitHub whether it is suspended."
@@ -276,6 +272,7 @@ async fn orchestrator(
     let orchestrator = Orchestrator::new(Parts {
         settings: settings(config, &provider, public_url, node),
         store: store.clone(),
+        inbox: store.inbox_writer(),
         git,
         platform: Arc::new(platforms),
         provider: Arc::new(provider),
@@ -332,6 +329,7 @@ fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node
         worktree_base: provider.base().to_owned(),
         public_url: public_url.to_owned(),
         web_url: config.github.web_url.clone(),
+        fetches_deliveries: config.github.deliveries == Deliveries::Fetched,
         environment_limit: config.max_worktrees,
         authority: config.authority.clone(),
         offline_create: config.offline_create,
@@ -345,7 +343,7 @@ fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node
         agent_limits: Limits { wall: config.run_time_limit, ..Limits::default() },
         node: node.to_owned(),
         lease: LEASE,
-        status_interval: STATUS_INTERVAL,
+        pacing: config.pacing,
     }
 }
 
@@ -358,7 +356,8 @@ impl Service {
 
     /// The same by another clock. What GitHub and the file system date stays theirs.
     pub async fn start_by(config: &Config, clock: Clock) -> Result<Self, StartError> {
-        let webhook_secret = config.github.app.as_ref().map(|app| app.webhook_secret.clone());
+        let secret = config.github.app.as_ref().and_then(|app| app.webhook_secret.clone());
+        let webhook_secret = secret.filter(|_| config.github.deliveries == Deliveries::Sent);
         let address = config.listen.to_string();
         let listener = TcpListener::bind(&address).await;
         let listener = listener.map_err(|error| not_listening(config, address.clone(), error))?;
@@ -388,7 +387,6 @@ impl Service {
         let upkeep = metrics.clone();
         let parts = WebParts {
             store: orchestrator.store().clone(),
-            inbox: orchestrator.store().inbox_writer(),
             orchestrator: orchestrator.clone(),
             webhook_secret,
             local_token,

@@ -5,6 +5,7 @@
 
 mod auth;
 mod client;
+mod clock;
 mod comments;
 mod deliveries;
 mod error;
@@ -19,7 +20,7 @@ pub mod signature;
 pub use auth::AppIdentity;
 pub use client::{Github, GithubSettings, InstallationClient};
 pub use comments::CommentInfo;
-pub use deliveries::AttemptLog;
+pub use deliveries::{AttemptLog, Fetched};
 pub use error::GithubError;
 pub use graphql::{LinkedThread, MergedHead};
 pub use pulls::{NewPullRequest, PullRequest};

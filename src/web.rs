@@ -29,7 +29,7 @@ pub use serve::{ServeLimits, serve};
 
 use crate::model::Timestamp;
 use crate::orchestrator::Orchestrator;
-use crate::store::{InboxWriter, Store};
+use crate::store::Store;
 use secrecy::SecretString;
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -41,7 +41,6 @@ pub struct WebState {
 
 pub struct WebParts {
     pub store: Store,
-    pub inbox: InboxWriter,
     pub orchestrator: Orchestrator,
     /// Absent: no App is connected, and nobody delivers.
     pub webhook_secret: Option<SecretString>,

@@ -5,7 +5,7 @@ use super::{
     Core, Service, StartError, doctor, env, hangup::hung_up, import, look::take, program, say, story, wall_clock,
 };
 use crate::cli::{Cli, Command, EnvCommand};
-use crate::config::{Config, Reads};
+use crate::config::{Config, Deliveries, Reads};
 use crate::model::*;
 use crate::orchestrator::sweep::Pass;
 use crate::reply::report;
@@ -90,9 +90,10 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     };
     let stop = stop_signal()?;
     say(format_args!("Treewarden listens on http://{}", service.address));
-    match config.github.app {
-        Some(_) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
-        None => say("No GitHub App is configured: it works for repositories on this machine only."),
+    match (&config.github.app, config.github.deliveries) {
+        (Some(_), Deliveries::Sent) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
+        (Some(_), Deliveries::Fetched) => say("GitHub is asked for deliveries every ten seconds; none is let in."),
+        (None, _) => say("No GitHub App is configured: it works for repositories on this machine only."),
     }
     if config.local {
         say("On this machine, speak to it with: treewarden say \"…\"");

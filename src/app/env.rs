@@ -4,6 +4,7 @@
 mod find;
 
 use super::commands::{end, last_look, one_off, open_store, say};
+use super::door::Door;
 use super::{Core, StartError};
 use crate::cli::{EnvCommand, EnvRemove};
 use crate::config::Config;
@@ -164,11 +165,12 @@ impl Named {
 
     /// The orchestrator, as long as no service has it.
     async fn core(&self, config: &Config, command: &str) -> anyhow::Result<Core> {
-        let panel = config.public_url.clone().unwrap_or_else(|| format!("http://{}", config.listen));
-        let meanwhile = format!(
-            "While it runs, its panel does this: {panel}/environments/{}. So does {command} in a thread of {}.",
-            self.environment.id, self.codebase
-        );
+        let page = format!("/environments/{}", self.environment.id);
+        // Where the service listens, this command's own settings do not say.
+        let panel = config.public_url.clone().or_else(|| Some(Door::read(&config.home).ok()?.url));
+        let page = panel.map_or(format!("{page} there"), |panel| format!("{panel}{page}"));
+        let meanwhile =
+            format!("While it runs, its panel does this: {page}. So does {command} in a thread of {}.", self.codebase);
         one_off(config, "What is merged, and what comes back, is asked of GitHub", &meanwhile).await
     }
 }
@@ -249,8 +251,14 @@ async fn restore(config: &Config, named: &Named) -> anyhow::Result<ExitCode> {
             say(format_args!("there     {name}: it was brought back before, in {}", back.path.display()));
             ExitCode::SUCCESS
         }
-        Restored::Occupied(work) => {
-            say(format_args!("kept      {name}: there is another worktree for {work} by now; remove that one first"));
+        Restored::Occupied(environment) => {
+            let work = &environment.work;
+            say(match environment.state {
+                EnvironmentState::Removing => {
+                    format!("kept      {name}: {work} is still being removed; `env show` says what holds it up")
+                }
+                _ => format!("kept      {name}: there is another worktree for {work} by now; remove that one first"),
+            });
             say("Nothing was changed.");
             ExitCode::FAILURE
         }

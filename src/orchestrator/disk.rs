@@ -410,6 +410,10 @@ impl Orchestrator {
         let environment = self.store().update_environment(&environment).await?;
         let this = self.clone();
         tokio::spawn(async move { this.empty_trash().await });
+        if !gone.is_empty() {
+            // The last measurement may be older than what was built.
+            self.measure_soon(codebase.id, Some(environment.id));
+        }
         Ok((reclaimed, environment))
     }
 

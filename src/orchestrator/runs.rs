@@ -10,8 +10,12 @@ use crate::git::{Repository, Restored};
 use crate::model::*;
 use crate::reply::{not_begun, run_end};
 use crate::telemetry::{field::EFFECT, metric};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+/// How long an agent's start waits for the comment that says that it is at work.
+const COMMENT_WAIT: Duration = Duration::from_secs(10);
 
 /// How a run ended, before it is written down.
 struct Ended {
@@ -100,6 +104,10 @@ impl Orchestrator {
             prepared => prepared.map_err(|error| error.worded(not_begun::not_begun))?,
         };
         tell_untold(run, &prepared.environment);
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = self.wait_until_shown(run.id, COMMENT_WAIT) => {}
+        }
         if cancel.is_cancelled() {
             return Ok(stopped());
         }
@@ -215,7 +223,7 @@ impl Orchestrator {
         let mut step: Option<String> = None;
         let mut shown: Option<String> = None;
         let mut noted = true;
-        let mut tick = tokio::time::interval(self.settings().status_interval);
+        let mut tick = tokio::time::interval(self.settings().pacing.status);
         tick.tick().await;
         loop {
             tokio::select! {

@@ -232,6 +232,10 @@ pub fn next_step(reason: &Keep) -> Option<&'static str> {
         }
         ByHand::Unlock => "`git worktree unlock` ends the lock, where its owner agrees.",
         ByHand::SwitchBack => "`git switch` in the worktree puts it back on its branch; I can do that, too.",
+        ByHand::MoveAside => "Whoever put that there can move it away; the worktree's branch stays.",
+        ByHand::ClearTheWay => {
+            "Whoever runs this service can put the cause right; then ask again. What lies in the worktree stays as it is until then."
+        }
     })
 }
 

@@ -114,7 +114,14 @@ pub fn works_there(environment: &Environment, notes: &[String]) -> String {
 }
 
 /// `/worktree restore` of something that is there.
-pub fn nothing_to_restore(work: &Work) -> String {
+pub fn nothing_to_restore(environment: &Environment) -> String {
+    let work = &environment.work;
+    if environment.state == EnvironmentState::Removing {
+        return format!(
+            "The worktree **{work}** is being removed at this moment, so nothing was changed. `/worktree list` says what holds it \
+             up, if anything does; once it is gone, `/worktree restore {work}` brings it back."
+        );
+    }
     format!(
         "There is a worktree **{work}** now, so nothing was changed. `/worktree link {work}` lets this thread go on in it; to \
          bring an earlier one back, remove it first."

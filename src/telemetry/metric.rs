@@ -52,7 +52,7 @@ pub const METRICS: &[Metric] = &[
         name: MISSED,
         kind: Kind::Counter,
         label: Some("result"),
-        meaning: "Deliveries that GitHub could not hand over, by result: asked (each time they are asked for), arrived, given_up",
+        meaning: "Deliveries that GitHub did not bring here, by result: fetched, given_up",
     },
     Metric {
         name: RUNS,

@@ -31,7 +31,8 @@ use treewarden::model::*;
 use treewarden::orchestrator::{Orchestrator, Parts, Settings, Workers};
 use treewarden::platform::{GithubPlatform, LocalPlatform, Platforms};
 use treewarden::store::{
-    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Store,
+    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Sender,
+    Store,
 };
 use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 
@@ -88,7 +89,6 @@ impl Stage {
         let workers_healthy = Arc::new(AtomicBool::new(true));
         let parts = WebParts {
             store: store.clone(),
-            inbox: store.inbox_writer(),
             orchestrator: orchestrator.clone(),
             webhook_secret: Some(secret()),
             local_token: Some(SecretString::from(TOKEN)),
@@ -295,6 +295,7 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             worktree_base: worktree_base.clone(),
             public_url: String::new(),
             web_url: standin.web_url(),
+            fetches_deliveries: false,
             environment_limit: 25,
             authority: Default::default(),
             offline_create: false,
@@ -308,9 +309,10 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             agent_limits: Limits::default(),
             node: "test".to_owned(),
             lease: Duration::from_secs(60),
-            status_interval: Duration::from_secs(15),
+            pacing: Pacing::default(),
         },
         store: store.clone(),
+        inbox: store.inbox_writer(),
         git: git.clone(),
         platform: Arc::new(Platforms {
             github: Some(GithubPlatform::new(github.clone(), identity.clone())),

@@ -20,6 +20,8 @@ pub enum Fault {
     SecondaryLimit { retry_after: u64 },
     /// 429 with `Retry-After`; nothing is done.
     TooManyRequests { retry_after: u64 },
+    /// 403 as when the hour's requests are used up; the next hour begins in so many seconds. Nothing is done.
+    PrimaryLimit { reset: u64 },
     /// A page for people where JSON was due; nothing is done.
     Html { status: u16 },
     /// No body at all; nothing is done.

@@ -7,7 +7,7 @@
 use super::{
     auth::{AppIdentity, Sessions},
     model::*,
-    post::PostOffice,
+    post::{PostOffice, Sent},
     refusal::Refusal,
 };
 use serde_json::{Value, json};
@@ -30,6 +30,8 @@ pub(super) struct World {
     pub graphql_page: usize,
     /// Pull requests tied to issues by hand: (repository, pull request, issue).
     pub links: Vec<(i64, i64, i64)>,
+    /// By how much its clock is ahead of everybody else's.
+    pub ahead: chrono::TimeDelta,
     last_id: i64,
 }
 
@@ -49,6 +51,7 @@ impl World {
             installations: BTreeMap::new(),
             graphql_page: 100,
             links: Vec::new(),
+            ahead: chrono::TimeDelta::zero(),
         }
     }
 
@@ -60,7 +63,12 @@ impl World {
 
     /// GitHub's timestamps have whole seconds.
     pub fn now(&self) -> Moment {
-        chrono::SubsecRound::trunc_subsecs(chrono::Utc::now(), 0)
+        chrono::SubsecRound::trunc_subsecs(self.clock(), 0)
+    }
+
+    /// To the last digit: tokens end by it.
+    pub fn clock(&self) -> Moment {
+        chrono::Utc::now() + self.ahead
     }
 
     pub fn api(&self) -> String {
@@ -176,7 +184,8 @@ impl World {
         if let Some(action) = action {
             body["action"] = json!(action);
         }
-        let id = self.new_id();
-        self.post.accept(id, event, action, installation, repository, body.to_string().into_bytes());
+        let (id, now) = (self.new_id(), self.clock());
+        let sent = Sent { event, action, installation, repository, body: body.to_string().into_bytes() };
+        self.post.accept(id, sent, now);
     }
 }

@@ -190,12 +190,12 @@ async fn unkept(catalog: &Catalog<'_>) -> Result<Vec<Unkept>, WebError> {
 
 /// What a person has to mend before anything else goes on.
 async fn trouble(state: &WebState) -> Vec<&'static str> {
-    let takes = tokio::time::timeout(PATIENCE, state.inner.inbox.takes_deliveries(state.now())).await;
+    let takes = tokio::time::timeout(PATIENCE, state.inner.orchestrator.inbox().takes_deliveries(state.now())).await;
     let mut trouble = Vec::new();
     if !takes.unwrap_or(false) {
         trouble.push(
             "Deliveries cannot be stored, so GitHub is told to keep them. Look at the database and the space on its \
-             disk; what GitHub gave up can be redelivered from the App's settings there.",
+             disk; they are fetched from GitHub as soon as there is room.",
         );
     }
     if !state.inner.workers_healthy.load(Ordering::Relaxed) {

@@ -77,7 +77,6 @@ async fn pages_for_people_and_nothing_at_all_are_bad_answers() {
 async fn a_success_that_is_not_githubs_is_none() {
     const EDIT: &str = "PATCH /api/v3/repos/acme/app/issues/comments/7";
     const REACTION: &str = "POST /api/v3/repos/acme/app/issues/comments/7/reactions";
-    const AGAIN: &str = "POST /api/v3/app/hook/deliveries/4/attempts";
     let (fake, installation) = fake().await;
     let edited = async || installation.update_comment(REPOSITORY, &name(), CommentId(7), "x").await;
     let source = MessageSource::IssueComment { id: CommentId(7) };
@@ -93,11 +92,6 @@ async fn a_success_that_is_not_githubs_is_none() {
     assert!(matches!(edited().await, Err(GithubError::BadAnswer(_))), "another comment");
     fake.on(REACTION, [text(200, &[], r#"{"id": 1}"#)]);
     assert_eq!((edited().await, reacted().await), (Ok(()), Ok(())));
-    // GitHub says nothing more here than that it was taken.
-    fake.on(AGAIN, [text(200, &[], "<title>Log in</title>"), text(202, &[], ""), text(202, &[], "{}")]);
-    let again = async || fake.client().redeliver(AttemptId(4)).await;
-    assert!(matches!(again().await, Err(GithubError::BadAnswer(_))));
-    assert_eq!((again().await, again().await), (Ok(()), Ok(())));
 }
 
 #[tokio::test]
@@ -283,6 +277,26 @@ async fn links_come_from_graphql_beside_the_rest_api() {
         };
         assert_eq!(error, expected);
     }
+}
+
+#[tokio::test]
+async fn a_limit_that_a_question_met_is_kept_in_mind() {
+    let wait = || text(403, &[("retry-after", "9")], "{}");
+    let (fake, installation) = fake().await;
+    fake.on(WRITE, [wait()]);
+    installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await.unwrap_err();
+    assert_eq!(installation.limited_for(), None, "whoever writes keeps it in mind");
+    fake.on(READ, [wait()]);
+    assert_eq!(installation.repository(REPOSITORY, &name()).await, Err(limited(9)));
+    let left = installation.limited_for().unwrap();
+    assert!(left <= Duration::from_secs(9) && left > Duration::from_secs(4), "{left:?}");
+    let slow = json!({"data": null, "errors": [{"type": "RATE_LIMITED", "message": "slow"}]});
+    fake.on("POST /api/graphql", [Answer::Json(200, slow)]);
+    assert_eq!(installation.closing_issues(REPOSITORY, &name(), ISSUE).await, Err(limited(60)));
+    assert!(installation.limited_for().unwrap() > Duration::from_secs(50));
+    fake.on(READ, [text(403, &[("retry-after", "1")], "{}")]);
+    installation.repository(REPOSITORY, &name()).await.unwrap_err();
+    assert!(installation.limited_for().unwrap() > Duration::from_secs(50), "the longer one counts");
 }
 
 #[tokio::test]

@@ -320,12 +320,14 @@ async fn what_was_given_up_needs_a_person_however_long_ago_it_was_overtaken() {
         not_before: now(),
     };
     stage.store.enqueue(wish, now()).await.unwrap();
-    let row = stage.store.claim_outgoing("test", now(), Duration::from_secs(60)).await.unwrap().unwrap();
+    let minute = Duration::from_secs(60);
+    let sender = Sender { owner: "test", lane: Lane::Content, lease: minute, apart: Duration::ZERO };
+    let row = stage.store.claim_outgoing(&sender, now()).await.unwrap().unwrap();
     let end = OutgoingEnd::Retry { error: "502".to_owned(), at: now() };
     stage.store.finish_outgoing(&row, "test", end, now()).await.unwrap();
     let page = browser.page(&format!("/runs/{}", run.id)).await;
     assert!(page.contains("The comment is not written yet and is tried again: 502."), "{page}");
-    let row = stage.store.claim_outgoing("test", now(), Duration::from_secs(60)).await.unwrap().unwrap();
+    let row = stage.store.claim_outgoing(&sender, now()).await.unwrap().unwrap();
     let end = OutgoingEnd::Failed("body is too long".to_owned());
     stage.store.finish_outgoing(&row, "test", end, now()).await.unwrap();
     for _ in 0..60 {

@@ -90,12 +90,12 @@ impl Hub {
     fn caller_of(&self, token: &str) -> Result<Caller, Refusal> {
         let world = self.world();
         if token.matches('.').count() == 2 {
-            return world.app.verify_jwt(token, chrono::Utc::now()).map(|()| Caller::App);
+            return world.app.verify_jwt(token, world.clock()).map(|()| Caller::App);
         }
         if let Some(account) = world.sessions.people.get(token) {
             return Ok(Caller::Person(*account));
         }
-        let grant = world.sessions.grants.get(token).filter(|grant| grant.expires_at > chrono::Utc::now());
+        let grant = world.sessions.grants.get(token).filter(|grant| grant.expires_at > world.clock());
         let grant = grant.ok_or(BAD)?;
         match world.installations.get(&grant.installation) {
             None => Err(BAD),

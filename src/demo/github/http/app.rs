@@ -140,7 +140,7 @@ fn grant(world: &World, installation: i64, wanted: TokenRequest) -> Result<Grant
         installation,
         repositories: chosen,
         permissions: narrowed(&world.app.permissions, wanted.permissions)?,
-        expires_at: chrono::Utc::now() + lifetime,
+        expires_at: world.clock() + lifetime,
     })
 }
 
@@ -212,8 +212,8 @@ async fn show_delivery(State(hub): State<Arc<Hub>>, caller: Caller, Path(id): Pa
 async fn redeliver(State(hub): State<Arc<Hub>>, caller: Caller, Path(id): Path<i64>) -> Answer {
     app_only(&caller)?;
     let mut world = hub.world();
-    let again = world.new_id();
-    if !world.post.redeliver(id, again) {
+    let (again, now) = (world.new_id(), world.clock());
+    if !world.post.redeliver(id, again, now) {
         return Err(Refusal::missing("delivery"));
     }
     Ok((StatusCode::ACCEPTED, Json(json!({}))).into_response())
