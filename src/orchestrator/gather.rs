@@ -91,7 +91,7 @@ impl Orchestrator {
             others.extend(environment.filter(|new| others.iter().all(|one| one.id != new.id)));
         }
         let branches = match pull {
-            None if !has_place => self.branches_before(codebase, repository, settings, &work).await?,
+            None if !has_place => Box::pin(self.branches_before(codebase, repository, settings, &work)).await?,
             None | Some(_) => Branches::default(),
         };
         let mut kept = None;

@@ -46,7 +46,7 @@ impl Orchestrator {
         // With its end the lease ends as well, which no beat is to take for a loss.
         let outcome = tokio::select! {
             biased;
-            outcome = self.to_its_end(&mut run, &cancel) => outcome,
+            outcome = Box::pin(self.to_its_end(&mut run, &cancel)) => outcome,
             () = heart => Err(StepError::LeaseLost),
         };
         match outcome {
@@ -71,7 +71,7 @@ impl Orchestrator {
         if run.cancel_requested {
             cancel.cancel();
         }
-        let ended = match unwinding(self.stages(run, cancel)).await {
+        let ended = match unwinding(Box::pin(self.stages(run, cancel))).await {
             Ok(ended) => ended,
             Err(StepError::LeaseLost) => return Err(StepError::LeaseLost),
             Err(StepError::Occupied(environment)) => {
