@@ -179,20 +179,23 @@ impl Github {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Answer, Refused> {
-        let mut path = path.to_owned();
+        let mut place = path.to_owned();
         for _ in 0..=MAX_REDIRECTS {
-            match send_once(client, method, &path, body).await? {
-                Reply::Answer(answer) => return Ok(answer),
-                Reply::Moved { target, repeatable } => {
+            match send_once(client, method, &place, body).await {
+                Ok(Reply::Answer(answer)) => return Ok(answer),
+                Ok(Reply::Moved { target, repeatable }) => {
                     let here = self.on_this_host(&target).ok_or_else(|| of_a_proxy("a redirect to elsewhere"))?;
                     if !repeatable {
-                        return Err(gone(&path).into());
+                        break;
                     }
-                    path = here;
+                    place = here;
                 }
+                // Called what it was asked for as, wherever that led.
+                Err(Refused { error: GithubError::NotFound(_), .. }) => break,
+                Err(refused) => return Err(refused),
             }
         }
-        Err(gone(&path).into())
+        Err(gone(path).into())
     }
 
     /// Path and query of a redirect's target, if there is one and it stays on the configured API host.
@@ -417,7 +420,7 @@ fn gone(path: &str) -> GithubError {
     let path = path.split('?').next().unwrap_or_default();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     GithubError::NotFound(match parts.as_slice() {
-        ["repositories", _] => "this repository".to_owned(),
+        ["installation", "repositories"] => "this repository".to_owned(),
         ["repos", owner, name] | ["repos", owner, name, "installation"] => format!("the repository {owner}/{name}"),
         ["repos", owner, name, "issues", "comments", ..] => format!("that comment in {owner}/{name}"),
         ["repos", owner, name, "issues" | "pulls", number, ..] => format!("{owner}/{name}#{number}"),

@@ -97,7 +97,7 @@ impl Orchestrator {
             Keeper::Github(github) => github,
             Keeper::Local(path) => return self.refreshed_here(codebase, path).await,
         };
-        let info = github.client.repository(github.id).await?;
+        let info = github.client.repository(github.id, github.name).await?;
         if info.archived {
             return Err(StepError::Refused(not_begun::archived(&info.name)));
         }
@@ -140,7 +140,7 @@ impl Orchestrator {
     /// Where to fetch from now, also from a repository that takes nothing any more.
     pub(super) async fn source(&self, codebase: &Codebase) -> Result<String, StepError> {
         match self.keeper(codebase)? {
-            Keeper::Github(github) => Ok(github.client.repository(github.id).await?.clone_url),
+            Keeper::Github(github) => Ok(github.client.repository(github.id, github.name).await?.clone_url),
             Keeper::Local(path) => here(path),
         }
     }

@@ -202,7 +202,7 @@ impl Orchestrator {
         let is_anothers = known
             .is_some_and(|known| known.connected && matches!(known.host, Host::Github { id, .. } if id != repository));
         match self.parts().github.as_ref().filter(|_| is_anothers) {
-            Some(github) => Ok(github.installation(installation).repository(repository).await?.name),
+            Some(github) => Ok(github.installation(installation).repository(repository, said).await?.name),
             None => Ok(said.clone()),
         }
     }

@@ -8,6 +8,7 @@ mod cleanup_cases;
 mod closing;
 mod commands;
 mod disk;
+mod examples;
 mod faults;
 mod furnishing;
 mod housekeeping;

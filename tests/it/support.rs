@@ -3,5 +3,6 @@
 pub mod alone;
 pub mod namespace;
 pub mod postgres;
+pub mod published;
 pub mod tree;
 pub mod world;

@@ -27,7 +27,7 @@ use axum::{
     routing::post,
 };
 use chrono::Utc;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{sync::Arc, time::Instant};
 use tower::ServiceExt;
 
@@ -41,6 +41,11 @@ pub struct RequestRecord {
     pub method: String,
     /// Without `/api/v3`, as in `Faults::inject`.
     pub path: String,
+    pub query: Option<String>,
+    /// Below `/api/v3`.
+    pub is_rest: bool,
+    /// What the API was told as JSON.
+    pub body: Option<Value>,
     /// Status of the answer; 0 when the connection was cut.
     pub status: u16,
     /// When it came.
@@ -77,10 +82,20 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
     Router::new().fallback(enter).with_state(Front { hub, inner })
 }
 
-async fn enter(State(front): State<Front>, mut request: Request) -> Response {
+async fn enter(State(front): State<Front>, request: Request) -> Response {
     let (method, at) = (request.method().to_string(), Instant::now());
     let asked = request.uri().clone();
-    let path = asked.path().strip_prefix(API).unwrap_or(asked.path()).to_owned();
+    let below = asked.path().strip_prefix(API);
+    let path = below.unwrap_or(asked.path()).to_owned();
+    let (mut request, body) = match asked.path().starts_with("/api/") {
+        true => read(request).await,
+        false => (request, None),
+    };
+    let (query, is_rest) = (asked.query().map(str::to_owned), below.is_some());
+    let record = |status| {
+        let (method, path, query, body) = (method.clone(), path.clone(), query.clone(), body.clone());
+        RequestRecord { method, path, query, is_rest, body, status, at }
+    };
     if let Some(plain) = front.hub.without_id(&asked) {
         *request.uri_mut() = plain;
     }
@@ -104,7 +119,7 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         Some(Fault::HangAfterApplying(time)) => {
             drain(apply().await).await;
             // Noted before the wait: a client that gives up takes this future with it.
-            front.hub.note_request(RequestRecord { method, path, status: 504, at });
+            front.hub.note_request(record(504));
             tokio::time::sleep(time).await;
             return broken(504, "");
         }
@@ -112,8 +127,17 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
     front.hub.date(&mut response);
     let cut = response.extensions().get::<Cut>().is_some();
     let status = if cut { 0 } else { response.status().as_u16() };
-    front.hub.note_request(RequestRecord { method, path, status, at });
+    front.hub.note_request(record(status));
     response
+}
+
+/// The same request, and its body as JSON.
+async fn read(request: Request) -> (Request, Option<Value>) {
+    let (parts, body) = request.into_parts();
+    // A body that breaks off is none to its handler, either.
+    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let json = serde_json::from_slice(&bytes).ok();
+    (Request::from_parts(parts, Body::from(bytes)), json)
 }
 
 /// Handles a request in a task of its own: what was begun is finished, also when the client hangs up.
@@ -186,11 +210,15 @@ impl Hub {
         }
     }
 
-    /// `/repositories/{id}/…` as `/repos/{owner}/{name}/…`, as GitHub treats them alike.
+    /// `/repositories/{id}/…` as `/repos/{owner}/{name}/…`, where a redirect led there: GitHub's description of its API knows
+    /// no such address.
     fn without_id(&self, asked: &Uri) -> Option<Uri> {
         let rest = asked.path().strip_prefix(API)?.strip_prefix("/repositories/")?;
         let (id, tail) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let world = self.world();
+        if !world.led_to.contains(asked.path()) {
+            return None;
+        }
         let full_name = world.full_name(world.repository(id.parse().ok()?).ok()?);
         let query = asked.query().map_or(String::new(), |query| format!("?{query}"));
         format!("{API}/repos/{full_name}{tail}{query}").parse().ok()

@@ -11,7 +11,7 @@ use super::{
     refusal::Refusal,
 };
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub(super) struct World {
     /// `http://127.0.0.1:<port>`, without a slash at the end.
@@ -23,6 +23,8 @@ pub(super) struct World {
     pub repositories: BTreeMap<i64, Repository>,
     /// Former full names in lower case, of repositories that have another name now.
     pub former_names: HashMap<String, i64>,
+    /// Paths by repository id that a redirect named.
+    pub led_to: HashSet<String>,
     pub installations: BTreeMap<i64, Installation>,
     /// Largest page GraphQL gives, so that tests can make clients turn pages.
     pub graphql_page: usize,
@@ -45,6 +47,7 @@ impl World {
             sessions: Sessions::default(),
             repositories: BTreeMap::new(),
             former_names: HashMap::new(),
+            led_to: HashSet::new(),
             installations: BTreeMap::new(),
             graphql_page: 100,
             links: Vec::new(),

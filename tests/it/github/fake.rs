@@ -50,10 +50,13 @@ struct Rule {
     answers: VecDeque<Answer>,
 }
 
+type Otherwise = Box<dyn Fn(&Seen) -> Option<Answer> + Send>;
+
 #[derive(Default)]
 struct Heard {
     seen: Vec<Seen>,
     rules: Vec<Rule>,
+    otherwise: Option<Otherwise>,
     minted: usize,
     token_life: i64,
     ahead: i64,
@@ -100,6 +103,11 @@ impl Fake {
         self.heard.lock().unwrap().rules.push(rule);
     }
 
+    /// What is answered where no rule says anything.
+    pub fn otherwise(&self, answer: impl Fn(&Seen) -> Option<Answer> + Send + 'static) {
+        self.heard.lock().unwrap().otherwise = Some(Box::new(answer));
+    }
+
     pub fn let_tokens_live(&self, seconds: i64) {
         self.heard.lock().unwrap().token_life = seconds;
     }
@@ -129,7 +137,7 @@ impl Fake {
         let mut heard = self.heard.lock().unwrap();
         let line = seen.line.clone();
         let claims = claims(&seen.auth);
-        heard.seen.push(seen);
+        heard.seen.push(seen.clone());
         let is_good = |claims: &Value| {
             let (from, to) = (claims["iat"].as_i64().unwrap(), claims["exp"].as_i64().unwrap());
             from <= now && now < to && to <= now + 600
@@ -139,6 +147,7 @@ impl Fake {
         }
         let rule = heard.rules.iter_mut().find(|rule| line.starts_with(&rule.line) && !rule.answers.is_empty());
         let answer = rule.and_then(|rule| rule.answers.pop_front());
+        let answer = answer.or_else(|| heard.otherwise.as_ref().and_then(|otherwise| otherwise(&seen)));
         if answer.is_none() && line.contains("/access_tokens") {
             heard.minted += 1;
             let ends = chrono::Utc::now() + chrono::TimeDelta::seconds(heard.token_life + heard.ahead);

@@ -98,14 +98,14 @@ async fn a_refusal_that_is_not_about_time_is_believed_at_once() {
 async fn a_refused_token_is_replaced_once() {
     let fake = Fake::start().await;
     let refused = || Answer::Json(401, json!({"message": "Bad credentials"}));
-    fake.on("GET /api/v3/repositories/1", [refused(), Answer::Json(200, repository_json())]);
+    fake.on("GET /api/v3/repos/acme/app", [refused(), Answer::Json(200, repository_json())]);
     let installation = fake.client().installation(InstallationId(3));
-    installation.repository(REPOSITORY).await.unwrap();
-    let asked: Vec<String> = fake.seen("GET /api/v3/repositories/1").into_iter().map(|seen| seen.auth).collect();
+    installation.repository(REPOSITORY, &name()).await.unwrap();
+    let asked: Vec<String> = fake.seen("GET /api/v3/repos/acme/app").into_iter().map(|seen| seen.auth).collect();
     assert_eq!(asked, ["Bearer token-1", "Bearer token-2"]);
 
-    fake.on("GET /api/v3/repositories/1", [refused(), refused()]);
-    assert_eq!(installation.repository(REPOSITORY).await, Err(GithubError::Unauthorized));
+    fake.on("GET /api/v3/repos/acme/app", [refused(), refused()]);
+    assert_eq!(installation.repository(REPOSITORY, &name()).await, Err(GithubError::Unauthorized));
     assert_eq!(fake.minted(), 3);
 }
 

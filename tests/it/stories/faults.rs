@@ -83,7 +83,7 @@ async fn a_cut_connection_after_the_pull_request_was_opened_does_not_double_it()
 
 #[tokio::test]
 async fn an_html_error_page_for_the_repository() {
-    survives("GET", "/repositories/", 1, Fault::Html { status: 502 }).await;
+    survives("GET", "/repos/octo/hello$", 1, Fault::Html { status: 502 }).await;
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn a_500_for_the_permission() {
 async fn a_refused_question_is_asked_again() {
     for (method, prefix) in [
         ("GET", "/repos/octo/hello/collaborators/"),
-        ("GET", "/repositories/"),
+        ("GET", "/repos/octo/hello$"),
         ("GET", "/repos/octo/hello/issues/1"),
         ("GET", "/repos/octo/hello/pulls"),
         ("GET", "/octo/hello.git/info/refs"),

@@ -3,6 +3,7 @@
 //! Nothing here decides or waits by the clock: a story says what people do, lets everything [`World::settle`], and looks at
 //! what people would see. [`World::end`] demands that nothing is left unfinished.
 
+use super::published::{self, Asked};
 use secrecy::{ExposeSecret, SecretString};
 use std::{
     path::{Path, PathBuf},
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use treewarden::{
     app::{Service, wall_clock},
     config::{Config, Flags},
-    demo::github::{CommentView, MergeMethod, OpenPull, PullView, Standin, StandinOptions},
+    demo::github::{CommentView, MergeMethod, OpenPull, PullView, RequestRecord, Standin, StandinOptions},
     github::signature,
     model::*,
     orchestrator::{Orchestrator, sweep::Pass},
@@ -49,6 +50,7 @@ pub struct World {
     times: Times,
     /// Seconds by which the service's clock is ahead of everybody else's.
     ahead: Arc<AtomicU64>,
+    http: reqwest::Client,
 }
 
 /// How long things take that nobody sets.
@@ -92,7 +94,10 @@ impl World {
         let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect::<Vec<_>>();
         let ahead = Arc::new(AtomicU64::new(0));
         let service = start(&standin, &dir.path().join("home"), &settings, times, &ahead).await;
-        Self { standin, service, dir, home: "home", settings, times, ahead }
+        let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+        // No connection stays open when a service stops.
+        let http = http.pool_max_idle_per_host(0).build().unwrap();
+        Self { standin, service, dir, home: "home", settings, times, ahead, http }
     }
 
     pub fn store(&self) -> &Store {
@@ -279,8 +284,8 @@ impl World {
     /// What GitHub says beside what the stand-in does by itself.
     pub async fn deliver(&self, event: &str, body: &serde_json::Value) {
         let (address, body) = (self.service.address, body.to_string());
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let delivery = http
+        let delivery = self
+            .http
             .post(format!("http://{address}/webhooks/github"))
             .header("Content-Type", "application/json")
             .header("X-GitHub-Event", event)
@@ -299,8 +304,7 @@ impl World {
 
     /// The text of a page of the panel, as somebody reads it who has just come in by a link.
     pub async fn page(&self, path: &str) -> String {
-        let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        let base = format!("http://{}", self.service.address);
+        let (http, base) = (&self.http, format!("http://{}", self.service.address));
         let link = self.service.login_link();
         let token = [("token", link.rsplit('=').next().unwrap())];
         let entered = http.post(format!("{base}/login/one-time")).form(&token).send().await.unwrap();
@@ -462,7 +466,17 @@ impl World {
         }
         assert!(self.service.stop().await, "the service did not stop in time");
         self.standin.stop();
+        let wrong: Vec<String> = self.standin.requests().iter().filter_map(objection).collect();
+        assert!(wrong.is_empty(), "asked of GitHub: {wrong:#?}");
     }
+}
+
+/// Where GitHub redirected to is its own word, and the stand-in knows no such address otherwise.
+fn objection(record: &RequestRecord) -> Option<String> {
+    let RequestRecord { method, path, query, is_rest, body, .. } = record;
+    let own = (*is_rest && !path.starts_with("/repositories/")) || path == published::GRAPHQL;
+    let asked = Asked { method, path, query: query.as_deref(), body: body.as_ref() };
+    own.then(|| published::objection(&asked)).flatten()
 }
 
 async fn start(

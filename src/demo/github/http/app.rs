@@ -82,10 +82,11 @@ async fn show_installation_of(
     request: Request,
 ) -> Result<Response, Refusal> {
     app_only(&caller)?;
-    let (name, world) = (format!("{owner}/{repo}"), hub.world());
+    let (name, mut world) = (format!("{owner}/{repo}"), hub.world());
     let Some(place) = world.find_repository(&name) else {
-        let former = world.former_names.get(&name.to_ascii_lowercase()).ok_or_else(|| Refusal::missing(&name))?;
-        return Ok(moved(&world, *former, &name, &request.into_parts().0));
+        let former = world.former_names.get(&name.to_ascii_lowercase()).copied();
+        let former = former.ok_or_else(|| Refusal::missing(&name))?;
+        return Ok(moved(&mut world, former, &name, &request.into_parts().0));
     };
     let found = world.installation_of(place.id).ok_or_else(|| Refusal::missing("installation"))?;
     Ok(Json(world.installation_json(found)).into_response())
