@@ -117,7 +117,11 @@ async fn taken(store: &Store, codebase: &Codebase, limit: u32, step: Step) -> Op
     };
     let mut row = store.find_live_environment(codebase.id, &issue(number)).await.unwrap()?;
     let written = match step {
-        Step::Make(_) | Step::Remove(_) => store.destroy_environment(&row, None, at(1)).await,
+        Step::Make(_) | Step::Remove(_) => {
+            let is_leaving = row.state == EnvironmentState::Removing;
+            let receipt = is_leaving.then(|| (Trigger::Command, ReceiptDetails::default()));
+            store.destroy_environment(&row, receipt, at(1)).await
+        }
         Step::Settle(_) | Step::Leave(_) => {
             let leaves = matches!(step, Step::Leave(_));
             row.state = if leaves { EnvironmentState::Removing } else { EnvironmentState::Active };
