@@ -163,6 +163,7 @@ impl Orchestrator {
             if pass.codebase.is_some_and(|only| only != codebase.id) {
                 continue;
             }
+            let codebase = self.with_default_branch(&codebase).await.0;
             if !pass.dry_run && pass.only.is_none() {
                 self.empty_expired(&codebase).await;
             }
@@ -197,7 +198,10 @@ impl Orchestrator {
             Box::pin(self.look_after_disk(&codebase, pass, &mut lines)).await;
         }
         if pass.codebase.is_none() && !stopped() {
-            let unheard = self.unheard().await?;
+            let unheard = self.unheard().await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "what the database has not heard of is not in the report");
+                Vec::new()
+            });
             self.count_strays(&strays_seen, &unheard);
             lines.extend(unheard.iter().map(orphans::unheard_line));
         }

@@ -27,6 +27,11 @@ fn remove_database(home: &std::path::Path) {
     }
 }
 
+/// As the list of those without an environment calls it.
+fn place_of(environment: &Environment) -> String {
+    format!("_local/tools/{}", environment.path.file_name().unwrap().display())
+}
+
 async fn conversations_go_on(databases: Option<[Database; 2]>) {
     let (old, new) = (databases.as_ref().map(|both| &both[0]), databases.as_ref().map(|both| &both[1]));
     let url = old.map(|old| ("DATABASE_URL", old.url.as_str()));
@@ -49,14 +54,11 @@ async fn conversations_go_on(databases: Option<[Database; 2]>) {
     }
     assert!(world.page("/").await.contains("2 on the disk without an environment"));
     let list = world.page("/cleanup/orphans").await;
-    let [chat, other] = ["chat", "other"].map(|id| Work { kind: WorkKind::Thread, id: id.to_owned() }.to_string());
-    assert!(
-        list.contains(&format!("_local/tools/{chat}")) && list.contains(&format!("_local/tools/{other}")),
-        "{list}"
-    );
+    let [chat, other] = [0, 1].map(|number: usize| place_of(&before[number]));
+    assert!(list.contains(&chat) && list.contains(&other), "{list}");
     assert!(!list.contains("no base branch is known"), "{list}");
 
-    let told = press(&world, "adopt", &format!("_local/tools/{chat}")).await;
+    let told = press(&world, "adopt", &chat).await;
     assert!(told.contains("It is an environment now."), "{told}");
     // Either goes on in its own worktree, adopted or not.
     let script = Script::new(&world.home());
@@ -97,7 +99,7 @@ async fn who_adopts_without_a_base_hears_why() {
     let tools = repository(&world.dir.path().join("people"), "tools");
     Script::new(&world.home()).say("chat", text(&tools), "add a greeting").await;
     world.settle().await;
-    let place = format!("_local/tools/{}", world.environment().await.branch);
+    let place = place_of(&world.environment().await);
     git(&tools, &["checkout", "--quiet", "--detach"]);
     let world = loses_its_database(world, None).await;
     world.pass().await;

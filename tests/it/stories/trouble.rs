@@ -420,18 +420,18 @@ async fn a_run_that_is_driven_here_is_not_handed_out_again_when_its_lease_ends()
 #[tokio::test]
 async fn what_is_being_sent_from_here_is_not_sent_again_when_its_lease_ends() {
     let world = World::new().await;
-    world.standin.create_repository("octo/other", &[("README.md", "# other\n")]).await.unwrap();
-    world.standin.set_permission("octo/other", ANN, Permission::Write).unwrap();
+    world.standin.create_repository("acme/other", &[("README.md", "# other\n")]).await.unwrap();
+    world.standin.set_permission("acme/other", ANN, Permission::Write).unwrap();
     let issue = world.issue();
-    let other = world.standin.open_issue("octo/other", ANN, "Elsewhere", "Here, too.").unwrap();
+    let other = world.standin.open_issue("acme/other", ANN, "Elsewhere", "Here, too.").unwrap();
     world.settle().await;
     let mut held = world.standin.faults().hold("POST", &format!("/repos/octo/hello/issues/{issue}/comments"));
     world.ask(issue, "/help");
     held.arrived().await;
     world.time_passes(Duration::from_secs(600));
-    // Whoever sends this has looked for an older one first.
-    world.standin.comment("octo/other", ANN, other, &world.mention("/help")).unwrap();
-    let said = async || world.standin.comments("octo/other", other).unwrap().into_iter().find(|said| said.via_app);
+    // Of another installation, whose writer is another. Whoever sends this has looked for an older one first.
+    world.standin.comment("acme/other", ANN, other, &world.mention("/help")).unwrap();
+    let said = async || world.standin.comments("acme/other", other).unwrap().into_iter().find(|said| said.via_app);
     world.until("an answer elsewhere", said).await;
     world.service.orchestrator.recover_expired().await.unwrap();
     let rows = world.store().list_outgoing(50).await.unwrap();
