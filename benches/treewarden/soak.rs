@@ -86,7 +86,9 @@ pub async fn all(plan: &Plan) -> bool {
 }
 
 async fn soak(plan: &Plan, database: Option<&str>) -> bool {
-    let root = std::env::temp_dir().join(format!("treewarden-soak-{}", std::process::id()));
+    // What is left to be looked at of one engine is not in the way of the other.
+    let engine = if database.is_some() { "postgresql" } else { "sqlite" };
+    let root = std::env::temp_dir().join(format!("treewarden-soak-{}-{engine}", std::process::id()));
     let _ = fs::remove_dir_all(&root);
     fs::create_dir_all(&root).expect("a directory");
     let root = root.canonicalize().expect("a directory");
