@@ -18,11 +18,13 @@ use crate::platform::local;
 use crate::reply::{self, not_taken_up};
 use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun, StoreError};
 use crate::telemetry::{field::EFFECT, metric};
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 const DELETED: &str = "the comment has been deleted since";
 const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
 
+/// Deliveries that are claimed together at most: writing it down costs the same for one as for all of them.
+const TOGETHER: u32 = 16;
 /// Runs counted by the loop breaker.
 const RECENT: Duration = Duration::from_secs(600);
 
@@ -40,12 +42,14 @@ pub(super) fn ignored(reason: impl Into<String>) -> Result<Handled, StepError> {
 }
 
 impl Orchestrator {
-    /// Waits until it may be handled, and claims the next delivery; `None` when none is due, or the service stops.
-    pub(super) async fn claim_next_delivery(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
-        let Some(place) = self.inner.lanes.enter().await else { return Ok(None) };
-        let Some(_claiming) = self.claiming().await else { return Ok(None) };
-        let delivery = self.store().claim_delivery(self.node(), self.now(), self.settings().lease).await?;
-        Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
+    /// Waits until it may be handled, and claims the next delivery. What comes along with it waits for its place once it is
+    /// claimed. None when none is due, or the service stops.
+    pub(super) async fn claim_next_deliveries(&self) -> Result<Vec<(Here<Delivery>, Option<Place>)>, StepError> {
+        let Some(place) = self.inner.lanes.enter().await else { return Ok(Vec::new()) };
+        let Some(_claiming) = self.claiming().await else { return Ok(Vec::new()) };
+        let claimed = self.store().claim_deliveries(self.node(), self.now(), self.settings().lease, TOGETHER).await?;
+        let places = iter::once(Some(place)).chain(iter::repeat_with(|| None));
+        Ok(claimed.into_iter().map(|delivery| self.inner.deliveries_at_work.enter(delivery)).zip(places).collect())
     }
 
     /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
@@ -77,15 +81,16 @@ impl Orchestrator {
     }
 
     /// Claims the next request to stop, whatever else waits.
-    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
+    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Here<Delivery>, Option<Place>)>, StepError> {
         let Some(place) = self.inner.lanes.enter_out_of_turn().await else { return Ok(None) };
         let Some(_claiming) = self.claiming().await else { return Ok(None) };
         let delivery = self.store().claim_delivery_out_of_turn(self.node(), self.now(), self.settings().lease).await?;
-        Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
+        Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), Some(place))))
     }
 
-    /// Handles a claimed delivery and writes down how it ended. Dropping this future leaves it to the next start.
-    pub(super) async fn take_in(&self, delivery: Here<Delivery>, place: Place) {
+    /// Handles a claimed delivery, at its place if it has one already, and writes down how it ended. Dropping this future
+    /// leaves it to the next start.
+    pub(super) async fn take_in(&self, delivery: Here<Delivery>, place: Option<Place>) {
         if let Err(error) = self.handle_and_finish(&delivery, place).await {
             tracing::error!(delivery.guid = %delivery.guid, %error, "its end could not be written; it is repeated");
         }
@@ -93,12 +98,12 @@ impl Orchestrator {
         self.delivery_arrived(delivery.out_of_turn);
     }
 
-    async fn handle_and_finish(&self, delivery: &Delivery, mut place: Place) -> Result<(), StepError> {
+    async fn handle_and_finish(&self, delivery: &Delivery, place: Option<Place>) -> Result<(), StepError> {
         tracing::debug!(target: EFFECT, { delivery.guid = %delivery.guid }, "delivery claimed");
         let handled = match retry::may_be_handled(delivery) {
             true => holding!(
                 self,
-                unwinding(self.handle(delivery, &mut place)),
+                unwinding(self.handle(delivery, place)),
                 self.store().renew_delivery(delivery, self.now().plus(self.settings().lease))
             ),
             false => Err(StepError::Refused(not_taken_up::cut_short(delivery.tries - 1))),
@@ -125,12 +130,17 @@ impl Orchestrator {
         metrics::counter!(metric::DELIVERIES, "result" => result).increment(1);
         let Delivery { guid, event, .. } = delivery;
         tracing::info!(target: EFFECT, { delivery.guid = %guid, delivery.event = %event, result }, "delivery handled");
-        outlasting!(self.store().finish_delivery(delivery, end.clone(), now))?;
+        outlasting!(self.inbox().finish(delivery, end.clone(), now))?;
         tracing::debug!(target: EFFECT, { delivery.guid = %guid }, "delivery finished");
         Ok(())
     }
 
-    async fn handle(&self, delivery: &Delivery, place: &mut Place) -> Result<Handled, StepError> {
+    /// The place is free again before the end is written down.
+    async fn handle(&self, delivery: &Delivery, place: Option<Place>) -> Result<Handled, StepError> {
+        let place = &mut match place {
+            Some(place) => place,
+            None => self.inner.lanes.enter_for(delivery).await.ok_or(StepError::Stopping)?,
+        };
         let event = match understand(delivery) {
             Ok(event) => event,
             Err(why) => return ignored(why),

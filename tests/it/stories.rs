@@ -3,6 +3,7 @@
 mod access;
 mod adoption;
 mod approval;
+mod backlog;
 mod bad_input;
 mod cleanup_cases;
 mod closing;
