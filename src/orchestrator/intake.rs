@@ -5,11 +5,12 @@ use super::{
     floods::ignore_flood,
     lanes::Place,
     lease::{Here, holding},
+    mode::asks,
     retry::{self, outlasting},
     workers::unwinding,
 };
 use crate::command::{grammar, mention};
-use crate::decide::admit::{Admission, AdmitFacts, admit, passed_over};
+use crate::decide::admit::{Admission, AdmitFacts, admit, is_heard, passed_over};
 use crate::decide::authority::REQUESTS;
 use crate::decide::flood::Heed;
 use crate::github::{GithubError, payload};
@@ -21,7 +22,8 @@ use crate::telemetry::{field::EFFECT, metric};
 use std::time::Duration;
 
 const DELETED: &str = "the comment has been deleted since";
-const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
+const SWITCHED_OFF: &str = "the repository is switched off";
+pub(super) const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
 
 /// Runs counted by the loop breaker.
 const RECENT: Duration = Duration::from_secs(600);
@@ -251,6 +253,10 @@ impl Orchestrator {
         }
         let request = grammar::parse(&text);
         let needs = self.needs(&request);
+        let known = self.store().find_codebase_by_github(message.thread.repository.id).await?;
+        if known.is_some_and(|codebase| !is_heard(codebase.mode, asks(&request))) {
+            return ignored(SWITCHED_OFF);
+        }
         match self.heed(delivery, &message, at, &request, &needs) {
             Heed::Hear => {}
             Heed::Tell => return self.tell_of_flood(&message, at).await,
@@ -265,7 +271,8 @@ impl Orchestrator {
             return ignored(HANDLED_BEFORE);
         }
         let permission = self.permission_for(&codebase, &message.author, &needs).await?;
-        match self.admission(&conversation, &request, &message.author, permission).await? {
+        match self.admission(codebase.mode, &conversation, &request, &message.author, permission).await? {
+            Admission::Off => ignored(SWITCHED_OFF),
             Admission::Refuse => {
                 let key = format!("refusal/{}/{}", conversation.id, message.author.id);
                 let body = not_taken_up::refusal(&message.author.login, &needs, &key);
@@ -274,10 +281,13 @@ impl Orchestrator {
                 ignored(format!("{} may not: this needs {}", message.author.login, not_taken_up::needed(&needs)))
             }
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
-            Admission::Welcome => {
+            admission @ (Admission::Welcome | Admission::Staged) => {
                 self.react(delivery, &codebase, &message, "eyes").await?;
                 let Message { author, source, url, written_at, .. } = message;
                 let asked = RunRequest { requester: author, text, source, url, written_at, review };
+                if admission == Admission::Staged {
+                    return Box::pin(self.foretell(delivery, &codebase, &conversation, &asked, &request, place)).await;
+                }
                 self.welcome(delivery, &codebase, &conversation, asked, request, place).await
             }
         }
@@ -293,7 +303,7 @@ impl Orchestrator {
 
     /// Whether a message led to something already: it does so once, however often it is delivered or edited. A run of this
     /// very delivery is looked after further; an answer is the last that comes of a command.
-    async fn was_handled(
+    pub(super) async fn was_handled(
         &self,
         delivery: &Delivery,
         conversation: &Conversation,
@@ -314,6 +324,7 @@ impl Orchestrator {
 
     pub(super) async fn admission(
         &self,
+        mode: CodebaseMode,
         conversation: &Conversation,
         request: &grammar::Request,
         person: &Person,
@@ -330,6 +341,8 @@ impl Orchestrator {
                 }
                 grammar::Request::Command(..) | grammar::Request::Unknown { .. } => 0,
             },
+            mode,
+            asks: asks(request),
         }))
     }
 
@@ -479,6 +492,9 @@ impl Orchestrator {
             _ => return Ok(()),
         };
         let (codebase, conversation) = thread;
+        if codebase.mode == CodebaseMode::Off {
+            return Ok(());
+        }
         match (error, message) {
             (StepError::PermissionUnknown { error, .. }, Some(message)) => {
                 self.permission_stays_unknown(delivery, &codebase, &conversation, &message, error).await

@@ -21,6 +21,7 @@ mod local;
 mod lost;
 mod merged;
 mod missed;
+mod modes;
 mod orders;
 mod orphans;
 mod people;
