@@ -22,6 +22,7 @@ pub mod repo_settings;
 pub mod report;
 pub mod run_end;
 pub mod shell;
+pub mod staged;
 pub mod status;
 pub mod undelivered;
 pub mod upkeep;

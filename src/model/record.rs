@@ -17,6 +17,7 @@ pub struct Codebase {
     pub repository_dir: String,
     /// False when the installation no longer reaches it; environments stay and are listed.
     pub connected: bool,
+    pub mode: CodebaseMode,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }

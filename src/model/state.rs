@@ -77,6 +77,9 @@ text_enums! {
     /// Life of a row in the outbox.
     OutboxState { Pending = "pending", Sending = "sending", Sent = "sent", Failed = "failed" }
 
+    /// How far the bot goes in a codebase. `Staged`: it only says what it would do. `Off`: it says nothing either.
+    CodebaseMode { On = "on", Staged = "staged", Off = "off" }
+
     /// What GitHub says a person may do on a repository.
     Permission { None = "none", Read = "read", Triage = "triage", Write = "write", Maintain = "maintain", Admin = "admin" }
 

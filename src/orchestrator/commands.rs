@@ -8,7 +8,7 @@ use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep, Occasion};
 use crate::git::GitError;
 use crate::model::*;
-use crate::reply::{cleanup, commands, run_end};
+use crate::reply::{cleanup, commands, run_end, staged};
 use std::{collections::BTreeSet, path::Path};
 
 /// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
@@ -27,6 +27,7 @@ pub(super) fn takes_long(command: &Command) -> bool {
         | Command::Link { .. }
         | Command::Pin
         | Command::Unpin
+        | Command::Enable
         | Command::Approve { .. } => false,
     }
 }
@@ -42,6 +43,7 @@ pub(super) fn changes(command: &Command) -> bool {
         | Command::Cleanup { .. }
         | Command::Pin
         | Command::Unpin
+        | Command::Enable
         | Command::Approve { .. } => true,
         Command::Help | Command::Status | Command::Stop | Command::List | Command::Orphans => false,
     }
@@ -61,6 +63,7 @@ pub(super) fn ties(command: &Command) -> bool {
         | Command::Cleanup { .. }
         | Command::Pin
         | Command::Unpin
+        | Command::Enable
         | Command::Approve { .. } => false,
     }
 }
@@ -123,6 +126,7 @@ impl Orchestrator {
             }
             Command::Orphans => self.known_to_git(codebase).await,
             Command::Reset => self.forget_thread(conversation, by).await,
+            Command::Enable => self.enable(codebase, by).await,
             Command::Approve { head } => self.approve(codebase, conversation, head, by).await,
             Command::Remove { name, force, dry_run } => {
                 let asked = Asked { delivery, thread: conversation.id };
@@ -205,14 +209,16 @@ impl Orchestrator {
         });
         let asked = self.store().load_repo_settings(codebase.id).await?.unwrap_or_default().in_force;
         let disk = self.told_of_disk(codebase.id).await?;
-        Ok(commands::thread_status(&commands::ThreadStatus {
+        let mode = staged::in_status(codebase.mode);
+        let status = commands::thread_status(&commands::ThreadStatus {
             disk: disk.map(|(line, _)| line),
             environment: environment.as_ref().zip(seen.as_ref()),
             removed: last.as_ref(),
             run,
             census: self.census(codebase).await?,
             limit: asked.worktree_limit(self.settings().environment_limit),
-        }))
+        });
+        Ok(status + &mode)
     }
 
     async fn remove_by_name(

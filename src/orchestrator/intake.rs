@@ -5,11 +5,12 @@ use super::{
     floods::ignore_flood,
     lanes::Place,
     lease::{Here, holding},
+    mode::asks,
     retry::{self, outlasting},
     workers::unwinding,
 };
 use crate::command::{grammar, mention};
-use crate::decide::admit::{Admission, AdmitFacts, admit, passed_over};
+use crate::decide::admit::{Admission, AdmitFacts, admit, is_heard, passed_over};
 use crate::decide::authority::REQUESTS;
 use crate::decide::flood::Heed;
 use crate::github::{GithubError, payload};
@@ -21,7 +22,8 @@ use crate::telemetry::{field::EFFECT, metric};
 use std::{iter, time::Duration};
 
 const DELETED: &str = "the comment has been deleted since";
-const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
+const SWITCHED_OFF: &str = "the repository is switched off";
+pub(super) const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
 
 /// Deliveries that are claimed together at most: writing it down costs the same for one as for all of them.
 const TOGETHER: u32 = 16;
@@ -261,6 +263,10 @@ impl Orchestrator {
         }
         let request = grammar::parse(&text);
         let needs = self.needs(&request);
+        let known = self.store().find_codebase_by_github(message.thread.repository.id).await?;
+        if known.is_some_and(|codebase| !is_heard(codebase.mode, asks(&request))) {
+            return ignored(SWITCHED_OFF);
+        }
         match self.heed(delivery, &message, at, &request, &needs) {
             Heed::Hear => {}
             Heed::Tell => return self.tell_of_flood(&message, at).await,
@@ -275,7 +281,8 @@ impl Orchestrator {
             return ignored(HANDLED_BEFORE);
         }
         let permission = self.permission_for(&codebase, &message.author, &needs).await?;
-        match self.admission(&conversation, &request, &message.author, permission).await? {
+        match self.admission(codebase.mode, &conversation, &request, &message.author, permission).await? {
+            Admission::Off => ignored(SWITCHED_OFF),
             Admission::Refuse => {
                 let key = format!("refusal/{}/{}", conversation.id, message.author.id);
                 let body = not_taken_up::refusal(&message.author.login, &needs, &key);
@@ -284,10 +291,13 @@ impl Orchestrator {
                 ignored(format!("{} may not: this needs {}", message.author.login, not_taken_up::needed(&needs)))
             }
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
-            Admission::Welcome => {
+            admission @ (Admission::Welcome | Admission::Staged) => {
                 self.react(delivery, &codebase, &message, "eyes").await?;
                 let Message { author, source, url, written_at, .. } = message;
                 let asked = RunRequest { requester: author, text, source, url, written_at, review };
+                if admission == Admission::Staged {
+                    return Box::pin(self.foretell(delivery, &codebase, &conversation, &asked, &request, place)).await;
+                }
                 self.welcome(delivery, &codebase, &conversation, asked, request, place).await
             }
         }
@@ -303,7 +313,7 @@ impl Orchestrator {
 
     /// Whether a message led to something already: it does so once, however often it is delivered or edited. A run of this
     /// very delivery is looked after further; an answer is the last that comes of a command.
-    async fn was_handled(
+    pub(super) async fn was_handled(
         &self,
         delivery: &Delivery,
         conversation: &Conversation,
@@ -324,6 +334,7 @@ impl Orchestrator {
 
     pub(super) async fn admission(
         &self,
+        mode: CodebaseMode,
         conversation: &Conversation,
         request: &grammar::Request,
         person: &Person,
@@ -340,6 +351,8 @@ impl Orchestrator {
                 }
                 grammar::Request::Command(..) | grammar::Request::Unknown { .. } => 0,
             },
+            mode,
+            asks: asks(request),
         }))
     }
 
@@ -489,6 +502,9 @@ impl Orchestrator {
             _ => return Ok(()),
         };
         let (codebase, conversation) = thread;
+        if codebase.mode == CodebaseMode::Off {
+            return Ok(());
+        }
         match (error, message) {
             (StepError::PermissionUnknown { error, .. }, Some(message)) => {
                 self.permission_stays_unknown(delivery, &codebase, &conversation, &message, error).await

@@ -22,6 +22,7 @@ mod local;
 mod lost;
 mod merged;
 mod missed;
+mod modes;
 mod orders;
 mod orphans;
 mod people;

@@ -7,12 +7,14 @@ use crate::reply::{cleanup::settles_itself, status, status::in_words};
 use crate::store::{DeliveryLine, RunFilter};
 use crate::web::health::PATIENCE;
 use crate::web::view::{Prose, When, ago};
-use crate::web::{WebState, error::WebError};
+use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{
-    extract::{Query, State},
+    Form,
+    extract::{Path, Query, State},
     response::Response,
 };
+use serde::Deserialize;
 use std::{sync::atomic::Ordering, time::Duration};
 use tower_sessions::Session;
 
@@ -50,6 +52,7 @@ struct Unkept {
 struct CodebaseRow {
     name: String,
     connected: bool,
+    mode: CodebaseMode,
     live: usize,
     /// The last count by class, and when it was made.
     census: Option<(Census, When)>,
@@ -135,6 +138,23 @@ pub async fn show(
         codebases,
         runs: RunRow::load_all(&catalog, &runs).await?,
     }))
+}
+
+#[derive(Deserialize)]
+pub struct ModeForm {
+    mode: CodebaseMode,
+}
+
+pub async fn set_mode(
+    State(state): State<WebState>,
+    session: Session,
+    actor: Actor,
+    Path((owner, repo)): Path<(String, String)>,
+    Form(form): Form<ModeForm>,
+) -> Result<Response, WebError> {
+    let name = RepoName::new(&owner, &repo).map_err(|_| WebError::NotFound)?;
+    let codebase = state.inner.store.find_codebase(&name).await?.ok_or(WebError::NotFound)?;
+    verbs::set_mode(&state, codebase, form.mode, actor).await?.on(&session, "/").await
 }
 
 /// Some reason to keep it will not go away by itself.
@@ -237,6 +257,7 @@ async fn codebases(
         rows.push(CodebaseRow {
             name: codebase.name.to_string(),
             connected: codebase.connected,
+            mode: codebase.mode,
             live,
             disk,
             // The same numbers as `/status` gives.

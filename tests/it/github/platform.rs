@@ -24,6 +24,7 @@ fn codebase() -> Codebase {
         default_branch: None,
         repository_dir: "1".to_owned(),
         connected: true,
+        mode: CodebaseMode::On,
         created_at: now,
         updated_at: now,
     }
