@@ -297,8 +297,18 @@ impl Orchestrator {
         conversation: Option<ConversationId>,
         outgoing: Outgoing,
     ) -> Result<(), StoreError> {
+        self.ask_to_send(self.new_outgoing(key, codebase, conversation, outgoing)).await
+    }
+
+    fn new_outgoing(
+        &self,
+        key: String,
+        codebase: CodebaseId,
+        conversation: Option<ConversationId>,
+        outgoing: Outgoing,
+    ) -> NewOutgoing {
         let (turn, outgoing) = (Turn::from(&outgoing), self.redacted(outgoing));
-        self.ask_to_send(NewOutgoing { key, codebase, conversation, outgoing, turn, not_before: self.now() }).await
+        NewOutgoing { key, codebase, conversation, outgoing, turn, not_before: self.now() }
     }
 
     async fn ask_to_send(&self, new: NewOutgoing) -> Result<(), StoreError> {
@@ -309,10 +319,23 @@ impl Orchestrator {
         Ok(())
     }
 
+    /// All of it or nothing.
+    async fn ask_to_send_all(&self, all: &[NewOutgoing]) -> Result<(), StoreError> {
+        if let [new] = all {
+            return self.ask_to_send(new.clone()).await;
+        }
+        for new in all {
+            tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
+        }
+        self.store().enqueue_all(all, self.now()).await?;
+        all.iter().for_each(|new| self.inner.wake.sender(Lane::from(new.turn)).notify_one());
+        Ok(())
+    }
+
     /// As it leaves: without secrets, without the server's own directories, with nothing in it that turns text around, and not
     /// longer than GitHub takes.
     fn redacted(&self, outgoing: Outgoing) -> Outgoing {
-        let clean = |text: &str| written_out(&self.redact(&self.inner.places.hide(text)), LINES);
+        let clean = |text: &str| self.cleaned(text);
         match outgoing {
             Outgoing::Comment { number, body, marker } => {
                 Outgoing::Comment { number, body: agent_text::whole_comment(&clean(&body), &marker), marker }
@@ -323,6 +346,10 @@ impl Orchestrator {
             Outgoing::Message { body } => Outgoing::Message { body: agent_text::whole_comment(&clean(&body), "") },
             Outgoing::React { .. } => outgoing,
         }
+    }
+
+    fn cleaned(&self, text: &str) -> String {
+        written_out(&self.redact(&self.inner.places.hide(text)), LINES)
     }
 
     /// [`audit`](Self::audit) about something within a codebase: a thread (`octo/hello#42`) or an environment

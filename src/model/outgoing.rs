@@ -73,7 +73,7 @@ impl From<&Outgoing> for Turn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxRow {
     pub id: OutboxId,
-    /// Unique: `status/<run>`, `pull/<run>`, `react/<delivery>/eyes`, `answer/<thread>/comment/<id>`, … Writing to a key
+    /// Unique: `status/<run>` (`status/<run>/2` goes on where that is too long), `pull/<run>`, `react/<delivery>/eyes`, `answer/<thread>/comment/<id>`, … Writing to a key
     /// again replaces what is wanted.
     pub key: String,
     pub codebase: CodebaseId,
@@ -105,9 +105,17 @@ pub enum Told {
 impl OutboxRow {
     pub fn told(&self) -> Told {
         match self.key.split_once('/') {
-            Some(("answer", id)) => id.parse().map_or(Told::Nobody, Told::Delivery),
-            Some(("status", id)) => id.parse().map_or(Told::Nobody, Told::Run),
+            Some(("answer", id)) => whole(id).parse().map_or(Told::Nobody, Told::Delivery),
+            Some(("status", id)) => whole(id).parse().map_or(Told::Nobody, Told::Run),
             _ => Told::Nobody,
         }
+    }
+}
+
+/// Without the number of the part, where a text is told in several.
+fn whole(id: &str) -> &str {
+    match id.rsplit_once('/') {
+        Some((whole, part)) if part.parse::<u8>().is_ok() => whole,
+        _ => id,
     }
 }

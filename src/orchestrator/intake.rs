@@ -16,7 +16,7 @@ use crate::decide::flood::Heed;
 use crate::github::{GithubError, payload};
 use crate::model::*;
 use crate::platform::local;
-use crate::reply::{self, not_taken_up};
+use crate::reply::{self, agent_text::parts, not_taken_up};
 use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun, StoreError};
 use crate::telemetry::{field::EFFECT, metric};
 use std::{iter, time::Duration};
@@ -474,7 +474,7 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// One comment in the conversation's thread, recognised by `key`.
+    /// One comment in the conversation's thread, recognised by `key`, or several where it is too long for one.
     pub(super) async fn comment(
         &self,
         key: String,
@@ -482,10 +482,12 @@ impl Orchestrator {
         conversation: &Conversation,
         body: String,
     ) -> Result<(), StepError> {
-        let marker = reply::marker(&key);
-        let outgoing = Outgoing::text(conversation, body, marker);
-        self.say(key, codebase.id, Some(conversation.id), outgoing).await?;
-        Ok(())
+        // Before it is parted: half a secret is none that anybody knows.
+        let parts = parts::of_comment(&key, self.cleaned(&body)).into_iter().map(|(key, body)| {
+            let outgoing = Outgoing::text(conversation, body, reply::marker(&key));
+            self.new_outgoing(key, codebase.id, Some(conversation.id), outgoing)
+        });
+        Ok(self.ask_to_send_all(&parts.collect::<Vec<_>>()).await?)
     }
 
     /// Tells the thread that its delivery could not be handled, when it was addressed to the bot at all.

@@ -347,10 +347,10 @@ impl Orchestrator {
         }
     }
 
-    /// Writes a run's final state together with its status comment.
+    /// Writes a run's final state together with its status comment, and those in which its answer goes on.
     pub(super) async fn conclude(&self, run: &Run) -> Result<(), StepError> {
         let now = self.now();
-        let outgoing = self.status_comment(run, None, None).await?;
+        let outgoing = self.status_comments(run, None, None).await?;
         if !self.store().finish_run(run, self.node(), outgoing, now).await? {
             return Err(StepError::LeaseLost);
         }

@@ -21,7 +21,8 @@ impl Orchestrator {
             told.insert(run.id, place);
             return Ok(());
         }
-        if let Some(new) = self.status_comment(run, step, None).await? {
+        // What goes on in other comments was asked for with the end of the run.
+        if let Some(new) = self.status_comments(run, step, None).await?.into_iter().next() {
             self.ask_to_send(new).await?;
         }
         Ok(())
@@ -29,7 +30,7 @@ impl Orchestrator {
 
     /// Asks for the status comment to say how many runs go before one that waits.
     async fn publish_place(&self, run: &Run, place: u32) -> Result<(), StepError> {
-        let Some(new) = self.status_comment(run, None, Some(place)).await? else { return Ok(()) };
+        let Some(new) = self.status_comments(run, None, Some(place)).await?.into_iter().next() else { return Ok(()) };
         tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
         if self.store().enqueue_while_queued(run.id, &new, self.now()).await? {
             self.inner.wake.outgoing.notify_one();
@@ -68,17 +69,17 @@ impl Orchestrator {
         format!("{}/runs/{run}", self.settings().public_url)
     }
 
-    /// The status comment for a run; absent when its thread is no longer known.
-    pub(super) async fn status_comment(
+    /// The status comment for a run, and those in which its answer goes on; none when its thread is no longer known.
+    pub(super) async fn status_comments(
         &self,
         run: &Run,
         step: Option<&str>,
         place: Option<u32>,
-    ) -> Result<Option<NewOutgoing>, StepError> {
+    ) -> Result<Vec<NewOutgoing>, StepError> {
         let codebase = self.store().load_codebase(run.codebase).await?;
         let conversation = self.store().load_conversation(run.conversation).await?;
         let (Some(codebase), Some(conversation)) = (codebase, conversation) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let environment = match run.environment {
             Some(id) => self.store().load_environment(id).await?,
@@ -86,8 +87,10 @@ impl Orchestrator {
         };
         let settings = self.settings();
         let end = run.ended_at.unwrap_or_else(|| self.now());
-        let body = status::render(&StatusView {
-            run,
+        // Before the answer is parted: half a secret is none that anybody knows.
+        let answer = run.answer.as_deref().map(|answer| self.cleaned(answer));
+        let comments = status::comments(&StatusView {
+            run: &Run { answer, ..run.clone() },
             repository: &codebase.name,
             web_url: match codebase.host {
                 Host::Github { .. } => Some(&settings.web_url),
@@ -99,16 +102,17 @@ impl Orchestrator {
             step,
             elapsed: run.started_at.map(|start| end.since(start)),
         });
-        let key = status::key(run.id);
-        let outgoing = Outgoing::text(&conversation, body, reply::marker(&key));
-        Ok(Some(NewOutgoing {
+        let turn = if run.state.is_final() { Turn::Result } else { Turn::Progress };
+        let not_before = self.now();
+        let rows = comments.into_iter().map(|(key, body)| NewOutgoing {
+            outgoing: self.redacted(Outgoing::text(&conversation, body, reply::marker(&key))),
             key,
             codebase: run.codebase,
             conversation: Some(run.conversation),
-            outgoing: self.redacted(outgoing),
-            turn: if run.state.is_final() { Turn::Result } else { Turn::Progress },
-            not_before: self.now(),
-        }))
+            turn,
+            not_before,
+        });
+        Ok(rows.collect())
     }
 }
 

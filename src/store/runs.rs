@@ -196,15 +196,16 @@ impl Store {
         &self,
         run: &Run,
         owner: &str,
-        outgoing: Option<NewOutgoing>,
+        outgoing: impl IntoIterator<Item = NewOutgoing>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
+        let outgoing: Vec<NewOutgoing> = outgoing.into_iter().collect();
         let mut tx = self.db.begin().await?;
         if tx.execute(write(run, owner)?).await? == 0 {
             return Ok(false);
         }
-        if let Some(outgoing) = outgoing {
-            outbox::enqueue_in(&mut tx, &outgoing, now).await?;
+        for outgoing in &outgoing {
+            outbox::enqueue_in(&mut tx, outgoing, now).await?;
         }
         tx.commit().await?;
         Ok(true)
