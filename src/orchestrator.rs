@@ -309,6 +309,10 @@ impl Orchestrator {
             Outgoing::PullRequest { head, base, title, body, draft } => {
                 Outgoing::PullRequest { head, base, title: clean(&title), body: clean(&body), draft }
             }
+            Outgoing::CheckRun(CheckRun { head, run, conclusion, title, summary, details_url, actions }) => {
+                let (title, summary) = (clean(&title), agent_text::whole_summary(&clean(&summary)));
+                Outgoing::CheckRun(CheckRun { head, run, conclusion, title, summary, details_url, actions })
+            }
             Outgoing::Message { body } => Outgoing::Message { body: agent_text::whole_comment(&clean(&body), "") },
             Outgoing::React { .. } => outgoing,
         }

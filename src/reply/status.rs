@@ -49,9 +49,9 @@ pub fn run_of(key: &str) -> Option<RunId> {
 pub const MOST_AHEAD: u32 = 10;
 
 /// Characters of the first lines, of each matter that is told as a fact, and of a reason.
-const OPENING: usize = 6_000;
+pub(super) const OPENING: usize = 6_000;
 const FACT: usize = 1_500;
-const REASON: usize = 12_000;
+pub(super) const REASON: usize = 12_000;
 
 pub fn render(view: &StatusView) -> String {
     let mut parts = vec![headline(view)];
@@ -77,7 +77,7 @@ pub fn render(view: &StatusView) -> String {
     parts.join("\n\n")
 }
 
-fn headline(view: &StatusView) -> String {
+pub(super) fn headline(view: &StatusView) -> String {
     let elapsed = view.elapsed.map(|time| format!(" · {}", in_words(time))).unwrap_or_default();
     let requester = format!("`{}`", view.run.request.requester.login);
     match view.run.state {
@@ -115,7 +115,7 @@ pub fn put_back(outcome: &RunOutcome) -> Option<String> {
 }
 
 /// What the service read back itself, apart from anything the agent claims.
-fn truth_line(view: &StatusView) -> Option<String> {
+pub(super) fn truth_line(view: &StatusView) -> Option<String> {
     let outcome = &view.run.outcome;
     let branch = view.branch.map(|b| format!("`{b}`")).unwrap_or_default();
     let mut facts = Vec::new();
@@ -201,4 +201,4 @@ pub fn in_words(time: Duration) -> String {
 
 #[cfg(test)]
 #[path = "status_tests.rs"]
-mod tests;
+pub(super) mod tests;
