@@ -83,6 +83,8 @@ text_enums! {
     /// What made the service look at an environment for removal.
     Trigger {
         ThreadClosed = "thread_closed", Schedule = "schedule", Limit = "limit", Command = "command", Panel = "panel",
+        /// Below a check run.
+        Button = "button",
         Cli = "cli", Startup = "startup", MadeWay = "made_way",
         /// Its repository takes more of the disk than it should.
         Disk = "disk",

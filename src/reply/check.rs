@@ -39,6 +39,26 @@ pub fn render(view: &StatusView, slug: &str, head: CommitSha) -> CheckRun {
     CheckRun { head, run: run.id, conclusion, title, summary, details_url: view.panel_url.clone(), actions }
 }
 
+/// Where `Retry` was pressed while a run of the thread is live.
+pub fn at_work() -> String {
+    "**Retry** started nothing: a run of this thread is queued or at work. Press it again once that one is over, or write \
+     `/stop` first."
+        .to_owned()
+}
+
+/// Where it was pressed for a message that is not there any more.
+pub fn taken_back() -> String {
+    "**Retry** started nothing: the message that asked for this has been deleted since. Mention me with what is to be done."
+        .to_owned()
+}
+
+/// Where `Clean up` was pressed for a worktree that its thread does not have any more.
+pub fn no_worktree() -> String {
+    "**Clean up** removed nothing: the worktree of that run is gone already, or this thread has another one by now. \
+     `/worktree remove` removes the one that it has."
+        .to_owned()
+}
+
 fn conclusion(run: &Run) -> Option<Conclusion> {
     match run.state {
         RunState::Queued | RunState::Preparing | RunState::Running | RunState::Delivering => None,

@@ -4,6 +4,7 @@ mod access;
 mod adoption;
 mod approval;
 mod bad_input;
+mod buttons;
 mod checks;
 mod cleanup_cases;
 mod closing;
