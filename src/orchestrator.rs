@@ -4,7 +4,7 @@
 //! This is the only room that creates, reuses or removes environments; pages, commands and the command line call its
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
-//! Reading order: [`arrive`] (a delivery comes into the inbox), [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`mode`] (how far the bot goes in a repository), [`prepare`]
+//! Reading order: [`arrive`] (a delivery comes into the inbox), [`intake`] (a delivery becomes a run or an answer), [`buttons`] (so does a press), [`runs`] (a run from queue to delivery), [`mode`] (how far the bot goes in a repository), [`prepare`]
 //! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`scan`] (one look at all environments), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`disk`] (what is measured and reclaimed), [`missed`] (deliveries that never came in), [`backoff`] (what fails each time),
 //! [`maintenance`] (upkeep of repositories), [`retention`] (the end of old rows and logs), [`workers`] (the loops).
@@ -15,6 +15,7 @@ mod arrive;
 mod assign;
 mod background;
 mod backoff;
+mod buttons;
 mod census;
 mod commands;
 mod comparisons;
@@ -342,6 +343,10 @@ impl Orchestrator {
             }
             Outgoing::PullRequest { head, base, title, body, draft } => {
                 Outgoing::PullRequest { head, base, title: clean(&title), body: clean(&body), draft }
+            }
+            Outgoing::CheckRun(CheckRun { head, run, conclusion, title, summary, details_url, actions }) => {
+                let (title, summary) = (clean(&title), agent_text::whole_summary(&clean(&summary)));
+                Outgoing::CheckRun(CheckRun { head, run, conclusion, title, summary, details_url, actions })
             }
             Outgoing::Message { body } => Outgoing::Message { body: agent_text::whole_comment(&clean(&body), "") },
             Outgoing::React { .. } => outgoing,

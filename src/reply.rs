@@ -6,6 +6,7 @@
 pub mod agent_text;
 pub mod approval;
 pub mod blocked;
+pub mod check;
 pub mod cleanup;
 pub mod commands;
 pub mod delivery;

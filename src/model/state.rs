@@ -86,10 +86,20 @@ text_enums! {
     /// What made the service look at an environment for removal.
     Trigger {
         ThreadClosed = "thread_closed", Schedule = "schedule", Limit = "limit", Command = "command", Panel = "panel",
+        /// Below a check run.
+        Button = "button",
         Cli = "cli", Startup = "startup", MadeWay = "made_way",
         /// Its repository takes more of the disk than it should.
         Disk = "disk",
     }
+
+    /// How a check run came out, in GitHub's words.
+    Conclusion {
+        Success = "success", Failure = "failure", Neutral = "neutral", Cancelled = "cancelled", TimedOut = "timed_out",
+    }
+
+    /// What a button below a check run asks for. GitHub brings this spelling back, of at most 20 characters.
+    Button { Stop = "stop", Retry = "retry", CleanUp = "clean_up" }
 }
 
 impl RunState {

@@ -70,11 +70,12 @@ pub(super) fn ties(command: &Command) -> bool {
 
 /// What `/worktree remove` asks for.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     /// `None`: the worktree of the thread.
-    name: Option<&'a str>,
-    force: bool,
-    dry_run: bool,
+    pub name: Option<&'a str>,
+    pub force: bool,
+    pub dry_run: bool,
+    pub trigger: Trigger,
 }
 
 impl Orchestrator {
@@ -130,9 +131,10 @@ impl Orchestrator {
             Command::Approve { head } => self.approve(codebase, conversation, head, by).await,
             Command::Remove { name, force, dry_run } => {
                 let asked = Asked { delivery, thread: conversation.id };
-                let wanted = Wanted { name: name.as_deref(), force: *force, dry_run: *dry_run };
+                let (force, dry_run, trigger) = (*force, *dry_run, Trigger::Command);
+                let wanted = Wanted { name: name.as_deref(), force, dry_run, trigger };
                 let answer = self.remove_by_name(asked, codebase, conversation, wanted, by).await?;
-                Ok(if *dry_run { commands::only_foreseen(&answer) } else { answer })
+                Ok(if dry_run { commands::only_foreseen(&answer) } else { answer })
             }
             Command::Restore { name } => self.restore_on_request(codebase, conversation, name, by).await,
             Command::Cleanup { merged, dry_run } => {
@@ -221,7 +223,7 @@ impl Orchestrator {
         Ok(status + &mode)
     }
 
-    async fn remove_by_name(
+    pub(super) async fn remove_by_name(
         &self,
         asked: Asked<'_>,
         codebase: &Codebase,
@@ -229,7 +231,7 @@ impl Orchestrator {
         wanted: Wanted<'_>,
         by: &Person,
     ) -> Result<String, StepError> {
-        let Wanted { name, force, dry_run } = wanted;
+        let Wanted { name, force, dry_run, trigger } = wanted;
         if let Some(receipt) = self.removed_before(asked.delivery).await?.pop()
             && let Some(removed) = self.store().load_environment(receipt.environment).await?
         {
@@ -261,7 +263,7 @@ impl Orchestrator {
                 return Ok(commands::left_to_others(&environment.work, &others, force));
             }
         }
-        let (id, trigger, actor) = (environment.id, Trigger::Command, by.login.as_str());
+        let (id, actor) = (environment.id, by.login.as_str());
         let occasion = if force { Occasion::Forced } else { Occasion::Named };
         let swept = match dry_run {
             true => self.foresee(id, force, trigger, actor).await?,

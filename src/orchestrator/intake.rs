@@ -57,6 +57,10 @@ impl Orchestrator {
     /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
     /// whether it counts, is looked at when it is handled.
     pub(super) fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
+        if payload::may_be_pressed(event, body) {
+            let pressed = payload::understand(event, body);
+            return matches!(pressed, Ok(Event::Pressed(Press { button: Button::Stop, .. })));
+        }
         // Much cheaper than to understand every delivery.
         if !says(body, b"/stop") {
             return false;
@@ -183,6 +187,7 @@ impl Orchestrator {
             Event::Reopened { thread, by } => self.reopened(&thread, &by).await,
             Event::Transferred { thread, to, by } => self.transferred(&thread, to, &by, place).await,
             Event::HeadMoved { thread, before, head, by } => self.head_moved(&thread, before, &head, &by).await,
+            Event::Pressed(press) => Box::pin(self.pressed(delivery, &press, place)).await,
             Event::Renamed { repository } => {
                 self.codebase_of(&repository).await?;
                 done(format!("the repository is called {} now", repository.name))
@@ -191,7 +196,7 @@ impl Orchestrator {
         }
     }
 
-    async fn codebase_of(&self, repository: &RepositoryRef) -> Result<Codebase, StepError> {
+    pub(super) async fn codebase_of(&self, repository: &RepositoryRef) -> Result<Codebase, StepError> {
         let new = NewCodebase {
             github_id: repository.id,
             installation: repository.installation,
@@ -267,7 +272,8 @@ impl Orchestrator {
         if known.is_some_and(|codebase| !is_heard(codebase.mode, asks(&request))) {
             return ignored(SWITCHED_OFF);
         }
-        match self.heed(delivery, &message, at, &request, &needs) {
+        let who = (message.thread.repository.id, &message.author);
+        match self.heed(delivery, who, at, &request, &needs) {
             Heed::Hear => {}
             Heed::Tell => return self.tell_of_flood(&message, at).await,
             Heed::Ignore => return ignore_flood(&message.author),
@@ -304,7 +310,7 @@ impl Orchestrator {
     }
 
     /// Whether the message that asks was deleted.
-    async fn is_taken_back(&self, codebase: &Codebase, source: &MessageSource) -> Result<bool, StepError> {
+    pub(super) async fn is_taken_back(&self, codebase: &Codebase, source: &MessageSource) -> Result<bool, StepError> {
         match codebase.host {
             Host::Github { id, .. } => Ok(self.store().was_deleted(id, source).await?),
             Host::Local { .. } => Ok(false),
@@ -356,7 +362,7 @@ impl Orchestrator {
         }))
     }
 
-    fn needs(&self, request: &grammar::Request) -> Needs {
+    pub(super) fn needs(&self, request: &grammar::Request) -> Needs {
         let (name, usual) = match request {
             grammar::Request::Agent(_) => (REQUESTS, Permission::Write),
             grammar::Request::Command(entry, _) => (entry.name, entry.needs),
@@ -430,32 +436,37 @@ impl Orchestrator {
                 {
                     return done(format!("run {} answers the whole review", run.id));
                 }
-                let new = NewRun {
-                    codebase: codebase.id,
-                    conversation: conversation.id,
-                    delivery: delivery.id,
-                    // Here, so that no page, commit or pull request can forget it.
-                    request: RunRequest { text: self.redact(&text), ..asked },
-                };
-                let run = self.store().insert_run(new, self.now()).await?;
-                tracing::debug!(target: EFFECT, { run.id = %run.id }, "run queued");
-                // Asked after the run is there: a request to stop marks this delivery before it looks for runs, and a deletion is
-                // written down, so that one of the two sees the other.
-                if self.store().is_stopped(delivery.id).await?
-                    || self.is_taken_back(codebase, &run.request.source).await?
-                {
-                    self.stop_run(run.id, "treewarden").await?;
-                    return done(format!("run {}, stopped before it began", run.id));
-                }
-                if run.state == RunState::Queued {
-                    self.publish(&run, None).await?;
-                }
-                let subject = format!("{}#{}", codebase.name, conversation.thread);
-                self.audit(&run.request.requester.login, "run.requested", &subject, &run.id.to_string()).await;
-                self.inner.wake.runs.notify_one();
-                done(format!("run {}", run.id))
+                // Here, so that no page, commit or pull request can forget it.
+                let request = RunRequest { text: self.redact(&text), ..asked };
+                self.queue(delivery, codebase, conversation, request).await
             }
         }
+    }
+
+    /// A run of this delivery waits in the queue, and its thread is told.
+    pub(super) async fn queue(
+        &self,
+        delivery: &Delivery,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        request: RunRequest,
+    ) -> Result<Handled, StepError> {
+        let new = NewRun { codebase: codebase.id, conversation: conversation.id, delivery: delivery.id, request };
+        let run = self.store().insert_run(new, self.now()).await?;
+        tracing::debug!(target: EFFECT, { run.id = %run.id }, "run queued");
+        // Asked after the run is there: a request to stop marks this delivery before it looks for runs, and a deletion is
+        // written down, so that one of the two sees the other.
+        if self.store().is_stopped(delivery.id).await? || self.is_taken_back(codebase, &run.request.source).await? {
+            self.stop_run(run.id, "treewarden").await?;
+            return done(format!("run {}, stopped before it began", run.id));
+        }
+        if run.state == RunState::Queued {
+            self.publish(&run, None).await?;
+        }
+        let subject = format!("{}#{}", codebase.name, conversation.thread);
+        self.audit(&run.request.requester.login, "run.requested", &subject, &run.id.to_string()).await;
+        self.inner.wake.runs.notify_one();
+        done(format!("run {}", run.id))
     }
 
     async fn react(
@@ -501,6 +512,10 @@ impl Orchestrator {
                 (self.thread(&message.thread).await?, Some(message))
             }
             Ok(Event::Local(LocalEvent::Said { thread, text, .. })) => (self.thread_here(&thread, &text).await?, None),
+            Ok(Event::Pressed(press)) => match self.run_pressed(&press).await? {
+                Ok((codebase, conversation, _)) => ((codebase, conversation), None),
+                Err(_) => return Ok(()),
+            },
             _ => return Ok(()),
         };
         let (codebase, conversation) = thread;

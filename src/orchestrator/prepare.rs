@@ -114,6 +114,7 @@ impl Orchestrator {
             }
             pull => pull,
         };
+        run.outcome.pull_head = pull.as_ref().map(|pull| pull.head_sha.clone());
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
         let creation = Creation {

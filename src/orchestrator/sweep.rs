@@ -627,7 +627,7 @@ impl Orchestrator {
 /// happened.
 fn depth_of(pass: &Pass<'_>) -> Depth {
     match pass.trigger {
-        Trigger::Command | Trigger::Panel | Trigger::Cli => Depth::All,
+        Trigger::Command | Trigger::Button | Trigger::Panel | Trigger::Cli => Depth::All,
         Trigger::Schedule
         | Trigger::Startup
         | Trigger::ThreadClosed

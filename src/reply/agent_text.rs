@@ -13,6 +13,8 @@ use std::{collections::BTreeMap, ops::Range};
 
 /// GitHub refuses comments over so many characters, for good.
 pub const MAX_COMMENT: usize = 65_536;
+/// The same for the summary of a check run.
+const MAX_SUMMARY: usize = 65_535;
 /// Of an agent's answer; the rest of the comment needs room as well.
 pub const MAX_ANSWER_CHARS: usize = 60_000;
 
@@ -64,6 +66,14 @@ pub fn whole_comment(body: &str, marker: &str) -> String {
     }
     let room = MAX_COMMENT - marker.chars().count() - 2;
     format!("{}\n\n{marker}", foreign(body.trim_end().trim_end_matches(marker), room))
+}
+
+/// The summary of a check run, not longer than GitHub takes.
+pub fn whole_summary(text: &str) -> String {
+    match text.chars().count() <= MAX_SUMMARY {
+        true => text.to_owned(),
+        false => foreign(text, MAX_SUMMARY),
+    }
 }
 
 /// Neutralising makes a text longer, and cutting afterwards would cut code in half, so that it were none: as much of the

@@ -47,6 +47,11 @@ pub fn keys(run: RunId) -> impl Iterator<Item = String> {
     (1..=parts::MOST).map(move |number| parts::key(&key(run), number))
 }
 
+/// Whether it is the key of a comment in which an answer goes on: those are asked for once, with the end of the run.
+pub fn goes_on(key: &str) -> bool {
+    key.strip_prefix("status/").is_some_and(|rest| rest.contains('/'))
+}
+
 /// The run whose status comment has this key, or whose answer goes on in the comment that has it.
 pub fn run_of(key: &str) -> Option<RunId> {
     key.strip_prefix("status/")?.split('/').next()?.parse().ok()
@@ -57,9 +62,9 @@ pub fn run_of(key: &str) -> Option<RunId> {
 pub const MOST_AHEAD: u32 = 10;
 
 /// Characters of the first lines, of each matter that is told as a fact, and of a reason.
-const OPENING: usize = 6_000;
+pub(super) const OPENING: usize = 6_000;
 const FACT: usize = 1_500;
-const REASON: usize = 12_000;
+pub(super) const REASON: usize = 12_000;
 
 /// The status comment and, once the run is over, those in which its answer goes on, each with its outbox key.
 pub fn comments(view: &StatusView) -> Vec<(String, String)> {
@@ -107,7 +112,7 @@ fn frame(view: &StatusView) -> (Vec<String>, usize) {
     (parts, above)
 }
 
-fn headline(view: &StatusView) -> String {
+pub(super) fn headline(view: &StatusView) -> String {
     let elapsed = view.elapsed.map(|time| format!(" · {}", in_words(time))).unwrap_or_default();
     let requester = format!("`{}`", view.run.request.requester.login);
     match view.run.state {
@@ -145,7 +150,7 @@ pub fn put_back(outcome: &RunOutcome) -> Option<String> {
 }
 
 /// What the service read back itself, apart from anything the agent claims.
-fn truth_line(view: &StatusView) -> Option<String> {
+pub(super) fn truth_line(view: &StatusView) -> Option<String> {
     let outcome = &view.run.outcome;
     let branch = view.branch.map(|b| format!("`{b}`")).unwrap_or_default();
     let mut facts = Vec::new();
@@ -231,4 +236,4 @@ pub fn in_words(time: Duration) -> String {
 
 #[cfg(test)]
 #[path = "status_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -3,7 +3,7 @@
 use super::*;
 use uuid::Uuid;
 
-fn run(state: RunState) -> Run {
+pub(in crate::reply) fn run(state: RunState) -> Run {
     Run {
         id: RunId(Uuid::from_u128(7)),
         codebase: CodebaseId(Uuid::nil()),

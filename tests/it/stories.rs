@@ -5,6 +5,8 @@ mod adoption;
 mod approval;
 mod backlog;
 mod bad_input;
+mod buttons;
+mod checks;
 mod cleanup_cases;
 mod closing;
 mod commands;

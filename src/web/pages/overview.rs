@@ -3,7 +3,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
-use crate::reply::{cleanup::settles_itself, status, status::in_words};
+use crate::reply::{check, cleanup::settles_itself, status, status::in_words};
 use crate::store::{DeliveryLine, RunFilter};
 use crate::web::health::PATIENCE;
 use crate::web::view::{Prose, When, ago};
@@ -186,13 +186,17 @@ async fn failed_messages(catalog: &Catalog<'_>, since: Timestamp) -> Result<Vec<
             Outgoing::Comment { .. } => "comment",
             Outgoing::Message { .. } => "message",
             Outgoing::PullRequest { .. } => "pull request",
+            Outgoing::CheckRun(_) => "check run",
             Outgoing::React { .. } => "reaction",
         };
         messages.push(FailedMessage {
             what,
             thread: conversation.map(|conversation| Thread::of_conversation(catalog, &conversation)),
             codebase: catalog.name(row.codebase),
-            run: status::run_of(&row.key).or_else(|| status::run_of_pull(&row.key)).map(|run| run.to_string()),
+            run: [status::run_of, status::run_of_pull, check::run_of]
+                .into_iter()
+                .find_map(|run_of| run_of(&row.key))
+                .map(|run| run.to_string()),
             why: row.last_error.as_deref().map(|why| catalog.state.sentence(why)).unwrap_or_default(),
             when: ago(row.updated_at, catalog.now),
         });
