@@ -6,7 +6,7 @@ use super::{
     Orchestrator, StepError,
     commands::Wanted,
     floods::ignore_flood,
-    intake::{Handled, done, ignored},
+    intake::{Handled, SWITCHED_OFF, done, ignored},
     lanes::Place,
     sweep::Asked,
 };
@@ -14,7 +14,7 @@ use crate::command::grammar::{self, Request};
 use crate::decide::admit::Admission;
 use crate::decide::flood::Heed;
 use crate::model::*;
-use crate::reply::{self, check, not_taken_up};
+use crate::reply::{self, check, not_taken_up, staged};
 
 /// A run, and where it was asked for.
 pub(super) type Known = (Codebase, Conversation, Run);
@@ -42,7 +42,13 @@ impl Orchestrator {
             Heed::Tell | Heed::Ignore => return ignore_flood(&press.by),
         }
         let permission = self.permission_for(&codebase, &press.by, &needs).await?;
-        match self.admission(&conversation, &request, &press.by, permission).await? {
+        match self.admission(codebase.mode, &conversation, &request, &press.by, permission).await? {
+            Admission::Off => ignored(SWITCHED_OFF),
+            Admission::Staged => {
+                let slug = &self.parts().identity.slug;
+                self.answer(delivery, &codebase, &conversation, &staged::button(&codebase.name, slug)).await?;
+                done("the repository is staged")
+            }
             Admission::Refuse => {
                 let key = format!("refusal/{}/{}", conversation.id, press.by.id);
                 let body = not_taken_up::refusal(&press.by.login, &needs, &key);

@@ -22,7 +22,7 @@ use crate::telemetry::{field::EFFECT, metric};
 use std::{iter, time::Duration};
 
 const DELETED: &str = "the comment has been deleted since";
-const SWITCHED_OFF: &str = "the repository is switched off";
+pub(super) const SWITCHED_OFF: &str = "the repository is switched off";
 pub(super) const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
 
 /// Deliveries that are claimed together at most: writing it down costs the same for one as for all of them.

@@ -31,6 +31,11 @@ pub fn tried_out(name: &RepoName, entry: &Entry, foreseen: &str, slug: Option<&s
     format!("{} So `{}` was only tried out.\n\n{}\n\n{}", staged(name), entry.name, foreseen.trim(), way_out(slug))
 }
 
+/// A button of a check run that changes something.
+pub fn button(name: &RepoName, slug: &str) -> String {
+    format!("{} So the button changed nothing.\n\n{}", staged(name), way_out(Some(slug)))
+}
+
 /// `/enable`. `changed`: it was not on.
 pub fn enabled(name: &RepoName, changed: bool) -> String {
     match changed {
