@@ -6,6 +6,7 @@
 mod auth;
 mod client;
 mod comments;
+mod connection;
 mod deliveries;
 mod error;
 mod graphql;
@@ -19,6 +20,7 @@ pub mod signature;
 pub use auth::AppIdentity;
 pub use client::{Github, GithubSettings, InstallationClient};
 pub use comments::CommentInfo;
+pub use connection::{Connection, Wire};
 pub use deliveries::AttemptLog;
 pub use error::GithubError;
 pub use graphql::{LinkedThread, MergedHead};

@@ -59,7 +59,7 @@ pub use workers::Workers;
 use crate::agent::{AgentRunner, Limits};
 use crate::decide::authority::Authority;
 use crate::git::{Git, GitError};
-use crate::github::{AppIdentity, AttemptLog, Github, GithubError};
+use crate::github::{AppIdentity, AttemptLog, Github, GithubError, Wire};
 use crate::isolation::Provider;
 use crate::model::*;
 use crate::platform::Platform;
@@ -123,9 +123,7 @@ pub struct Parts {
     pub settings: Settings,
     pub store: Store,
     pub git: Git,
-    /// Absent: no App is connected, and there are only repositories on this machine.
-    pub github: Option<Github>,
-    pub identity: AppIdentity,
+    pub wire: Wire,
     pub platform: Arc<dyn Platform>,
     pub provider: Arc<dyn Provider>,
     /// Absent: every run fails with a sentence that says how to configure one.
@@ -239,6 +237,19 @@ impl Orchestrator {
             self.inner.wake.stops.notify_one();
         }
         self.inner.wake.deliveries.notify_one();
+    }
+
+    /// The App that is connected; where none is, whoever works in its place.
+    pub fn identity(&self) -> &AppIdentity {
+        self.parts().wire.identity()
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.github().is_some()
+    }
+
+    fn github(&self) -> Option<&Github> {
+        self.parts().wire.github()
     }
 
     fn parts(&self) -> &Parts {

@@ -6,6 +6,7 @@ pub mod local;
 pub use github::GithubPlatform;
 pub use local::LocalPlatform;
 
+use crate::github::Wire;
 use crate::model::*;
 use std::time::Duration;
 
@@ -25,18 +26,17 @@ pub enum SendError {
 
 /// All platforms there are: each row goes to the one it is for.
 pub struct Platforms {
-    /// Absent: no App is connected.
-    pub github: Option<GithubPlatform>,
+    pub wire: Wire,
     pub local: LocalPlatform,
 }
 
 #[async_trait::async_trait]
 impl Platform for Platforms {
     async fn send(&self, codebase: &Codebase, row: &OutboxRow) -> Result<Option<i64>, SendError> {
-        match (&row.outgoing, &self.github) {
+        match (&row.outgoing, self.wire.connection()) {
             (Outgoing::Message { .. }, _) => self.local.send(codebase, row).await,
-            (Outgoing::React { .. } | Outgoing::Comment { .. } | Outgoing::PullRequest { .. }, Some(github)) => {
-                github.send(codebase, row).await
+            (Outgoing::React { .. } | Outgoing::Comment { .. } | Outgoing::PullRequest { .. }, Some(connection)) => {
+                GithubPlatform::new(connection.clone()).send(codebase, row).await
             }
             (Outgoing::React { .. } | Outgoing::Comment { .. } | Outgoing::PullRequest { .. }, None) => {
                 Err(SendError::Permanent("no GitHub App is configured".to_owned()))

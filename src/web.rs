@@ -31,7 +31,7 @@ use crate::model::Timestamp;
 use crate::orchestrator::Orchestrator;
 use crate::store::{InboxWriter, Store};
 use secrecy::SecretString;
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
 /// Everything handlers need. A cheap handle.
 #[derive(Clone)]
@@ -43,8 +43,8 @@ pub struct WebParts {
     pub store: Store,
     pub inbox: InboxWriter,
     pub orchestrator: Orchestrator,
-    /// Absent: no App is connected, and nobody delivers.
-    pub webhook_secret: Option<SecretString>,
+    /// Empty until an App is connected: nobody delivers.
+    pub webhook_secret: Arc<OnceLock<SecretString>>,
     /// What opens `/local/messages`; absent: they are switched off.
     pub local_token: Option<SecretString>,
     pub links: LoginLinks,
@@ -59,8 +59,6 @@ pub struct WebParts {
     pub public_url: String,
     /// GitHub's pages, without a trailing slash.
     pub web_url: String,
-    /// People write `@<slug>`.
-    pub slug: String,
     pub environment_limit: u32,
     pub run_time_limit: std::time::Duration,
     /// Where this machine listens, as the sign-in page tells it.

@@ -7,15 +7,18 @@ mod root;
 mod running;
 
 use super::commands::say;
+use super::connection::client;
+use super::credentials;
 use super::lock::HomeLock;
 use super::look::left_over;
 use super::program::{self, Unstartable};
 use super::scratch::Scratch;
+use super::secret_key;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
-use crate::github::{Github, GithubError, GithubSettings, Registration, Webhook};
+use crate::github::{GithubError, Registration, Webhook};
 use crate::model::DeliveryAttempt;
-use crate::store::{Schema, Store, StoreError};
+use crate::store::{Schema, Store, StoreError, StoredApp};
 use asked::{Asked, quoted};
 use mend::{Mend, open, run};
 use reqwest::Url;
@@ -124,8 +127,16 @@ async fn everything(config: &Config, asked: &Asked) -> Vec<Finding> {
         findings.push(database(config, asked).await);
     }
     findings.extend(secret_files(config, asked));
-    findings.extend(short_secret(config, asked));
-    findings.extend(github(config, asked).await);
+    // Of a database that cannot be asked, its own line tells.
+    let stored = credentials::stored(config).await.unwrap_or_default();
+    match credentials::completed(config, stored.as_ref()) {
+        Ok(completed) => {
+            findings.extend(short_secret(&completed, asked));
+            findings.extend(passed_over(config, stored.as_ref()));
+            findings.extend(github(&completed, asked).await);
+        }
+        Err(error) => findings.push(wrong("github", error.to_string(), mend::stored_app(&error, config, asked))),
+    }
     findings.extend(agent(config, asked));
     findings.push(sandbox(config, asked));
     findings.push(running::address(config, asked));
@@ -301,7 +312,7 @@ fn missing_file(config: &Config, file: &Path, asked: &Asked) -> Finding {
     wrong("database", seen, root::by_settings(mend::DATABASE, directory, config, asked).unwrap_or_else(make))
 }
 
-/// Files with secrets that others can read: the App's key, the settings.
+/// Files with secrets that others can read: the App's key, the settings, the key of what is sealed.
 fn secret_files(config: &Config, asked: &Asked) -> Vec<Finding> {
     let key = config.github.app.as_ref().and_then(|app| app.private_key_file.as_ref()).map(|path| ("key", path));
     let settings = config.secrets_in.as_ref().map(|path| ("settings", path));
@@ -312,7 +323,21 @@ fn secret_files(config: &Config, asked: &Asked) -> Vec<Finding> {
         let seen = format!("{} holds a secret and can be read or changed by others (mode {mode:o})", path.display());
         Some(wrong(what, seen, asked.on(path, format!("chmod o-rwx,g-w {}", quoted(path)))))
     };
-    key.into_iter().chain(settings).filter_map(open).collect()
+    let own = [("key", &secret_key::file(config))];
+    key.into_iter().chain(settings).chain(own).filter_map(open).collect()
+}
+
+/// The settings count before what the set-up stored.
+fn passed_over(config: &Config, stored: Option<&StoredApp>) -> Option<Finding> {
+    let (app, stored) = (config.github.app.as_ref()?, stored?);
+    let seen = match app.app_id == stored.app_id {
+        true => format!("GITHUB_APP_ID and what goes with it count, not what the set-up stored of @{}", stored.slug),
+        false => format!(
+            "GITHUB_APP_ID names the App that counts, not the one that the set-up stored (@{}, number {})",
+            stored.slug, stored.app_id
+        ),
+    };
+    Some(fine("github", seen))
 }
 
 /// A webhook secret that could be guessed: one delivery that was seen is enough to try all short ones.
@@ -347,14 +372,7 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
                     TREEWARDEN_LOCAL=on)";
         return vec![wrong("github", seen, open(format!("{}/settings/apps/new", config.github.web_url)))];
     };
-    let settings = GithubSettings {
-        app_id: app.app_id,
-        private_key_pem: app.private_key.clone(),
-        api_url: config.github.api_url.clone(),
-        web_url: config.github.web_url.clone(),
-        timeout: None,
-    };
-    let registration = match Github::new(&settings) {
+    let registration = match client(&config.github, app) {
         Ok(github) => github.registration().await,
         Err(error) => Err(error),
     };

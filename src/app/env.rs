@@ -12,6 +12,7 @@ use crate::model::*;
 use crate::orchestrator::{restore::Restored, sweep::Swept};
 use crate::reply::{bytes, cleanup, count, days, disk};
 use crate::store::{Schema, Store, StoreError};
+use crate::telemetry::Redactor;
 use anyhow::bail;
 use secrecy::ExposeSecret;
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 /// Who asks, in receipts and in the audit log.
 const ACTOR: &str = "cli";
 
-pub(super) async fn run(config: &Config, command: &EnvCommand) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, redactor: &Redactor, command: &EnvCommand) -> anyhow::Result<ExitCode> {
     // Looking must not change what an older service, which may be running, works with.
     match Store::schema(config.database_url.expose_secret()).await.map_err(StartError::Store)? {
         Schema::Current => {}
@@ -41,12 +42,12 @@ pub(super) async fn run(config: &Config, command: &EnvCommand) -> anyhow::Result
         EnvCommand::Remove(asked) => {
             let named =
                 looked(config, async |store| Named::of(config, store, find::foremost(store, &asked.name).await?).await);
-            remove(config, asked, &named.await?).await
+            remove(config, redactor, asked, &named.await?).await
         }
         EnvCommand::Restore { name } => {
             let named =
                 looked(config, async |store| Named::of(config, store, find::removed_last(store, name).await?).await);
-            restore(config, &named.await?).await
+            restore(config, redactor, &named.await?).await
         }
     }
 }
@@ -163,20 +164,20 @@ impl Named {
     }
 
     /// The orchestrator, as long as no service has it.
-    async fn core(&self, config: &Config, command: &str) -> anyhow::Result<Core> {
+    async fn core(&self, config: &Config, redactor: &Redactor, command: &str) -> anyhow::Result<Core> {
         let panel = config.public_url.clone().unwrap_or_else(|| format!("http://{}", config.listen));
         let meanwhile = format!(
             "While it runs, its panel does this: {panel}/environments/{}. So does {command} in a thread of {}.",
             self.environment.id, self.codebase
         );
-        one_off(config, "What is merged, and what comes back, is asked of GitHub", &meanwhile).await
+        one_off(config, redactor, "What is merged, and what comes back, is asked of GitHub", &meanwhile).await
     }
 }
 
-async fn remove(config: &Config, asked: &EnvRemove, named: &Named) -> anyhow::Result<ExitCode> {
+async fn remove(config: &Config, redactor: &Redactor, asked: &EnvRemove, named: &Named) -> anyhow::Result<ExitCode> {
     let (id, name) = (named.environment.id, &named.name);
     let option = if asked.force { " --force" } else { "" };
-    let core = named.core(config, &format!("/worktree remove {}{option}", named.environment.work)).await?;
+    let core = named.core(config, redactor, &format!("/worktree remove {}{option}", named.environment.work)).await?;
     let orchestrator = &core.orchestrator;
     let swept = async {
         if !asked.dry_run {
@@ -230,9 +231,9 @@ async fn remove(config: &Config, asked: &EnvRemove, named: &Named) -> anyhow::Re
     }
 }
 
-async fn restore(config: &Config, named: &Named) -> anyhow::Result<ExitCode> {
+async fn restore(config: &Config, redactor: &Redactor, named: &Named) -> anyhow::Result<ExitCode> {
     let name = &named.name;
-    let core = named.core(config, &format!("/worktree restore {}", named.environment.work)).await?;
+    let core = named.core(config, redactor, &format!("/worktree restore {}", named.environment.work)).await?;
     let restored = async {
         core.orchestrator.follow_move().await?;
         core.orchestrator.restore(named.environment.id, ACTOR).await

@@ -167,7 +167,7 @@ fn where_values_stand_and_which_have_no_effect_is_known() {
     assert_eq!(config.origin("TREEWARDEN_LOG"), None);
     assert_eq!(config.without_effect(), ["TREEWARDEN_ADMINS"]);
     let reserved: Vec<&str> = SETTINGS.iter().filter(|one| !one.has_effect()).map(|one| one.variable).collect();
-    let expected = ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "TREEWARDEN_ADMINS", "TREEWARDEN_SECRET_KEY"];
+    let expected = ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "TREEWARDEN_ADMINS"];
     assert_eq!(reserved, expected);
     assert_eq!(from_env(&[]).unwrap().file, None);
 }

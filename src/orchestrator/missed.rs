@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 impl Orchestrator {
     /// The first start of this App here: nothing from before is ever asked for.
     pub(super) async fn begin_watch(&self, now: Timestamp) -> Result<(), StepError> {
-        if self.parts().github.is_none() {
+        if self.github().is_none() {
             return Ok(());
         }
-        let app = self.parts().identity.app_id;
+        let app = self.identity().app_id;
         if self.store().load_missed_watch(app).await?.is_none() {
             // GitHub tells times to the second.
             let since = Timestamp::from_unix(now.unix());
@@ -28,9 +28,9 @@ impl Orchestrator {
 
     /// Asks GitHub once more for what did not arrive.
     pub async fn look_for_missed(&self, now: Timestamp) -> Result<(), StepError> {
-        let Some(github) = &self.parts().github else { return Ok(()) };
+        let Some(github) = self.github() else { return Ok(()) };
         let mut log = self.inner.missed.lock().await;
-        let app = self.parts().identity.app_id;
+        let app = self.identity().app_id;
         let Some(before) = self.store().load_missed_watch(app).await? else { return self.begin_watch(now).await };
         let since = look_back(&before, now);
         let new_since = news_from(since, log.newest());

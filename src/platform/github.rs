@@ -1,7 +1,7 @@
 //! GitHub as a platform: comments, reactions and pull requests.
 
 use super::{Platform, SendError};
-use crate::github::{AppIdentity, Github, GithubError, InstallationClient, NewPullRequest};
+use crate::github::{Connection, GithubError, InstallationClient, NewPullRequest};
 use crate::model::*;
 use std::time::Duration;
 
@@ -24,13 +24,12 @@ struct WantedComment<'a> {
 }
 
 pub struct GithubPlatform {
-    github: Github,
-    identity: AppIdentity,
+    connection: Connection,
 }
 
 impl GithubPlatform {
-    pub fn new(github: Github, identity: AppIdentity) -> Self {
-        Self { github, identity }
+    pub fn new(connection: Connection) -> Self {
+        Self { connection }
     }
 
     /// A comment that exists once: what an earlier try left, or what GitHub does not know for a moment, is found again by its
@@ -52,7 +51,7 @@ impl GithubPlatform {
             }
         }
         if may_be_there {
-            let (bot, since) = (self.identity.bot.id, row.created_at.minus(CLOCK_SLACK));
+            let (bot, since) = (self.connection.identity.bot.id, row.created_at.minus(CLOCK_SLACK));
             if let Some(found) = client.find_comment(id, name, number, marker, bot, since).await? {
                 return client.update_comment(id, name, found, body).await.map(|()| found.0);
             }
@@ -125,7 +124,7 @@ impl Platform for GithubPlatform {
             Host::Local { .. } => return Err(SendError::Permanent("the repository is not on GitHub".to_owned())),
         };
         let place = Place { id, name: &codebase.name };
-        let client = self.github.installation(installation);
+        let client = self.connection.github.installation(installation);
         let sent = match &row.outgoing {
             Outgoing::React { number, source, content } => {
                 match client.react(place.id, place.name, *number, source, content).await {

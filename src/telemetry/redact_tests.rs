@@ -226,3 +226,14 @@ fn a_pgp_key_goes_whatever_its_headers_say() {
         assert!(!clean.contains("xcLYBF") && !clean.contains("laptop"), "{clean}");
     }
 }
+
+#[test]
+fn what_one_handle_learns_all_know_beside_what_was_known_before() {
+    let redactor = Redactor::new([&SecretString::from("known before")]);
+    let clone = redactor.clone();
+    assert_eq!(clone.redact("known before, learnt later"), "[redacted], learnt later");
+    redactor.learn([&SecretString::from("learnt later")]);
+    redactor.learn([&SecretString::from("and one more")]);
+    assert_eq!(clone.redact("known before, learnt later, and one more"), "[redacted], [redacted], [redacted]");
+    assert_eq!(clone.redact("ghs_0123456789abcdef"), "[redacted]");
+}

@@ -15,6 +15,7 @@ use axum::{
     body::{Body, Bytes, HttpBody},
     extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use futures::StreamExt;
@@ -39,6 +40,14 @@ struct Head {
     claim: Claim,
     guid: String,
     event: String,
+}
+
+/// Until an App is connected there is nothing here, for anybody.
+pub async fn is_open(State(state): State<WebState>, request: Request, next: Next) -> Result<Response, WebError> {
+    match state.inner.webhook_secret.get() {
+        Some(_) => Ok(next.run(request).await),
+        None => Err(WebError::NotFound),
+    }
 }
 
 pub async fn receive(State(state): State<WebState>, request: Request) -> Result<Response, WebError> {
@@ -130,7 +139,7 @@ async fn forget(body: Body) {
 /// Nothing of the body is looked at before its signature was checked.
 fn examine(state: &WebState, head: Head, body: Bytes) -> Result<NewDelivery, WebError> {
     let Head { claim, guid, event } = head;
-    let secret = state.inner.webhook_secret.as_ref().ok_or(WebError::NotFound)?;
+    let secret = state.inner.webhook_secret.get().ok_or(WebError::NotFound)?;
     let body = signature::verify(secret, claim, body)?.into_inner();
     let conversation_key = payload::conversation_key(&body)?;
     let ignored_because =

@@ -9,6 +9,7 @@ mod full_disk;
 mod missed;
 mod other_user;
 mod say;
+mod sealed;
 mod stopping;
 
 use crate::support::world::{ANN, REPO};

@@ -15,7 +15,7 @@ use secrecy::SecretString;
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -25,11 +25,11 @@ use tokio_util::sync::CancellationToken;
 use treewarden::agent::Limits;
 use treewarden::demo::github::{Standin, StandinOptions};
 use treewarden::git::{Git, GitSettings};
-use treewarden::github::{AppIdentity, Github, GithubSettings, signature};
+use treewarden::github::{AppIdentity, Connection, Github, GithubSettings, Wire, signature};
 use treewarden::isolation::WorktreeProvider;
 use treewarden::model::*;
 use treewarden::orchestrator::{Orchestrator, Parts, Settings, Workers};
-use treewarden::platform::{GithubPlatform, LocalPlatform, Platforms};
+use treewarden::platform::{LocalPlatform, Platforms};
 use treewarden::store::{
     DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Store,
 };
@@ -90,7 +90,7 @@ impl Stage {
             store: store.clone(),
             inbox: store.inbox_writer(),
             orchestrator: orchestrator.clone(),
-            webhook_secret: Some(secret()),
+            webhook_secret: Arc::new(OnceLock::from(secret())),
             local_token: Some(SecretString::from(TOKEN)),
             links: links.clone(),
             metrics: Box::new(|| "treewarden_up 1\n".to_owned()),
@@ -99,7 +99,6 @@ impl Stage {
             clock: Arc::new(now),
             public_url: public_url.to_owned(),
             web_url: standin.web_url(),
-            slug: "treewarden-demo".to_owned(),
             environment_limit: 25,
             run_time_limit: std::time::Duration::from_secs(3600),
             port: 3000,
@@ -288,6 +287,7 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
     let bot = Person { id: UserId(1), login: standin.bot_login(), is_bot: true };
     let (app_id, slug) = (standin.app_id(), standin.app_slug());
     let identity = AppIdentity { app_id, name: slug.clone(), slug, bot };
+    let wire = Wire::connected(Connection { github, identity });
     let worktree_base = home.join("worktrees");
     Orchestrator::new(Parts {
         settings: Settings {
@@ -312,13 +312,9 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
         },
         store: store.clone(),
         git: git.clone(),
-        platform: Arc::new(Platforms {
-            github: Some(GithubPlatform::new(github.clone(), identity.clone())),
-            local: LocalPlatform::new(store.clone(), Arc::new(now)),
-        }),
+        platform: Arc::new(Platforms { wire: wire.clone(), local: LocalPlatform::new(store.clone(), Arc::new(now)) }),
         provider: Arc::new(WorktreeProvider::new(&worktree_base, &home.join("trash")).unwrap()),
-        github: Some(github),
-        identity,
+        wire,
         agent: None,
         clock: Arc::new(now),
         redact: Arc::new(|text| {
