@@ -25,7 +25,7 @@ use crate::git::{Git, GitError, GitSettings};
 use crate::github::{GithubError, Wire};
 use crate::isolation::{IsolationError, WorktreeProvider};
 use crate::model::Timestamp;
-use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Workers};
+use crate::orchestrator::{Clock, Orchestrator, Parts, SetUp, SetUpParts, Settings, StepError, Workers};
 use crate::platform::{LocalPlatform, Platforms};
 use crate::store::{self, Alone, Disk, Store, StoreError};
 use crate::telemetry::{Metrics, Redactor};
@@ -36,6 +36,7 @@ use door::{Door, DoorError, fresh_token};
 use lock::{HomeLock, LockError};
 use look::{Taken, take};
 use secrecy::{ExposeSecret, SecretString};
+use secret_key::sealer_for_the_first;
 use std::{
     net::SocketAddr,
     sync::{
@@ -61,11 +62,8 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// Why the service does not start, or a command that needs what it needs. Every sentence says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error(
-        "No GitHub App is configured, so nothing was started. Set GITHUB_APP_ID, GITHUB_APP_PRIVATE_KEY (or _FILE) and \
-         GITHUB_WEBHOOK_SECRET; the README says where they come from. Without GitHub, for repositories on this machine: \
-         TREEWARDEN_LOCAL=on. To look around first: treewarden demo"
-    )]
+    /// Only a service can be without one.
+    #[error("No GitHub App is connected")]
     NoApp,
     #[error(
         "An agent is configured, but this version has no sandbox to confine it, so nothing was started. Agents would run as \
@@ -86,12 +84,13 @@ pub enum StartError {
     Isolation(IsolationError),
     #[error(
         "GitHub did not say which App this is, and without that the bot could not recognise its own comments: \
-         {error}. Nothing was begun; {meanwhile}. {advice} Then start again.", meanwhile = meanwhile(*began_before), advice = advice(error)
+         {error}. Nothing was begun; {meanwhile}. {advice} Then start again.", meanwhile = meanwhile(*began_before),
+        advice = advice(error, *stored)
     )]
-    Github { error: GithubError, began_before: bool },
+    Github { error: GithubError, began_before: bool, stored: bool },
     #[error(
         "{0}. Nothing was begun. Bring that key back, or give the service the App's credentials in GITHUB_APP_ID, \
-         GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET, which count before what is stored; {DOCTOR}"
+         GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET, which count before what is stored; treewarden disconnect forgets that App. {DOCTOR}"
     )]
     Credentials(CredentialsError),
     #[error("The state of the last run could not be recovered")]
@@ -247,7 +246,8 @@ async fn orchestrator(
             redactor.learn(credentials::secrets(app));
             let began_before = store.load_missed_watch(app.app_id).await?.is_some();
             let connection = connected(&config.github, app, store, clock()).await?;
-            Wire::connected(connection.map_err(|error| StartError::Github { error, began_before })?)
+            let stored = config.github.app.is_none();
+            Wire::connected(connection.map_err(|error| StartError::Github { error, began_before, stored })?)
         }
         None => Wire::default(),
     };
@@ -324,7 +324,6 @@ impl Service {
         // Before anything can print it, so that nothing lets it out.
         let token = config.local.then(fresh_token);
         redactor.learn(&token);
-        demand_app(config).await?;
         let core = Core::build(config, &public_url, redactor, clock.clone()).await?;
         let Core { orchestrator, app, taken: Taken { home, database } } = core;
         let short_secret = app.as_ref().is_some_and(AppCredentials::has_short_secret);
@@ -343,6 +342,17 @@ impl Service {
         let links = LoginLinks::default();
         let stopping = Arc::new(AtomicBool::new(false));
         let upkeep = metrics.clone();
+        let set_up = SetUp::new(SetUpParts {
+            orchestrator: orchestrator.clone(),
+            api_url: config.github.api_url.clone(),
+            web_url: config.github.web_url.clone(),
+            sealer: {
+                let config = config.clone();
+                Arc::new(move || sealer_for_the_first(&config).map_err(|error| error.to_string()))
+            },
+            redactor: redactor.clone(),
+            webhook_secret: webhook_secret.clone(),
+        });
         let parts = WebParts {
             store: orchestrator.store().clone(),
             inbox: orchestrator.store().inbox_writer(),
@@ -353,6 +363,8 @@ impl Service {
             metrics: Box::new(move || metrics.render()),
             workers_healthy: working.clone(),
             stopping: stopping.clone(),
+            set_up,
+            checks: doctor::checks(config, orchestrator.store()),
             clock: clock.clone(),
             public_url: public_url.clone(),
             web_url: config.github.web_url.clone(),
@@ -386,7 +398,12 @@ impl Service {
                 );
             }
         }
-        tracing::info!(listen = %bound, app.slug = %orchestrator.identity().slug, "Treewarden takes deliveries");
+        match orchestrator.is_connected() {
+            true => {
+                tracing::info!(listen = %bound, app.slug = %orchestrator.identity().slug, "Treewarden takes deliveries");
+            }
+            false => tracing::info!(listen = %bound, "Treewarden is there; no App is connected"),
+        }
 
         // What a crash left is looked at after the door is open: GitHub waits ten seconds for an answer, and recovery may ask
         // it a lot.

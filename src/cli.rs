@@ -32,6 +32,8 @@ pub enum Command {
     },
     /// Bring the database to this version's schema
     Migrate,
+    /// Forget the App that the set-up connected, so that the next start opens the set-up again; on GitHub the App stays
+    Disconnect,
     /// Remove what is provably done with, once, and print the report
     Cleanup {
         /// Only say what would be done

@@ -10,6 +10,7 @@ mod connection;
 mod deliveries;
 mod error;
 mod graphql;
+pub mod manifest;
 pub mod payload;
 mod pulls;
 mod registration;

@@ -5,7 +5,7 @@
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
 //! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
-//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`scan`] (one look at all environments), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
+//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`scan`] (one look at all environments), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`set_up`] (an App that is connected while the service runs), [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`disk`] (what is measured and reclaimed), [`missed`] (deliveries that did not arrive), [`backoff`] (what fails each time),
 //! [`maintenance`] (upkeep of repositories), [`retention`] (the end of old rows and logs), [`workers`] (the loops).
 
@@ -47,6 +47,7 @@ mod retention;
 mod retry;
 mod runs;
 mod scan;
+mod set_up;
 mod status;
 mod steady;
 pub mod sweep;
@@ -54,6 +55,7 @@ mod thread_events;
 mod workers;
 
 pub use local::NotTaken;
+pub use set_up::{MakeSealer, NotTakenUp, SetUp, SetUpParts, Stage, Waiting};
 pub use workers::Workers;
 
 use crate::agent::{AgentRunner, Limits};

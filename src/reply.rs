@@ -21,6 +21,7 @@ pub mod remote;
 pub mod repo_settings;
 pub mod report;
 pub mod run_end;
+pub mod set_up;
 pub mod shell;
 pub mod status;
 pub mod undelivered;

@@ -27,9 +27,10 @@ pub use login::LoginLinks;
 pub use router::router;
 pub use serve::{ServeLimits, serve};
 
-use crate::model::Timestamp;
-use crate::orchestrator::Orchestrator;
+use crate::model::{Check, Timestamp};
+use crate::orchestrator::{Orchestrator, SetUp};
 use crate::store::{InboxWriter, Store};
+use futures::future::BoxFuture;
 use secrecy::SecretString;
 use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
@@ -38,6 +39,9 @@ use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 pub struct WebState {
     pub inner: Arc<WebParts>,
 }
+
+/// Looks at what has to be right.
+pub type Checks = Box<dyn Fn() -> BoxFuture<'static, Vec<Check>> + Send + Sync>;
 
 pub struct WebParts {
     pub store: Store,
@@ -54,6 +58,9 @@ pub struct WebParts {
     pub workers_healthy: Arc<AtomicBool>,
     /// Set when the process is asked to stop: `/readyz` then says so.
     pub stopping: Arc<AtomicBool>,
+    pub set_up: SetUp,
+    /// What keeps the App, git and the agent from working, looked at a moment ago at most.
+    pub checks: Checks,
     pub clock: crate::orchestrator::Clock,
     /// How browsers reach the panel, without a trailing slash.
     pub public_url: String,

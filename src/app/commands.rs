@@ -29,7 +29,9 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::DemoAgent => return Ok(crate::demo::agent::main()),
         Command::Demo(demo) => return story::play(demo, std::io::stdin().is_terminal()).await,
         Command::Doctor { json } => return doctor::examine(&flags, *json).await,
-        Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } | Command::Import(_) => Reads::All,
+        Command::Serve(_) | Command::Migrate | Command::Disconnect | Command::Cleanup { .. } | Command::Import(_) => {
+            Reads::All
+        }
         Command::Say(_) => Reads::Home,
         Command::Env { command: EnvCommand::Remove(_) | EnvCommand::Restore { .. } } => Reads::All,
         Command::Env { command: EnvCommand::List | EnvCommand::Show { .. } } => Reads::Database,
@@ -48,6 +50,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             say("The database has this version's schema.");
             Ok(ExitCode::SUCCESS)
         }
+        Command::Disconnect => disconnect(&config).await,
         Command::Cleanup { dry_run } => clean_up(&config, &redactor, dry_run).await,
         Command::Say(asked) => say::run(&config, &asked).await,
         Command::Import(asked) => import::import(&config, &asked).await,
@@ -68,6 +71,28 @@ pub(super) fn is_heard(line: impl Display) -> bool {
 
 pub(super) async fn open_store(config: &Config) -> Result<Store, StartError> {
     Ok(Store::open(config.database_url.expose_secret()).await?)
+}
+
+async fn disconnect(config: &Config) -> anyhow::Result<ExitCode> {
+    let _taken = take(config).await?;
+    let store = open_store(config).await?;
+    let forgotten = async {
+        store.migrate().await?;
+        let forgotten = store.forget_app().await?;
+        if let Some(slug) = &forgotten {
+            store.append_audit("cli", "app.forgotten", slug, "the next start opens the set-up", wall_clock()()).await?;
+        }
+        Ok(forgotten)
+    };
+    let forgotten = forgotten.await.map_err(StartError::Store);
+    store.close().await;
+    say(match forgotten? {
+        Some(slug) => format!(
+            "The App @{slug} is forgotten here. On GitHub it stays: delete it there, unless something else works by it."
+        ),
+        None => "No App is stored here. One that the settings name is none of the set-up's.".to_owned(),
+    });
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn serve(config: &Config, redactor: &Redactor) -> anyhow::Result<ExitCode> {
@@ -94,7 +119,18 @@ async fn serve(config: &Config, redactor: &Redactor) -> anyhow::Result<ExitCode>
     say(format_args!("Treewarden listens on http://{}", service.address));
     match service.is_connected() {
         true => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
-        false => say("No GitHub App is configured: it works for repositories on this machine only."),
+        false if config.local => {
+            say(
+                "No GitHub App is connected: it works for repositories on this machine only. The panel's /setup connects one.",
+            );
+        }
+        false => {
+            let port = service.address.port();
+            say("No GitHub App is connected yet. The link below leads to the page that makes one, in a minute.");
+            say(format_args!(
+                "From another machine, forward the port first: ssh -L {port}:127.0.0.1:{port} <this machine>"
+            ));
+        }
     }
     if config.local {
         say("On this machine, speak to it with: treewarden say \"…\"");

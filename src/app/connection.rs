@@ -50,16 +50,20 @@ async fn who_we_are(
     match known.filter(|identity| identity.app_id == app_id) {
         Some(identity) => {
             let safe = "GitHub does not answer; going on as the App it named before. Deliveries are kept, and what needs GitHub waits";
-            tracing::warn!(app.slug = %identity.slug, %error, reason = advice(&error), "{safe}");
+            tracing::warn!(app.slug = %identity.slug, %error, reason = advice(&error, false), "{safe}");
             Ok(Ok(identity))
         }
         None => Ok(Err(error)),
     }
 }
 
-/// What to do about a GitHub that does not say who we are.
-pub(super) fn advice(error: &GithubError) -> &'static str {
+/// What to do about a GitHub that does not say who we are. `stored`: by the credentials of the set-up.
+pub(super) fn advice(error: &GithubError, stored: bool) -> &'static str {
     match error {
+        GithubError::Unauthorized if stored => {
+            "Compare this machine's clock with the time. Where the App that the set-up made was deleted on GitHub, `treewarden \
+             disconnect` forgets it, and the next start opens the set-up again."
+        }
         GithubError::Unreachable(_) | GithubError::OutcomeUnknown => {
             "Check the network, a proxy that is in use (https_proxy), and GITHUB_API_URL: where that says https, its port has to \
              speak HTTPS."

@@ -2,6 +2,7 @@
 //! or the page to open. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
 
 mod asked;
+mod checks;
 mod mend;
 mod root;
 mod running;
@@ -16,10 +17,11 @@ use super::scratch::Scratch;
 use super::secret_key;
 use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
-use crate::github::{GithubError, Registration, Webhook};
+use crate::github::{GithubError, Registration, Webhook, manifest::installation_page};
 use crate::model::DeliveryAttempt;
 use crate::store::{Schema, Store, StoreError, StoredApp};
 use asked::{Asked, quoted};
+pub(super) use checks::checks;
 use mend::{Mend, open, run};
 use reqwest::Url;
 use rustix::fs::{Access, access};
@@ -314,6 +316,7 @@ fn missing_file(config: &Config, file: &Path, asked: &Asked) -> Finding {
 
 /// Files with secrets that others can read: the App's key, the settings, the key of what is sealed.
 fn secret_files(config: &Config, asked: &Asked) -> Vec<Finding> {
+    let sealing = secret_key::file(config);
     let key = config.github.app.as_ref().and_then(|app| app.private_key_file.as_ref()).map(|path| ("key", path));
     let settings = config.secrets_in.as_ref().map(|path| ("settings", path));
     let open = |(what, path): (&'static str, &PathBuf)| {
@@ -323,8 +326,7 @@ fn secret_files(config: &Config, asked: &Asked) -> Vec<Finding> {
         let seen = format!("{} holds a secret and can be read or changed by others (mode {mode:o})", path.display());
         Some(wrong(what, seen, asked.on(path, format!("chmod o-rwx,g-w {}", quoted(path)))))
     };
-    let own = [("key", &secret_key::file(config))];
-    key.into_iter().chain(settings).chain(own).filter_map(open).collect()
+    key.into_iter().chain(settings).chain([("key", &sealing)]).filter_map(open).collect()
 }
 
 /// The settings count before what the set-up stored.
@@ -365,12 +367,12 @@ fn openness(file: &Path) -> Option<u32> {
 async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
     let Some(app) = &config.github.app else {
         if config.local {
-            return vec![fine("github", "no App is configured; repositories on this machine need none")];
+            return vec![fine("github", "no App is connected; repositories on this machine need none")];
         }
-        let seen = "no App is configured; make one as the README says, then set GITHUB_APP_ID, \
-                    GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET (for repositories on this machine only: \
-                    TREEWARDEN_LOCAL=on)";
-        return vec![wrong("github", seen, open(format!("{}/settings/apps/new", config.github.web_url)))];
+        let seen = "no App is connected; a start prints the link to the panel's set-up page, which makes one, or GITHUB_APP_ID, \
+                    GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET name one that is there (for repositories on this \
+                    machine only: TREEWARDEN_LOCAL=on)";
+        return vec![wrong("github", seen, asked.start())];
     };
     let registration = match client(&config.github, app) {
         Ok(github) => github.registration().await,
@@ -432,12 +434,14 @@ fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding
         let seen = format!("the App does not hear of: {missing}; tick them under \"Subscribe to events\"");
         findings.push(wrong("github", seen, open(&page)));
     }
+    if app.missing_permissions.is_empty() && app.missing_events.is_empty() {
+        findings.push(fine("github", "the App has every permission that it needs, and hears of every event"));
+    }
     let live: Vec<_> = app.installations.iter().filter(|installed| !installed.suspended).collect();
     if live.is_empty() {
-        let pages = if web_url == mend::PUBLIC { "apps" } else { "github-apps" };
         findings.push(match app.installations.first() {
             None => {
-                let page = format!("{web_url}/{pages}/{}/installations/new", app.slug);
+                let page = installation_page(web_url, &app.slug);
                 wrong("github", "the App is installed nowhere; choose repositories for it", open(page))
             }
             Some(suspended) => {

@@ -17,13 +17,7 @@ impl Orchestrator {
         if self.github().is_none() {
             return Ok(());
         }
-        let app = self.identity().app_id;
-        if self.store().load_missed_watch(app).await?.is_none() {
-            // GitHub tells times to the second.
-            let since = Timestamp::from_unix(now.unix());
-            self.store().save_missed_watch(app, &MissedWatch::from(since), now).await?;
-        }
-        Ok(())
+        Ok(self.watch_from(self.identity().app_id, now, now).await?)
     }
 
     /// Asks GitHub once more for what did not arrive.

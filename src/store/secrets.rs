@@ -52,7 +52,7 @@ impl Sealer {
         let mut bytes = text.as_bytes().to_vec();
         let nonce = self.key.seal_in_place_append_tag(Aad::from(name), &mut bytes);
         let nonce = nonce.expect("the system gives random bytes, and no secret is gigabytes long");
-        BASE64.encode([&[VERSION], &self.mark[..], nonce.as_ref(), &bytes].concat())
+        BASE64.encode([&[VERSION][..], &self.mark, &nonce.as_ref()[..], &bytes].concat())
     }
 
     fn open(&self, name: &str, sealed: &str) -> Result<String, Unopened> {
@@ -96,7 +96,7 @@ pub struct AppSecrets {
 }
 
 /// How they are written before they are sealed.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Written<'a> {
     private_key: &'a str,
     webhook_secret: &'a str,
@@ -162,6 +162,13 @@ impl Store {
         let sql =
             sql!("INSERT INTO settings (key, value, updated_at) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING");
         Ok(self.db.execute(sql.bind(APP).bind_json(app)?.bind(now)).await? > 0)
+    }
+
+    /// Whatever stands in its place, and whether or not its key is there; answers with its slug.
+    pub async fn forget_app(&self) -> Result<Option<String>, StoreError> {
+        let Some(value) = self.setting(APP).await? else { return Ok(None) };
+        self.db.execute(sql!("DELETE FROM settings WHERE key = $1").bind(APP)).await?;
+        Ok(Some(value["slug"].as_str().unwrap_or("?").to_owned()))
     }
 }
 

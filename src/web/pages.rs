@@ -10,6 +10,7 @@ pub mod overview;
 mod rows;
 pub mod run;
 pub mod runs;
+pub mod setup;
 
 use super::{WebState, assets::Urls, error::WebError, flash::Flash};
 use askama::Template;

@@ -7,16 +7,18 @@ mod login;
 mod machines;
 mod pages;
 mod serve;
+mod setup;
 mod webhook;
 
 use axum::Router;
+use futures::FutureExt;
 use reqwest::{Method, RequestBuilder, Response, header};
 use secrecy::SecretString;
 use std::{
     net::SocketAddr,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -28,10 +30,11 @@ use treewarden::git::{Git, GitSettings};
 use treewarden::github::{AppIdentity, Connection, Github, GithubSettings, Wire, signature};
 use treewarden::isolation::WorktreeProvider;
 use treewarden::model::*;
-use treewarden::orchestrator::{Orchestrator, Parts, Settings, Workers};
+use treewarden::orchestrator::{Orchestrator, Parts, SetUp, SetUpParts, Settings, Workers};
 use treewarden::platform::{LocalPlatform, Platforms};
 use treewarden::store::{
-    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Store,
+    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Sealer,
+    Store,
 };
 use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 
@@ -56,6 +59,8 @@ struct Stage {
     routes: Router,
     http: reqwest::Client,
     base: String,
+    /// By how many seconds the panel's clock is ahead.
+    ahead: Arc<AtomicU64>,
 }
 
 fn now() -> Timestamp {
@@ -76,27 +81,51 @@ impl Stage {
     }
 
     async fn with(public_url: &str, limits: ServeLimits) -> Self {
+        Self::build(public_url, limits, true).await
+    }
+
+    /// `connected`: there is an App; else it is set up from here.
+    async fn build(public_url: &str, limits: ServeLimits, connected: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().canonicalize().unwrap().join("home");
         std::fs::create_dir_all(&home).unwrap();
-        let standin = Standin::start(StandinOptions::new(dir.path().join("github"))).await.unwrap();
+        let options = StandinOptions { unregistered: !connected, ..StandinOptions::new(dir.path().join("github")) };
+        let standin = Standin::start(options).await.unwrap();
         let store = Store::open(&format!("sqlite://{}", home.join("treewarden.db").display())).await.unwrap();
         store.migrate().await.unwrap();
         let git = Git::new(GitSettings::new("git", home.join("git"))).unwrap();
-        let orchestrator = orchestrator(&home, &standin, &store, &git);
+        let wire = if connected { wire(&standin) } else { Wire::default() };
+        let orchestrator = orchestrator(&home, &standin, &store, &git, wire);
         let (links, stopping) = (LoginLinks::default(), Arc::new(AtomicBool::new(false)));
         let workers_healthy = Arc::new(AtomicBool::new(true));
+        let webhook_secret = Arc::new(if connected { OnceLock::from(secret()) } else { OnceLock::new() });
+        let ahead = Arc::new(AtomicU64::new(0));
+        let clock = {
+            let ahead = ahead.clone();
+            move || now().plus(Duration::from_secs(ahead.load(Ordering::Relaxed)))
+        };
+        let set_up = SetUp::new(SetUpParts {
+            orchestrator: orchestrator.clone(),
+            api_url: standin.api_url(),
+            web_url: standin.web_url(),
+            sealer: Arc::new(|| Ok(Sealer::new(&SecretString::from("thirty-two characters or more of it")))),
+            redactor: treewarden::telemetry::Redactor::new([]),
+            webhook_secret: webhook_secret.clone(),
+        });
+        let git_works = Check { what: "git", fine: true, seen: "git 2.39.5 <b>".to_owned(), mend: None };
         let parts = WebParts {
             store: store.clone(),
             inbox: store.inbox_writer(),
             orchestrator: orchestrator.clone(),
-            webhook_secret: Arc::new(OnceLock::from(secret())),
+            webhook_secret,
             local_token: Some(SecretString::from(TOKEN)),
             links: links.clone(),
             metrics: Box::new(|| "treewarden_up 1\n".to_owned()),
             workers_healthy: workers_healthy.clone(),
             stopping: stopping.clone(),
-            clock: Arc::new(now),
+            set_up,
+            checks: Box::new(move || futures::future::ready(vec![git_works.clone()]).boxed()),
+            clock: Arc::new(clock),
             public_url: public_url.to_owned(),
             web_url: standin.web_url(),
             environment_limit: 25,
@@ -123,6 +152,7 @@ impl Stage {
             routes,
             http,
             base,
+            ahead,
         }
     }
 
@@ -275,7 +305,7 @@ async fn json(answer: Response) -> serde_json::Value {
     answer.json().await.unwrap()
 }
 
-fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &Git) -> Orchestrator {
+fn wire(standin: &Standin) -> Wire {
     let github = Github::new(&GithubSettings {
         app_id: standin.app_id(),
         private_key_pem: standin.private_key_pem(),
@@ -287,7 +317,10 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
     let bot = Person { id: UserId(1), login: standin.bot_login(), is_bot: true };
     let (app_id, slug) = (standin.app_id(), standin.app_slug());
     let identity = AppIdentity { app_id, name: slug.clone(), slug, bot };
-    let wire = Wire::connected(Connection { github, identity });
+    Wire::connected(Connection { github, identity })
+}
+
+fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &Git, wire: Wire) -> Orchestrator {
     let worktree_base = home.join("worktrees");
     Orchestrator::new(Parts {
         settings: Settings {

@@ -1,7 +1,7 @@
 //! `/`: what runs, what waits, what needs a person.
 
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
-use super::{Frame, LiveQuery, render};
+use super::{Frame, LiveQuery, render, setup};
 use crate::model::*;
 use crate::reply::{cleanup::settles_itself, disk, status, status::in_words};
 use crate::store::{DeliveryLine, RunFilter};
@@ -11,7 +11,7 @@ use crate::web::{WebState, error::WebError};
 use askama::Template;
 use axum::{
     extract::{Query, State},
-    response::Response,
+    response::{IntoResponse, Redirect, Response},
 };
 use std::{sync::atomic::Ordering, time::Duration};
 use tower_sessions::Session;
@@ -71,6 +71,8 @@ struct SettingsView {
 #[template(path = "overview.html")]
 struct Page {
     frame: Frame,
+    /// There is an App.
+    connected: bool,
     live: usize,
     at_work: i64,
     queued: i64,
@@ -96,6 +98,10 @@ pub async fn show(
     session: Session,
     Query(live): Query<LiveQuery>,
 ) -> Result<Response, WebError> {
+    let connected = state.inner.orchestrator.is_connected();
+    if !connected && state.inner.local_token.is_none() {
+        return Ok(Redirect::to(setup::PAGE).into_response());
+    }
     let (store, catalog) = (&state.inner.store, Catalog::load(&state).await?);
     let environments = store.live_environments(None).await?;
     let waiting = store.unfinished().await?;
@@ -117,6 +123,7 @@ pub async fn show(
     frame.follow(!waiting.is_empty() || counting, live);
     Ok(render(&Page {
         frame,
+        connected,
         live: environments.len(),
         at_work: waiting.runs - queued,
         queued,

@@ -112,3 +112,21 @@ async fn the_environment_counts_before_what_is_stored() {
     let refused = output_of(half).await;
     assert!(!refused.status.success() && text(&refused.stderr).contains("GITHUB_WEBHOOK_SECRET"), "{refused:?}");
 }
+
+#[tokio::test]
+async fn an_app_that_is_gone_is_forgotten_on_request_only() {
+    let installation = Installation::new().await.with_stored_app().await;
+    installation.standin.faults().inject(Some("GET"), "/app", 1, treewarden::demo::github::Fault::Status(401));
+    let refused = output_of(installation.without_credentials(&["serve"])).await;
+    let told = text(&refused.stderr);
+    assert!(!refused.status.success() && told.contains("`treewarden disconnect` forgets it"), "{told}");
+    assert!(!told.contains("GITHUB_APP_ID"), "nothing of that is set: {told}");
+    let disconnected = output_of(installation.without_credentials(&["disconnect"])).await;
+    let told = format!("The App @{} is forgotten here.", installation.standin.app_slug());
+    assert!(disconnected.status.success() && text(&disconnected.stdout).starts_with(&told), "{disconnected:?}");
+    let again = output_of(installation.without_credentials(&["disconnect"])).await;
+    assert!(again.status.success() && text(&again.stdout).starts_with("No App is stored here."), "{again:?}");
+    let cleanup = output_of(installation.without_credentials(&["cleanup"])).await;
+    assert!(text(&cleanup.stderr).contains("No settings of a service were found"), "{cleanup:?}");
+    installation.serve_with(installation.without_credentials(&["serve"])).await.stop().await;
+}
