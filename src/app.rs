@@ -20,7 +20,7 @@ mod short_lived;
 mod story;
 
 use crate::agent::{self, AgentRunner, CommandRunner, Limits};
-use crate::config::{AppCredentials, Config, HomeError, Sandbox};
+use crate::config::{AppCredentials, Config, Deliveries, GithubConfig, HomeError, Sandbox};
 use crate::git::{Git, GitError, GitSettings};
 use crate::github::{GithubError, Wire};
 use crate::isolation::{IsolationError, WorktreeProvider};
@@ -52,8 +52,6 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
 /// How long a claim holds without a heartbeat.
 const LEASE: Duration = Duration::from_secs(60);
-/// Least time between two edits of a status comment while the agent works, or while its run waits.
-const STATUS_INTERVAL: Duration = Duration::from_secs(15);
 /// How often histograms are folded.
 const METRICS_UPKEEP: Duration = Duration::from_secs(10);
 /// For the last statements on the database; a step that hangs must not hold up the end of the process.
@@ -161,7 +159,7 @@ fn after_isolation(error: &IsolationError) -> String {
 /// What becomes of what people write until the next start. `began_before`: there was one of this App here.
 fn meanwhile(began_before: bool) -> &'static str {
     match began_before {
-        true => "what GitHub delivers meanwhile is asked for again",
+        true => "what GitHub delivers meanwhile is fetched after it",
         false => "whoever mentions the bot before its first start has to do so again afterwards",
     }
 }
@@ -187,8 +185,8 @@ pub struct Service {
 /// The orchestrator with everything below it, without workers or server; what one-off commands use.
 pub struct Core {
     pub orchestrator: Orchestrator,
-    /// By which App it works; absent: by none.
-    app: Option<AppCredentials>,
+    /// By which App it works, and how its deliveries come.
+    github: GithubConfig,
     taken: Taken,
 }
 
@@ -209,7 +207,7 @@ impl Core {
         let patience = config.database_patience.unwrap_or(store::PATIENCE);
         let store = Store::open_with(config.database_url.expose_secret(), patience).await?;
         match orchestrator(config, &store, public_url, taken.home.node(), clock, redactor.clone()).await {
-            Ok((orchestrator, app)) => Ok(Self { orchestrator, app, taken }),
+            Ok((orchestrator, github)) => Ok(Self { orchestrator, github, taken }),
             Err(error) => {
                 store.close().await;
                 Err(error)
@@ -226,7 +224,7 @@ async fn demand_app(config: &Config) -> Result<(), StartError> {
     }
 }
 
-/// Built around an open database, with the credentials of the App it works by.
+/// Built around an open database, with the App it works by.
 async fn orchestrator(
     config: &Config,
     store: &Store,
@@ -234,18 +232,18 @@ async fn orchestrator(
     node: &str,
     clock: Clock,
     redactor: Redactor,
-) -> Result<(Orchestrator, Option<AppCredentials>), StartError> {
+) -> Result<(Orchestrator, GithubConfig), StartError> {
     store.migrate().await?;
     let proxy = config.github.proxy.clone();
     let git = Git::new(GitSettings { proxy, ..GitSettings::new("git", config.home.join("git")) })?;
     git.version().await?;
-    let app = credentials::load(config, store).await?;
-    let wire = match &app {
+    let at = credentials::load(config, store).await?.github;
+    let wire = match &at.app {
         Some(app) => {
             // Before anything can print them, so that nothing lets them out.
             redactor.learn(credentials::secrets(app));
             let began_before = store.load_missed_watch(app.app_id).await?.is_some();
-            let connection = connected(&config.github, app, store, clock()).await?;
+            let connection = connected(&at, app, store, clock()).await?;
             let stored = config.github.app.is_none();
             Wire::connected(connection.map_err(|error| StartError::Github { error, began_before, stored })?)
         }
@@ -263,6 +261,7 @@ async fn orchestrator(
     let orchestrator = Orchestrator::new(Parts {
         settings: settings(config, &provider, public_url, node),
         store: store.clone(),
+        inbox: store.inbox_writer(),
         git,
         platform: Arc::new(platforms),
         provider: Arc::new(provider),
@@ -271,7 +270,7 @@ async fn orchestrator(
         clock,
         redact: Arc::new(move |text| redactor.redact(text)),
     });
-    Ok((orchestrator, app))
+    Ok((orchestrator, at))
 }
 
 fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node: &str) -> Settings {
@@ -294,7 +293,7 @@ fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node
         agent_limits: Limits { wall: config.run_time_limit, ..Limits::default() },
         node: node.to_owned(),
         lease: LEASE,
-        status_interval: STATUS_INTERVAL,
+        pacing: config.pacing,
     }
 }
 
@@ -325,9 +324,11 @@ impl Service {
         let token = config.local.then(fresh_token);
         redactor.learn(&token);
         let core = Core::build(config, &public_url, redactor, clock.clone()).await?;
-        let Core { orchestrator, app, taken: Taken { home, database } } = core;
-        let short_secret = app.as_ref().is_some_and(AppCredentials::has_short_secret);
-        let webhook_secret = Arc::new(app.map(|app| OnceLock::from(app.webhook_secret)).unwrap_or_default());
+        let Core { orchestrator, github, taken: Taken { home, database } } = core;
+        let short_secret = github.app.as_ref().is_some_and(AppCredentials::has_short_secret);
+        let are_sent = github.deliveries == Deliveries::Sent;
+        let secret = github.app.and_then(|app| app.webhook_secret).filter(|_| are_sent);
+        let webhook_secret = Arc::new(secret.map(OnceLock::from).unwrap_or_default());
         let watch = AbortOnDropHandle::new(tokio::spawn(keep_alone(database, orchestrator.clone())));
 
         let local_token = match door(config, bound, token) {
@@ -352,10 +353,10 @@ impl Service {
             },
             redactor: redactor.clone(),
             webhook_secret: webhook_secret.clone(),
+            fetches: credentials::deliveries(config).map(|deliveries| deliveries == Deliveries::Fetched),
         });
         let parts = WebParts {
             store: orchestrator.store().clone(),
-            inbox: orchestrator.store().inbox_writer(),
             orchestrator: orchestrator.clone(),
             webhook_secret,
             local_token,
@@ -437,6 +438,11 @@ impl Service {
 
     pub fn is_connected(&self) -> bool {
         self.orchestrator.is_connected()
+    }
+
+    /// GitHub sends nothing here: all that it would is fetched.
+    pub fn fetches_deliveries(&self) -> bool {
+        self.orchestrator.fetches_deliveries()
     }
 
     /// People write `@<slug>`.

@@ -160,7 +160,9 @@ impl Cli {
         let listen = match &self.command {
             Command::Serve(listening) | Command::Demo(Demo { listening, .. }) => listening.listen.clone(),
             Command::Doctor { .. } | Command::Migrate | Command::Cleanup { .. } => None,
-            Command::Import(_) | Command::Say(_) | Command::Env { .. } | Command::DemoAgent => None,
+            Command::Disconnect | Command::Import(_) | Command::Say(_) | Command::Env { .. } | Command::DemoAgent => {
+                None
+            }
         };
         Ok(Flags {
             config: self.config.as_ref().map(absolute).transpose()?,

@@ -19,7 +19,7 @@ pub use source::{Flags, Origin};
 pub use table::{SETTINGS, Setting, markdown_table, plain_table};
 
 use crate::decide::authority::Authority;
-use crate::model::DiskMarks;
+use crate::model::{DiskMarks, Pacing};
 use crate::plain_file::{self, Links};
 use crate::telemetry::LogFormat;
 use reqwest::Url;
@@ -46,6 +46,7 @@ pub struct Config {
     pub database_url: SecretString,
     /// How long a statement waits for a connection or a lock; absent: as long as the store sees fit.
     pub database_patience: Option<Duration>,
+    pub pacing: Pacing,
     pub github: GithubConfig,
     pub stale_after: Duration,
     /// Who may ask for what.
@@ -92,6 +93,7 @@ pub struct GithubConfig {
     pub web_url: String,
     /// Absent: no App is connected yet.
     pub app: Option<AppCredentials>,
+    pub deliveries: Deliveries,
     /// The environment's variables about proxies, for git; empty for a GitHub on this very machine.
     pub proxy: Vec<(String, SecretString)>,
 }
@@ -103,7 +105,8 @@ pub struct AppCredentials {
     pub private_key: SecretString,
     /// The file it was read from, if it was.
     pub private_key_file: Option<PathBuf>,
-    pub webhook_secret: SecretString,
+    /// Always there where deliveries are [sent](Deliveries::Sent).
+    pub webhook_secret: Option<SecretString>,
     pub oauth: Option<OauthCredentials>,
 }
 
@@ -113,7 +116,7 @@ pub const SHORTEST_SECRET: usize = 16;
 impl AppCredentials {
     /// Whoever guesses it can make the service believe anything.
     pub fn has_short_secret(&self) -> bool {
-        self.webhook_secret.expose_secret().len() < SHORTEST_SECRET
+        self.webhook_secret.as_ref().is_some_and(|secret| secret.expose_secret().len() < SHORTEST_SECRET)
     }
 }
 
@@ -132,6 +135,15 @@ pub struct AgentConfig {
     pub env: Vec<(String, SecretString)>,
     /// What `TREEWARDEN_AGENT_ENV` names and is not set, or empty.
     pub unset: Vec<String>,
+}
+
+/// How GitHub's deliveries come here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deliveries {
+    /// GitHub sends them; what it cannot hand over is fetched.
+    Sent,
+    /// All of them are fetched, and none is let in.
+    Fetched,
 }
 
 /// What a new codebase starts in.
@@ -264,7 +276,8 @@ impl Config {
     pub fn secrets(&self) -> Vec<SecretString> {
         let mut secrets: Vec<&SecretString> = self.secret_key.iter().collect();
         if let Some(app) = &self.github.app {
-            secrets.extend([&app.private_key, &app.webhook_secret]);
+            secrets.push(&app.private_key);
+            secrets.extend(&app.webhook_secret);
             secrets.extend(app.oauth.as_ref().map(|oauth| &oauth.client_secret));
         }
         let named = self.agent.iter().flat_map(|agent| &agent.env);

@@ -12,6 +12,7 @@ pub mod cleanup;
 pub mod create;
 pub mod deliver;
 pub mod disk;
+pub mod flood;
 pub mod follow;
 pub mod import;
 pub mod late;

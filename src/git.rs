@@ -57,6 +57,7 @@ mod worktree;
 pub use crate::model::Credential;
 pub use bare::LooksBare;
 pub use command::PATH as SEARCHED;
+pub use config::address_of;
 pub use error::GitError;
 pub use fetch::FetchRequest;
 pub use file::{Content, FileAt};

@@ -5,6 +5,7 @@
 
 mod auth;
 mod client;
+mod clock;
 mod comments;
 mod connection;
 mod deliveries;
@@ -22,7 +23,7 @@ pub use auth::AppIdentity;
 pub use client::{Github, GithubSettings, InstallationClient};
 pub use comments::CommentInfo;
 pub use connection::{Connection, Wire};
-pub use deliveries::AttemptLog;
+pub use deliveries::{AttemptLog, Fetched};
 pub use error::GithubError;
 pub use graphql::{LinkedThread, MergedHead};
 pub use pulls::{NewPullRequest, PullRequest};

@@ -3,7 +3,8 @@
 //! # The way through
 //!
 //! ```text
-//! GitHub ──POST──▶ web::webhook ─verify─▶ store::inbox (durable, de-duplicated) ──▶ 202
+//! GitHub ──POST──▶ web::webhook ─verify─▶ orchestrator::arrive ──▶ store::inbox (durable, de-duplicated) ──▶ 202
+//! GitHub ◀──GET─── orchestrator::missed ──▶ the same, for what never came in, or where nothing can
 //! this machine ──POST──▶ web::local ─token─▶   │ claim, oldest first per conversation; `/stop` out of turn
 //!   github::payload, platform::local ◀──── orchestrator::intake ────▶ command::{mention, grammar}
 //!                                               ▼  Event, Request (our words)

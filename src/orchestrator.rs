@@ -4,13 +4,14 @@
 //! This is the only room that creates, reuses or removes environments; pages, commands and the command line call its
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
-//! Reading order: [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
+//! Reading order: [`arrive`] (a delivery comes into the inbox), [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
 //! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`scan`] (one look at all environments), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`set_up`] (an App that is connected while the service runs), [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
-//! crash), [`disk`] (what is measured and reclaimed), [`missed`] (deliveries that did not arrive), [`backoff`] (what fails each time),
+//! crash), [`disk`] (what is measured and reclaimed), [`missed`] (deliveries that never came in), [`backoff`] (what fails each time),
 //! [`maintenance`] (upkeep of repositories), [`retention`] (the end of old rows and logs), [`workers`] (the loops).
 
 mod access;
 mod approve;
+mod arrive;
 mod assign;
 mod background;
 mod backoff;
@@ -20,6 +21,7 @@ mod comparisons;
 mod create;
 mod deliver;
 mod disk;
+mod floods;
 mod follow;
 mod gather;
 mod host;
@@ -52,21 +54,24 @@ mod status;
 mod steady;
 pub mod sweep;
 mod thread_events;
+pub mod unheard;
 mod workers;
 
+pub use arrive::NotArrived;
 pub use local::NotTaken;
+pub use missed::Looked;
 pub use set_up::{MakeSealer, NotTakenUp, SetUp, SetUpParts, Stage, Waiting};
 pub use workers::Workers;
 
 use crate::agent::{AgentRunner, Limits};
 use crate::decide::authority::Authority;
 use crate::git::{Git, GitError};
-use crate::github::{AppIdentity, AttemptLog, Github, GithubError, Wire};
+use crate::github::{AppIdentity, Github, GithubError, Wire};
 use crate::isolation::Provider;
 use crate::model::*;
 use crate::platform::Platform;
 use crate::reply::{agent_text, places::Places};
-use crate::store::{NewOutgoing, Store, StoreError};
+use crate::store::{InboxWriter, NewOutgoing, Store, StoreError};
 use crate::telemetry::field::EFFECT;
 use std::{collections::HashMap, fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
@@ -104,8 +109,7 @@ pub struct Settings {
     pub node: String,
     /// How long a claim holds without a heartbeat.
     pub lease: Duration,
-    /// Least time between two edits of a status comment while the agent works, or while its run waits.
-    pub status_interval: Duration,
+    pub pacing: Pacing,
 }
 
 /// The wall clock, passed in.
@@ -124,6 +128,8 @@ pub struct Orchestrator {
 pub struct Parts {
     pub settings: Settings,
     pub store: Store,
+    /// What writes to the inbox.
+    pub inbox: InboxWriter,
     pub git: Git,
     pub wire: Wire,
     pub platform: Arc<dyn Platform>,
@@ -144,6 +150,7 @@ struct Inner {
     /// Cancelled when the service stops: nothing that may wait is begun from then on.
     stopping: CancellationToken,
     permissions: permission::PermissionCache,
+    floods: floods::Floods,
     pace: pace::Pace,
     censuses: census::Censuses,
     backoffs: backoff::Backoffs,
@@ -165,7 +172,7 @@ struct Inner {
     /// One reading of a settings file at a time.
     repo_settings: tokio::sync::Mutex<()>,
     /// One look for missed deliveries at a time, each with what those before it read.
-    missed: tokio::sync::Mutex<AttemptLog>,
+    missed: tokio::sync::Mutex<missed::Watched>,
 }
 
 /// Bells between the loops: ringing one early only makes its loop look once more.
@@ -175,8 +182,20 @@ struct Wake {
     stops: Notify,
     runs: Notify,
     outgoing: Notify,
+    heard: Notify,
     sent: Notify,
     cancelled: Notify,
+    connected: Notify,
+}
+
+impl Wake {
+    /// Whoever sends in this lane.
+    fn sender(&self, lane: Lane) -> &Notify {
+        match lane {
+            Lane::Heard => &self.heard,
+            Lane::Content => &self.outgoing,
+        }
+    }
 }
 
 impl Orchestrator {
@@ -188,6 +207,7 @@ impl Orchestrator {
             work: TaskTracker::new(),
             stopping: CancellationToken::new(),
             permissions: permission::PermissionCache::default(),
+            floods: floods::Floods::default(),
             pace: pace::Pace::default(),
             censuses: census::Censuses::default(),
             backoffs: backoff::Backoffs::default(),
@@ -250,6 +270,11 @@ impl Orchestrator {
         self.github().is_some()
     }
 
+    /// GitHub sends nothing here: all that it would is fetched.
+    pub fn fetches_deliveries(&self) -> bool {
+        self.parts().wire.connection().is_some_and(|connection| connection.fetches)
+    }
+
     fn github(&self) -> Option<&Github> {
         self.parts().wire.github()
     }
@@ -284,8 +309,9 @@ impl Orchestrator {
 
     async fn ask_to_send(&self, new: NewOutgoing) -> Result<(), StoreError> {
         tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
+        let lane = Lane::from(new.turn);
         self.store().enqueue(new, self.now()).await?;
-        self.inner.wake.outgoing.notify_one();
+        self.inner.wake.sender(lane).notify_one();
         Ok(())
     }
 
@@ -374,6 +400,12 @@ pub enum StepError {
 }
 
 impl StepError {
+    /// How long GitHub asked to wait, where that is why.
+    fn wait_asked_for(&self) -> Option<Duration> {
+        let StepError::Github(error) = self else { return None };
+        error.retry_after()
+    }
+
     /// An error that is only a cause becomes a message for people.
     fn worded(self, words: fn(&str) -> String) -> Self {
         match self {

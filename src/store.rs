@@ -54,7 +54,7 @@ pub use error::{Lacking, StoreError};
 pub use inbox::{Accepted, DeliveryEnd, DeliveryLine, InboxWriter, NewDelivery};
 pub use legacy::{LegacyError, load_old_data};
 pub use messages::{LocalActivity, NewLocalMessage};
-pub use outbox::{NewOutgoing, OutgoingEnd};
+pub use outbox::{NewOutgoing, OutgoingEnd, Sender};
 pub use retention::{Edge, Outlived};
 pub use runs::{LeftBehind, NewRun, RunFilter};
 pub use secrets::{AppSecrets, Sealer, StoredApp, Unopened};

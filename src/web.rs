@@ -29,7 +29,7 @@ pub use serve::{ServeLimits, serve};
 
 use crate::model::{Check, Timestamp};
 use crate::orchestrator::{Orchestrator, SetUp};
-use crate::store::{InboxWriter, Store};
+use crate::store::Store;
 use futures::future::BoxFuture;
 use secrecy::SecretString;
 use std::sync::{Arc, OnceLock, atomic::AtomicBool};
@@ -45,7 +45,6 @@ pub type Checks = Box<dyn Fn() -> BoxFuture<'static, Vec<Check>> + Send + Sync>;
 
 pub struct WebParts {
     pub store: Store,
-    pub inbox: InboxWriter,
     pub orchestrator: Orchestrator,
     /// Empty until an App is connected: nobody delivers.
     pub webhook_secret: Arc<OnceLock<SecretString>>,

@@ -5,10 +5,11 @@
 //! disk, with p50 and p99 at 16 connections; the time from a webhook to the agent's start in a ready worktree, beside plain
 //! `git worktree add` and beside a clone for each job in the same round; thirty mentions at once, beside thirty plain
 //! additions; the answer to a command while runs are live; the choice of an environment among 1,000; resident memory idle
-//! and after 10,000 deliveries; `/status` among 1,000 worktrees. `removal`: see there. [`soak`] runs only where it is named:
+//! and after 10,000 deliveries; `/status` among 1,000 worktrees. `removal`, `missed`: see there. [`soak`] runs only where it is named:
 //! it does what people do at random, and kills.
 
 mod cleanup;
+mod missed;
 mod removal;
 mod soak;
 
@@ -52,8 +53,8 @@ const STAY: &str = "stay";
 const COMMANDS: usize = 18;
 const QUICK: [&str; 6] =
     ["/help", "/status", "/worktree list", "/worktree orphans", "/worktree pin", "/worktree unpin"];
-/// What was said before has used up what GitHub takes at once; its pace is not what is measured.
-const REST: Duration = Duration::from_secs(40);
+/// From one comment of the bot's to the next question: the pace that GitHub is given is not what is measured.
+const REST: Duration = Duration::from_millis(1_200);
 const ENVIRONMENTS: u32 = 1_000;
 const LINKS: u32 = 3;
 const STRAYS: usize = 20;
@@ -89,6 +90,9 @@ fn main() -> ExitCode {
     }
     if is_wanted("removal") {
         runtime.block_on(removal::measure());
+    }
+    if is_wanted("missed") {
+        runtime.block_on(missed::measure());
     }
     // It takes many minutes, and measures nothing.
     let sound = !is_named("soak") || runtime.block_on(soak::all(&soak::Plan::from_args()));
@@ -169,6 +173,14 @@ impl Service {
         }
     }
 
+    /// What one of its metrics says; 0 where nothing was counted.
+    async fn metric(&self, name: &str) -> f64 {
+        let answer = reqwest::get(format!("http://{}/metrics", self.address)).await.expect("metrics");
+        let text = answer.text().await.expect("metrics");
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value.unwrap_or_default()
+    }
+
     /// Resident memory in MB.
     fn memory(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
@@ -216,6 +228,7 @@ async fn worktrees(root: &Path, stamps: &Path, origin: &Path, standin: &Standin,
     for round in 0..=ROUNDS {
         let issue = standin.open_issue(REPOSITORY, "ann", "Measure", "").expect("an issue");
         standin.settled().await;
+        tokio::time::sleep(REST).await;
         let sent = now_nanos();
         let mention = format!("@{} go", standin.app_slug());
         standin.comment(REPOSITORY, "ann", issue, &mention).expect("a comment");
@@ -303,7 +316,6 @@ async fn commands(stamps: &Path, standin: &Standin) {
         stamp_of(stamps, *issue).await;
     }
     standin.settled().await;
-    tokio::time::sleep(REST).await;
     let (mut times, mut slowest) = (Vec::new(), ("", 0.0));
     for command in QUICK {
         let mut own = Vec::new();
@@ -331,6 +343,7 @@ async fn commands(stamps: &Path, standin: &Standin) {
 /// From the webhook of a command to its answer on GitHub, in milliseconds.
 async fn answered(standin: &Standin, repository: &str, issue: i64, command: &str) -> f64 {
     let answers = || standin.comments(repository, issue).expect("comments").iter().filter(|c| c.via_app).count();
+    tokio::time::sleep(REST).await;
     let before = answers();
     let begun = Instant::now();
     standin.comment(repository, "ann", issue, &format!("@{} {command}", standin.app_slug())).expect("a comment");

@@ -117,14 +117,15 @@ async fn serve(config: &Config, redactor: &Redactor) -> anyhow::Result<ExitCode>
     };
     let stop = stop_signal()?;
     say(format_args!("Treewarden listens on http://{}", service.address));
-    match service.is_connected() {
-        true => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
-        false if config.local => {
+    match (service.is_connected(), service.fetches_deliveries()) {
+        (true, false) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
+        (true, true) => say("GitHub is asked for deliveries every ten seconds; none is let in."),
+        (false, _) if config.local => {
             say(
                 "No GitHub App is connected: it works for repositories on this machine only. The panel's /setup connects one.",
             );
         }
-        false => {
+        (false, _) => {
             let port = service.address.port();
             say("No GitHub App is connected yet. The link below leads to the page that makes one, in a minute.");
             say(format_args!(

@@ -1,6 +1,6 @@
 //! The App at the other end: who GitHub says we are, asked when a service or a command starts, and when one is set up.
 
-use crate::config::{AppCredentials, GithubConfig};
+use crate::config::{AppCredentials, Deliveries, GithubConfig};
 use crate::github::{AppIdentity, Connection, Github, GithubError, GithubSettings};
 use crate::model::Timestamp;
 use crate::store::{Store, StoreError};
@@ -17,7 +17,8 @@ pub(super) async fn connected(
         Err(error) => return Ok(Err(error)),
     };
     let identity = who_we_are(&github, store, app.app_id, now).await?;
-    Ok(identity.map(|identity| Connection { github, identity }))
+    let fetches = at.deliveries == Deliveries::Fetched;
+    Ok(identity.map(|identity| Connection { github, identity, fetches }))
 }
 
 /// Asks nobody.
@@ -61,8 +62,8 @@ async fn who_we_are(
 pub(super) fn advice(error: &GithubError, stored: bool) -> &'static str {
     match error {
         GithubError::Unauthorized if stored => {
-            "Compare this machine's clock with the time. Where the App that the set-up made was deleted on GitHub, `treewarden \
-             disconnect` forgets it, and the next start opens the set-up again."
+            "Where the App that the set-up made was deleted on GitHub, `treewarden disconnect` forgets it, and the next start opens \
+             the set-up again."
         }
         GithubError::Unreachable(_) | GithubError::OutcomeUnknown => {
             "Check the network, a proxy that is in use (https_proxy), and GITHUB_API_URL: where that says https, its port has to \
@@ -72,9 +73,7 @@ pub(super) fn advice(error: &GithubError, stored: bool) -> &'static str {
             "Check GITHUB_API_URL: what answers there is not GitHub's API, which an Enterprise Server has at \
              https://<host>/api/v3."
         }
-        GithubError::Unauthorized => {
-            "Compare GITHUB_APP_ID and the private key with the App's page on GitHub, and this machine's clock with the time."
-        }
+        GithubError::Unauthorized => "Compare GITHUB_APP_ID and the private key with the App's page on GitHub.",
         GithubError::Settings(_) => "Give it the .pem file that GitHub made, as GITHUB_APP_PRIVATE_KEY_FILE.",
         GithubError::Forbidden(_) | GithubError::Invalid(_) => {
             "See on the App's page on GitHub whether it is suspended."

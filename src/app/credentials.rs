@@ -3,7 +3,7 @@
 
 use super::StartError;
 use super::secret_key::{KeyError, Place, sealer};
-use crate::config::{AppCredentials, Config, GithubConfig, OauthCredentials};
+use crate::config::{AppCredentials, Config, Deliveries, OauthCredentials};
 use crate::store::{AppSecrets, Schema, Store, StoreError, StoredApp, Unopened};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -22,31 +22,30 @@ fn of(slug: &str) -> String {
     format!("the credentials of the App @{slug}, which the set-up stored in the database, cannot be opened")
 }
 
-/// What counts, by the settings and by what is stored.
-pub(super) fn effective(
-    config: &Config,
-    stored: Option<&StoredApp>,
-) -> Result<Option<AppCredentials>, CredentialsError> {
-    match (&config.github.app, stored) {
-        (Some(app), _) => Ok(Some(app.clone())),
-        (None, Some(stored)) => opened(config, stored).map(Some),
-        (None, None) => Ok(None),
+/// The settings, with what counts of the App by them and by what is stored.
+pub(super) fn completed(config: &Config, stored: Option<&StoredApp>) -> Result<Config, CredentialsError> {
+    let mut config = config.clone();
+    if let (None, Some(stored)) = (&config.github.app, stored) {
+        config.github.app = Some(opened(&config, stored)?);
+        if stored.fetches && deliveries(&config).is_none() {
+            config.github.deliveries = Deliveries::Fetched;
+        }
     }
+    Ok(config)
+}
+
+/// How deliveries come, where the settings say it.
+pub(super) fn deliveries(config: &Config) -> Option<Deliveries> {
+    config.origin("TREEWARDEN_WEBHOOK").map(|_| config.github.deliveries)
 }
 
 /// The same by an open database, which is not asked where the settings say it all.
-pub(super) async fn load(config: &Config, store: &Store) -> Result<Option<AppCredentials>, StartError> {
+pub(super) async fn load(config: &Config, store: &Store) -> Result<Config, StartError> {
     let stored = match config.github.app {
         Some(_) => None,
         None => store.load_app().await?,
     };
-    Ok(effective(config, stored.as_ref())?)
-}
-
-/// The settings, with what counts of the App in them.
-pub(super) fn completed(config: &Config, stored: Option<&StoredApp>) -> Result<Config, CredentialsError> {
-    let app = effective(config, stored)?;
-    Ok(Config { github: GithubConfig { app, ..config.github.clone() }, ..config.clone() })
+    Ok(completed(config, stored.as_ref())?)
 }
 
 /// Whether there are any, without opening or making anything.
@@ -81,7 +80,7 @@ fn credentials(stored: &StoredApp, secrets: AppSecrets) -> AppCredentials {
         app_id: stored.app_id,
         private_key: secrets.private_key,
         private_key_file: None,
-        webhook_secret: secrets.webhook_secret,
+        webhook_secret: Some(secrets.webhook_secret),
         oauth: Some(OauthCredentials { client_id: stored.client_id.clone(), client_secret: secrets.client_secret }),
     }
 }
@@ -89,5 +88,5 @@ fn credentials(stored: &StoredApp, secrets: AppSecrets) -> AppCredentials {
 /// Every secret among them, for redaction.
 pub(super) fn secrets(app: &AppCredentials) -> Vec<&SecretString> {
     let client = app.oauth.as_ref().map(|oauth| &oauth.client_secret);
-    [&app.private_key, &app.webhook_secret].into_iter().chain(client).collect()
+    [&app.private_key].into_iter().chain(&app.webhook_secret).chain(client).collect()
 }

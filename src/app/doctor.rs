@@ -15,10 +15,13 @@ use super::look::left_over;
 use super::program::{self, Unstartable};
 use super::scratch::Scratch;
 use super::secret_key;
-use crate::config::{AgentConfig, Config, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
+use crate::config::{AgentConfig, Config, Deliveries, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
-use crate::github::{GithubError, Registration, Webhook, manifest::installation_page};
-use crate::model::DeliveryAttempt;
+use crate::github::{
+    GithubError, Registration, Webhook,
+    manifest::{NOBODY, installation_page},
+};
+use crate::model::{DeliveryAttempt, Timestamp};
 use crate::store::{Schema, Store, StoreError, StoredApp};
 use asked::{Asked, quoted};
 pub(super) use checks::checks;
@@ -32,6 +35,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 /// One line of the examination.
@@ -383,7 +387,7 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
         Err(error) => {
             let seen = match &error {
                 GithubError::Unauthorized => {
-                    format!("{error}: its number and key have to be of one App, and this machine's clock right")
+                    format!("{error}: its number and key have to be of one App")
                 }
                 GithubError::Unreachable(_) => format!(
                     "{error}: {} has to be reached, past name resolution, firewall and, where one is in use, proxy",
@@ -409,20 +413,10 @@ fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding
         let seen = format!("GITHUB_WEB_URL is {given}, but this GitHub has its pages, and git, at {right}");
         findings.push(wrong("github", seen, mend::web_url(right, config, asked)));
     }
-    if let Some(seen) = app.webhook.as_ref().and_then(|webhook| not_delivered(webhook, config.public_url.as_deref())) {
-        findings.push(wrong("webhook", seen, open(format!("{web_url}/{}", app.settings))));
-    }
-    if let Some(newest) = &app.newest_delivery {
-        if newest.status == REFUSED {
-            let seen = format!(
-                "GitHub's newest delivery ({}) was answered with {REFUSED}: the webhook secret here is not the one of the App's page. A \
-                 new one belongs into both; \"Redeliver\" on that page, under \"Advanced\", shows whether they are the same",
-                newest.at
-            );
-            findings.push(wrong("webhook", seen, mend::webhook_secret(config, asked)));
-        } else if let Some(seen) = not_taken(newest).filter(|_| HomeLock::is_held(&config.home)) {
-            findings.push(wrong("webhook", seen, open(format!("{web_url}/{}/advanced", app.settings))));
-        }
+    let settings = format!("{web_url}/{}", app.settings);
+    match config.github.deliveries {
+        Deliveries::Sent => findings.extend(sent(app, &settings, config, asked)),
+        Deliveries::Fetched => findings.push(fetched(app, &settings)),
     }
     if !app.missing_permissions.is_empty() {
         let missing = app.missing_permissions.join(", ");
@@ -470,6 +464,45 @@ fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding
     findings
 }
 
+/// Whether GitHub's deliveries come here.
+fn sent(app: &Registration, settings: &str, config: &Config, asked: &Asked) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(seen) = app.webhook.as_ref().and_then(|webhook| not_delivered(webhook, config.public_url.as_deref())) {
+        findings.push(wrong("webhook", seen, open(settings)));
+    }
+    let Some(newest) = &app.newest_delivery else { return findings };
+    if newest.status == REFUSED {
+        let seen = format!(
+            "GitHub's newest delivery ({}) was answered with {REFUSED}: the webhook secret here is not the one of the App's page. A \
+             new one belongs into both; \"Redeliver\" on that page, under \"Advanced\", shows whether they are the same",
+            newest.at
+        );
+        findings.push(wrong("webhook", seen, mend::webhook_secret(config, asked)));
+        return findings;
+    }
+    let began = HomeLock::held_since(&config.home).map(|began| Timestamp::new(began.into()));
+    if let Some(seen) = began.and_then(|began| not_taken(newest, began)) {
+        findings.push(wrong("webhook", seen, open(format!("{settings}/advanced"))));
+    }
+    findings
+}
+
+/// Whether GitHub has deliveries that could be fetched; where it tries to send them is no matter.
+fn fetched(app: &Registration, settings: &str) -> Finding {
+    if app.webhook.as_ref().is_some_and(|webhook| webhook.url.is_empty()) {
+        let seen = format!(
+            "the App has no webhook, so that GitHub has no deliveries to fetch: tick \"Active\", with a URL at which nobody listens, \
+             like {NOBODY}"
+        );
+        return wrong("webhook", seen, open(settings));
+    }
+    let newest = match &app.newest_delivery {
+        Some(newest) => format!("the newest is of {}", newest.at),
+        None => "there is none of the last days".to_owned(),
+    };
+    fine("webhook", format!("GitHub is asked for deliveries every ten seconds; {newest}"))
+}
+
 /// The address of GitHub's pages by one of them, where it is another than the one that is set.
 fn elsewhere(page: &str, web_url: &str) -> Option<String> {
     let (page, given) = (Url::parse(page).ok()?.origin(), Url::parse(web_url).ok()?.origin());
@@ -494,22 +527,28 @@ fn not_delivered(webhook: &Webhook, public_url: Option<&str>) -> Option<String> 
 /// What the service answers to a delivery that is not signed with its secret.
 const REFUSED: u16 = 401;
 
-/// Why a delivery did not come to a service that runs. Only what the service asked for again was sent while one ran.
-fn not_taken(newest: &DeliveryAttempt) -> Option<String> {
+/// How long a start may take that has much to look at.
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Why a delivery did not come to a service that runs since `began`. What set out by itself before it listened found nobody;
+/// whoever has one sent again knows that it is there.
+fn not_taken(newest: &DeliveryAttempt, began: Timestamp) -> Option<String> {
+    let listens = if newest.redelivery { Duration::ZERO } else { STARTS_WITHIN };
+    // GitHub tells times to the second.
+    if newest.at < Timestamp::from_unix(began.unix()).plus(listens) {
+        return None;
+    }
     let answered = match newest.status {
         // Of the service itself: taken, not understood, no room.
         200..=299 | 400 | 415 | 503 => return None,
         0 => "had no answer".to_owned(),
         status => format!("was answered with {status}"),
     };
-    let seen = || {
-        format!(
-            "GitHub's newest delivery ({}), which was asked for again, {answered}: what is in front of the service (a proxy, a tunnel) has \
-             to forward /webhooks/github to it",
-            newest.at
-        )
-    };
-    newest.redelivery.then(seen)
+    Some(format!(
+        "GitHub's newest delivery ({}) {answered}: what is in front of the service (a proxy, a tunnel) has to forward \
+         /webhooks/github to it. What does not come in is fetched, but only every two minutes",
+        newest.at
+    ))
 }
 
 fn agent(config: &Config, asked: &Asked) -> Vec<Finding> {
@@ -554,5 +593,24 @@ fn sandbox(config: &Config, asked: &Asked) -> Finding {
                         user of this service may (for good: sandbox = \"off\" in treewarden.toml)";
             wrong("sandbox", seen, asked.set(&[("TREEWARDEN_SANDBOX", "off")]))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::AttemptId;
+
+    #[test]
+    fn a_delivery_that_failed_speaks_against_the_way_only_while_a_service_listened() {
+        let began = Timestamp::from_unix(1000);
+        let told = |seconds: i64, status: u16, redelivery: bool| {
+            let (id, at) = (AttemptId(1), Timestamp::from_unix(seconds));
+            let attempt = DeliveryAttempt { id, guid: "g".to_owned(), at, status, redelivery };
+            not_taken(&attempt, began).is_some()
+        };
+        assert_eq!([999, 1059, 1060].map(|at| told(at, 502, false)), [false, false, true]);
+        assert_eq!([999, 1000].map(|at| told(at, 502, true)), [false, true]);
+        assert_eq!([0, 404, 202, 400, 503].map(|status| told(2000, status, false)), [true, true, false, false, false]);
     }
 }

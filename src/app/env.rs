@@ -4,6 +4,7 @@
 mod find;
 
 use super::commands::{end, last_look, one_off, open_store, say};
+use super::door::Door;
 use super::{Core, StartError};
 use crate::cli::{EnvCommand, EnvRemove};
 use crate::config::Config;
@@ -91,7 +92,11 @@ async fn show(config: &Config, store: &Store, name: &str) -> anyhow::Result<Exit
     say(format_args!("id        {}", environment.id));
     say(format_args!("work      {}", environment.work));
     say(format_args!("branch    {}", environment.branch));
-    say(format_args!("state     {}", environment.state));
+    let state = match environment.state {
+        EnvironmentState::Destroyed => "removed".to_owned(),
+        state => state.to_string(),
+    };
+    say(format_args!("state     {state}"));
     say(format_args!("path      {}", environment.path.display()));
     say(format_args!("base      {}", environment.base.as_ref().map(ToString::to_string).unwrap_or_default()));
     say(format_args!("active    {}", environment.last_activity_at));
@@ -100,6 +105,9 @@ async fn show(config: &Config, store: &Store, name: &str) -> anyhow::Result<Exit
     }
     for why in why_kept(environment) {
         say(format_args!("kept      {why}"));
+    }
+    for step in environment.metadata.next_steps.iter().filter(|_| environment.state == EnvironmentState::Active) {
+        say(format_args!("next      {step}"));
     }
     if let Some(receipt) = store.receipt_of(environment.id).await? {
         let by = receipt.details.actor.as_ref().map(|actor| format!(", by {actor}")).unwrap_or_default();
@@ -142,7 +150,11 @@ impl Named {
         }
         lines.extend(details.bytes_freed.map(|freed| format!("freed     {}", bytes(freed))));
         if let (Some(name), Some(until)) = (&details.safety_ref, details.kept_until) {
-            let what = if details.only_ignored { "files that git ignores" } else { "what was not committed" };
+            let what = match (details.only_ignored, details.rescued) {
+                (true, _) => "files that git ignores".to_owned(),
+                (false, 0) => "what was not committed".to_owned(),
+                (false, files) => format!("what was not committed, and {} that git ignores", count(files, "file")),
+            };
             lines.push(format!("trash     {what}, until {}, in {name}", until.date()));
         }
         lines.extend(
@@ -165,11 +177,12 @@ impl Named {
 
     /// The orchestrator, as long as no service has it.
     async fn core(&self, config: &Config, redactor: &Redactor, command: &str) -> anyhow::Result<Core> {
-        let panel = config.public_url.clone().unwrap_or_else(|| format!("http://{}", config.listen));
-        let meanwhile = format!(
-            "While it runs, its panel does this: {panel}/environments/{}. So does {command} in a thread of {}.",
-            self.environment.id, self.codebase
-        );
+        let page = format!("/environments/{}", self.environment.id);
+        // Where the service listens, this command's own settings do not say.
+        let panel = config.public_url.clone().or_else(|| Some(Door::read(&config.home).ok()?.url));
+        let page = panel.map_or(format!("{page} there"), |panel| format!("{panel}{page}"));
+        let meanwhile =
+            format!("While it runs, its panel does this: {page}. So does {command} in a thread of {}.", self.codebase);
         one_off(config, redactor, "What is merged, and what comes back, is asked of GitHub", &meanwhile).await
     }
 }
@@ -224,7 +237,10 @@ async fn remove(config: &Config, redactor: &Redactor, asked: &EnvRemove, named: 
                     "{unchanged} With --force, what is not committed goes to the trash for {} days.",
                     days(trash_for)
                 )),
-                false => say(unchanged),
+                false => {
+                    let steps: String = cleanup::next_steps(&reasons).iter().map(|step| format!(" {step}")).collect();
+                    say(format_args!("{unchanged}{steps}"));
+                }
             }
             Ok(ExitCode::FAILURE)
         }
@@ -250,8 +266,14 @@ async fn restore(config: &Config, redactor: &Redactor, named: &Named) -> anyhow:
             say(format_args!("there     {name}: it was brought back before, in {}", back.path.display()));
             ExitCode::SUCCESS
         }
-        Restored::Occupied(work) => {
-            say(format_args!("kept      {name}: there is another worktree for {work} by now; remove that one first"));
+        Restored::Occupied(environment) => {
+            let work = &environment.work;
+            say(match environment.state {
+                EnvironmentState::Removing => {
+                    format!("kept      {name}: {work} is still being removed; `env show` says what holds it up")
+                }
+                _ => format!("kept      {name}: there is another worktree for {work} by now; remove that one first"),
+            });
             say("Nothing was changed.");
             ExitCode::FAILURE
         }

@@ -144,8 +144,8 @@ async fn lock_taken(sources: &Sources<'_>, plan: &ImportPlan, imported: &Importe
 }
 
 async fn github(config: &Config, store: &Store) -> anyhow::Result<Option<Github>> {
-    let app = credentials::load(config, store).await?;
-    Ok(app.map(|app| connection::client(&config.github, &app)).transpose()?)
+    let at = credentials::load(config, store).await?.github;
+    Ok(at.app.as_ref().map(|app| connection::client(&at, app)).transpose()?)
 }
 
 /// Makes a path its conversation's environment, as a first use would; keeps one that is in doubt, and forgets one that can

@@ -12,7 +12,7 @@ use std::{
     io::{self, Read, Seek, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use uuid::Uuid;
 
@@ -69,6 +69,8 @@ impl HomeLock {
             node = Uuid::now_v7().to_string();
             file.rewind().and_then(|()| file.write_all(node.as_bytes())).map_err(unusable)?;
         }
+        // For `held_since`, which only helps a person to understand.
+        let _ = file.set_modified(SystemTime::now());
         // Dropped when something is in the way, and with it what was taken until then.
         let mut lock = Self { node: node.trim().to_owned(), held: vec![file] };
         lock.take_directories(home, worktree_base)?;
@@ -109,6 +111,12 @@ impl HomeLock {
         let path = home.join(NODE);
         let opened = || File::options().read(true).custom_flags(NO_WAITING).open(&path);
         file_or_nothing(&path).is_ok() && opened().is_ok_and(held)
+    }
+
+    /// Since when a service runs on this home, as far as can be seen; absent: none does.
+    pub fn held_since(home: &Path) -> Option<SystemTime> {
+        let began = || home.join(NODE).metadata().and_then(|file| file.modified()).ok();
+        Self::is_held(home).then(began).flatten()
     }
 
     /// [`HomeLock::node`] of a home that was taken before. Makes nothing.

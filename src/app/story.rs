@@ -46,7 +46,7 @@ pub async fn play(demo: &Demo, terminal: bool) -> anyhow::Result<ExitCode> {
     let standin = Standin::start(options).await?;
     let config = settings(&playground, &standin, demo)?;
     let service = Service::start(&config).await?;
-    let secret = config.github.app.as_ref().map(|app| app.webhook_secret.clone()).unwrap_or_default();
+    let secret = config.github.app.as_ref().and_then(|app| app.webhook_secret.clone()).unwrap_or_default();
     standin.set_webhook(&format!("http://{}/webhooks/github", service.address), secret);
 
     say("Treewarden, playing its whole story on this machine.\n");

@@ -1,6 +1,6 @@
 //! From text to values. Every function says what it expected when the text is none of it.
 
-use super::{Mode, Sandbox};
+use super::{Deliveries, Mode, Sandbox};
 use crate::command::grammar::COMMANDS;
 use crate::decide::authority::Authority;
 use crate::model::is_loopback_host;
@@ -187,6 +187,14 @@ pub(super) fn mode(text: &str) -> Result<Mode, Expected> {
         _ => Err("expected on: this version has no other mode; the App's installation on GitHub says which \
                   repositories take part"
             .to_owned()),
+    }
+}
+
+pub(super) fn webhook(text: &str) -> Result<Deliveries, Expected> {
+    match text {
+        "on" => Ok(Deliveries::Sent),
+        "poll" => Ok(Deliveries::Fetched),
+        _ => Err("expected on, or poll".to_owned()),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::source::{Env, Files, Found, Sources, read_file, variable};
 use super::table::*;
-use super::{AgentConfig, AppCredentials, Config, Fault, GithubConfig, OauthCredentials, Problem};
+use super::{AgentConfig, AppCredentials, Config, Deliveries, Fault, GithubConfig, OauthCredentials, Problem};
 use super::{Origin, home, parse, source::Flags};
-use crate::model::DiskMarks;
+use crate::model::{DiskMarks, Pacing};
 use crate::telemetry;
 use secrecy::SecretString;
 use std::{ops::RangeInclusive, path::Path, path::PathBuf, time::Duration};
@@ -81,6 +81,7 @@ impl Reader<'_> {
             given: SETTINGS.iter().filter_map(|one| Some((one.variable, self.sources.find(one)?.origin))).collect(),
             file: self.sources.file.as_ref().map(|(path, _)| path.clone()),
             database_patience: None,
+            pacing: Pacing::default(),
             home_overruled: self.home_in_environment().is_some_and(|named| named.as_ref() != Ok(&home)),
             ignored: Vec::new(),
             home,
@@ -103,11 +104,13 @@ impl Reader<'_> {
         let web_url = self.value(&GITHUB_WEB_URL, parse::github_web_url);
         let proxies = PROXY_VARIABLES.iter().filter(|_| !parse::is_local(&web_url));
         let proxy = proxies.filter_map(|name| Some((name.to_string(), variable(self.sources.env, name)?.into())));
-        GithubConfig { proxy: proxy.collect(), api_url, web_url, app: self.app() }
+        let proxy = proxy.collect();
+        let deliveries = self.value(&WEBHOOK, parse::webhook);
+        GithubConfig { proxy, api_url, web_url, app: self.app(deliveries), deliveries }
     }
 
     /// The App's credentials: all of them or none; a webhook secret that is missing is never a reason to go without.
-    fn app(&mut self) -> Option<AppCredentials> {
+    fn app(&mut self, deliveries: Deliveries) -> Option<AppCredentials> {
         let parts = [&GITHUB_APP_ID, &GITHUB_APP_PRIVATE_KEY, &GITHUB_APP_PRIVATE_KEY_FILE, &GITHUB_WEBHOOK_SECRET];
         let given = parts.map(|setting| self.sources.find(setting).is_some());
         let [id, key, key_file, secret] = given;
@@ -126,7 +129,8 @@ impl Reader<'_> {
             let surplus = wrong(&GITHUB_APP_PRIVATE_KEY_FILE, found, expected);
             self.problems.push(Problem { fault: Fault::Surplus, ..surplus });
         }
-        if !secret {
+        let is_wanted = deliveries == Deliveries::Sent;
+        if !secret && is_wanted {
             self.missing(
                 &GITHUB_WEBHOOK_SECRET,
                 "is missing; without it nobody could tell real webhooks from forged ones",
@@ -134,14 +138,17 @@ impl Reader<'_> {
         }
         let app_id = self.optional(&GITHUB_APP_ID, parse::app_id);
         let private_key = self.private_key();
-        let webhook_secret = self.optional(&GITHUB_WEBHOOK_SECRET, parse::any_text);
+        let webhook_secret = self.optional(&GITHUB_WEBHOOK_SECRET, parse::any_text).map(SecretString::from);
         let client_id = self.optional(&GITHUB_CLIENT_ID, parse::any_text);
         let client_secret = self.optional(&GITHUB_CLIENT_SECRET, parse::any_text).map(SecretString::from);
+        if is_wanted && webhook_secret.is_none() {
+            return None;
+        }
         Some(AppCredentials {
             app_id: app_id?,
             private_key: private_key?.into(),
             private_key_file: self.path(&GITHUB_APP_PRIVATE_KEY_FILE),
-            webhook_secret: webhook_secret?.into(),
+            webhook_secret,
             oauth: client_id
                 .zip(client_secret)
                 .map(|(client_id, client_secret)| OauthCredentials { client_id, client_secret }),

@@ -60,6 +60,8 @@ settings! {
     GITHUB_APP_PRIVATE_KEY_FILE "GITHUB_APP_PRIVATE_KEY_FILE" = "", "or the file that holds it; one of the two, wherever it stands";
     #[secret]
     GITHUB_WEBHOOK_SECRET "GITHUB_WEBHOOK_SECRET" = "", "the secret its webhooks are signed with; it should have 16 characters or more";
+    WEBHOOK "TREEWARDEN_WEBHOOK" = "on",
+        "how deliveries come: `on`, GitHub sends them; `poll`, GitHub is asked for them every ten seconds, and nothing has to reach this machine ([more](docs/operations.md#without-an-inbound-port)); then no webhook secret is needed";
     GITHUB_CLIENT_ID "GITHUB_CLIENT_ID" = "", "its OAuth client id; reserved for the panel's login, no effect yet";
     #[secret]
     GITHUB_CLIENT_SECRET "GITHUB_CLIENT_SECRET" = "", "its OAuth client secret; no effect yet";

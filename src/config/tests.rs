@@ -183,6 +183,14 @@ fn an_app_is_connected_whole_or_not_at_all() {
         assert_eq!(problems.0.len(), 1);
         assert_eq!(problems.0[0].setting, name);
     }
+    // Where nothing is let in, there is nothing to tell from forgeries.
+    let fetched = from_env(&[whole[0], whole[1], ("TREEWARDEN_WEBHOOK", "poll")]).unwrap().github;
+    assert_eq!((fetched.deliveries, fetched.app.unwrap().webhook_secret.is_none()), (Deliveries::Fetched, true));
+    assert_eq!(from_env(&whole).unwrap().github.deliveries, Deliveries::Sent);
+    for slip in ["", "off", "Poll", "https://smee.example/abc"] {
+        let load = from_env(&[whole[0], whole[1], whole[2], ("TREEWARDEN_WEBHOOK", slip)]);
+        assert_eq!(load.is_ok(), slip.is_empty(), "{slip}");
+    }
     // What has no effect yet is in nobody's way.
     for reserved in ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"] {
         assert!(from_env(&[(reserved, "x")]).unwrap().github.app.is_none(), "{reserved}");

@@ -159,6 +159,10 @@ pub struct Removal {
     pub delete_branch: bool,
     /// There is uncommitted work, which goes to the trash.
     pub keep_work: bool,
+    /// So many files of it are changed.
+    pub changed: u64,
+    /// So many are new to git.
+    pub untracked: u64,
     /// So many ignored files go there, too.
     pub rescued: u64,
     pub because: Because,
@@ -414,12 +418,13 @@ pub fn passed_over(facts: &RemovalFacts) -> Vec<Keep> {
 
 /// The branch goes only when its own work is proven merged and it was ours; in every other case it stays.
 fn removal(branch: &BranchFacts, facts: &RemovalFacts) -> Removal {
-    let (keep_work, rescued) = match &facts.work {
+    let (keep_work, [changed, untracked, rescued]) = match &facts.work {
         Probe::Known(work) => {
             let reasons = work_reasons(work, &facts.environment.branch);
-            (reasons.iter().any(Keep::fits_the_trash), work.ignored.files)
+            let files = [work.changed, work.untracked, work.ignored.files];
+            (reasons.iter().any(Keep::fits_the_trash), files)
         }
-        Probe::Unknown(_) => (true, 0),
+        Probe::Unknown(_) => (true, [0; 3]),
     };
     let (because, proven) = match &branch.merged {
         Some(proof) if branch.has_own_commits => (Because::Merged(proof.clone()), true),
@@ -430,7 +435,8 @@ fn removal(branch: &BranchFacts, facts: &RemovalFacts) -> Removal {
     let ours = facts.fetched && !facts.environment.metadata.foreign_branch;
     // A branch that never moved holds nothing that its start commit does not hold.
     let empty = because == Because::NothingDone;
-    Removal { tip: branch.tip.clone(), delete_branch: ours && (proven || empty), keep_work, rescued, because }
+    let delete_branch = ours && (proven || empty);
+    Removal { tip: branch.tip.clone(), delete_branch, keep_work, changed, untracked, rescued, because }
 }
 
 #[cfg(test)]

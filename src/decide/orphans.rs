@@ -157,6 +157,20 @@ pub fn verdict(facts: &OrphanFacts) -> Verdict {
     Verdict::Stay(stays)
 }
 
+/// From when on a person may have it removed, should nothing happen in it until then; `None`: they may now, or age is not all
+/// that speaks against it.
+pub fn removable_from(facts: &OrphanFacts) -> Option<Timestamp> {
+    match (verdict(&facts.clone().on(Occasion::Forced)), &facts.touched) {
+        (Verdict::Stay(stays), Probe::Known(touched)) if stays == [Stays::Young] => Some(touched.plus(YOUNG)),
+        _ => None,
+    }
+}
+
+/// Whether nobody may remove it before it was adopted.
+pub fn only_once_adopted(facts: &OrphanFacts) -> bool {
+    facts.class == Class::Orphan && facts.made_by_us == Probe::Known(false)
+}
+
 /// What speaks against giving it a row, which changes nothing in it. Only a person asks for that.
 pub fn against_adoption(facts: &OrphanFacts) -> Vec<Stays> {
     match facts.class {
@@ -236,6 +250,22 @@ pub fn works(branch: &BranchName, prefix: &str, before: Option<&Work>) -> Vec<Wo
     works.push(Work::on_branch(branch));
     works.dedup();
     works
+}
+
+/// The branch that Treewarden gives a conversation with a name of its own.
+pub fn branch_of_conversation(work: &Work, prefix: Option<&BranchPrefix>) -> Option<BranchName> {
+    match work.kind {
+        WorkKind::Thread => {
+            let prefix = prefix.map(BranchPrefix::as_str).unwrap_or_default();
+            BranchName::new(&format!("{prefix}{work}")).ok()
+        }
+        WorkKind::Issue | WorkKind::PullRequest | WorkKind::Review | WorkKind::Task => None,
+    }
+}
+
+/// Whether the environment on a conversation's branch is its own: nobody has given it other work since it was adopted.
+pub fn is_of_nobody_else(there: &Environment) -> bool {
+    there.metadata.adopted_from == Some(AdoptedFrom::Orphan) && there.work == Work::on_branch(&there.branch)
 }
 
 /// What the row of a worktree says, `before`: as the newest of those that had this very place and branch said. Where nobody

@@ -168,3 +168,31 @@ fn nobody_knows_whose_branch_it_is_where_no_row_told() {
     assert!(!after.foreign_branch && after.began_ahead);
     assert_eq!(after.adopted_from, Some(AdoptedFrom::Orphan));
 }
+
+#[test]
+fn a_conversation_finds_its_branch_by_its_name() {
+    let chat = Work { kind: WorkKind::Thread, id: "chat".to_owned() };
+    let prefix = BranchPrefix::new("bot/").ok();
+    assert_eq!(branch_of_conversation(&chat, None).unwrap().as_str(), "thread-31e06f7d");
+    assert_eq!(branch_of_conversation(&chat, prefix.as_ref()).unwrap().as_str(), "bot/thread-31e06f7d");
+    assert_eq!(branch_of_conversation(&Work { kind: WorkKind::Issue, id: "1".to_owned() }, None), None);
+
+    let mut there = orphan().removal.unwrap().environment;
+    there.work = Work::on_branch(&there.branch);
+    assert!(!is_of_nobody_else(&there), "it was made for that task");
+    there.metadata.adopted_from = Some(AdoptedFrom::Orphan);
+    assert!(is_of_nobody_else(&there));
+    there.work = Work::of_task("another");
+    assert!(!is_of_nobody_else(&there));
+}
+
+#[test]
+fn what_cannot_be_removed_yet_can_be_from_when_on_or_once_adopted() {
+    let touched = orphan().now.minus(HOUR / 2);
+    let young = with(|facts| facts.touched = Probe::Known(touched));
+    assert_eq!(removable_from(&young), Some(touched.plus(HOUR)));
+    assert_eq!(removable_from(&orphan()), None, "it can be now");
+    let theirs = with(|facts| (facts.touched, facts.made_by_us) = (Probe::Known(touched), Probe::Known(false)));
+    assert_eq!((removable_from(&theirs), only_once_adopted(&theirs)), (None, true));
+    assert!(!only_once_adopted(&young));
+}

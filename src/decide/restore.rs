@@ -2,7 +2,9 @@
 //! over, and for how long the trash keeps what was not committed.
 
 use crate::model::*;
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// The environments that a name stands for, out of all whose work or branch may be called so, the newest first. They are of
 /// one piece of work.
@@ -79,7 +81,7 @@ pub enum Restoration {
     /// An earlier try of this very wish came as far as to this one.
     GoOn(Box<Environment>),
     /// The work has another one by now.
-    Occupied,
+    Occupied(Box<Environment>),
     BringBack(Box<Removed>),
     NeverRemoved,
 }
@@ -87,7 +89,7 @@ pub enum Restoration {
 pub fn restoration(facts: &RestoreFacts) -> Restoration {
     match &facts.live {
         Some(live) if is_of(facts, live) => Restoration::GoOn(Box::new(live.environment.clone())),
-        Some(_) => Restoration::Occupied,
+        Some(live) => Restoration::Occupied(Box::new(live.environment.clone())),
         None => match removed_last(facts) {
             Some(removed) => Restoration::BringBack(Box::new(removed)),
             None => Restoration::NeverRemoved,
@@ -145,10 +147,18 @@ pub fn as_it_was(removed: &Removed) -> EnvironmentMetadata {
     }
 }
 
+/// When a pass has to be on record from, for a clock that says `now` to be believed: one that was set ahead has none there.
+/// Nor has a service that was off for long, whose trash waits for one more day.
+pub fn witnessed(now: Timestamp, between_passes: Duration) -> RangeInclusive<Timestamp> {
+    now.minus(3 * DAY + 2 * between_passes)..=now.minus(DAY)
+}
+
 /// Something in the trash, and what may still need it.
 #[derive(Clone, Debug)]
 pub struct TrashFacts {
     pub now: Timestamp,
+    /// That it is as late as that: a pass is on record from [`then`](witnessed).
+    pub witnessed: bool,
     /// Whose it is.
     pub environment: EnvironmentId,
     /// What the receipt promised; absent of a removal that went no further.
@@ -169,7 +179,7 @@ pub fn has_expired(facts: &TrashFacts) -> bool {
         }
         EnvironmentState::Active | EnvironmentState::Destroyed => false,
     });
-    !is_awaited && facts.kept_until.unwrap_or_else(|| facts.made.plus(facts.trash_for)) <= facts.now
+    facts.witnessed && !is_awaited && facts.kept_until.unwrap_or_else(|| facts.made.plus(facts.trash_for)) <= facts.now
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ fn facts(had: Vec<Had>) -> RestoreFacts {
 fn brought_back(facts: &RestoreFacts) -> Option<(u128, bool)> {
     match restoration(facts) {
         Restoration::BringBack(removed) => Some((removed.environment.id.0.as_u128(), removed.keepsake.is_some())),
-        Restoration::GoOn(_) | Restoration::Occupied | Restoration::NeverRemoved => None,
+        Restoration::GoOn(_) | Restoration::Occupied(_) | Restoration::NeverRemoved => None,
     }
 }
 
@@ -119,10 +119,10 @@ fn one_that_is_there_is_gone_on_with_only_if_this_wish_made_it() {
         RestoreFacts { live: Some(live), ..facts(vec![removed(issue(1), true)]) }
     };
     let goes_on = |facts: &RestoreFacts| matches!(restoration(facts), Restoration::GoOn(_));
-    assert_eq!(restoration(&wish(issue(2), &[])), Restoration::Occupied);
+    assert!(matches!(restoration(&wish(issue(2), &[])), Restoration::Occupied(_)));
     let own = || restoring(2, 1, false);
     assert!(goes_on(&wish(own(), &[])) && goes_on(&wish(own(), &[1])));
-    assert_eq!(restoration(&wish(own(), &[1, 2])), Restoration::Occupied, "somebody else works in it");
+    assert!(matches!(restoration(&wish(own(), &[1, 2])), Restoration::Occupied(_)), "somebody else works in it");
     let panel = |only| RestoreFacts { only: Some(id(only)), thread: None, ..wish(own(), &[]) };
     assert!(goes_on(&panel(1)) && !goes_on(&panel(7)));
 }
@@ -150,6 +150,7 @@ fn trash_is_kept_as_long_as_was_promised_and_while_it_is_awaited() {
     let at = Timestamp::from_unix;
     let facts = TrashFacts {
         now: at(100),
+        witnessed: true,
         environment: id(1),
         kept_until: Some(at(100)),
         made: at(0),
@@ -160,6 +161,7 @@ fn trash_is_kept_as_long_as_was_promised_and_while_it_is_awaited() {
     assert!(!has_expired(&TrashFacts { kept_until: Some(at(101)), trash_for: Duration::ZERO, ..facts.clone() }));
     assert!(!has_expired(&TrashFacts { kept_until: None, ..facts.clone() }));
     assert!(has_expired(&TrashFacts { kept_until: None, trash_for: Duration::from_secs(100), ..facts.clone() }));
+    assert!(!has_expired(&TrashFacts { witnessed: false, ..facts.clone() }), "the clock may have been set ahead");
     for (live, state) in [(issue(1), EnvironmentState::Removing), (restoring(2, 1, false), EnvironmentState::Creating)]
     {
         let live = vec![Environment { state, ..live }];

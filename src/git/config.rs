@@ -82,6 +82,12 @@ pub(super) fn url_in(text: &str) -> Option<String> {
     usable.then_some(url)
 }
 
+/// The address that a canonical repository was made from; absent where its file says anything but what we write.
+pub fn address_of(repository: &Path) -> Option<String> {
+    let url = url_in(&present(repository))?;
+    is_right(repository, Wanted { url: &url, lfs: None }).then_some(url)
+}
+
 /// How the file was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {

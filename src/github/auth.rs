@@ -19,16 +19,32 @@ use tokio::sync::Mutex as AsyncMutex;
 /// Tokens are not used in their last minutes.
 const MARGIN_SECONDS: i64 = 300;
 
-/// The App's private key, parsed.
-pub(super) struct AppKey(pub jsonwebtoken::EncodingKey);
+/// What the App signs is good for so long before and after it was signed: clocks differ, and GitHub grants ten minutes in all.
+/// Source: "Generating a JSON Web Token (JWT) for a GitHub App".
+const SECONDS_BEFORE: i64 = 60;
+const SECONDS_AFTER: i64 = 540;
+
+/// The App's number and private key, parsed.
+pub(super) struct AppKey {
+    app_id: u64,
+    key: jsonwebtoken::EncodingKey,
+}
 
 impl AppKey {
-    pub fn from_pem(pem: &SecretString) -> Result<Self, GithubError> {
+    pub fn from_pem(app_id: u64, pem: &SecretString) -> Result<Self, GithubError> {
         // Keys often arrive with their line breaks written out, from environment variables.
         let text = pem.expose_secret().replace("\\n", "\n");
         let key = jsonwebtoken::EncodingKey::from_rsa_pem(text.as_bytes());
-        key.map(Self)
+        key.map(|key| Self { app_id, key })
             .map_err(|_| GithubError::Settings("the App's private key is not an RSA key in PEM form".to_owned()))
+    }
+
+    /// Says that the App asks. `now`: by GitHub's clock, in seconds since 1970.
+    pub fn sign(&self, now: i64) -> Result<SecretString, GithubError> {
+        let claims = json!({"iss": self.app_id, "iat": now - SECONDS_BEFORE, "exp": now + SECONDS_AFTER});
+        let header = jsonwebtoken::Header::new(jsonwebtoken::Algorithm::RS256);
+        let signed = jsonwebtoken::encode(&header, &claims, &self.key);
+        signed.map(SecretString::from).map_err(|error| GithubError::Settings(error.to_string()))
     }
 }
 
@@ -97,7 +113,7 @@ impl InstallationClient {
     pub(super) async fn token(&self, access: Access) -> Result<SecretString, GithubError> {
         let slot = self.github.tokens().slot((self.id, access));
         let mut slot = slot.lock().await;
-        let now = chrono::Utc::now().timestamp();
+        let now = self.github.clock().now();
         if let Some(token) = slot.as_ref().filter(|token| token.expires_at - MARGIN_SECONDS > now) {
             return Ok(token.secret.clone());
         }

@@ -4,6 +4,7 @@
 //! followed on the configured API host only (a renamed repository), so credentials never reach another one.
 
 use super::auth::{Access, AppKey, Tokens};
+use super::clock::{Clock, date};
 use super::error::GithubError;
 use crate::model::*;
 use octocrab::Octocrab;
@@ -11,7 +12,11 @@ use reqwest::{Method, StatusCode, Url, header::HeaderMap};
 use secrecy::SecretString;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,15 +48,17 @@ pub struct Github {
 }
 
 pub(super) struct Inner {
-    /// Signs each request with a fresh App JWT.
-    app: Octocrab,
-    /// Without credentials of its own; tokens are laid over it.
+    key: AppKey,
+    clock: Clock,
+    /// Without credentials of its own; those of each request are laid over it.
     bare: Octocrab,
     /// The same for the GraphQL endpoint, which has another base.
     bare_graphql: Octocrab,
     api_url: Url,
     web_url: Url,
     tokens: Tokens,
+    /// Until when GitHub wants nothing of an installation: so it answered to a question.
+    limited_until: Mutex<HashMap<InstallationId, Instant>>,
 }
 
 /// GitHub through one installation.
@@ -79,16 +86,11 @@ impl Github {
         let api_url = parse_url(&settings.api_url)?;
         let web_url = parse_url(&settings.web_url)?;
         let transport = transport(&api_url, settings.timeout)?;
-        let key = AppKey::from_pem(&settings.private_key_pem)?;
-        let app = Octocrab::builder()
-            .base_uri(api_url.as_str())
-            .map_err(settings_error)?
-            .app(settings.app_id.into(), key.0)
-            .build_with_reqwest(transport.clone())
-            .map_err(settings_error)?;
+        let key = AppKey::from_pem(settings.app_id, &settings.private_key_pem)?;
         let bare_graphql = bare(&graphql_base(&settings.api_url), transport.clone())?;
         let bare = bare(api_url.as_str(), transport)?;
-        let inner = Inner { app, bare, bare_graphql, api_url, web_url, tokens: Tokens::default() };
+        let (clock, tokens, limited_until) = (Clock::default(), Tokens::default(), Mutex::default());
+        let inner = Inner { key, clock, bare, bare_graphql, api_url, web_url, tokens, limited_until };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -101,14 +103,39 @@ impl Github {
         InstallationClient { github: self.clone(), id }
     }
 
-    /// A request signed as the App itself.
+    /// A request signed as the App itself, by GitHub's clock. Refused, it is made once more where the refusal tells another time.
     pub(super) async fn as_app(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, GithubError> {
-        self.send(&self.inner.app, method, path, body).await
+        let Inner { key, clock, bare, .. } = &*self.inner;
+        for retried in [false, true] {
+            let client = bare.user_access_token(key.sign(clock.now())?).map_err(settings_error)?;
+            let refused = match self.send(&client, method.clone(), path, body).await {
+                Ok(answer) => {
+                    clock.learn(date(&answer.headers));
+                    return Ok(answer);
+                }
+                Err(refused) => refused,
+            };
+            // No other refusal is for sure GitHub's own.
+            let is_about_time = refused.error == GithubError::Unauthorized && clock.learn(refused.date);
+            if retried || !is_about_time {
+                return Err(refused.error);
+            }
+        }
+        Err(GithubError::Unauthorized)
     }
 
     /// A question anybody may ask.
     pub(super) async fn as_anybody(&self, path: &str) -> Result<Answer, GithubError> {
-        self.send(&self.inner.bare, Method::GET, path, None).await
+        Ok(self.send(&self.inner.bare, Method::GET, path, None).await?)
+    }
+
+    /// A moment of this machine's clock, as GitHub's had it.
+    pub fn by_its_clock(&self, ours: Timestamp) -> Timestamp {
+        self.inner.clock.translate(ours)
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.inner.clock
     }
 
     pub(super) fn tokens(&self) -> &Tokens {
@@ -122,12 +149,12 @@ impl Github {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Answer, GithubError> {
+    ) -> Result<Answer, Refused> {
         let tries = if method == Method::GET { READ_TRIES } else { 1 };
         let mut tried = 1;
         loop {
             match self.send_following(client, &method, path, body).await {
-                Err(GithubError::Server { .. } | GithubError::Unreachable(_)) if tried < tries => {
+                Err(refused) if refused.is_a_stumble() && tried < tries => {
                     tokio::time::sleep(READ_PAUSE * 2u32.pow(tried - 1)).await;
                     tried += 1;
                 }
@@ -142,21 +169,24 @@ impl Github {
         method: &Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Answer, GithubError> {
-        let mut path = path.to_owned();
+    ) -> Result<Answer, Refused> {
+        let mut place = path.to_owned();
         for _ in 0..=MAX_REDIRECTS {
-            match send_once(client, method, &path, body).await? {
-                Reply::Answer(answer) => return Ok(answer),
-                Reply::Moved { target, repeatable } => {
+            match send_once(client, method, &place, body).await {
+                Ok(Reply::Answer(answer)) => return Ok(answer),
+                Ok(Reply::Moved { target, repeatable }) => {
                     let here = self.on_this_host(&target).ok_or_else(|| of_a_proxy("a redirect to elsewhere"))?;
                     if !repeatable {
-                        return Err(gone(&path));
+                        break;
                     }
-                    path = here;
+                    place = here;
                 }
+                // Called what it was asked for as, wherever that led.
+                Err(Refused { error: GithubError::NotFound(_), .. }) => break,
+                Err(refused) => return Err(refused),
             }
         }
-        Err(gone(&path))
+        Err(gone(path).into())
     }
 
     /// Path and query of a redirect's target, if there is one and it stays on the configured API host.
@@ -191,11 +221,31 @@ impl InstallationClient {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Answer, GithubError> {
-        self.with_token(&self.github.inner.bare, access, method, path, body).await
+        let reading = method == Method::GET;
+        let outcome = self.with_token(&self.github.inner.bare, access, method, path, body).await;
+        if reading { self.noted(outcome) } else { outcome }
     }
 
     pub(super) async fn graphql_request(&self, access: Access, body: &Value) -> Result<Answer, GithubError> {
-        self.with_token(&self.github.inner.bare_graphql, access, Method::POST, "/graphql", Some(body)).await
+        self.noted(self.with_token(&self.github.inner.bare_graphql, access, Method::POST, "/graphql", Some(body)).await)
+    }
+
+    /// For how long GitHub wants nothing more of this installation, as it answered to a question.
+    pub fn limited_for(&self) -> Option<Duration> {
+        let limited = self.github.inner.limited_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = limited.get(&self.id)?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// The outcome of a question, which others learn from. Whoever writes is asked to wait by the answer itself.
+    pub(super) fn noted<T>(&self, outcome: Result<T, GithubError>) -> Result<T, GithubError> {
+        if let Err(GithubError::RateLimited { retry_after }) = &outcome {
+            let mut limited = self.github.inner.limited_until.lock().unwrap_or_else(PoisonError::into_inner);
+            let until = Instant::now() + *retry_after;
+            let known = limited.entry(self.id).or_insert(until);
+            *known = until.max(*known);
+        }
+        outcome
     }
 
     async fn with_token(
@@ -210,8 +260,10 @@ impl InstallationClient {
             let token = self.token(access).await?;
             let client = octocrab.user_access_token(token.clone()).map_err(settings_error)?;
             match self.github.send(&client, method.clone(), path, body).await {
-                Err(GithubError::Unauthorized) if !retried => self.forget_token(access, &token).await,
-                outcome => return outcome,
+                Err(refused) if refused.error == GithubError::Unauthorized && !retried => {
+                    self.forget_token(access, &token).await;
+                }
+                outcome => return Ok(outcome?),
             }
         }
         Err(GithubError::Unauthorized)
@@ -280,7 +332,32 @@ enum Reply {
     },
 }
 
-async fn send_once(client: &Octocrab, method: &Method, path: &str, body: Option<&Value>) -> Result<Reply, GithubError> {
+/// An error, and when GitHub gave that answer, if it was one.
+struct Refused {
+    error: GithubError,
+    date: Option<i64>,
+}
+
+impl Refused {
+    /// Of GitHub, or of the way to it.
+    fn is_a_stumble(&self) -> bool {
+        matches!(self.error, GithubError::Server { .. } | GithubError::Unreachable(_))
+    }
+}
+
+impl From<GithubError> for Refused {
+    fn from(error: GithubError) -> Self {
+        Self { error, date: None }
+    }
+}
+
+impl From<Refused> for GithubError {
+    fn from(refused: Refused) -> Self {
+        refused.error
+    }
+}
+
+async fn send_once(client: &Octocrab, method: &Method, path: &str, body: Option<&Value>) -> Result<Reply, Refused> {
     let sent = match *method {
         Method::GET => client._get(path).await,
         Method::POST => client._post(path, body).await,
@@ -295,7 +372,7 @@ async fn send_once(client: &Octocrab, method: &Method, path: &str, body: Option<
     if status.is_success() {
         return match body.is_empty() || serde_json::from_str::<IgnoredAny>(&body).is_ok() {
             true => Ok(Reply::Answer(Answer { headers, body })),
-            false => Err(of_a_proxy("a success without JSON")),
+            false => Err(of_a_proxy("a success without JSON").into()),
         };
     }
     if matches!(status.as_u16(), 301 | 302 | 307 | 308) {
@@ -304,7 +381,7 @@ async fn send_once(client: &Octocrab, method: &Method, path: &str, body: Option<
         let repeatable = reading || matches!(status.as_u16(), 307 | 308);
         return Ok(Reply::Moved { target, repeatable });
     }
-    Err(refusal(status, &headers, &body, path))
+    Err(Refused { error: refusal(status, &headers, &body, path), date: date(&headers) })
 }
 
 /// What GitHub does not say: a login page in front of it does.
@@ -361,7 +438,7 @@ fn gone(path: &str) -> GithubError {
     let path = path.split('?').next().unwrap_or_default();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     GithubError::NotFound(match parts.as_slice() {
-        ["repositories", _] => "this repository".to_owned(),
+        ["installation", "repositories"] => "this repository".to_owned(),
         ["repos", owner, name] | ["repos", owner, name, "installation"] => format!("the repository {owner}/{name}"),
         ["repos", owner, name, "issues", "comments", ..] => format!("that comment in {owner}/{name}"),
         ["repos", owner, name, "issues" | "pulls", number, ..] => format!("{owner}/{name}#{number}"),
@@ -379,8 +456,7 @@ fn wait_asked_for(headers: &HeaderMap, body: &str) -> Option<Duration> {
     }
     if number("x-ratelimit-remaining") == Some(0) {
         // By GitHub's own clock: ours may be wrong.
-        let now = text("date").and_then(|date| chrono::DateTime::parse_from_rfc2822(date).ok());
-        let left = number("x-ratelimit-reset").zip(now).map(|(reset, now)| wait(reset - now.timestamp()));
+        let left = number("x-ratelimit-reset").zip(date(headers)).map(|(reset, now)| wait(reset - now));
         return Some(left.unwrap_or(UNNAMED_WAIT));
     }
     // Secondary limits without a header are told apart from other refusals only by the page they point to.

@@ -10,6 +10,8 @@ static NOBODY: LazyLock<AppIdentity> = LazyLock::new(AppIdentity::nobody);
 pub struct Connection {
     pub github: Github,
     pub identity: AppIdentity,
+    /// GitHub sends nothing here: all that it would is fetched.
+    pub fetches: bool,
 }
 
 /// Where everybody finds the connection. It is made once and then stays; all clones are one.

@@ -1,12 +1,14 @@
-//! The App's own deliveries: which attempts GitHub made, and asking for another one. Takes the App's JWT and no permission.
+//! The App's own deliveries: which attempts GitHub made, and what was in them. Takes the App's JWT and no permission.
 //! Source: GitHub's REST API reference, "REST API endpoints for GitHub App webhooks".
 
 use super::client::{Answer, Github};
 use super::error::GithubError;
 use super::rest::PAGE_SIZE;
+use super::signature::Verified;
 use crate::model::*;
 use reqwest::{Method, Url};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 const PATH: &str = "/app/hook/deliveries";
@@ -19,9 +21,16 @@ pub struct AttemptLog {
     attempts: BTreeMap<AttemptId, DeliveryAttempt>,
     /// Where older ones that were not read yet go on.
     rest: Option<String>,
+    /// Of the last reading.
+    pages: usize,
 }
 
 impl AttemptLog {
+    /// Requests that the last reading took.
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+
     pub fn attempts(&self) -> Vec<DeliveryAttempt> {
         self.attempts.values().cloned().collect()
     }
@@ -49,6 +58,7 @@ impl AttemptLog {
 struct Pages {
     attempts: Vec<DeliveryAttempt>,
     rest: Option<String>,
+    count: usize,
 }
 
 #[derive(Deserialize)]
@@ -59,6 +69,27 @@ struct AttemptShape {
     #[serde(default)]
     redelivery: bool,
     status_code: Option<u16>,
+}
+
+/// One delivery, as GitHub keeps it.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    pub guid: String,
+    pub event: String,
+    /// JSON, though not in the bytes that were signed; absent where GitHub has it no more.
+    pub body: Option<Verified<Vec<u8>>>,
+}
+
+#[derive(Deserialize)]
+struct DeliveryShape {
+    guid: String,
+    event: String,
+    request: RequestShape,
+}
+
+#[derive(Deserialize)]
+struct RequestShape {
+    payload: Option<Box<RawValue>>,
 }
 
 impl From<AttemptShape> for DeliveryAttempt {
@@ -86,14 +117,16 @@ impl Github {
         // What lies beyond a gap is read once more.
         let gap = new.rest.is_some();
         if gap {
-            *log = AttemptLog { attempts: BTreeMap::new(), rest: new.rest };
+            *log = AttemptLog { rest: new.rest, ..AttemptLog::default() };
         }
+        log.pages = new.count;
         log.add(new.attempts);
         let Some(rest) = log.rest.clone().filter(|_| !gap) else { return Ok(()) };
         match self.attempt_pages(Some(rest), since).await {
             Ok(old) => {
                 log.add(old.attempts);
                 log.rest = old.rest;
+                log.pages += old.count;
                 Ok(())
             }
             Err(error) => {
@@ -116,8 +149,9 @@ impl Github {
     }
 
     async fn attempt_pages(&self, from: Option<String>, since: Timestamp) -> Result<Pages, GithubError> {
-        let (mut attempts, mut rest) = (Vec::new(), from);
-        for _ in 0..MAX_PAGES {
+        let (mut attempts, mut rest, mut count) = (Vec::new(), from, 0);
+        while count < MAX_PAGES {
+            count += 1;
             let cursor = rest.map(|cursor| format!("&cursor={}", percent_encoded(&cursor))).unwrap_or_default();
             let answer = self.as_app(Method::GET, &format!("{PATH}?per_page={PAGE_SIZE}{cursor}"), None).await?;
             let page: Vec<AttemptShape> = answer.json()?;
@@ -131,12 +165,15 @@ impl Github {
                 break;
             }
         }
-        Ok(Pages { attempts, rest })
+        Ok(Pages { attempts, rest, count })
     }
 
-    /// Asks for a delivery once more; GitHub sends it when it comes to it.
-    pub async fn redeliver(&self, attempt: AttemptId) -> Result<(), GithubError> {
-        self.as_app(Method::POST, &format!("{PATH}/{attempt}/attempts"), None).await.map(drop)
+    /// What was to be delivered by an attempt. The same for all attempts of one delivery.
+    pub async fn fetch_delivery(&self, attempt: AttemptId) -> Result<Fetched, GithubError> {
+        let answer = self.as_app(Method::GET, &format!("{PATH}/{attempt}"), None).await?;
+        let DeliveryShape { guid, event, request } = answer.json()?;
+        let body = request.payload.map(|payload| Verified::fetched(payload.get().as_bytes().to_vec()));
+        Ok(Fetched { guid, event, body })
     }
 }
 

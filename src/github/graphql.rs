@@ -144,7 +144,7 @@ impl InstallationClient {
             variables[format!("head{number}")] = json!(wanted.head);
         }
         let body = json!({"query": merged_query(wanted.len()), "variables": variables});
-        let answer: Value = self.graphql_request(access, &body).await?.json()?;
+        let answer = self.ask(access, &body).await?;
         if answer.pointer("/data/repository").is_none_or(Value::is_null) {
             return Err(refusal(&answer));
         }
@@ -162,6 +162,15 @@ impl InstallationClient {
         Ok(wanted.iter().enumerate().map(of).collect())
     }
 
+    /// An answer, which may lack some or all of what was asked for.
+    async fn ask(&self, access: Access, body: &Value) -> Result<Value, GithubError> {
+        let answer: Value = self.graphql_request(access, body).await?.json()?;
+        match refusal(&answer) {
+            limited @ GithubError::RateLimited { .. } => self.noted(Err(limited)),
+            _ => Ok(answer),
+        }
+    }
+
     async fn linked(
         &self,
         repository: RepositoryId,
@@ -175,8 +184,7 @@ impl InstallationClient {
         let mut cursor: Option<String> = None;
         for _ in 0..MAX_PAGES {
             let variables = json!({"owner": name.owner(), "name": name.name(), "number": number, "cursor": cursor});
-            let answer = self.graphql_request(access, &json!({"query": query, "variables": variables})).await?;
-            let answer: Value = answer.json()?;
+            let answer = self.ask(access, &json!({"query": query, "variables": variables})).await?;
             let page = answer.pointer(at).filter(|page| !page.is_null()).ok_or_else(|| refusal(&answer))?;
             let page = Page::deserialize(page).map_err(|error| GithubError::BadAnswer(error.to_string()))?;
             found.extend(page.nodes.into_iter().flatten().map(|node| LinkedThread {

@@ -14,6 +14,8 @@ use std::{collections::BTreeMap, fmt, sync::LazyLock};
 /// GitHub's limit, in characters. Source: "Registering a GitHub App".
 const LONGEST_NAME: usize = 34;
 const LONGEST_LOGIN: usize = 39;
+/// Where nobody listens: no name below `invalid` ever leads anywhere. Source: RFC 6761.
+pub const NOBODY: &str = "https://treewarden.invalid/webhooks/github";
 /// More than any code has.
 const LONGEST_CODE: usize = 100;
 
@@ -70,7 +72,7 @@ pub fn manifest(name: &AppName, at: Addresses<'_>) -> String {
         name: &name.0,
         description,
         public: *public,
-        url: &at.webhook.origin,
+        url: if at.webhook.is_nobodys() { at.public } else { &at.webhook.origin },
         hook_attributes: Hook { url: &at.webhook.url, active: true },
         redirect_url: format!("{}/setup/callback", at.browser),
         callback_urls: [format!("{}/auth/github/callback", at.public)],
@@ -151,6 +153,15 @@ pub struct WebhookUrl {
 }
 
 impl WebhookUrl {
+    /// Of a service that GitHub does not reach.
+    pub fn nobodys() -> Self {
+        Self { url: NOBODY.to_owned(), origin: String::new() }
+    }
+
+    fn is_nobodys(&self) -> bool {
+        self.url == NOBODY
+    }
+
     /// HTTPS; plain HTTP, or this very machine, only where GitHub is a stand-in on it.
     pub fn parse(text: &str, web_url: &str) -> Result<Self, Unfit> {
         const EXPECTED: Unfit = Unfit(

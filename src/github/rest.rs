@@ -49,6 +49,11 @@ struct RepositoryShape {
 }
 
 #[derive(Deserialize)]
+struct ListShape {
+    repositories: Vec<RepositoryShape>,
+}
+
+#[derive(Deserialize)]
 struct RefShape {
     /// In full.
     #[serde(rename = "ref")]
@@ -100,6 +105,11 @@ struct IssueShape {
 
 fn access(repository: RepositoryId, scope: Scope) -> Access {
     Access { repository: Some(repository), scope }
+}
+
+/// The number of the last page of a list, as far as GitHub names it on this one.
+fn pages_of(answer: &Answer, page: usize) -> usize {
+    last_page(answer.headers.get("link").and_then(|value| value.to_str().ok()).unwrap_or_default(), page)
 }
 
 /// The last page's number from a `Link` header; long lists may name only the next one.
@@ -184,14 +194,38 @@ impl InstallationClient {
     ) -> Result<(Vec<T>, usize), GithubError> {
         let separator = if path.contains('?') { '&' } else { '?' };
         let answer = self.read(repository, &format!("{path}{separator}per_page={PAGE_SIZE}&page={page}")).await?;
-        let link = answer.headers.get("link").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        Ok((answer.json()?, last_page(link, page)))
+        Ok((answer.json()?, pages_of(&answer, page)))
     }
 
-    /// By its id, which stays through renames.
-    pub async fn repository(&self, id: RepositoryId) -> Result<RepositoryInfo, GithubError> {
-        let shape: RepositoryShape = self.read(id, &format!("/repositories/{id}")).await?.json()?;
-        self.described(shape)
+    /// The repository with this id, which stays through renames; `name` is what it was called when it was last heard of.
+    /// GitHub describes no question by id: a name that leads nowhere, or to another repository by now, is looked for among
+    /// all that the installation reaches.
+    pub async fn repository(&self, id: RepositoryId, name: &RepoName) -> Result<RepositoryInfo, GithubError> {
+        let named = match self.read(id, &format!("/repos/{name}")).await {
+            Ok(answer) => Some(answer.json::<RepositoryShape>()?).filter(|shape| shape.id == id.0),
+            Err(GithubError::NotFound(_)) => None,
+            Err(error) => return Err(error),
+        };
+        match named {
+            Some(shape) => self.described(shape),
+            None => self.described(self.listed(id).await?),
+        }
+    }
+
+    /// Source: "List repositories accessible to the app installation". With a token for one repository the list is short.
+    async fn listed(&self, id: RepositoryId) -> Result<RepositoryShape, GithubError> {
+        for page in 1..=MAX_PAGES {
+            let path = format!("/installation/repositories?per_page={PAGE_SIZE}&page={page}");
+            let answer = self.read(id, &path).await?;
+            let found = answer.json::<ListShape>()?.repositories.into_iter().find(|shape| shape.id == id.0);
+            if let Some(shape) = found {
+                return Ok(shape);
+            }
+            if page >= pages_of(&answer, page) {
+                return Err(GithubError::NotFound("this repository".to_owned()));
+            }
+        }
+        Err(GithubError::BadAnswer("more repositories than can be looked through".to_owned()))
     }
 
     fn described(&self, shape: RepositoryShape) -> Result<RepositoryInfo, GithubError> {
@@ -271,8 +305,12 @@ impl InstallationClient {
         branch: &BranchName,
     ) -> Result<BTreeMap<String, CommitSha>, GithubError> {
         let path = format!("/repos/{name}/git/matching-refs/heads/{}", branch.in_address());
-        let found: Vec<RefShape> = match self.read_all(repository, &path).await {
-            Ok(found) => found,
+        // This list comes whole; GitHub describes no pages of it.
+        let found: Vec<RefShape> = match self.read(repository, &path).await {
+            Ok(answer) if pages_of(&answer, 1) > 1 => {
+                return Err(GithubError::BadAnswer("a part of a list".to_owned()));
+            }
+            Ok(answer) => answer.json()?,
             Err(GithubError::Invalid(why)) if why.starts_with(EMPTY) => Vec::new(),
             Err(error) => return Err(error),
         };

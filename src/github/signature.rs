@@ -5,11 +5,17 @@ use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::Sha256;
 
-/// A body whose signature was checked. Nothing else makes one, so a handler that takes it cannot forget the check.
+/// A body that is GitHub's beyond doubt: its signature was checked, or GitHub itself was asked for it. Nothing else makes one,
+/// so a handler that takes it cannot forget the check.
 #[derive(Clone, Debug)]
 pub struct Verified<B>(B);
 
 impl<B> Verified<B> {
+    /// Of an answer of GitHub's to the App, over the one door that knows where GitHub is.
+    pub(super) fn fetched(body: B) -> Self {
+        Self(body)
+    }
+
     pub fn into_inner(self) -> B {
         self.0
     }

@@ -1,25 +1,77 @@
-//! Whether a process works below a directory: its current directory or an open file is there. Linux only; what cannot be
-//! seen (other users' processes) is not counted, and neither are the service's own git processes: they end by themselves.
-//! Nor is a process that is about to become one: between its birth and its program it has all files open that we have.
+//! Whether a process works below a directory: it is its current directory or its root, or has a file there open or mapped
+//! into its memory, or sees it mounted where it is. Linux only; what cannot be seen (other users' processes) is not counted,
+//! and neither are the service's own git processes: they end by themselves. Nor is a process that is about to become one:
+//! between its birth and its program it has all files open that we have.
 
-use std::{fs, path::Path};
+use super::mounts;
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
-/// The id of some process with its current directory or an open file at or below `directory`, apart from some.
+/// The id of some process that works at or below `directory`, apart from some.
 pub(super) fn user_of(directory: &Path, apart_from: &[u32]) -> Option<u32> {
     let own = std::process::id();
+    let searched = Searched::new(directory);
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     ids.filter(|id| *id != own && !apart_from.contains(id)).find(|id| {
         let process = Path::new("/proc").join(id.to_string());
-        let works_there = leads_below(&process.join("cwd"), directory)
-            || fs::read_dir(process.join("fd"))
-                .is_ok_and(|files| files.flatten().any(|file| leads_below(&file.path(), directory)));
-        works_there && !is_ours(&process, own)
+        searched.is_used_by(&process) && !is_ours(&process, own)
     })
 }
 
-fn leads_below(link: &Path, directory: &Path) -> bool {
-    fs::read_link(link).is_ok_and(|target| target.starts_with(directory))
+/// A directory, by its name here and by its place in its file system, which a container may know by another name.
+struct Searched<'a> {
+    directory: &'a Path,
+    namespace: Option<PathBuf>,
+    on_disk: Option<(String, PathBuf)>,
+}
+
+impl<'a> Searched<'a> {
+    fn new(directory: &'a Path) -> Self {
+        let ours = Path::new("/proc/self");
+        let on_disk = mounts::on_disk(&mounts::of(ours), directory);
+        Self { directory, namespace: namespace(ours), on_disk }
+    }
+
+    fn is_used_by(&self, process: &Path) -> bool {
+        let elsewhere = namespace(process).is_some_and(|namespace| self.namespace.as_ref() != Some(&namespace));
+        let mounts = if elsewhere { mounts::of(process) } else { Vec::new() };
+        if mounts.iter().any(|mount| self.holds(&mount.device, &mount.root)) {
+            return true;
+        }
+        let leads_there = |place: &Path| match elsewhere {
+            true => mounts::on_disk(&mounts, place).is_some_and(|(device, place)| self.holds(&device, &place)),
+            false => place.starts_with(self.directory),
+        };
+        let link_leads_there = |link: &Path| fs::read_link(link).is_ok_and(|place| leads_there(&place));
+        let opened = |files: fs::ReadDir| files.flatten().any(|file| link_leads_there(&file.path()));
+        ["cwd", "root"].iter().any(|link| link_leads_there(&process.join(link)))
+            || fs::read_dir(process.join("fd")).is_ok_and(opened)
+            || fs::read(process.join("maps")).is_ok_and(|maps| mapped(&maps).any(|place| leads_there(&place)))
+    }
+
+    fn holds(&self, device: &str, place: &Path) -> bool {
+        self.on_disk.as_ref().is_some_and(|(ours, directory)| ours == device && place.starts_with(directory))
+    }
+}
+
+/// Which mounts a process sees.
+fn namespace(process: &Path) -> Option<PathBuf> {
+    fs::read_link(process.join("ns/mnt")).ok()
+}
+
+/// `<addresses> <permissions> <offset> <device> <inode> <file>`, as proc(5) describes it: only a line break is escaped.
+fn mapped(maps: &[u8]) -> impl Iterator<Item = PathBuf> {
+    let files =
+        maps.split(|byte| *byte == b'\n').filter_map(|line| Some(&line[line.iter().position(|byte| *byte == b'/')?..]));
+    files.map(|file| match file.windows(4).any(|bytes| bytes == br"\012") {
+        true => mounts::unescaped(file),
+        false => PathBuf::from(OsStr::from_bytes(file)),
+    })
 }
 
 /// `<id> (git) <state> <parent> …`, as proc(5) describes it. What cannot be read any more has ended.
@@ -34,4 +86,18 @@ fn is_ours(process: &Path, own: u32) -> bool {
 fn is_about_to_start(process: &Path) -> bool {
     let line = fs::read(process.join("cmdline"));
     line.is_ok_and(|line| fs::read("/proc/self/cmdline").is_ok_and(|own| own == line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_files_are_read_with_any_name() {
+        let maps = b"00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/a b\n\
+            35b1800000-35b1820000 rw-s 00000000 08:02 135522 /tmp/a\\012b (deleted)\n\
+            f2c6ff8c000-7f2c7078c000 rw-p 00000000 00:00 0 [stack]\n7f-8f rw-p 00000000 00:00 0\n";
+        let places: Vec<_> = mapped(maps).collect();
+        assert_eq!(places, [Path::new("/usr/bin/a b"), Path::new("/tmp/a\nb (deleted)")]);
+    }
 }

@@ -9,7 +9,29 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const MOUNTS: &str = "/proc/self/mountinfo";
+/// One line of `mountinfo`.
+pub(super) struct Mount {
+    /// `<major>:<minor>`.
+    pub device: String,
+    /// The directory of that file system which is mounted.
+    pub root: PathBuf,
+    /// Where it is mounted.
+    place: PathBuf,
+}
+
+/// The mounts that a process sees, given its directory in `/proc`. What cannot be read has none.
+pub(super) fn of(process: &Path) -> Vec<Mount> {
+    fs::read(process.join("mountinfo")).map(|text| mounted(&text).collect()).unwrap_or_default()
+}
+
+/// Where a path lies: the device, and the place in its file system.
+pub(super) fn on_disk(mounts: &[Mount], path: &Path) -> Option<(String, PathBuf)> {
+    // What is mounted later covers what was there.
+    let above = mounts.iter().filter(|mount| path.starts_with(&mount.place));
+    let mount = above.max_by_key(|mount| mount.place.components().count())?;
+    let below = path.strip_prefix(&mount.place).ok()?;
+    Some((mount.device.clone(), mount.root.join(below)))
+}
 
 /// Where something is mounted below a directory, or right there.
 pub(super) fn inside(directory: &Path) -> io::Result<Option<PathBuf>> {
@@ -17,8 +39,8 @@ pub(super) fn inside(directory: &Path) -> io::Result<Option<PathBuf>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         canonical => canonical?,
     };
-    match fs::read(MOUNTS) {
-        Ok(text) => Ok(mounted(&text).find(|place| place.starts_with(&directory))),
+    match fs::read("/proc/self/mountinfo") {
+        Ok(text) => Ok(mounted(&text).map(|mount| mount.place).find(|place| place.starts_with(&directory))),
         // Not on Linux.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -33,12 +55,16 @@ pub(super) fn refuse_inside(directory: &Path) -> Result<(), IsolationError> {
 }
 
 /// `<id> <parent> <device> <root> <place> …`, as proc(5) describes it.
-fn mounted(text: &[u8]) -> impl Iterator<Item = PathBuf> {
-    text.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescaped)
+fn mounted(text: &[u8]) -> impl Iterator<Item = Mount> {
+    text.split(|byte| *byte == b'\n').filter_map(|line| {
+        let mut fields = line.split(|byte| *byte == b' ').skip(2);
+        let device = String::from_utf8_lossy(fields.next()?).into_owned();
+        Some(Mount { device, root: unescaped(fields.next()?), place: unescaped(fields.next()?) })
+    })
 }
 
 /// Spaces and the like stand there as a backslash and three octal digits.
-fn unescaped(text: &[u8]) -> PathBuf {
+pub(super) fn unescaped(text: &[u8]) -> PathBuf {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text);
     while let [first, more @ ..] = rest {
         let code = more.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
@@ -56,8 +82,19 @@ mod tests {
     #[test]
     fn places_are_read_with_any_name() {
         let text = b"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n40 22 0:33 / /a\\040b\\134c rw - tmpfs none rw\n";
-        let places: Vec<_> = mounted(text).collect();
+        let places: Vec<_> = mounted(text).map(|mount| mount.place).collect();
         assert_eq!(places, [Path::new("/"), Path::new("/a b\\c")]);
+    }
+
+    #[test]
+    fn a_place_on_disk_is_that_of_the_last_mount_above_it() {
+        let text = b"22 1 8:1 / / rw - ext4 x rw\n40 22 8:2 /of/it /a rw - ext4 y rw\n41 22 8:3 / /a rw - ext4 z rw\n";
+        let mounts: Vec<_> = mounted(text).collect();
+        let on_disk = |path: &str| on_disk(&mounts, Path::new(path)).unwrap();
+        assert_eq!(on_disk("/a/b"), ("8:3".to_owned(), PathBuf::from("/b")));
+        assert_eq!(on_disk("/ab/c"), ("8:1".to_owned(), PathBuf::from("/ab/c")));
+        assert_eq!(super::on_disk(&mounts[1..2], Path::new("/a/b")), Some(("8:2".to_owned(), "/of/it/b".into())));
+        assert_eq!(super::on_disk(&[], Path::new("/a")), None);
     }
 
     #[test]

@@ -20,32 +20,41 @@ pub struct DeliveryAttempt {
 /// What is remembered between two looks for missed deliveries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissedWatch {
-    /// What set out before this moment is settled, or not ours to ask for.
+    /// By GitHub's clock. What set out before this moment is settled, or not ours to fetch.
     pub since: Timestamp,
-    /// By GUID: what was asked for and set out at `since` or later.
-    pub asked: BTreeMap<String, AskedAgain>,
+    /// By GUID: what could not be fetched and set out at `since` or later. (Earlier versions had it sent again instead.)
+    #[serde(rename = "asked")]
+    pub tried: BTreeMap<String, Tried>,
 }
 
-/// How often a delivery was asked for.
+/// How often it was tried in vain to fetch a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedAgain {
+pub struct Tried {
     pub times: u32,
     pub last: Timestamp,
-    /// It is not asked for any more, and that was told.
+    /// It is not tried any more, and that was told.
     pub given_up: bool,
 }
 
 impl MissedWatch {
-    /// Nothing that set out before `since` is ever asked for.
+    /// Nothing that set out before `since` is ever fetched.
     pub fn from(since: Timestamp) -> Self {
-        Self { since, asked: BTreeMap::new() }
+        Self { since, tried: BTreeMap::new() }
     }
 
-    /// Counts that it was asked for.
+    /// Counts that it was tried in vain.
     pub fn count(&mut self, guid: &str, now: Timestamp) {
-        let fresh = AskedAgain { times: 0, last: now, given_up: false };
-        let asked = self.asked.entry(guid.to_owned()).or_insert(fresh);
-        asked.times += 1;
-        asked.last = now;
+        let tried = self.entry(guid, now);
+        tried.times += 1;
+        tried.last = now;
+    }
+
+    /// It is never tried again.
+    pub fn give_up(&mut self, guid: &str, now: Timestamp) {
+        self.entry(guid, now).given_up = true;
+    }
+
+    fn entry(&mut self, guid: &str, now: Timestamp) -> &mut Tried {
+        self.tried.entry(guid.to_owned()).or_insert(Tried { times: 0, last: now, given_up: false })
     }
 }

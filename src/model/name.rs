@@ -65,6 +65,13 @@ impl RepoName {
         Self { owner: LOCAL_OWNER.to_owned(), name: name.to_owned() }
     }
 
+    /// Whether a repository in this directory has the name, or has it with the end that tells it from another of that name.
+    pub fn is_of_directory(&self, directory: &Path) -> bool {
+        let plain = Self::of_directory(directory);
+        let end = self.name.strip_prefix(&plain.name).or_else(|| self.name.strip_prefix(plain.name.get(..80)?));
+        self.owner == plain.owner && end.is_some_and(|end| end.is_empty() || end.starts_with('-'))
+    }
+
     pub fn owner(&self) -> &str {
         &self.owner
     }

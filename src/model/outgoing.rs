@@ -41,6 +41,24 @@ pub enum Turn {
     Progress = 2,
 }
 
+/// Who sends. Each installation has one sender in each lane, so that nobody waits to be heard for a request that hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Only what tells people that they were heard.
+    Heard,
+    /// Everything else.
+    Content,
+}
+
+impl From<Turn> for Lane {
+    fn from(turn: Turn) -> Self {
+        match turn {
+            Turn::Heard => Lane::Heard,
+            Turn::Result | Turn::Progress => Lane::Content,
+        }
+    }
+}
+
 impl From<&Outgoing> for Turn {
     /// Where the text is not known to be about something that goes on.
     fn from(outgoing: &Outgoing) -> Self {

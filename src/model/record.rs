@@ -163,6 +163,12 @@ pub struct EnvironmentMetadata {
     pub transferred_to: Option<String>,
     /// Why it was kept the last time somebody asked for its removal, in words for people.
     pub kept_because: Vec<String>,
+    /// What a person can do about that, where there is more to say, in words for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next_steps: Vec<String>,
+    /// It holds another repository, so that removing it by force is refused, too.
+    #[serde(default)]
+    pub beyond_force: bool,
     /// Its latest activity is later than the clock.
     #[serde(default)]
     pub dated_ahead: Option<DatedAhead>,
@@ -470,6 +476,9 @@ pub struct ReportLine {
     /// By its removal; absent where nothing was removed, or where its size is not known.
     #[serde(default)]
     pub bytes_freed: Option<u64>,
+    /// Bytes of caches that were taken out of it, or would be.
+    #[serde(default)]
+    pub bytes_reclaimed: u64,
     /// What there is to tell beside that: what was reclaimed, that its repository takes much of the disk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -478,7 +487,7 @@ pub struct ReportLine {
 impl ReportLine {
     pub fn of(repository: &RepoName, environment: Option<EnvironmentId>, branch: String, result: ReportResult) -> Self {
         let repository = Some(repository.to_string());
-        Self { environment, repository, branch, result, bytes_freed: None, notes: Vec::new() }
+        Self { environment, repository, branch, result, bytes_freed: None, bytes_reclaimed: 0, notes: Vec::new() }
     }
 
     /// With its repository: many have an `issue-1`.

@@ -11,6 +11,8 @@ pub struct Sums {
     pub failed: u64,
     /// Of those whose size is known.
     pub bytes_freed: u64,
+    /// Of caches, out of worktrees that stay.
+    pub bytes_reclaimed: u64,
 }
 
 impl Sums {
@@ -28,6 +30,7 @@ impl CleanupReport {
                 ReportResult::Kept(_) => sums.kept += 1,
                 ReportResult::Failed(_) => sums.failed += 1,
             }
+            sums.bytes_reclaimed = sums.bytes_reclaimed.saturating_add(line.bytes_reclaimed);
             sums.bytes_freed = sums.bytes_freed.saturating_add(line.bytes_freed.unwrap_or(0));
         }
         sums
@@ -61,7 +64,7 @@ mod tests {
             started_at: Timestamp::from_unix(10),
             ended_at: Timestamp::from_unix(13),
         };
-        assert_eq!(report.sums(), Sums { removed: 2, kept: 1, failed: 1, bytes_freed: 7 });
+        assert_eq!(report.sums(), Sums { removed: 2, kept: 1, failed: 1, bytes_freed: 7, bytes_reclaimed: 0 });
         assert_eq!((report.sums().all(), report.took().as_secs()), (4, 3));
     }
 }

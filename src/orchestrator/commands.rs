@@ -1,14 +1,14 @@
 //! Commands, answered at once. Each calls the same verbs as the panel and the command line.
 
 use super::{
-    Orchestrator, StepError,
+    Orchestrator, StepError, gather,
     sweep::{Asked, Pass, Swept},
 };
 use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep, Occasion};
 use crate::git::GitError;
 use crate::model::*;
-use crate::reply::{cleanup, commands, disk, run_end};
+use crate::reply::{cleanup, commands, run_end};
 use std::{collections::BTreeSet, path::Path};
 
 /// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
@@ -187,6 +187,10 @@ impl Orchestrator {
             Some(environment) => Some(self.look_at(codebase, environment).await),
             None => None,
         };
+        let last = match environment {
+            None => self.store().find_last_environment(codebase.id, &gather::work_of(conversation)).await?,
+            Some(_) => None,
+        };
         let live = self.store().live_run_of(conversation.id).await?;
         let place = match &live {
             Some(run) if run.state == RunState::Queued => self.store().queue_place(run.id).await?,
@@ -200,10 +204,11 @@ impl Orchestrator {
             requester: run.request.requester.login,
         });
         let asked = self.store().load_repo_settings(codebase.id).await?.unwrap_or_default().in_force;
-        let (shares, standing) = self.disk_of(codebase.id).await?;
+        let disk = self.told_of_disk(codebase.id).await?;
         Ok(commands::thread_status(&commands::ThreadStatus {
-            disk: disk::of_repository(&shares, standing),
+            disk: disk.map(|(line, _)| line),
             environment: environment.as_ref().zip(seen.as_ref()),
+            removed: last.as_ref(),
             run,
             census: self.census(codebase).await?,
             limit: asked.worktree_limit(self.settings().environment_limit),
@@ -286,6 +291,8 @@ impl Orchestrator {
         environment.pinned = pinned;
         let sentence = cleanup::sentence(&Keep::Pinned);
         environment.metadata.kept_because.retain(|reason| *reason != sentence);
+        let steps = cleanup::next_steps(&[Keep::Pinned]);
+        environment.metadata.next_steps.retain(|step| !steps.contains(step));
         if pinned {
             environment.metadata.kept_because.push(sentence);
         }

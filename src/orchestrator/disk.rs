@@ -15,7 +15,7 @@ use crate::reply::disk;
 use crate::store::StoreError;
 use crate::telemetry::field::EFFECT;
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
@@ -30,8 +30,8 @@ type Wanted = (CodebaseId, Option<EnvironmentId>);
 pub(super) struct DiskWatch {
     turn: tokio::sync::Mutex<()>,
     waiting: Mutex<HashSet<Wanted>>,
-    /// Codebases that take too much, and for which a pass was begun because of that.
-    over: Mutex<HashSet<CodebaseId>>,
+    /// Codebases that take too much, and for which a pass was begun because of that; when it ended.
+    over: Mutex<HashMap<CodebaseId, Option<Timestamp>>>,
     /// Caches in the trash that nothing goes on with, and that the log has told of.
     told: Mutex<HashSet<PathBuf>>,
 }
@@ -51,12 +51,26 @@ impl DiskWatch {
     fn is_new(&self, codebase: CodebaseId, over: bool) -> bool {
         let mut known = self.over.lock().unwrap_or_else(PoisonError::into_inner);
         match over {
-            true => known.insert(codebase),
+            true if known.contains_key(&codebase) => false,
+            true => known.insert(codebase, None).is_none(),
             false => {
                 known.remove(&codebase);
                 false
             }
         }
+    }
+
+    /// The pass that was begun because of that has run.
+    fn has_passed(&self, codebase: CodebaseId, at: Timestamp) {
+        let mut known = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(passed) = known.get_mut(&codebase) {
+            *passed = Some(at);
+        }
+    }
+
+    /// When it ended, if it has.
+    fn passed(&self, codebase: CodebaseId) -> Option<Timestamp> {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner).get(&codebase).copied().flatten()
     }
 }
 
@@ -86,6 +100,13 @@ impl Orchestrator {
         let shares = self.store().disk_shares(codebase).await?;
         let standing = standing(&shares, self.settings().disk_marks);
         Ok((shares, standing))
+    }
+
+    /// The same in a line, and whether that is more than it should be; `None` while nothing is known.
+    pub async fn told_of_disk(&self, codebase: CodebaseId) -> Result<Option<(String, bool)>, StoreError> {
+        let (shares, standing) = self.disk_of(codebase).await?;
+        let line = disk::of_repository(&shares, standing, self.inner.disk.passed(codebase));
+        Ok(line.map(|line| (line, standing.is_over())))
     }
 
     /// Has one environment, or a whole codebase, measured in the background.
@@ -154,13 +175,13 @@ impl Orchestrator {
         if !self.inner.disk.is_new(codebase, standing.is_over()) || self.is_stopping() {
             return Ok(());
         }
-        let told = disk::of_repository(&shares, standing).unwrap_or_default();
+        let told = disk::of_repository(&shares, standing, None).unwrap_or_default();
         let name = self.store().load_codebase(codebase).await?.map(|codebase| codebase.name.to_string());
         tracing::warn!(codebase.name = %name.unwrap_or_default(), reason = %told, "a repository takes much of the disk; a pass over it begins");
         let this = self.clone();
         self.inner.work.spawn(async move {
             match unwinding(this.pass_over_mark(codebase)).await {
-                Ok(true) => return,
+                Ok(true) => return this.inner.disk.has_passed(codebase, this.now()),
                 Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(%error, "the pass over a repository that takes much failed; it is begun again")
@@ -224,6 +245,7 @@ impl Orchestrator {
             match self.reclaim_one(codebase, &environment, over, pass).await {
                 Ok(outcome) => {
                     line.notes.extend(outcome.notes);
+                    line.bytes_reclaimed += outcome.freed;
                     let mine = shares.worktrees.iter_mut().find(|(id, ..)| *id == environment.id);
                     if let Some((.., Some(used))) = mine {
                         used.bytes = used.bytes.saturating_sub(outcome.freed);
@@ -410,6 +432,10 @@ impl Orchestrator {
         let environment = self.store().update_environment(&environment).await?;
         let this = self.clone();
         tokio::spawn(async move { this.empty_trash().await });
+        if !gone.is_empty() {
+            // The last measurement may be older than what was built.
+            self.measure_soon(codebase.id, Some(environment.id));
+        }
         Ok((reclaimed, environment))
     }
 

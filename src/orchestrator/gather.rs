@@ -2,6 +2,7 @@
 
 use super::{Orchestrator, StepError};
 use crate::decide::branches::Branches;
+use crate::decide::orphans::{branch_of_conversation, is_of_nobody_else};
 use crate::decide::resolve::{Candidate, Holds, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch};
 use crate::git::{GitError, Repository, Worktree};
 use crate::github::PullRequest;
@@ -64,7 +65,10 @@ impl Orchestrator {
             Some(id) => self.store().load_environment(id).await?,
             None => None,
         };
-        let same_work = self.store().find_live_environment(codebase.id, &work).await?;
+        let same_work = match self.store().find_live_environment(codebase.id, &work).await? {
+            None => self.adopted_for(codebase, settings, &work).await?,
+            same_work => same_work,
+        };
         let (links, links_unknown) = self.links(codebase, conversation, pull).await?;
         let examined = async |environment: Option<Environment>| match environment {
             Some(environment) => Some(self.candidate(repository, environment).await),
@@ -91,7 +95,7 @@ impl Orchestrator {
             others.extend(environment.filter(|new| others.iter().all(|one| one.id != new.id)));
         }
         let branches = match pull {
-            None if !has_place => self.branches_before(codebase, repository, settings, &work).await?,
+            None if !has_place => Box::pin(self.branches_before(codebase, repository, settings, &work)).await?,
             None | Some(_) => Branches::default(),
         };
         let mut kept = None;
@@ -149,6 +153,19 @@ impl Orchestrator {
             facts.strays = self.strays(repository, &self.place_on_disk(codebase, &branch), Some(&branch)).await?;
         }
         Ok(facts)
+    }
+
+    /// The environment of a conversation's worktree that a person took in hand when nobody knew any more whose it was: its
+    /// branch is called by a hash, which tells the conversation only to whom knows that already.
+    async fn adopted_for(
+        &self,
+        codebase: &Codebase,
+        settings: &RepoSettings,
+        work: &Work,
+    ) -> Result<Option<Environment>, StepError> {
+        let Some(branch) = branch_of_conversation(work, settings.branch_prefix.as_ref()) else { return Ok(None) };
+        let there = self.store().find_live_environment_on(codebase.id, &branch).await?;
+        Ok(there.filter(is_of_nobody_else))
     }
 
     /// What the last fetch brought.

@@ -96,7 +96,7 @@ impl Orchestrator {
             Keeper::Github(github) => github,
             Keeper::Local(path) => return self.refreshed_here(codebase, path).await,
         };
-        let info = github.client.repository(github.id).await?;
+        let info = github.client.repository(github.id, github.name).await?;
         if info.archived {
             return Err(StepError::Refused(not_begun::archived(&info.name)));
         }
@@ -108,6 +108,18 @@ impl Orchestrator {
             reached: true,
         };
         Ok((self.store().upsert_codebase(new, self.now()).await?, info.clone_url))
+    }
+
+    /// The codebase with its default branch, asked for where nobody has said it yet, as after a database that was lost; and
+    /// why it could not be told. What is known stays.
+    pub(super) async fn with_default_branch(&self, codebase: &Codebase) -> (Codebase, Option<StepError>) {
+        match &codebase.default_branch {
+            Some(_) => (codebase.clone(), None),
+            None => match self.refreshed(codebase).await {
+                Ok((now, _)) => (now, None),
+                Err(error) => (codebase.clone(), Some(error)),
+            },
+        }
     }
 
     /// New work starts from the branch that was checked out there when the repository was met first, for as long as that
@@ -127,7 +139,7 @@ impl Orchestrator {
     /// Where to fetch from now, also from a repository that takes nothing any more.
     pub(super) async fn source(&self, codebase: &Codebase) -> Result<String, StepError> {
         match self.keeper(codebase)? {
-            Keeper::Github(github) => Ok(github.client.repository(github.id).await?.clone_url),
+            Keeper::Github(github) => Ok(github.client.repository(github.id, github.name).await?.clone_url),
             Keeper::Local(path) => here(path),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{
     Orchestrator, StepError, commands,
+    floods::ignore_flood,
     lanes::Place,
     lease::{Here, holding},
     retry::{self, outlasting},
@@ -10,6 +11,7 @@ use super::{
 use crate::command::{grammar, mention};
 use crate::decide::admit::{Admission, AdmitFacts, admit, passed_over};
 use crate::decide::authority::REQUESTS;
+use crate::decide::flood::Heed;
 use crate::github::{GithubError, payload};
 use crate::model::*;
 use crate::platform::local;
@@ -48,7 +50,7 @@ impl Orchestrator {
 
     /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
     /// whether it counts, is looked at when it is handled.
-    pub fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
+    pub(super) fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
         // Much cheaper than to understand every delivery.
         if !says(body, b"/stop") {
             return false;
@@ -61,7 +63,7 @@ impl Orchestrator {
 
     /// Writes down at once that a message was deleted: its deletion is handled in turn, and what it asked for may wait for
     /// another try before that.
-    pub async fn note_deletion(&self, event: &str, body: &[u8]) -> Result<(), StoreError> {
+    pub(super) async fn note_deletion(&self, event: &str, body: &[u8]) -> Result<(), StoreError> {
         if !says(body, b"\"deleted\"") {
             return Ok(());
         }
@@ -137,8 +139,8 @@ impl Orchestrator {
             Event::Local(event) => self.happened_here(delivery, event, place).await,
             Event::Nothing(reason) => ignored(reason),
             Event::Written(message) => {
-                let review = message.source.review();
-                self.written(delivery, message, review, place).await
+                let (review, at) = (message.source.review(), message.written_at.unwrap_or(delivery.received_at));
+                self.written(delivery, message, at, review, place).await
             }
             Event::Edited { message, previous, editor } => {
                 // An edit counts only when it newly addresses the bot, and only by the author.
@@ -155,7 +157,7 @@ impl Orchestrator {
                     _ => None,
                 };
                 let review = run.filter(|run| run.state == RunState::Queued).and(message.source.review());
-                self.written(delivery, message, review, place).await
+                self.written(delivery, message, delivery.received_at, review, place).await
             }
             Event::Deleted { thread, source, author } => {
                 // What programs write leads to nothing, and some delete much of it.
@@ -200,12 +202,12 @@ impl Orchestrator {
         let is_anothers = known
             .is_some_and(|known| known.connected && matches!(known.host, Host::Github { id, .. } if id != repository));
         match self.github().filter(|_| is_anothers) {
-            Some(github) => Ok(github.installation(installation).repository(repository).await?.name),
+            Some(github) => Ok(github.installation(installation).repository(repository, said).await?.name),
             None => Ok(said.clone()),
         }
     }
 
-    async fn thread(&self, thread: &ThreadRef) -> Result<(Codebase, Conversation), StepError> {
+    pub(super) async fn thread(&self, thread: &ThreadRef) -> Result<(Codebase, Conversation), StepError> {
         let codebase = self.codebase_of(&thread.repository).await?;
         let new = NewConversation {
             platform: PlatformKind::Github,
@@ -230,10 +232,12 @@ impl Orchestrator {
         Ok(Some(self.thread(thread).await?))
     }
 
+    /// `at`: when it was written, or edited.
     async fn written(
         &self,
         delivery: &Delivery,
         message: Message,
+        at: Timestamp,
         review: Option<CommentId>,
         place: &mut Place,
     ) -> Result<Handled, StepError> {
@@ -245,6 +249,13 @@ impl Orchestrator {
         if let Some(why) = self.passed_over(&message) {
             return ignored(why);
         }
+        let request = grammar::parse(&text);
+        let needs = self.needs(&request);
+        match self.heed(delivery, &message, at, &request, &needs) {
+            Heed::Hear => {}
+            Heed::Tell => return self.tell_of_flood(&message, at).await,
+            Heed::Ignore => return ignore_flood(&message.author),
+        }
         // Its deletion may have arrived first, or be the reason why it was late.
         if self.store().was_deleted(message.thread.repository.id, &message.source).await? {
             return ignored(DELETED);
@@ -253,8 +264,6 @@ impl Orchestrator {
         if self.was_handled(delivery, &conversation, &message.source).await? {
             return ignored(HANDLED_BEFORE);
         }
-        let request = grammar::parse(&text);
-        let needs = self.needs(&request);
         let permission = self.permission_for(&codebase, &message.author, &needs).await?;
         match self.admission(&conversation, &request, &message.author, permission).await? {
             Admission::Refuse => {
@@ -520,7 +529,11 @@ pub(super) fn answer_key(delivery: &Delivery, conversation: &Conversation, sourc
 }
 
 pub(super) fn is_stop(text: &str) -> bool {
-    matches!(grammar::parse(text), grammar::Request::Command(_, grammar::Command::Stop))
+    is_stop_request(&grammar::parse(text))
+}
+
+pub(super) fn is_stop_request(request: &grammar::Request) -> bool {
+    matches!(request, grammar::Request::Command(_, grammar::Command::Stop))
 }
 
 fn says(body: &[u8], words: &[u8]) -> bool {

@@ -63,7 +63,7 @@ impl Orchestrator {
         delivery: InboxId,
     ) -> Result<ResolveFacts, StepError> {
         let gather =
-            async || self.gather_resolve_facts(codebase, conversation, repository, pull, settings, delivery).await;
+            || Box::pin(self.gather_resolve_facts(codebase, conversation, repository, pull, settings, delivery));
         let facts = gather().await?;
         let linked = facts.linked.iter().map(|linked| &linked.candidate);
         let mut mended = false;

@@ -1,97 +1,187 @@
-//! Deliveries that GitHub could not hand over (the service was down, the proxy failed, the disk was full): GitHub does not
-//! repeat them by itself, so it is asked to.
+//! Deliveries that never came in (the service was down, the proxy failed or swallowed them, the disk was full, a backup was put
+//! back): GitHub does not repeat them by itself, but still has them, so they are fetched.
 //!
-//! Nothing here touches the inbox: what is asked for comes in by the door, signed, and is recognised by its GUID. So a crash
-//! at any point only means that something is asked for twice.
+//! What is remembered moves on only after what was fetched is on disk, and the inbox recognises each delivery by its GUID. So a
+//! crash at any point only means that something is fetched twice.
+//!
+//! Where GitHub cannot reach this machine at all, everything comes by this alone.
 
-use super::{Orchestrator, StepError};
-use crate::decide::missed::{MissedFacts, Wanted, is_of_use, look_back, missed, news_from, unanswered};
-use crate::github::{Github, GithubError};
+use super::{NotArrived, Orchestrator, StepError};
+use crate::decide::missed::{MissedFacts, Wanted, is_lately, is_of_use, look_back, missed, news_from, room};
+use crate::github::{AttemptLog, Fetched, Github, GithubError};
 use crate::model::*;
 use crate::telemetry::metric;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a look came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// There is more to fetch than one look takes.
+    pub more: bool,
+    /// Requests that GitHub's list took.
+    pub pages: usize,
+}
+
+/// What looks for missed deliveries leave for those after them.
+#[derive(Default)]
+pub(super) struct Watched {
+    log: AttemptLog,
+    /// GUIDs of the log that need not be looked up any more: the inbox has them.
+    stored: BTreeSet<String>,
+    /// Those that were given up, and when by GitHub's clock, where nobody but this would take them in once more.
+    failed: BTreeMap<String, Timestamp>,
+    /// Watched that fetched something lately, and how much.
+    fetched: Vec<(Timestamp, usize)>,
+}
+
+/// Why a delivery is still not here.
+enum Unfetched {
+    /// GitHub has it no more, or nobody can read it.
+    Useless(String),
+    Failed(GithubError),
+    /// That is not the delivery's fault.
+    Hindered(StepError),
+}
+
+impl From<GithubError> for Unfetched {
+    fn from(error: GithubError) -> Self {
+        match error {
+            GithubError::RateLimited { .. } | GithubError::Unauthorized => Unfetched::Hindered(error.into()),
+            error => Unfetched::Failed(error),
+        }
+    }
+}
 
 impl Orchestrator {
-    /// The first start of this App here: nothing from before is ever asked for.
+    /// The first start of this App here: nothing from before is ever fetched.
     pub(super) async fn begin_watch(&self, now: Timestamp) -> Result<(), StepError> {
-        if self.github().is_none() {
-            return Ok(());
-        }
-        Ok(self.watch_from(self.identity().app_id, now, now).await?)
+        let Some(github) = self.github() else { return Ok(()) };
+        Ok(self.watch_from(self.identity().app_id, github.by_its_clock(now), now).await?)
     }
 
-    /// Asks GitHub once more for what did not arrive.
-    pub async fn look_for_missed(&self, now: Timestamp) -> Result<(), StepError> {
-        let Some(github) = self.github() else { return Ok(()) };
-        let mut log = self.inner.missed.lock().await;
+    /// Fetches what never came in; `now` by this machine's clock.
+    pub async fn look_for_missed(&self, now: Timestamp) -> Result<Looked, StepError> {
+        let Some(github) = self.github() else { return Ok(Looked::default()) };
+        let mut seen = self.inner.missed.lock().await;
         let app = self.identity().app_id;
-        let Some(before) = self.store().load_missed_watch(app).await? else { return self.begin_watch(now).await };
-        let since = look_back(&before, now);
-        let new_since = news_from(since, log.newest());
-        github.read_attempts(&mut log, since, new_since).await?;
+        let Some(before) = self.store().load_missed_watch(app).await? else {
+            return self.begin_watch(now).await.map(|()| Looked::default());
+        };
+        let now = github.by_its_clock(now);
+        self.read_attempts(github, &mut seen, look_back(&before, now)).await?;
+        seen.fetched.retain(|(at, _)| is_lately(*at, now));
+        let plan = missed(&MissedFacts {
+            now,
+            watch: &before,
+            attempts: &seen.log.attempts(),
+            all_known: seen.log.is_complete(),
+            stored: &seen.stored,
+            failed: &seen.failed,
+            are_sent: !self.fetches_deliveries(),
+            room: room(&seen.fetched, now),
+        });
+        let mut watch = plan.watch;
+        let fetching = self.fetch_missed(github, &plan.fetch, &mut seen, &mut watch, now).await;
+        if watch != before {
+            self.store().save_missed_watch(app, &watch, now).await?;
+        }
+        for guid in &plan.given_up {
+            given_up(guid, "GitHub does not hand it out");
+        }
+        fetching.map(|()| Looked { more: plan.more, pages: seen.log.pages() })
+    }
+
+    /// What GitHub lists since then, and what of it the inbox has.
+    async fn read_attempts(&self, github: &Github, seen: &mut Watched, since: Timestamp) -> Result<(), StepError> {
+        let Watched { log, stored, failed, .. } = seen;
+        github.read_attempts(log, since, news_from(since, log.newest())).await?;
         if !log.is_complete() {
             tracing::info!(
                 "GitHub lists more deliveries than one look takes; the next one goes on with the older ones"
             );
         }
-        let newest = log.newest();
-        log.retain(|attempt| is_of_use(attempt, since, newest));
         let attempts = log.attempts();
-        let mut stored = BTreeSet::new();
-        for guid in unanswered(&attempts) {
-            if self.store().knows_delivery(guid).await? {
+        let listed: BTreeSet<&str> = attempts.iter().map(|attempt| attempt.guid.as_str()).collect();
+        stored.retain(|guid| listed.contains(guid.as_str()));
+        for guid in listed {
+            if !stored.contains(guid) && self.store().knows_delivery(guid).await? {
                 stored.insert(guid.to_owned());
             }
         }
-        let (watch, all_known) = (&before, log.is_complete());
-        let plan = missed(&MissedFacts { now, watch, attempts: &attempts, all_known, stored: &stored });
-        let mut watch = plan.watch;
-        let asking = ask_again(github, &plan.ask, &mut watch, now).await;
-        if watch != before {
-            self.store().save_missed_watch(app, &watch, now).await?;
+        failed.clear();
+        for again in attempts.iter().filter(|attempt| attempt.redelivery && self.fetches_deliveries()) {
+            let ended = self.store().delivery_given_up_at(&again.guid).await?;
+            failed.extend(ended.map(|at| (again.guid.clone(), github.by_its_clock(at))));
         }
-        metrics::counter!(metric::MISSED, "result" => "arrived").increment(plan.arrived);
-        if plan.arrived > 0 {
-            tracing::info!(missed.arrived = plan.arrived, "missed deliveries arrived");
+        let newest = log.newest();
+        log.retain(|attempt| is_of_use(attempt, stored.contains(&attempt.guid), since, newest));
+        Ok(())
+    }
+
+    /// Until GitHub has enough of it; the rest comes with the next look. What goes wrong is counted in `watch`.
+    async fn fetch_missed(
+        &self,
+        github: &Github,
+        wanted: &[Wanted],
+        seen: &mut Watched,
+        watch: &mut MissedWatch,
+        now: Timestamp,
+    ) -> Result<(), StepError> {
+        let (mut asked, mut fetched) = (0, 0);
+        let mut outcome = Ok(());
+        for wanted in wanted {
+            asked += 1;
+            let guid = &wanted.guid;
+            match self.fetch_one(github, wanted).await {
+                Ok(()) => {
+                    fetched += 1;
+                    seen.stored.insert(guid.clone());
+                }
+                Err(Unfetched::Useless(why)) => {
+                    watch.give_up(guid, now);
+                    given_up(guid, &why);
+                }
+                Err(Unfetched::Failed(error)) => {
+                    watch.count(guid, now);
+                    tracing::debug!(delivery.guid = guid, %error, "a delivery could not be fetched");
+                    // Else it is this one only: GitHub may not have it any more.
+                    if error.is_transient() {
+                        outcome = Err(error.into());
+                        break;
+                    }
+                }
+                Err(Unfetched::Hindered(error)) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
         }
-        for guid in &plan.given_up {
-            metrics::counter!(metric::MISSED, "result" => "given_up").increment(1);
-            tracing::error!(delivery.guid = guid, "a delivery never arrived, and is not asked for any more");
+        seen.fetched.extend((asked > 0).then_some((now, asked)));
+        if fetched > 0 {
+            metrics::counter!(metric::MISSED, "result" => "fetched").increment(fetched);
+            match self.fetches_deliveries() {
+                true => tracing::debug!(missed.fetched = fetched, "fetched deliveries"),
+                false => tracing::info!(missed.fetched = fetched, "fetched deliveries that never came in"),
+            }
         }
-        Ok(asking?)
+        outcome
+    }
+
+    async fn fetch_one(&self, github: &Github, wanted: &Wanted) -> Result<(), Unfetched> {
+        let Fetched { guid, event, body } = github.fetch_delivery(wanted.attempt).await?;
+        if guid != wanted.guid {
+            return Err(GithubError::BadAnswer("another delivery than was asked for".to_owned()).into());
+        }
+        let body = body.ok_or_else(|| Unfetched::Useless("GitHub does not have what was in it".to_owned()))?;
+        match self.arrive(guid, event, body).await {
+            Ok(_) => Ok(()),
+            Err(NotArrived::Unreadable(error)) => Err(Unfetched::Useless(error.to_string())),
+            Err(NotArrived::NotStored(error)) => Err(Unfetched::Hindered(error.into())),
+        }
     }
 }
 
-/// Until GitHub has enough of it; the rest comes with the next look. What was asked for is counted in `watch`.
-async fn ask_again(
-    github: &Github,
-    wanted: &[Wanted],
-    watch: &mut MissedWatch,
-    now: Timestamp,
-) -> Result<(), GithubError> {
-    let mut asked = 0;
-    let mut outcome = Ok(());
-    for Wanted { guid, attempt } in wanted {
-        match github.redeliver(*attempt).await {
-            Ok(()) => asked += 1,
-            // It may have been asked for.
-            Err(GithubError::OutcomeUnknown) => {
-                watch.count(guid, now);
-                outcome = Err(GithubError::OutcomeUnknown);
-                break;
-            }
-            Err(error) if error.is_transient() || error == GithubError::Unauthorized => {
-                outcome = Err(error);
-                break;
-            }
-            // This one only: GitHub may not have it any more.
-            Err(error) => tracing::debug!(delivery.guid = guid, %error, "GitHub does not send a delivery again"),
-        }
-        watch.count(guid, now);
-    }
-    if asked > 0 {
-        metrics::counter!(metric::MISSED, "result" => "asked").increment(asked);
-        tracing::info!(missed.asked = asked, "asked GitHub again for deliveries that did not arrive");
-    }
-    outcome
+fn given_up(guid: &str, why: &str) {
+    metrics::counter!(metric::MISSED, "result" => "given_up").increment(1);
+    tracing::error!(delivery.guid = guid, reason = why, "a delivery never came in, and is not tried any more");
 }

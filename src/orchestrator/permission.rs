@@ -49,6 +49,11 @@ impl Orchestrator {
         self.permission_known_or_asked(codebase, person, |known| needs.met_by(person, known)).await
     }
 
+    /// What GitHub is known to let somebody do who may write; of everybody else nothing is known.
+    pub(super) fn permission_known(&self, repository: RepositoryId, person: UserId) -> Permission {
+        self.inner.permissions.fresh((repository, person), self.now()).unwrap_or(Permission::None)
+    }
+
     async fn permission_known_or_asked(
         &self,
         codebase: &Codebase,

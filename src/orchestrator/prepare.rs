@@ -132,9 +132,9 @@ impl Orchestrator {
                     self.tell(run, opening::retired(&went)).await?;
                 }
             }
-            let mut facts = self
-                .resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings, run.delivery)
-                .await?;
+            let facts =
+                self.resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings, run.delivery);
+            let mut facts = Box::pin(facts).await?;
             for linked in &mut facts.linked {
                 linked.may_make_way &= fetched && !stays.contains(&linked.candidate.environment.id);
             }

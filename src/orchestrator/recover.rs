@@ -196,6 +196,7 @@ impl Orchestrator {
                 active.state = EnvironmentState::Active;
                 active.metadata.removal = None;
                 active.metadata.kept_because.clear();
+                active.metadata.next_steps.clear();
                 self.store().update_environment(&active).await?;
             }
         }

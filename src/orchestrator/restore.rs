@@ -8,7 +8,7 @@ use super::prepare::{DECISIONS, Notes};
 use super::sweep::{TRASH, trash_ref};
 use super::{Orchestrator, StepError, retry};
 use crate::decide::restore::{
-    Had, Live, Restoration, RestoreFacts, TrashFacts, called, has_expired, kept_since, restoration,
+    Had, Live, Restoration, RestoreFacts, TrashFacts, called, has_expired, kept_since, restoration, witnessed,
 };
 use crate::git::Repository;
 use crate::model::*;
@@ -26,7 +26,7 @@ pub enum Restored {
     /// It was there already, by an earlier wish.
     Before(Box<Environment>),
     /// This work has another one by now.
-    Occupied(Work),
+    Occupied(Box<Environment>),
     /// No receipt knows of it.
     NeverRemoved,
 }
@@ -55,7 +55,7 @@ impl Orchestrator {
         match self.restored(codebase, &wish).await {
             Ok(Restored::Before(environment)) => Ok(commands::works_there(&environment, &[])),
             Ok(Restored::Back(environment, notes)) => Ok(commands::works_there(&environment, &notes)),
-            Ok(Restored::Occupied(work)) => Ok(commands::nothing_to_restore(&work)),
+            Ok(Restored::Occupied(environment)) => Ok(commands::nothing_to_restore(&environment)),
             Ok(Restored::NeverRemoved) => Ok(commands::never_removed(name)),
             // A reason not to, already worded, is an answer like any other.
             Err(StepError::Refused(why)) => Ok(commands::refused(&why)),
@@ -124,7 +124,7 @@ impl Orchestrator {
                     }
                     *environment
                 }
-                Restoration::Occupied => return Ok(Restored::Occupied(work)),
+                Restoration::Occupied(environment) => return Ok(Restored::Occupied(environment)),
                 Restoration::NeverRemoved => return Ok(Restored::NeverRemoved),
                 Restoration::BringBack(removed) => {
                     let id = removed.environment.id;
@@ -211,9 +211,20 @@ impl Orchestrator {
                 return;
             }
         };
+        if kept.is_empty() {
+            return;
+        }
+        let then = witnessed(self.now(), self.settings().sweep_interval);
+        let witnessed = match self.store().was_passed_between(*then.start(), *then.end()).await {
+            Ok(witnessed) => witnessed,
+            Err(error) => {
+                tracing::warn!(codebase.name = %codebase.name, %error, "trash not looked at; the next pass tries again");
+                return;
+            }
+        };
         for (name, keepsake, made) in kept {
             let Some(id) = name.strip_prefix(TRASH).and_then(|id| id.parse().ok()) else { continue };
-            if let Err(error) = self.empty_if_expired(codebase, &repository, id, &keepsake, made).await {
+            if let Err(error) = self.empty_if_expired(codebase, &repository, id, &keepsake, made, witnessed).await {
                 tracing::warn!(environment.id = %id, %error, "expired trash not emptied; the next pass tries again");
             }
         }
@@ -226,11 +237,13 @@ impl Orchestrator {
         id: EnvironmentId,
         keepsake: &CommitSha,
         made: Timestamp,
+        witnessed: bool,
     ) -> Result<(), StepError> {
         // Nobody brings it back, or removes what it belongs to, meanwhile.
         let _lease = self.inner.leases.take(id).await;
         let facts = TrashFacts {
             now: self.now(),
+            witnessed,
             environment: id,
             kept_until: self.store().receipt_of(id).await?.and_then(|receipt| receipt.details.kept_until),
             made,

@@ -10,8 +10,12 @@ use crate::git::{Repository, Restored};
 use crate::model::*;
 use crate::reply::{not_begun, run_end};
 use crate::telemetry::{field::EFFECT, metric};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+/// How long an agent's start waits for the comment that says that it is at work.
+const COMMENT_WAIT: Duration = Duration::from_secs(10);
 
 /// How a run ended, before it is written down.
 struct Ended {
@@ -42,7 +46,7 @@ impl Orchestrator {
         // With its end the lease ends as well, which no beat is to take for a loss.
         let outcome = tokio::select! {
             biased;
-            outcome = self.to_its_end(&mut run, &cancel) => outcome,
+            outcome = Box::pin(self.to_its_end(&mut run, &cancel)) => outcome,
             () = heart => Err(StepError::LeaseLost),
         };
         match outcome {
@@ -67,7 +71,7 @@ impl Orchestrator {
         if run.cancel_requested {
             cancel.cancel();
         }
-        let ended = match unwinding(self.stages(run, cancel)).await {
+        let ended = match unwinding(Box::pin(self.stages(run, cancel))).await {
             Ok(ended) => ended,
             Err(StepError::LeaseLost) => return Err(StepError::LeaseLost),
             Err(StepError::Occupied(environment)) => {
@@ -100,6 +104,10 @@ impl Orchestrator {
             prepared => prepared.map_err(|error| error.worded(not_begun::not_begun))?,
         };
         tell_untold(run, &prepared.environment);
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = self.wait_until_shown(run.id, COMMENT_WAIT) => {}
+        }
         if cancel.is_cancelled() {
             return Ok(stopped());
         }
@@ -215,7 +223,7 @@ impl Orchestrator {
         let mut step: Option<String> = None;
         let mut shown: Option<String> = None;
         let mut noted = true;
-        let mut tick = tokio::time::interval(self.settings().status_interval);
+        let mut tick = tokio::time::interval(self.settings().pacing.status);
         tick.tick().await;
         loop {
             tokio::select! {

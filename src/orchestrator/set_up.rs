@@ -44,6 +44,8 @@ pub struct SetUpParts {
     pub redactor: Redactor,
     /// Opens the door for deliveries.
     pub webhook_secret: Arc<OnceLock<SecretString>>,
+    /// Whether deliveries are fetched, where the settings say it; else whoever sets up does.
+    pub fetches: Option<bool>,
 }
 
 /// A cheap handle; all clones are one.
@@ -110,8 +112,14 @@ impl SetUp {
         (self.inner.parts.sealer)().map(drop).map_err(NotTakenUp::NotKept)
     }
 
-    /// Takes the App of this code, once there is none yet. When this returns, it is stored, and most likely connected.
-    pub async fn take_up(&self, code: ConversionCode, actor: String) -> Result<(), NotTakenUp> {
+    /// Whether deliveries are to be fetched, where the settings say it.
+    pub fn fetches(&self) -> Option<bool> {
+        self.inner.parts.fetches
+    }
+
+    /// Takes the App of this code, once there is none yet, with the wish that its deliveries be fetched. When this returns, it
+    /// is stored, and most likely connected.
+    pub async fn take_up(&self, code: ConversionCode, fetches: bool, actor: String) -> Result<(), NotTakenUp> {
         let _gate = self.inner.gate.lock().await;
         let store = self.orchestrator().store();
         let there = async { Ok::<_, StoreError>(self.stage() != Stage::Open || store.load_app().await?.is_some()) };
@@ -124,11 +132,12 @@ impl SetUp {
         let app = self.converted(&code).await.map_err(|error| NotTakenUp::NotConverted(error.to_string()))?;
         tracing::debug!(target: EFFECT, { app.slug = %app.slug }, "App made on GitHub");
         self.inner.parts.redactor.learn([&app.private_key, &app.webhook_secret, &app.client_secret]);
-        self.stored(&app, &sealer).await?;
+        self.stored(&app, fetches, &sealer).await?;
         tracing::info!(target: EFFECT, { app.slug = %app.slug }, "App stored");
         *self.waiting() = Some(Waiting { slug: app.slug.clone(), why: None });
         let (this, stopping) = (self.clone(), self.orchestrator().inner.stopping.clone());
-        let connecting = tokio::spawn(async move { stopping.run_until_cancelled(this.connect(app, actor)).await });
+        let connecting =
+            tokio::spawn(async move { stopping.run_until_cancelled(this.connect(app, fetches, actor)).await });
         // Until then there is a page that says what is waited for.
         let _ = tokio::time::timeout(PATIENCE, connecting).await;
         Ok(())
@@ -149,14 +158,14 @@ impl SetUp {
     }
 
     /// With the moment from which on nothing that is said to this App is missed: what came while it was made met a closed door.
-    async fn stored(&self, app: &NewApp, sealer: &Sealer) -> Result<(), NotTakenUp> {
+    async fn stored(&self, app: &NewApp, fetches: bool, sealer: &Sealer) -> Result<(), NotTakenUp> {
         let (store, now) = (self.orchestrator().store(), self.orchestrator().now());
         let secrets = AppSecrets {
             private_key: app.private_key.clone(),
             webhook_secret: app.webhook_secret.clone(),
             client_secret: app.client_secret.clone(),
         };
-        let sealed = StoredApp::seal(app.app_id, &app.slug, &app.client_id, &secrets, sealer);
+        let sealed = StoredApp::seal(app.app_id, &app.slug, &app.client_id, &secrets, sealer).fetching(fetches);
         let mut tried = 1;
         loop {
             let written = async {
@@ -176,9 +185,9 @@ impl SetUp {
     }
 
     /// Until GitHub has said who we are.
-    async fn connect(&self, app: NewApp, actor: String) {
+    async fn connect(&self, app: NewApp, fetches: bool, actor: String) {
         let mut pause = PAUSE;
-        while let Err(error) = self.connected(&app, &actor).await {
+        while let Err(error) = self.connected(&app, fetches, &actor).await {
             let first = self.waiting().replace(Waiting { slug: app.slug.clone(), why: Some(error.to_string()) });
             if first.is_none_or(|waiting| waiting.why.is_none()) {
                 tracing::warn!(app.slug = %app.slug, %error, "the App is stored, and not connected yet; it is tried again and again");
@@ -188,7 +197,7 @@ impl SetUp {
         }
     }
 
-    async fn connected(&self, app: &NewApp, actor: &str) -> Result<(), StepError> {
+    async fn connected(&self, app: &NewApp, fetches: bool, actor: &str) -> Result<(), StepError> {
         let SetUpParts { orchestrator, api_url, web_url, webhook_secret, .. } = &self.inner.parts;
         let github = Github::new(&GithubSettings {
             app_id: app.app_id,
@@ -199,9 +208,12 @@ impl SetUp {
         })?;
         let identity = github.app().await?;
         orchestrator.store().remember_identity(&identity, orchestrator.now()).await?;
-        orchestrator.connect(Connection { github, identity }, actor).await;
+        let fetches = self.fetches().unwrap_or(fetches);
+        orchestrator.connect(Connection { github, identity, fetches }, actor).await;
         // The door is opened last: who comes in is met by the App it speaks to.
-        let _ = webhook_secret.set(app.webhook_secret.clone());
+        if !fetches {
+            let _ = webhook_secret.set(app.webhook_secret.clone());
+        }
         Ok(())
     }
 
@@ -224,7 +236,7 @@ impl Orchestrator {
         tracing::info!(target: EFFECT, { app.slug = %identity.slug }, "App connected");
         self.audit(actor, "app.connected", &identity.slug, &format!("App number {}", identity.app_id)).await;
         let wake = &self.inner.wake;
-        for bell in [&wake.deliveries, &wake.stops, &wake.runs, &wake.outgoing] {
+        for bell in [&wake.connected, &wake.deliveries, &wake.stops, &wake.runs, &wake.outgoing] {
             bell.notify_one();
         }
     }

@@ -47,7 +47,7 @@ fn told_under(environment: EnvironmentId, conversation: ConversationId) -> Strin
 fn as_line(receipt: Receipt, repository: Option<String>) -> ReportLine {
     let ReceiptDetails { branch, proof, bytes_freed, .. } = receipt.details;
     let (environment, result) = (Some(receipt.environment), ReportResult::Removed(proof));
-    ReportLine { environment, repository, branch, result, bytes_freed, notes: Vec::new() }
+    ReportLine { environment, repository, branch, result, bytes_freed, bytes_reclaimed: 0, notes: Vec::new() }
 }
 
 /// Why an environment is looked at, by whom, and which closed thread is to be told.
@@ -146,6 +146,9 @@ impl Orchestrator {
     /// environment has. The report is stored, also of a pass that was stopped half-way.
     pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
+        if pass.codebase.is_none() && !pass.dry_run {
+            self.meet_again().await?;
+        }
         let codebases = self.store().list_codebases().await?;
         let only = codebases.iter().find(|codebase| pass.codebase == Some(codebase.id));
         let only = only.map(|codebase| codebase.name.to_string());
@@ -194,7 +197,9 @@ impl Orchestrator {
             Box::pin(self.look_after_disk(&codebase, pass, &mut lines)).await;
         }
         if pass.codebase.is_none() && !stopped() {
-            self.count_strays(&strays_seen);
+            let unheard = self.unheard().await?;
+            self.count_strays(&strays_seen, &unheard);
+            lines.extend(unheard.iter().map(orphans::unheard_line));
         }
         let id = ReportId(uuid::Uuid::now_v7());
         let Pass { trigger, dry_run, .. } = *pass;
@@ -565,12 +570,16 @@ impl Orchestrator {
         reasons: Vec<Keep>,
         beside: Vec<Keep>,
     ) -> Result<Swept, StepError> {
-        let words: Vec<String> = beside.iter().chain(&reasons).map(cleanup::sentence).collect();
-        let dated_ahead = self.dated_ahead(&environment).await?;
-        let EnvironmentMetadata { kept_because, dated_ahead: before, .. } = &environment.metadata;
-        if environment.state == EnvironmentState::Active && (*kept_because != words || *before != dated_ahead) {
-            environment.metadata.kept_because = words;
-            environment.metadata.dated_ahead = dated_ahead;
+        let words = beside.iter().chain(&reasons).map(cleanup::sentence).collect();
+        let explained = EnvironmentMetadata {
+            kept_because: words,
+            next_steps: cleanup::next_steps(&reasons),
+            beyond_force: reasons.iter().any(Keep::is_beyond_force),
+            dated_ahead: self.dated_ahead(&environment).await?,
+            ..environment.metadata.clone()
+        };
+        if environment.state == EnvironmentState::Active && environment.metadata != explained {
+            environment.metadata = explained;
             match self.store().update_environment(&environment).await {
                 // It only explains: whoever wrote meanwhile knows more.
                 Err(error) if error.is_conflict() => {}

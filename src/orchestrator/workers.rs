@@ -1,8 +1,9 @@
 //! The loops that keep everything moving. Each looks for work, and sleeps until its bell rings or a second passes.
 
 use super::{Orchestrator, StepError, sweep::Pass};
+use crate::decide::missed::{rest_after, rest_after_failure};
 use crate::decide::schedule::spread;
-use crate::model::Trigger;
+use crate::model::{Lane, Trigger};
 use futures::FutureExt;
 use std::{
     iter,
@@ -13,10 +14,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{
-    sync::Notify,
-    time::{Instant, MissedTickBehavior},
-};
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Longest sleep of a loop: rows that wait for a moment in time ring no bell.
@@ -25,9 +23,8 @@ const NAP: Duration = Duration::from_secs(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 /// How long senders may go on with what is due, once everything else has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-const OUTBOX_WORKERS: usize = 2;
-/// Pause between two looks for deliveries that did not arrive.
-const LOOK_FOR_MISSED: Duration = Duration::from_secs(120);
+/// Senders in each lane, of all installations together: requests that hang, of one or two of them, hold up nobody else.
+const SENDERS: [(Lane, usize); 2] = [(Lane::Content, 4), (Lane::Heard, 2)];
 /// Pause between two looks at what of the repositories is to be packed, and before the first: a start has better things to do.
 const UPKEEP: Duration = Duration::from_secs(1200);
 
@@ -71,9 +68,9 @@ impl Workers {
             |o, run| async move { o.drive(run).await },
         );
         let (senders, stop) = (&workers.senders, &workers.stop_sending);
-        for _ in 0..OUTBOX_WORKERS {
-            let step = |o: Orchestrator| async move { o.outbox_step().await };
-            workers.keep_stepping(senders, stop, true, |o| &o.inner.wake.outgoing, step);
+        for lane in SENDERS.into_iter().flat_map(|(lane, number)| iter::repeat_n(lane, number)) {
+            let step = move |o: Orchestrator| async move { o.outbox_step(lane).await };
+            workers.keep_stepping(senders, stop, true, move |o| o.inner.wake.sender(lane), step);
         }
         workers.start_timers(orchestrator);
         workers.start_looking_for_missed(orchestrator);
@@ -167,7 +164,7 @@ impl Workers {
         let settings = orchestrator.settings();
         let (lease, sweep) = (settings.lease, settings.sweep_interval);
         let now = Duration::ZERO;
-        self.every(now, settings.status_interval, |o, _| async move { o.renew_places().await });
+        self.every(now, settings.pacing.status, |o, _| async move { o.renew_places().await });
         self.every(now, lease, |o, _| async move { o.recover_expired().await });
         self.every(now, lease, |o, stop| async move { o.reconcile(&stop).await });
         self.every(UPKEEP, UPKEEP, |o, stop| async move { o.maintain(&stop).await });
@@ -219,25 +216,30 @@ impl Workers {
         });
     }
 
-    /// Deliveries that GitHub could not hand over. Nothing waits for it; dropping it in the middle does no harm.
+    /// Deliveries that never came in. Nothing waits for it; dropping it in the middle does no harm.
     fn start_looking_for_missed(&self, orchestrator: &Orchestrator) {
         let (this, stop) = (orchestrator.clone(), self.stop_claiming.clone());
         self.loops.spawn(async move {
-            let mut looks = tokio::time::interval(LOOK_FOR_MISSED);
-            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             // A GitHub that is down for hours is told once.
             let mut failing = false;
             let looking = async {
                 loop {
-                    looks.tick().await;
-                    match unwinding(this.look_for_missed(this.now())).await {
-                        Ok(()) => failing = false,
+                    let looked = unwinding(this.look_for_missed(this.now())).await;
+                    let are_sent = !this.fetches_deliveries();
+                    let rest = match &looked {
+                        Ok(looked) => rest_after(looked.more, looked.pages, are_sent),
+                        Err(error) => rest_after_failure(error.wait_asked_for(), failing, are_sent),
+                    };
+                    match looked {
+                        Ok(_) => failing = false,
                         Err(error) if failing => tracing::debug!(%error, "missed deliveries still not looked for"),
                         Err(error) => {
                             failing = true;
                             tracing::warn!(%error, "missed deliveries could not be looked for; it is tried again and again");
                         }
                     }
+                    // An App that is connected meanwhile does not wait for that.
+                    let _ = tokio::time::timeout(rest, this.inner.wake.connected.notified()).await;
                 }
             };
             stop.run_until_cancelled(looking).await

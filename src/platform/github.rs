@@ -125,6 +125,11 @@ impl Platform for GithubPlatform {
         };
         let place = Place { id, name: &codebase.name };
         let client = self.connection.github.installation(installation);
+        // What a question met holds for what is written as well.
+        if let Some(after) = client.limited_for() {
+            let why = GithubError::RateLimited { retry_after: after }.to_string();
+            return Err(SendError::Limited { after, why });
+        }
         let sent = match &row.outgoing {
             Outgoing::React { number, source, content } => {
                 match client.react(place.id, place.name, *number, source, content).await {

@@ -3,15 +3,26 @@
 use super::{agent_text, count, days, marker};
 use crate::decide::cleanup::{Because, ByHand, Keep, Kind, MergeProof, Removal};
 use crate::model::*;
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
-/// One sentence: why removing was safe, and what of it went to the trash that nobody asked to be kept.
+/// One sentence: why removing was safe, and how many files of which kinds went to the trash.
 pub fn proof(removal: &Removal, branch: &BranchName) -> String {
     let because = because(&removal.because, branch);
-    match removal.rescued {
-        0 => because,
-        1 => format!("{because}; a file that git ignores goes to the trash"),
-        files => format!("{because}; {files} files that git ignores go to the trash"),
+    let Removal { changed, untracked, rescued, .. } = *removal;
+    let ignored = match rescued {
+        0 => None,
+        1 => Some("a file that git ignores".to_owned()),
+        files => Some(format!("{files} files that git ignores")),
+    };
+    let kinds = [(changed, "changed file"), (untracked, "untracked file")];
+    let mut files: Vec<String> =
+        kinds.into_iter().filter(|(number, _)| *number > 0).map(|(number, what)| count(number, what)).collect();
+    files.extend(ignored);
+    let goes = if changed + untracked + rescued == 1 { "goes" } else { "go" };
+    match files.split_last() {
+        None => because,
+        Some((last, [])) => format!("{because}; {last} {goes} to the trash"),
+        Some((last, others)) => format!("{because}; {} and {last} {goes} to the trash", others.join(", ")),
     }
 }
 
@@ -114,7 +125,8 @@ fn kept_work(work: &Work, details: &ReceiptDetails) -> String {
         (false, 0) => "What was not committed".to_owned(),
         (false, files) => format!("What was not committed, and {} that git ignores,", count(files, "file")),
     };
-    let is = if details.only_ignored && details.rescued != 1 { "are" } else { "is" };
+    let is_one = if details.only_ignored { details.rescued == 1 } else { details.rescued == 0 };
+    let is = if is_one { "is" } else { "are" };
     format!(
         " {what} {is} kept until {} (in `{name}` of the service's repository): `{}` brings that back as it was, \
          but for files that the branch changes until then.",
@@ -146,7 +158,7 @@ pub fn held_up(environment: EnvironmentId, details: &ReceiptDetails, key: &str) 
 }
 
 /// The command for a thread of the repository.
-fn restore_by_name(work: &Work) -> String {
+pub fn restore_by_name(work: &Work) -> String {
     format!("/worktree restore {}", as_one_word(work).as_deref().unwrap_or("<name>"))
 }
 
@@ -203,8 +215,9 @@ pub fn kept(work: &Work, branch: &BranchName, reasons: &[Keep], trash_for: Durat
     // Locks, paths and failures may be worded by an agent.
     let list = agent_text::foreign(&list.join("\n"), 4_000);
     let forced = by_force(work, reasons, trash_for).map(|way| format!("{way} ")).unwrap_or_default();
+    let steps: String = next_steps(reasons).iter().map(|step| format!("{step} ")).collect();
     format!(
-        "{heading}\n\n{}\n\nNothing was lost. {way_out}{forced}When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
+        "{heading}\n\n{}\n\nNothing was lost. {way_out}{steps}{forced}When the cause is gone, the next cleanup removes it; a mention here continues in it.\n\n{}",
         list,
         marker(key)
     )
@@ -232,7 +245,19 @@ pub fn next_step(reason: &Keep) -> Option<&'static str> {
         }
         ByHand::Unlock => "`git worktree unlock` ends the lock, where its owner agrees.",
         ByHand::SwitchBack => "`git switch` in the worktree puts it back on its branch; I can do that, too.",
+        ByHand::MoveAside => "Whoever put that there can move it away; the worktree's branch stays.",
+        ByHand::ClearTheWay => {
+            "Whoever runs this service can put the cause right; then ask again. What lies in the worktree stays as it is until then."
+        }
     })
+}
+
+/// The same of several, each once.
+pub fn next_steps(reasons: &[Keep]) -> Vec<String> {
+    let mut steps: Vec<String> = reasons.iter().filter_map(next_step).map(str::to_owned).collect();
+    let mut said = BTreeSet::new();
+    steps.retain(|step| said.insert(step.clone()));
+    steps
 }
 
 /// Files that a removal takes to the trash, as `/status` names them.
@@ -364,10 +389,30 @@ mod tests {
         - uncommitted work: 1 changed file and 2 untracked files
         - it is pinned
 
-        Nothing was lost. Mention me here and ask to commit the changes, or to discard them. When the cause is gone, the next cleanup removes it; a mention here continues in it.
+        Nothing was lost. Mention me here and ask to commit the changes, or to discard them. `/worktree unpin` in its thread ends the pin. When the cause is gone, the next cleanup removes it; a mention here continues in it.
 
         <!-- treewarden:cleanup/1 -->
         ");
+        let nested = [Keep::NestedRepository("a".into()), Keep::NestedRepository("b".into())];
+        let text = kept(&Work { kind: WorkKind::Issue, id: "1".into() }, &branch, &nested, Duration::ZERO, "cleanup/1");
+        assert_eq!(text.matches("has to be pushed from there, or moved away").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn what_goes_to_the_trash_is_counted() {
+        let said = |changed, untracked, rescued| {
+            let (tip, because) = (CommitSha::new(&"a".repeat(40)).unwrap(), Because::WorkKept);
+            let removal = Removal { tip, delete_branch: false, keep_work: true, changed, untracked, rescued, because };
+            let told = proof(&removal, &BranchName::new("issue-1").unwrap());
+            told.strip_prefix("this was asked for, and every commit stays on `issue-1`, which is kept")
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(said(0, 0, 0), "");
+        assert_eq!(said(0, 0, 1), "; a file that git ignores goes to the trash");
+        assert_eq!(said(0, 1, 0), "; 1 untracked file goes to the trash");
+        assert_eq!(said(2, 0, 2), "; 2 changed files and 2 files that git ignores go to the trash");
+        assert_eq!(said(1, 1, 2), "; 1 changed file, 1 untracked file and 2 files that git ignores go to the trash");
     }
 
     #[test]

@@ -114,7 +114,14 @@ pub fn works_there(environment: &Environment, notes: &[String]) -> String {
 }
 
 /// `/worktree restore` of something that is there.
-pub fn nothing_to_restore(work: &Work) -> String {
+pub fn nothing_to_restore(environment: &Environment) -> String {
+    let work = &environment.work;
+    if environment.state == EnvironmentState::Removing {
+        return format!(
+            "The worktree **{work}** is being removed at this moment, so nothing was changed. `/worktree list` says what holds it \
+             up, if anything does; once it is gone, `/worktree restore {work}` brings it back."
+        );
+    }
     format!(
         "There is a worktree **{work}** now, so nothing was changed. `/worktree link {work}` lets this thread go on in it; to \
          bring an earlier one back, remove it first."
@@ -281,8 +288,8 @@ pub fn kept_on_request(environment: &Environment, reasons: &[Keep], trash_for: D
         ([Keep::RemovalStuck(_)], _) => String::new(),
         (_, Some(way)) => format!("\n\nNothing was removed. {way}"),
         (_, None) => {
-            let steps = reasons.iter().filter_map(cleanup::next_step).map(|step| format!(" {step}"));
-            format!("\n\nNothing was removed.{}", steps.collect::<String>())
+            let steps: String = cleanup::next_steps(reasons).iter().map(|step| format!(" {step}")).collect();
+            format!("\n\nNothing was removed.{steps}")
         }
     };
     format!("The worktree of `{branch}` is kept:\n\n{list}{end}")
@@ -322,6 +329,8 @@ pub struct LiveRun {
 #[derive(Clone, Debug)]
 pub struct ThreadStatus<'a> {
     pub environment: Option<(&'a Environment, &'a Seen)>,
+    /// The one that its work had last, where that was removed.
+    pub removed: Option<&'a Environment>,
     pub run: Option<LiveRun>,
     pub census: Census,
     pub limit: u32,
@@ -332,7 +341,7 @@ pub struct ThreadStatus<'a> {
 pub fn thread_status(status: &ThreadStatus) -> String {
     let mut lines = Vec::new();
     match status.environment {
-        None => lines.push("This thread has no worktree yet; a mention makes one.".to_owned()),
+        None => lines.push(no_worktree(status.removed)),
         Some((environment, seen)) => {
             let base = environment.base.as_ref().map(|b| format!(", based on `{b}`")).unwrap_or_default();
             lines.push(format!("Worktree **{}** on branch `{}`{base}", environment.work, environment.branch));
@@ -379,6 +388,18 @@ pub fn thread_status(status: &ThreadStatus) -> String {
     lines.extend(status.disk.clone());
     let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
     agent_text::foreign(&list, FOREIGN)
+}
+
+fn no_worktree(removed: Option<&Environment>) -> String {
+    let removed = removed.and_then(|removed| Some((&removed.work, removed.destroyed_at?)));
+    match removed {
+        None => "This thread has no worktree yet; a mention makes one.".to_owned(),
+        Some((work, at)) => format!(
+            "This thread has no worktree now: it was removed on {}. `{}` brings it back as it was; a mention makes one, too.",
+            at.date(),
+            cleanup::restore_by_name(work)
+        ),
+    }
 }
 
 /// Why cleanup left it alone, as far as it is not `said` already.
@@ -517,7 +538,8 @@ mod tests {
             panel_url: "http://127.0.0.1:3000/runs/1".to_owned(),
         };
         let status = |seen, run| {
-            thread_status(&ThreadStatus { environment: Some((&environment, seen)), run, census, limit: 25, disk: None })
+            let environment = Some((&environment, seen));
+            thread_status(&ThreadStatus { environment, removed: None, run, census, limit: 25, disk: None })
         };
         insta::assert_snapshot!(status(&seen, Some(run(RunState::Queued, 3))), @"
         - Worktree **issue-1** on branch `issue-1`, based on `main`
@@ -579,12 +601,16 @@ mod tests {
         - run queued, asked for by `ann` 1 min 5 s ago: http://127.0.0.1:3000/runs/1
         - 6 worktrees of 25 in this repository: 1 merged, 2 stale (closed, or without activity for long), 3 active or kept
         ");
-        let nothing = ThreadStatus { environment: None, run: None, census: Census::default(), limit: 25, disk: None };
+        let census = Census::default();
+        let nothing = ThreadStatus { environment: None, removed: None, run: None, census, limit: 25, disk: None };
         insta::assert_snapshot!(thread_status(&nothing), @"
         - This thread has no worktree yet; a mention makes one.
         - no run is live
         - 0 worktrees of 25 in this repository: 0 merged, 0 stale (closed, or without activity for long), 0 active or kept
         ");
+        let gone = Environment { destroyed_at: Some(Timestamp::from_unix(0)), ..environment.clone() };
+        let told = thread_status(&ThreadStatus { removed: Some(&gone), ..nothing });
+        insta::assert_snapshot!(told.lines().next().unwrap(), @"- This thread has no worktree now: it was removed on 1970-01-01. `/worktree restore issue-1` brings it back as it was; a mention makes one, too.");
     }
 
     #[test]

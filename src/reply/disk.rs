@@ -35,8 +35,8 @@ pub fn of_worktree(used: &DiskUse) -> String {
     format!("{} on disk as of {}", size(used), as_of(used.at))
 }
 
-/// What a repository takes, in a line; `None` while nothing is known.
-pub fn of_repository(shares: &DiskShares, standing: Standing) -> Option<String> {
+/// What a repository takes, in a line; `None` while nothing is known. `passed`: when the cleanup ended that its mark began.
+pub fn of_repository(shares: &DiskShares, standing: Standing, passed: Option<Timestamp>) -> Option<String> {
     let at = shares.as_of()?;
     let all = at_least(shares.bytes(), shares.is_whole());
     let shared = shares.repository.map(|used| format!(", and {} that all of them share", bytes(used.bytes)));
@@ -46,18 +46,24 @@ pub fn of_repository(shares: &DiskShares, standing: Standing) -> Option<String> 
         bytes(shares.bytes_of_worktrees()),
         count(shares.worktrees.len() as u64, "worktree"),
         shared.unwrap_or_default(),
-        over(standing)
+        over(standing, passed)
     ))
 }
 
 /// The end of such a line.
-fn over(standing: Standing) -> String {
-    match standing {
-        Standing::Within => String::new(),
-        Standing::OverSoft(mark) => {
+fn over(standing: Standing, passed: Option<Timestamp>) -> String {
+    match (standing, passed) {
+        (Standing::Within, _) => String::new(),
+        (Standing::OverSoft(mark), None) => {
             format!("; ⚠️ more than the soft mark of {}: a cleanup of it begins by itself", bytes(mark))
         }
-        Standing::OverHard(mark) => {
+        (Standing::OverSoft(mark), Some(at)) => format!(
+            "; ⚠️ more than the soft mark of {}, also after the cleanup of {}: the panel's page Cleanup says why each worktree \
+             stays; close threads, remove worktrees, or raise `DISK_SOFT_MARK`",
+            bytes(mark),
+            as_of(at)
+        ),
+        (Standing::OverHard(mark), _) => {
             format!("; ⚠️ more than the hard mark of {}: no worktree is made until there is room", bytes(mark))
         }
     }
@@ -222,11 +228,13 @@ mod tests {
 
     #[test]
     fn lines_say_how_much_and_what_follows() {
-        insta::assert_snapshot!(of_repository(&shares(), Standing::OverSoft(18 * GB)).unwrap(), @"at least 22.0 GB of disk as of 2026-05-28 20:26 UTC: 19.0 GB in 8 worktrees, and 3.0 GB that all of them share; ⚠️ more than the soft mark of 18.0 GB: a cleanup of it begins by itself");
-        insta::assert_snapshot!(of_repository(&shares(), Standing::OverHard(20 * GB)).unwrap(), @"at least 22.0 GB of disk as of 2026-05-28 20:26 UTC: 19.0 GB in 8 worktrees, and 3.0 GB that all of them share; ⚠️ more than the hard mark of 20.0 GB: no worktree is made until there is room");
+        insta::assert_snapshot!(of_repository(&shares(), Standing::OverSoft(18 * GB), None).unwrap(), @"at least 22.0 GB of disk as of 2026-05-28 20:26 UTC: 19.0 GB in 8 worktrees, and 3.0 GB that all of them share; ⚠️ more than the soft mark of 18.0 GB: a cleanup of it begins by itself");
+        insta::assert_snapshot!(of_repository(&shares(), Standing::OverHard(20 * GB), None).unwrap(), @"at least 22.0 GB of disk as of 2026-05-28 20:26 UTC: 19.0 GB in 8 worktrees, and 3.0 GB that all of them share; ⚠️ more than the hard mark of 20.0 GB: no worktree is made until there is room");
+        let passed = Some(Timestamp::from_unix(1_780_000_000));
+        insta::assert_snapshot!(of_repository(&shares(), Standing::OverSoft(18 * GB), passed).unwrap(), @"at least 22.0 GB of disk as of 2026-05-28 20:26 UTC: 19.0 GB in 8 worktrees, and 3.0 GB that all of them share; ⚠️ more than the soft mark of 18.0 GB, also after the cleanup of 2026-05-28 20:26 UTC: the panel's page Cleanup says why each worktree stays; close threads, remove worktrees, or raise `DISK_SOFT_MARK`");
         let small = DiskShares { repository: used(3 * GB, true), worktrees: Vec::new() };
-        insta::assert_snapshot!(of_repository(&small, Standing::Within).unwrap(), @"3.0 GB of disk as of 2026-05-28 20:26 UTC: 0 B in 0 worktrees, and 3.0 GB that all of them share");
-        assert_eq!(of_repository(&DiskShares::default(), Standing::Within), None);
+        insta::assert_snapshot!(of_repository(&small, Standing::Within, None).unwrap(), @"3.0 GB of disk as of 2026-05-28 20:26 UTC: 0 B in 0 worktrees, and 3.0 GB that all of them share");
+        assert_eq!(of_repository(&DiskShares::default(), Standing::Within, None), None);
         insta::assert_snapshot!(noted(&shares(), Standing::OverSoft(18 * GB)).unwrap(), @"its repository takes at least 22.0 GB of disk, more than the soft mark of 18.0 GB; this worktree takes most of that, at least 12.0 GB");
         insta::assert_snapshot!(noted(&small, Standing::OverHard(GB)).unwrap(), @"its repository takes 3.0 GB of disk, more than the hard mark of 1.0 GB");
         assert_eq!(noted(&shares(), Standing::Within), None);

@@ -29,10 +29,10 @@ fn work(work: &BroughtBack) -> Option<String> {
         ));
     }
     if work.is_whole() {
-        return Some("What was not committed is there again, as it was.".to_owned());
+        return Some("What went to the trash is there again, as it was.".to_owned());
     }
     Some(format!(
-        "What was not committed is there again, apart from {}, which the branch has changed since. {by_hand}.",
+        "What went to the trash is there again, apart from {}, which the branch has changed since. {by_hand}.",
         listed(&work.left)
     ))
 }

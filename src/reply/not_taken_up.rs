@@ -49,6 +49,14 @@ pub fn too_many_runs(key: &str) -> String {
     )
 }
 
+pub fn too_many_messages(login: &str, most: u32, key: &str) -> String {
+    format!(
+        "`{login}`, these are more than {most} messages to me in this repository within a minute. The others of this minute are \
+         left alone; mention me again in a while. `/stop` is always heard.\n\n{}",
+        marker(key)
+    )
+}
+
 /// A delivery that was given up after several tries.
 pub fn gave_up(why: &str, key: &str) -> String {
     format!(

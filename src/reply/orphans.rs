@@ -1,8 +1,9 @@
 //! What people are told of worktrees, registrations and directories that no environment has.
 
-use super::cleanup;
+use super::{cleanup, disk};
 use crate::decide::orphans::{Class, Stays};
-use crate::model::RepoName;
+use crate::model::{RepoName, Timestamp};
+use std::path::Path;
 
 /// What it is, in a word or two.
 pub fn kind(class: Class) -> &'static str {
@@ -22,6 +23,25 @@ pub fn label(class: Class) -> &'static str {
         Class::Unregistered => "unregistered",
         Class::Foreign => "foreign",
     }
+}
+
+/// As a label of a metric: directories of repositories that the database has not heard from.
+pub const UNHEARD: &str = "unheard";
+
+/// What lies where the worktrees of a repository are made that the database does not know; `path`: it is on this machine.
+pub fn unheard(directories: usize, path: Option<&Path>) -> String {
+    let lie = if directories == 1 { "directory lies" } else { "directories lie" };
+    let way = match path {
+        Some(path) => format!(
+            "It was made from {}: with a repository of that name there, the next cleanup of everything meets it again",
+            path.display()
+        ),
+        None => "Mention me in it (without GitHub: `treewarden say /status` there)".to_owned(),
+    };
+    format!(
+        "{directories} {lie} where its worktrees are made, and this database has not heard from it. {way}; then they are listed, \
+         with what can be done about them. Until then nothing touches them"
+    )
 }
 
 /// The first of the reasons in a report: whatever else, no environment of that name is meant.
@@ -70,8 +90,8 @@ pub fn sentence(stays: &Stays) -> String {
                 .to_owned()
         }
         Stays::OlderThanDatabase => {
-            "it is older than what this database knows of the repository, so it may be another installation's: adopt or remove it in \
-             the panel"
+            "it is older than what this database knows of the repository, so it may be another installation's: it waits for a person, \
+             in the panel"
                 .to_owned()
         }
         Stays::Young => "something happened in it within the last hour".to_owned(),
@@ -85,9 +105,24 @@ pub fn sentence(stays: &Stays) -> String {
             "its commits may be a stranger's: they came with a fork's pull request, where a mention takes it up again".to_owned()
         }
         Stays::Empty => "nothing is in its directory".to_owned(),
-        Stays::NotMerged => "nothing proves that its work is merged: adopt or remove it in the panel".to_owned(),
+        Stays::NotMerged => "nothing proves that its work is merged: it waits for a person, in the panel".to_owned(),
         Stays::Keep(reason) => cleanup::sentence(reason),
     }
+}
+
+/// When one can be removed that cannot be at this moment.
+pub fn later(from: Option<Timestamp>, once_adopted: bool) -> Option<String> {
+    let from = from
+        .map(|at| format!("It can be removed from {} on, should nothing happen in it until then.", disk::as_of(at)));
+    from.or_else(|| once_adopted.then(|| "It can be removed once it is adopted.".to_owned()))
+}
+
+/// Why one is not adopted that nobody can say the base of.
+pub fn no_base(why: &str) -> String {
+    let why = why.trim_end_matches('.');
+    format!(
+        "The repository's default branch, which its work is compared with, could not be asked for: {why}. Nothing was changed"
+    )
 }
 
 /// Why nothing can be said of what lies there.
@@ -117,9 +152,11 @@ mod tests {
         insta::assert_snapshot!(said.join("\n"), @r"
         something happened in it within the last hour
         process 7 is at work in it
-        nothing proves that its work is merged: adopt or remove it in the panel
+        nothing proves that its work is merged: it waits for a person, in the panel
         uncommitted work: 1 changed file
         ");
+        insta::assert_snapshot!(unheard(1, None), @"1 directory lies where its worktrees are made, and this database has not heard from it. Mention me in it (without GitHub: `treewarden say /status` there); then they are listed, with what can be done about them. Until then nothing touches them");
+        insta::assert_snapshot!(unheard(12, Some(Path::new("/src/hello"))), @"12 directories lie where its worktrees are made, and this database has not heard from it. It was made from /src/hello: with a repository of that name there, the next cleanup of everything meets it again; then they are listed, with what can be done about them. Until then nothing touches them");
         for class in Class::ALL {
             assert!(!kind(class).is_empty() && !heading(class).is_empty());
         }

@@ -106,6 +106,14 @@ impl FromRow for Found {
     }
 }
 
+struct Ended(Option<Timestamp>);
+
+impl FromRow for Ended {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        row.maybe("finished_at").map(Ended)
+    }
+}
+
 impl FromRow for DeliveryLine {
     fn from_row(row: &Row) -> Result<Self, StoreError> {
         Ok(DeliveryLine {
@@ -279,6 +287,13 @@ impl Store {
         let sql = sql!("SELECT count(*) AS answer FROM inbox WHERE guid = $1");
         let known: Answer = self.db.fetch_one(sql.bind(guid)).await?;
         Ok(known.0 > 0)
+    }
+
+    /// When the delivery of this GUID was given up; absent: it was not.
+    pub async fn delivery_given_up_at(&self, guid: &str) -> Result<Option<Timestamp>, StoreError> {
+        let sql = sql!("SELECT finished_at FROM inbox WHERE guid = $1 AND state = 'failed'").bind(guid);
+        let ended: Option<Ended> = self.db.fetch_optional(sql).await?;
+        Ok(ended.and_then(|Ended(at)| at))
     }
 
     /// The delivery of this GUID.

@@ -1,7 +1,8 @@
 //! Table `outbox`: what is to be made true on a platform. A row holds the wanted state under a key; wanting something else
-//! replaces it and raises the version. One row of a codebase is sent at a time, by its [`Turn`], then the oldest first.
+//! replaces it and raises the version. One row of an installation is sent at a time in each [`Lane`], by its [`Turn`], then
+//! the oldest first. What is only on this machine counts as one installation.
 //!
-//! Table `outbox_pauses`: until when nothing, or nothing but reactions, is sent for an installation.
+//! Table `outbox_pauses`: until when nothing, or nothing new (comments, pull requests), is sent for an installation.
 
 use super::codec::FromRow;
 use super::db::{Row, Tx};
@@ -23,6 +24,17 @@ pub struct NewOutgoing {
     pub outgoing: Outgoing,
     pub turn: Turn,
     pub not_before: Timestamp,
+}
+
+/// Whoever takes a row to send it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender<'a> {
+    pub owner: &'a str,
+    pub lane: Lane,
+    /// For how long it has the row without a renewal.
+    pub lease: Duration,
+    /// From one text about something that goes on, on GitHub, to the next.
+    pub apart: Duration,
 }
 
 /// How sending ended.
@@ -72,32 +84,44 @@ impl Queued for OutboxRow {
     }
 }
 
+/// The lane of a codebase `home` for the sender that `$4` is true of where it is the one for what people hear first.
+macro_rules! lane {
+    () => {
+        "(CAST(home.installation_id AS TEXT) || CASE WHEN $4 THEN '/heard' ELSE '' END)"
+    };
+}
+
 /// The row that is due (`$1` is now, `$2` and `$3` are what no pause, and no space between content, reaches: nothing is written
-/// down later than that, either) of a codebase that has none under way: by its turn, then the oldest. Nothing of an
+/// down later than that, either) in a lane that has none under way: by its turn, then the oldest. Nothing of an
 /// installation that pauses. A row whose sender's lease ended is under way until it is taken back: the sender may be alive,
-/// see [`Store::release_expired_outgoing`].
+/// see [`Store::release_expired_outgoing`]. What goes on (`turn` 2) is not told on GitHub where it was told after `$5`.
 ///
 /// A thread gets its comments in the order they were wanted in, also where an earlier one is refused for a short while.
 /// One that was tried for a quarter of an hour holds up no other.
 macro_rules! next_outgoing {
     () => {
-        "SELECT id FROM outbox AS next
-         WHERE state IN ('pending', 'sending') AND state = 'pending'
-           AND (not_before <= $1 OR not_before > $2 OR updated_at > $3)
-           AND NOT EXISTS (SELECT 1 FROM outbox AS other
-                           WHERE other.codebase_id = next.codebase_id AND other.state = 'sending')
-           AND NOT EXISTS (SELECT 1 FROM outbox AS earlier
-                           WHERE earlier.conversation_id = next.conversation_id
-                             AND earlier.state IN ('pending', 'sending') AND earlier.id < next.id
-                             AND earlier.sent_version = 0 AND earlier.attempts <= 10
-                             AND earlier.key NOT LIKE 'pull/%' AND next.key NOT LIKE 'pull/%'
-                             AND next.sent_version = 0)
-           AND NOT EXISTS (SELECT 1 FROM codebases AS home
-                           JOIN outbox_pauses AS pause ON pause.installation_id = home.installation_id
-                           WHERE home.id = next.codebase_id
-                             AND ((pause.everything_until > $1 AND pause.everything_until <= $2)
-                               OR (pause.content_until > $1 AND pause.content_until <= $3 AND next.turn > 0)))
-         ORDER BY turn, id LIMIT 1"
+        concat!(
+            "SELECT next.id FROM outbox AS next CROSS JOIN codebases AS home
+             WHERE home.id = next.codebase_id
+               AND next.state IN ('pending', 'sending') AND next.state = 'pending' AND (next.turn = 0) = $4
+               AND (next.not_before <= $1 OR next.not_before > $2 OR next.updated_at > $3)
+               AND (next.turn < 2 OR home.local_path IS NOT NULL
+                 OR next.sent_at IS NULL OR next.sent_at <= $5 OR next.sent_at > $1)
+               AND NOT EXISTS (SELECT 1 FROM outbox AS other WHERE other.state = 'sending' AND other.lane = ",
+            lane!(),
+            ") AND NOT EXISTS (SELECT 1 FROM outbox AS earlier
+                               WHERE earlier.conversation_id = next.conversation_id
+                                 AND earlier.state IN ('pending', 'sending') AND earlier.id < next.id
+                                 AND earlier.sent_version = 0 AND earlier.attempts <= 10
+                                 AND earlier.key NOT LIKE 'pull/%' AND next.key NOT LIKE 'pull/%'
+                                 AND next.sent_version = 0)
+               AND NOT EXISTS (SELECT 1 FROM outbox_pauses AS pause
+                               WHERE pause.installation_id = home.installation_id
+                                 AND ((pause.everything_until > $1 AND pause.everything_until <= $2)
+                                   OR (pause.content_until > $1 AND pause.content_until <= $3
+                                       AND next.turn > 0 AND next.remote_id IS NULL)))
+             ORDER BY next.turn, next.id LIMIT 1"
+        )
     };
 }
 
@@ -134,25 +158,23 @@ impl Store {
         }
     }
 
-    /// Takes the next row for `owner` until `now + lease`. The attempt is on disk before anything is sent. A row that
-    /// cannot be read is marked as failed.
-    pub async fn claim_outgoing(
-        &self,
-        owner: &str,
-        now: Timestamp,
-        lease: Duration,
-    ) -> Result<Option<OutboxRow>, StoreError> {
-        while self.outgoing_is_due(now).await? {
+    /// Takes the next row of the sender's lane. The attempt is on disk before anything is sent. A row that cannot be read is
+    /// marked as failed.
+    pub async fn claim_outgoing(&self, sender: &Sender<'_>, now: Timestamp) -> Result<Option<OutboxRow>, StoreError> {
+        while self.outgoing_is_due(sender, now).await? {
             let claim = sql!(concat!(
-                "UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_owner = $4, lease_until = $5,
-                                   updated_at = $1
+                "UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_owner = $6, lease_until = $7,
+                                   updated_at = $1,
+                                   lane = (SELECT ",
+                lane!(),
+                " FROM codebases AS home WHERE home.id = outbox.codebase_id)
                  WHERE id = (",
                 next_outgoing!(),
                 ") AND state = 'pending' RETURNING *"
             ));
+            let claim = looking(claim, sender, now).bind(sender.owner).bind(now.plus(sender.lease));
             let mut tx = self.db.begin().await?;
-            let claim = claim.bind(now).bind(now.plus(LONGEST_PAUSE)).bind(now.plus(LONGEST_SPACE));
-            match take(&mut tx, claim.bind(owner).bind(now.plus(lease)), now).await {
+            match take(&mut tx, claim, now).await {
                 Ok(mut taken) => {
                     tx.commit().await?;
                     if let Some(row) = taken.rows.pop() {
@@ -177,7 +199,7 @@ impl Store {
         self.db.execute(sql.bind(installation).bind(until).bind(now.plus(LONGEST_PAUSE))).await.map(drop)
     }
 
-    /// Nothing but reactions is sent for an installation until then.
+    /// No comment and no pull request is made for an installation until then. Those that are there may be edited.
     pub async fn pause_content(
         &self,
         installation: InstallationId,
@@ -198,10 +220,9 @@ impl Store {
     }
 
     /// Looking first keeps idle workers away from the writing connection; losing a race means that another one won.
-    async fn outgoing_is_due(&self, now: Timestamp) -> Result<bool, StoreError> {
+    async fn outgoing_is_due(&self, sender: &Sender<'_>, now: Timestamp) -> Result<bool, StoreError> {
         let sql = sql!(concat!("SELECT count(*) AS answer FROM (", next_outgoing!(), ") AS due"));
-        let sql = sql.bind(now).bind(now.plus(LONGEST_PAUSE)).bind(now.plus(LONGEST_SPACE));
-        let due: Answer = self.db.fetch_one(sql).await?;
+        let due: Answer = self.db.fetch_one(looking(sql, sender, now)).await?;
         Ok(due.0 > 0)
     }
 
@@ -218,7 +239,7 @@ impl Store {
         let sql = match end {
             OutgoingEnd::Sent { remote_id } => sql!(
                 "UPDATE outbox SET state = CASE WHEN version = $4 THEN 'sent' ELSE 'pending' END, sent_version = $4,
-                                   remote_id = coalesce($6, remote_id), attempts = 0, last_error = NULL,
+                                   remote_id = coalesce($6, remote_id), attempts = 0, last_error = NULL, sent_at = $5,
                                    lease_owner = NULL, lease_until = NULL, updated_at = $5
                  WHERE id = $1 AND lease_owner = $2 AND attempts = $3 AND sent_version < $4 AND state = 'sending'"
             )
@@ -257,6 +278,21 @@ impl Store {
 
     pub async fn load_outgoing_by_key(&self, key: &str) -> Result<Option<OutboxRow>, StoreError> {
         self.db.fetch_optional(sql!("SELECT * FROM outbox WHERE key = $1").bind(key)).await
+    }
+
+    /// Whether what was never sent under a key may be by then: it is neither given up, nor tried again, nor its installation
+    /// written to only later.
+    pub async fn may_be_sent_by(&self, key: &str, then: Timestamp, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = sql!(
+            "SELECT count(*) AS answer FROM outbox AS said JOIN codebases AS home ON home.id = said.codebase_id
+             WHERE said.key = $1 AND said.sent_version = 0 AND said.state IN ('pending', 'sending')
+               AND said.not_before <= $2
+               AND NOT EXISTS (SELECT 1 FROM outbox_pauses AS pause
+                               WHERE pause.installation_id = home.installation_id
+                                 AND pause.everything_until > $2 AND pause.everything_until <= $3)"
+        );
+        let may: Answer = self.db.fetch_one(sql.bind(key).bind(then).bind(now.plus(LONGEST_PAUSE))).await?;
+        Ok(may.0 > 0)
     }
 
     /// All rows an owner that is known to be gone was sending are due again.
@@ -310,6 +346,13 @@ impl Store {
     pub async fn list_outgoing(&self, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
         self.db.fetch_readable(sql!("SELECT * FROM outbox ORDER BY id DESC LIMIT $1 OFFSET $2"), limit, 0).await
     }
+}
+
+/// What [`next_outgoing`] is told.
+fn looking(sql: Sql, sender: &Sender<'_>, now: Timestamp) -> Sql {
+    let is_heard = sender.lane == Lane::Heard;
+    let sql = sql.bind(now).bind(now.plus(LONGEST_PAUSE)).bind(now.plus(LONGEST_SPACE));
+    sql.bind(is_heard).bind(now.minus(sender.apart))
 }
 
 /// Within a transaction that also writes what the message is about.

@@ -35,6 +35,16 @@ impl Store {
         self.db.execute(sql).await.map(drop)
     }
 
+    /// Whether a pass began then, both ends included.
+    pub async fn was_passed_between(&self, from: Timestamp, to: Timestamp) -> Result<bool, StoreError> {
+        let sql = sql!(
+            "SELECT trigger_kind AS state, count(*) AS how_many FROM cleanup_reports
+             WHERE started_at >= $1 AND started_at <= $2 GROUP BY trigger_kind"
+        );
+        let passes: Vec<(Trigger, i64)> = self.db.fetch_all(sql.bind(from).bind(to)).await?;
+        Ok(!passes.is_empty())
+    }
+
     /// The newest ones first.
     pub async fn list_reports(&self, limit: u32) -> Result<Vec<CleanupReport>, StoreError> {
         self.db

@@ -110,6 +110,9 @@ pub struct StoredApp {
     /// As GitHub called it when it was made.
     pub slug: String,
     pub client_id: String,
+    /// Whoever made it wished that its deliveries be fetched.
+    #[serde(default)]
+    pub fetches: bool,
     sealed: String,
 }
 
@@ -122,7 +125,11 @@ impl StoredApp {
         };
         let text = SecretString::from(serde_json::to_string(&written).expect("plain data"));
         let sealed = sealer.seal(&name(app_id), text.expose_secret());
-        Self { app_id, slug: slug.to_owned(), client_id: client_id.to_owned(), sealed }
+        Self { app_id, slug: slug.to_owned(), client_id: client_id.to_owned(), fetches: false, sealed }
+    }
+
+    pub fn fetching(self, fetches: bool) -> Self {
+        Self { fetches, ..self }
     }
 
     pub fn open(&self, sealer: &Sealer) -> Result<AppSecrets, Unopened> {

@@ -52,7 +52,7 @@ pub const METRICS: &[Metric] = &[
         name: MISSED,
         kind: Kind::Counter,
         label: Some("result"),
-        meaning: "Deliveries that GitHub could not hand over, by result: asked (each time they are asked for), arrived, given_up",
+        meaning: "Deliveries that GitHub did not bring here, by result: fetched, given_up",
     },
     Metric {
         name: RUNS,
@@ -95,7 +95,7 @@ pub const METRICS: &[Metric] = &[
         name: ORPHANS,
         kind: Kind::Gauge,
         label: Some("kind"),
-        meaning: "What no environment has, as the last pass over everything saw it, by kind: orphan, registration, unregistered, foreign",
+        meaning: "What no environment has, as the last pass over everything saw it, by kind: orphan, registration, unregistered, foreign; unheard: directories of repositories that the database has not heard from",
     },
     Metric { name: QUEUE_DEPTH, kind: Kind::Gauge, label: Some("queue"), meaning: "What waits: inbox, runs, outbox" },
     Metric {

@@ -62,7 +62,7 @@ pub async fn ready(State(state): State<WebState>, Extension(git): Extension<Chec
     let words = |fine: bool| if fine { "ok" } else { "failing" };
     let (database, inbox, git) = tokio::join!(
         timeout(PATIENCE, state.inner.store.ping()),
-        timeout(PATIENCE, state.inner.inbox.takes_deliveries(state.now())),
+        timeout(PATIENCE, state.inner.orchestrator.inbox().takes_deliveries(state.now())),
         git.ask(&state.inner.clock, async move { orchestrator.git_answers().await }),
     );
     let (database, inbox) = (matches!(database, Ok(Ok(_))), inbox.unwrap_or(false));

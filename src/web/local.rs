@@ -189,7 +189,7 @@ fn named(name: &str) -> Result<ThreadName, WebError> {
 
 async fn accept(state: &WebState, delivery: NewDelivery) -> Result<(&'static str, Option<InboxId>), WebError> {
     let (guid, out_of_turn) = (delivery.guid.clone(), delivery.out_of_turn);
-    let accepted = state.inner.inbox.accept(delivery).await.map_err(|error| {
+    let accepted = state.inner.orchestrator.inbox().accept(delivery).await.map_err(|error| {
         tracing::error!({ delivery.guid = guid, error = %error }, "a message was not stored; who sent it was told so");
         WebError::NotStored
     })?;

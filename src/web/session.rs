@@ -67,30 +67,33 @@ pub async fn who(session: &Session, now: Timestamp) -> Result<Option<String>, We
     Ok(who)
 }
 
+/// An answer of GitHub that is waited for, and what was wished for when it was asked.
 #[derive(Serialize, Deserialize)]
-struct Awaited {
+pub struct Awaited {
     /// SHA-256 of the state, in hex.
     state: String,
     since: Timestamp,
+    /// That deliveries are fetched.
+    pub fetches: bool,
 }
 
 /// What GitHub has to bring back with its answer, known to this session only: one answer is waited for at a time.
-pub async fn await_answer(session: &Session, now: Timestamp) -> Result<String, WebError> {
+pub async fn await_answer(session: &Session, fetches: bool, now: Timestamp) -> Result<String, WebError> {
     let mut state = [0; 32];
     // The system's random source does not fail once the process runs; without randomness anybody could answer.
     aws_lc_rs::rand::fill(&mut state).expect("the system gives random bytes");
     let state = hex::encode(state);
-    session.insert(AWAITED, Awaited { state: digest(&state), since: now }).await?;
+    session.insert(AWAITED, Awaited { state: digest(&state), since: now, fetches }).await?;
     Ok(state)
 }
 
-/// Whether this is the answer that the session waits for. Whatever comes, it waits for none after that.
-pub async fn is_awaited(session: &Session, state: &str, now: Timestamp) -> Result<bool, WebError> {
-    let Some(awaited) = session.remove::<Awaited>(AWAITED).await? else { return Ok(false) };
+/// What the session waits for, if this is its answer. Whatever comes, it waits for none after that.
+pub async fn take_awaited(session: &Session, state: &str, now: Timestamp) -> Result<Option<Awaited>, WebError> {
+    let Some(awaited) = session.remove::<Awaited>(AWAITED).await? else { return Ok(None) };
     // Not only once this one is answered: another may come before.
     session.save().await?;
     let same = verify_slices_are_equal(digest(state).as_bytes(), awaited.state.as_bytes()).is_ok();
-    Ok(same && now.since(awaited.since) < AWAITED_FOR)
+    Ok(Some(awaited).filter(|awaited| same && now.since(awaited.since) < AWAITED_FOR))
 }
 
 fn digest(state: &str) -> String {

@@ -58,7 +58,7 @@ pub async fn restore(state: &WebState, environment: Environment, actor: Actor) -
         Ok(match orchestrator.restore(environment.id, &actor.0).await? {
             Restored::Back(environment, notes) => Flash::Restored { id: environment.id, notes },
             Restored::Before(environment) => Flash::ThereAlready { id: environment.id },
-            Restored::Occupied(work) => Flash::Occupied { work: work.to_string() },
+            Restored::Occupied(environment) => Flash::Occupied { work: environment.work.to_string() },
             Restored::NeverRemoved => Flash::NothingToRestore,
         })
     })

@@ -4,15 +4,13 @@
 //! be listened to.
 
 use super::{WebState, body, error::WebError};
-use crate::github::{
-    payload,
-    signature::{self, BadSignature, Claim},
-};
-use crate::store::{Accepted, NewDelivery};
+use crate::github::signature::{self, BadSignature, Claim};
+use crate::orchestrator::NotArrived;
+use crate::store::Accepted;
 use crate::telemetry::metric;
 use axum::{
     Json,
-    body::{Body, Bytes, HttpBody},
+    body::{Body, HttpBody},
     extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
     middleware::Next,
@@ -20,7 +18,6 @@ use axum::{
 };
 use futures::StreamExt;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -59,21 +56,21 @@ pub async fn receive(State(state): State<WebState>, request: Request) -> Result<
         }
     };
     let body = body::whole(request.into_body(), MAX_BODY).await.map_err(rejected)?;
-    let delivery = examine(&state, head, body.bytes.clone()).map_err(rejected)?;
-    let (guid, out_of_turn) = (delivery.guid.clone(), delivery.out_of_turn);
-    if let Err(error) = state.inner.orchestrator.note_deletion(&delivery.event, &delivery.body).await {
-        tracing::warn!({ delivery.guid = guid, error = %error }, "a deletion is not noted before its turn");
-    }
-    let accepted = state.inner.inbox.accept(delivery).await.map_err(|error| {
-        tracing::error!({ delivery.guid = guid, error = %error }, "a delivery was not stored; GitHub was told so");
-        count("refused");
-        WebError::NotStored
-    })?;
-    let status = match accepted {
-        Accepted::New(_) => {
-            state.inner.orchestrator.delivery_arrived(out_of_turn);
-            "accepted"
+    let Head { claim, guid, event } = head;
+    // Nothing of the body is looked at before that.
+    let secret = state.inner.webhook_secret.get().ok_or(WebError::NotFound)?;
+    let verified = signature::verify(secret, claim, body.bytes.clone()).map_err(|error| rejected(error.into()))?;
+    let accepted = match state.inner.orchestrator.arrive(guid.clone(), event, verified).await {
+        Ok(accepted) => accepted,
+        Err(NotArrived::Unreadable(error)) => return Err(rejected(error.into())),
+        Err(NotArrived::NotStored(error)) => {
+            tracing::error!({ delivery.guid = guid, error = %error }, "a delivery was not stored; GitHub was told so");
+            count("refused");
+            return Err(WebError::NotStored);
         }
+    };
+    let status = match accepted {
+        Accepted::New(_) => "accepted",
         Accepted::Duplicate => "duplicate",
     };
     count(status);
@@ -134,28 +131,6 @@ fn turn_away(request: Request) {
 async fn forget(body: Body) {
     let mut pieces = body.into_data_stream();
     while let Some(Ok(_)) = pieces.next().await {}
-}
-
-/// Nothing of the body is looked at before its signature was checked.
-fn examine(state: &WebState, head: Head, body: Bytes) -> Result<NewDelivery, WebError> {
-    let Head { claim, guid, event } = head;
-    let secret = state.inner.webhook_secret.get().ok_or(WebError::NotFound)?;
-    let body = signature::verify(secret, claim, body)?.into_inner();
-    let conversation_key = payload::conversation_key(&body)?;
-    let ignored_because =
-        (!payload::is_known(&event)).then(|| format!("Treewarden does not act on the event {event:?}"));
-    let out_of_turn = state.inner.orchestrator.asks_to_stop(&event, &body);
-    Ok(NewDelivery {
-        // The event is no part of what is signed, but the same body under another event is another delivery.
-        body_key: hex::encode(Sha256::new().chain_update(&event).chain_update([0]).chain_update(&body).finalize()),
-        guid,
-        event,
-        conversation_key,
-        out_of_turn,
-        body: body.into(),
-        ignored_because,
-        at: state.now(),
-    })
 }
 
 fn count(result: &'static str) {

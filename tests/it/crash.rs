@@ -8,7 +8,7 @@ mod story;
 
 use crate::support::{
     postgres::Database,
-    world::{ANN, REPO},
+    world::{ANN, HASTE, REPO},
 };
 use futures::StreamExt;
 use std::{
@@ -117,6 +117,7 @@ async fn child() {
     let ours = tracing_subscriber::filter::Targets::new().with_target("treewarden", LevelFilter::DEBUG);
     tracing_subscriber::registry().with(bomb).with(lines).with(ours).init();
     let config = Config::from_process(&Flags::default()).unwrap();
+    let config = Config { pacing: HASTE, ..config };
     let service = Service::start(&config).await.unwrap();
     note(Path::new(&diary), &format!("listening {}", service.address));
     std::future::pending::<()>().await;

@@ -4,6 +4,7 @@ mod client;
 mod deliveries;
 mod fake;
 mod platform;
+mod published;
 mod tokens;
 
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! Making and removing isolated places, with kills in between, neighbours, links and other people's files.
 
 use crate::git_lab::{Lab, branch, known};
+use crate::support::namespace::{may_mount, unshare};
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -197,6 +198,68 @@ async fn a_place_where_a_process_works_stays() {
     assert_eq!(result, Err(IsolationError::InUse(at_work.id())));
     place.assert_untouched(&path, "b").await;
     place.remove(&place.removal("b")).await.unwrap();
+}
+
+/// BR-041: nor where one only has a file in its memory.
+#[tokio::test]
+async fn a_place_that_a_process_has_in_its_memory_stays() {
+    let place = Place::new().await;
+    let program = place.create("b").await.join("program");
+    fs::copy("/bin/sleep", &program).unwrap();
+    stays_because_of(&place, Command::new(&program).arg("600").current_dir("/")).await;
+    fs::remove_file(&program).unwrap();
+    place.remove(&place.removal("b")).await.unwrap();
+}
+
+/// BR-041: nor where one sees it at another place, as containers do.
+#[tokio::test]
+async fn a_place_that_a_process_sees_elsewhere_stays() {
+    if !may_mount() {
+        return;
+    }
+    let place = Place::new().await;
+    let path = place.create("b").await;
+    let inside = path.join("inside");
+    fs::create_dir(&inside).unwrap();
+    let (elsewhere, base) = (tempfile::tempdir().unwrap(), place.provider.base());
+    // All of it, a part of it, and what it lies in, with a file of it open.
+    let enters = format!("cd \"$1/{}\" &&", path.strip_prefix(base).unwrap().display());
+    for (mounted, then) in [(path.as_path(), ""), (inside.as_path(), ""), (base, enters.as_str())] {
+        let script = format!("mount --bind \"$0\" \"$1\" && {then} exec sleep 600");
+        let mut at_work = Command::new("unshare");
+        at_work.args(unshare()).args(["sh", "-c", &script]).arg(mounted).arg(elsewhere.path()).current_dir("/");
+        stays_because_of(&place, &mut at_work).await;
+    }
+    // What lies in it alone is nothing to it.
+    let mut beside = Command::new("unshare");
+    let script = "mount --bind \"$0\" \"$1\" && exec sleep 600";
+    beside.args(unshare()).args(["sh", "-c", script]).arg(base).arg(elsewhere.path()).current_dir("/");
+    let mut beside = begun(&mut beside);
+    fs::remove_dir(&inside).unwrap();
+    let removed = place.remove(&place.removal("b")).await;
+    beside.kill().unwrap();
+    beside.wait().unwrap();
+    removed.unwrap();
+}
+
+async fn stays_because_of(place: &Place, at_work: &mut Command) {
+    let mut at_work = begun(at_work);
+    let result = place.remove(&place.removal("b")).await;
+    at_work.kill().unwrap();
+    at_work.wait().unwrap();
+    assert_eq!(result, Err(IsolationError::InUse(at_work.id())));
+    place.assert_untouched(&place.path("b"), "b").await;
+}
+
+/// It has come to its `sleep 600`.
+fn begun(command: &mut Command) -> std::process::Child {
+    let process = command.spawn().unwrap();
+    let (arguments, since) = (format!("/proc/{}/cmdline", process.id()), std::time::Instant::now());
+    while !fs::read(&arguments).is_ok_and(|line| line.split(|byte| *byte == 0).count() == 3) {
+        assert!(since.elapsed().as_secs() < 20, "it does not begin");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    process
 }
 
 #[tokio::test]

@@ -19,7 +19,8 @@ use std::time::Duration;
 use treewarden::{
     model::*,
     store::{
-        Accepted, InboxWriter, Inserted, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewRun, Store,
+        Accepted, InboxWriter, Inserted, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewRun, Sender,
+        Store,
     },
 };
 
@@ -74,6 +75,17 @@ async fn accept(writer: &InboxWriter, new: NewDelivery) -> InboxId {
         Accepted::New(id) => id,
         Accepted::Duplicate => panic!("expected a new delivery"),
     }
+}
+
+/// The next row to be sent, whichever lane it is in.
+async fn claim_by(owner: &str, store: &Store, now: i64) -> Option<OutboxRow> {
+    for lane in [Lane::Heard, Lane::Content] {
+        let sender = Sender { owner, lane, lease: LEASE, apart: Pacing::default().status };
+        if let Some(row) = store.claim_outgoing(&sender, at(now)).await.unwrap() {
+            return Some(row);
+        }
+    }
+    None
 }
 
 async fn codebase(store: &Store, github_id: i64, name: &str) -> Codebase {

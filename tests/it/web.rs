@@ -34,7 +34,7 @@ use treewarden::orchestrator::{Orchestrator, Parts, SetUp, SetUpParts, Settings,
 use treewarden::platform::{LocalPlatform, Platforms};
 use treewarden::store::{
     DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Sealer,
-    Store,
+    Sender, Store,
 };
 use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 
@@ -111,11 +111,11 @@ impl Stage {
             sealer: Arc::new(|| Ok(Sealer::new(&SecretString::from("thirty-two characters or more of it")))),
             redactor: treewarden::telemetry::Redactor::new([]),
             webhook_secret: webhook_secret.clone(),
+            fetches: None,
         });
         let git_works = Check { what: "git", fine: true, seen: "git 2.39.5 <b>".to_owned(), mend: None };
         let parts = WebParts {
             store: store.clone(),
-            inbox: store.inbox_writer(),
             orchestrator: orchestrator.clone(),
             webhook_secret,
             local_token: Some(SecretString::from(TOKEN)),
@@ -317,7 +317,7 @@ fn wire(standin: &Standin) -> Wire {
     let bot = Person { id: UserId(1), login: standin.bot_login(), is_bot: true };
     let (app_id, slug) = (standin.app_id(), standin.app_slug());
     let identity = AppIdentity { app_id, name: slug.clone(), slug, bot };
-    Wire::connected(Connection { github, identity })
+    Wire::connected(Connection { github, identity, fetches: false })
 }
 
 fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &Git, wire: Wire) -> Orchestrator {
@@ -341,9 +341,10 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             agent_limits: Limits::default(),
             node: "test".to_owned(),
             lease: Duration::from_secs(60),
-            status_interval: Duration::from_secs(15),
+            pacing: Pacing::default(),
         },
         store: store.clone(),
+        inbox: store.inbox_writer(),
         git: git.clone(),
         platform: Arc::new(Platforms { wire: wire.clone(), local: LocalPlatform::new(store.clone(), Arc::new(now)) }),
         provider: Arc::new(WorktreeProvider::new(&worktree_base, &home.join("trash")).unwrap()),

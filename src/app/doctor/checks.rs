@@ -2,7 +2,7 @@
 
 use super::{Asked, Finding, agent, git, github};
 use crate::app::credentials::load;
-use crate::config::{Config, Flags, GithubConfig};
+use crate::config::{Config, Flags};
 use crate::model::Check;
 use crate::store::Store;
 use crate::web::Checks;
@@ -40,10 +40,7 @@ pub(in crate::app) fn checks(config: &Config, store: &Store) -> Checks {
 async fn look(config: &Config, store: &Store) -> Vec<Check> {
     let asked = Asked::here(&Flags { home: Some(config.home.clone()), ..Flags::default() });
     let mut checks = match load(config, store).await {
-        Ok(app) => {
-            let known = Config { github: GithubConfig { app, ..config.github.clone() }, ..config.clone() };
-            github(&known, &asked).await.into_iter().map(Check::from).collect()
-        }
+        Ok(completed) => github(&completed, &asked).await.into_iter().map(Check::from).collect(),
         Err(error) => vec![Check { what: "github", fine: false, seen: error.to_string(), mend: None }],
     };
     let rest = [git(&asked).await].into_iter().chain(agent(config, &asked));

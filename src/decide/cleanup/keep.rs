@@ -82,6 +82,10 @@ pub enum ByHand {
     /// Push what the repository inside holds, or move it away.
     MoveRepositoryOut,
     SwitchBack,
+    /// Take away what stands where the worktree was.
+    MoveAside,
+    /// Take away what is in the way, then ask again.
+    ClearTheWay,
 }
 
 impl Keep {
@@ -121,6 +125,11 @@ impl Keep {
         }
     }
 
+    /// Whether a removal by force is refused for it whatever else is done: no trash holds another repository.
+    pub fn is_beyond_force(&self) -> bool {
+        self.kind() == Kind::OtherRepository
+    }
+
     pub fn by_hand(&self) -> Option<ByHand> {
         match self {
             Keep::Pinned => Some(ByHand::Unpin),
@@ -128,6 +137,8 @@ impl Keep {
             Keep::OperationInProgress(_) => Some(ByHand::EndOperation),
             Keep::NestedRepository(_) => Some(ByHand::MoveRepositoryOut),
             Keep::BranchDrift { .. } => Some(ByHand::SwitchBack),
+            Keep::ForeignPath => Some(ByHand::MoveAside),
+            Keep::Obstructed(_) | Keep::CannotVerify(_) => Some(ByHand::ClearTheWay),
             Keep::Busy
             | Keep::StillUsedBy(_)
             | Keep::UsedOn(_)
@@ -138,12 +149,9 @@ impl Keep {
             | Keep::SubmoduleWork(_)
             | Keep::IgnoredFiles { .. }
             | Keep::Stashed(_)
-            | Keep::ForeignPath
             | Keep::Broken
             | Keep::OwnRepository
             | Keep::TrashCannotHold(_)
-            | Keep::Obstructed(_)
-            | Keep::CannotVerify(_)
             | Keep::GithubSilent(_)
             | Keep::StillActive
             | Keep::InTransition

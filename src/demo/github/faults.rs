@@ -6,6 +6,11 @@ use std::{
 };
 use tokio::sync::oneshot;
 
+/// Whether a path begins so, or is that very one where a `$` ends it.
+fn fits(path: &str, prefix: &str) -> bool {
+    prefix.strip_suffix('$').map_or_else(|| path.starts_with(prefix), |whole| path == whole)
+}
+
 /// How a request goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -15,6 +20,8 @@ pub enum Fault {
     SecondaryLimit { retry_after: u64 },
     /// 429 with `Retry-After`; nothing is done.
     TooManyRequests { retry_after: u64 },
+    /// 403 as when the hour's requests are used up; the next hour begins in so many seconds. Nothing is done.
+    PrimaryLimit { reset: u64 },
     /// A page for people where JSON was due; nothing is done.
     Html { status: u16 },
     /// No body at all; nothing is done.
@@ -89,7 +96,7 @@ pub struct Faults {
 impl Faults {
     /// The next `times` requests with this method (`None`: any) whose path starts with `prefix` go wrong. Paths of the
     /// API are written without `/api/v3` (`/repos/octo/hello/issues`), those of git as they are
-    /// (`/octo/hello.git/git-receive-pack`), GraphQL's is `/api/graphql`.
+    /// (`/octo/hello.git/git-receive-pack`), GraphQL's is `/api/graphql`. A `$` after it means this path and none below it.
     pub fn inject(&self, method: Option<&str>, prefix: &str, times: u32, fault: Fault) {
         let rule = Rule { method: method.map(str::to_owned), prefix: prefix.to_owned(), left: times, fault };
         self.rules().requests.push(rule);
@@ -129,18 +136,18 @@ impl Faults {
 
     pub(super) fn holds(&self, method: &str, path: &str) -> Option<Hold> {
         let mut rules = self.rules();
-        let fits = |hold: &Hold| hold.method.eq_ignore_ascii_case(method) && path.starts_with(&hold.prefix);
-        let place = rules.holds.iter().position(fits)?;
+        let held = |hold: &Hold| hold.method.eq_ignore_ascii_case(method) && fits(path, &hold.prefix);
+        let place = rules.holds.iter().position(held)?;
         Some(rules.holds.remove(place))
     }
 
     pub(super) fn strike(&self, method: &str, path: &str) -> Option<Fault> {
         let mut rules = self.rules();
-        let fits = |rule: &&mut Rule| {
+        let struck = |rule: &&mut Rule| {
             let method_fits = rule.method.as_deref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(method));
-            rule.left > 0 && method_fits && path.starts_with(&rule.prefix)
+            rule.left > 0 && method_fits && fits(path, &rule.prefix)
         };
-        let rule = rules.requests.iter_mut().find(fits)?;
+        let rule = rules.requests.iter_mut().find(struck)?;
         rule.left -= 1;
         Some(rule.fault.clone())
     }

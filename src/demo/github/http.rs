@@ -26,8 +26,9 @@ use axum::{
     response::{Html, IntoResponse, Response},
     routing::post,
 };
-use serde_json::json;
-use std::sync::Arc;
+use chrono::Utc;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Instant};
 use tower::ServiceExt;
 
 pub(super) use oauth::Wish;
@@ -40,8 +41,15 @@ pub struct RequestRecord {
     pub method: String,
     /// Without `/api/v3`, as in `Faults::inject`.
     pub path: String,
+    pub query: Option<String>,
+    /// Below `/api/v3`.
+    pub is_rest: bool,
+    /// What the API was told as JSON.
+    pub body: Option<Value>,
     /// Status of the answer; 0 when the connection was cut.
     pub status: u16,
+    /// When it came.
+    pub at: Instant,
 }
 
 /// Path and query as the client wrote them, for links to further pages.
@@ -74,10 +82,20 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
     Router::new().fallback(enter).with_state(Front { hub, inner })
 }
 
-async fn enter(State(front): State<Front>, mut request: Request) -> Response {
-    let method = request.method().to_string();
+async fn enter(State(front): State<Front>, request: Request) -> Response {
+    let (method, at) = (request.method().to_string(), Instant::now());
     let asked = request.uri().clone();
-    let path = asked.path().strip_prefix(API).unwrap_or(asked.path()).to_owned();
+    let below = asked.path().strip_prefix(API);
+    let path = below.unwrap_or(asked.path()).to_owned();
+    let (mut request, body) = match asked.path().starts_with("/api/") {
+        true => read(request).await,
+        false => (request, None),
+    };
+    let (query, is_rest) = (asked.query().map(str::to_owned), below.is_some());
+    let record = |status| {
+        let (method, path, query, body) = (method.clone(), path.clone(), query.clone(), body.clone());
+        RequestRecord { method, path, query, is_rest, body, status, at }
+    };
     if let Some(plain) = front.hub.without_id(&asked) {
         *request.uri_mut() = plain;
     }
@@ -86,11 +104,12 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         hold.wait().await;
     }
     let apply = || run(front.inner.clone(), request);
-    let response = match front.hub.faults.strike(&method, &path) {
+    let mut response = match front.hub.faults.strike(&method, &path) {
         None => apply().await,
         Some(Fault::Status(status)) => broken(status, &json!({ "message": "Server Error" }).to_string()),
         Some(Fault::SecondaryLimit { retry_after }) => limited(403, retry_after),
         Some(Fault::TooManyRequests { retry_after }) => limited(429, retry_after),
+        Some(Fault::PrimaryLimit { reset }) => used_up(reset),
         Some(Fault::Html { status }) => {
             let page = Html("<!doctype html><title>Unicorn!</title><p>We had issues producing the response.");
             (status_of(status), page).into_response()
@@ -100,15 +119,25 @@ async fn enter(State(front): State<Front>, mut request: Request) -> Response {
         Some(Fault::HangAfterApplying(time)) => {
             drain(apply().await).await;
             // Noted before the wait: a client that gives up takes this future with it.
-            front.hub.note_request(RequestRecord { method, path, status: 504 });
+            front.hub.note_request(record(504));
             tokio::time::sleep(time).await;
             return broken(504, "");
         }
     };
+    front.hub.date(&mut response);
     let cut = response.extensions().get::<Cut>().is_some();
     let status = if cut { 0 } else { response.status().as_u16() };
-    front.hub.note_request(RequestRecord { method, path, status });
+    front.hub.note_request(record(status));
     response
+}
+
+/// The same request, and its body as JSON.
+async fn read(request: Request) -> (Request, Option<Value>) {
+    let (parts, body) = request.into_parts();
+    // A body that breaks off is none to its handler, either.
+    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let json = serde_json::from_slice(&bytes).ok();
+    (Request::from_parts(parts, Body::from(bytes)), json)
 }
 
 /// Handles a request in a task of its own: what was begun is finished, also when the client hangs up.
@@ -153,6 +182,17 @@ fn limited(status: u16, retry_after: u64) -> Response {
     response
 }
 
+fn used_up(reset: u64) -> Response {
+    let message = "API rate limit exceeded for installation.";
+    let url = "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api";
+    let mut response = broken(403, &json!({ "message": message, "documentation_url": url }).to_string());
+    let headers = response.headers_mut();
+    headers.insert("x-ratelimit-limit", HeaderValue::from_static("5000"));
+    headers.insert("x-ratelimit-remaining", HeaderValue::from_static("0"));
+    headers.insert("x-ratelimit-reset", HeaderValue::from(Utc::now().timestamp().unsigned_abs() + reset));
+    response
+}
+
 fn broken(status: u16, body: &str) -> Response {
     (status_of(status), [(header::CONTENT_TYPE, "application/json")], body.to_owned()).into_response()
 }
@@ -162,11 +202,23 @@ fn status_of(status: u16) -> StatusCode {
 }
 
 impl Hub {
-    /// `/repositories/{id}/…` as `/repos/{owner}/{name}/…`, as GitHub treats them alike.
+    /// Every answer tells the time.
+    fn date(&self, response: &mut Response) {
+        let now = self.world().clock().format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        if let Ok(now) = HeaderValue::from_str(&now) {
+            response.headers_mut().insert(header::DATE, now);
+        }
+    }
+
+    /// `/repositories/{id}/…` as `/repos/{owner}/{name}/…`, where a redirect led there: GitHub's description of its API knows
+    /// no such address.
     fn without_id(&self, asked: &Uri) -> Option<Uri> {
         let rest = asked.path().strip_prefix(API)?.strip_prefix("/repositories/")?;
         let (id, tail) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let world = self.world();
+        if !world.led_to.contains(asked.path()) {
+            return None;
+        }
         let full_name = world.full_name(world.repository(id.parse().ok()?).ok()?);
         let query = asked.query().map_or(String::new(), |query| format!("?{query}"));
         format!("{API}/repos/{full_name}{tail}{query}").parse().ok()

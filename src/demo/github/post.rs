@@ -48,6 +48,15 @@ pub struct DeliveryOutcome {
     pub delivered_at: Moment,
 }
 
+/// What happened, on its way to whom it concerns.
+pub(super) struct Sent<'a> {
+    pub event: &'a str,
+    pub action: Option<&'a str>,
+    pub installation: Option<i64>,
+    pub repository: Option<i64>,
+    pub body: Vec<u8>,
+}
+
 /// Where deliveries go.
 #[derive(Clone)]
 pub(super) struct Receiver {
@@ -71,18 +80,11 @@ impl PostOffice {
     }
 
     /// Takes an event in; without a receiver it goes nowhere, as for an App without an active webhook.
-    pub fn accept(
-        &mut self,
-        id: i64,
-        event: &str,
-        action: Option<&str>,
-        installation: Option<i64>,
-        repository: Option<i64>,
-        body: Vec<u8>,
-    ) {
+    pub fn accept(&mut self, id: i64, sent: Sent<'_>, now: Moment) {
         if self.receiver.is_none() {
             return;
         }
+        let Sent { event, action, installation, repository, body } = sent;
         self.enqueue(DeliveryRecord {
             id,
             guid: uuid::Uuid::new_v4().to_string(),
@@ -92,16 +94,15 @@ impl PostOffice {
             repository,
             redelivery: false,
             body: body.into(),
-            sent_at: chrono::Utc::now(),
+            sent_at: now,
             outcome: None,
         });
     }
 
     /// Sends an earlier delivery once more, under `id`; false when there is no such delivery.
-    pub fn redeliver(&mut self, earlier: i64, id: i64) -> bool {
+    pub fn redeliver(&mut self, earlier: i64, id: i64, now: Moment) -> bool {
         let Some(earlier) = self.log.get(&earlier) else { return false };
-        let sent_at = chrono::Utc::now();
-        let again = DeliveryRecord { id, redelivery: true, sent_at, outcome: None, ..earlier.clone() };
+        let again = DeliveryRecord { id, redelivery: true, sent_at: now, outcome: None, ..earlier.clone() };
         self.enqueue(again);
         true
     }
@@ -149,11 +150,13 @@ pub(super) async fn carry(hub: Arc<Hub>, client: reqwest::Client, mut orders: mp
             let world = hub.world();
             (world.post.log.get(&id).cloned(), world.post.receiver.clone(), world.app.id)
         };
-        let outcome = match (record, receiver) {
+        let mut outcome = match (record, receiver) {
             (Some(record), Some(receiver)) => deliver(&client, &hub.faults, &record, &receiver, app).await,
             _ => ended(0, "no webhook is configured", Instant::now()),
         };
-        hub.world().post.finish(id, outcome);
+        let mut world = hub.world();
+        outcome.delivered_at += world.ahead;
+        world.post.finish(id, outcome);
     }
 }
 

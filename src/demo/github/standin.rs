@@ -194,8 +194,8 @@ impl Standin {
     /// Sends a delivery again, as the button on GitHub does; the new attempt has the same GUID.
     pub fn redeliver(&self, id: i64) -> Result<i64, Refusal> {
         let mut world = self.hub.world();
-        let again = world.new_id();
-        if world.post.redeliver(id, again) { Ok(again) } else { Err(Refusal::missing(format!("delivery {id}"))) }
+        let (again, now) = (world.new_id(), world.clock());
+        if world.post.redeliver(id, again, now) { Ok(again) } else { Err(Refusal::missing(format!("delivery {id}"))) }
     }
 
     /// Waits until no delivery is on its way.
@@ -230,10 +230,16 @@ impl Standin {
 
     /// Ends all installation tokens now, as if their hour were over.
     pub fn expire_tokens(&self) {
-        let now = chrono::Utc::now();
-        for grant in self.hub.world().sessions.grants.values_mut() {
+        let mut world = self.hub.world();
+        let now = world.clock();
+        for grant in world.sessions.grants.values_mut() {
             grant.expires_at = grant.expires_at.min(now);
         }
+    }
+
+    /// Its clock is ahead of everybody else's by so many seconds from now on; behind, where they are negative.
+    pub fn set_clock_ahead(&self, seconds: i64) {
+        self.hub.world().ahead = chrono::TimeDelta::seconds(seconds);
     }
 
     /// How long installation tokens issued from now on live.

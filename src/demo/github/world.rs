@@ -8,11 +8,11 @@ use super::{
     actions::registration::Pending,
     auth::{AppIdentity, Sessions},
     model::*,
-    post::PostOffice,
+    post::{PostOffice, Sent},
     refusal::Refusal,
 };
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub(super) struct World {
     /// `http://127.0.0.1:<port>`, without a slash at the end.
@@ -24,6 +24,8 @@ pub(super) struct World {
     pub repositories: BTreeMap<i64, Repository>,
     /// Former full names in lower case, of repositories that have another name now.
     pub former_names: HashMap<String, i64>,
+    /// Paths by repository id that a redirect named.
+    pub led_to: HashSet<String>,
     pub installations: BTreeMap<i64, Installation>,
     /// Largest page GraphQL gives, so that tests can make clients turn pages.
     pub graphql_page: usize,
@@ -33,6 +35,8 @@ pub(super) struct World {
     pub pending: HashMap<String, Pending>,
     /// New repositories are given to the App at once.
     pub gives_itself: bool,
+    /// By how much its clock is ahead of everybody else's.
+    pub ahead: chrono::TimeDelta,
     last_id: i64,
 }
 
@@ -48,11 +52,13 @@ impl World {
             sessions: Sessions::default(),
             repositories: BTreeMap::new(),
             former_names: HashMap::new(),
+            led_to: HashSet::new(),
             installations: BTreeMap::new(),
             graphql_page: 100,
             links: Vec::new(),
             pending: HashMap::new(),
             gives_itself: true,
+            ahead: chrono::TimeDelta::zero(),
         }
     }
 
@@ -64,7 +70,12 @@ impl World {
 
     /// GitHub's timestamps have whole seconds.
     pub fn now(&self) -> Moment {
-        chrono::SubsecRound::trunc_subsecs(chrono::Utc::now(), 0)
+        chrono::SubsecRound::trunc_subsecs(self.clock(), 0)
+    }
+
+    /// To the last digit: tokens end by it.
+    pub fn clock(&self) -> Moment {
+        chrono::Utc::now() + self.ahead
     }
 
     pub fn api(&self) -> String {
@@ -180,7 +191,8 @@ impl World {
         if let Some(action) = action {
             body["action"] = json!(action);
         }
-        let id = self.new_id();
-        self.post.accept(id, event, action, installation, repository, body.to_string().into_bytes());
+        let (id, now) = (self.new_id(), self.clock());
+        let sent = Sent { event, action, installation, repository, body: body.to_string().into_bytes() };
+        self.post.accept(id, sent, now);
     }
 }

@@ -5,7 +5,7 @@ mod by_hand;
 
 pub use by_hand::{ByHand, Orphan};
 
-use super::super::{Orchestrator, StepError, create, create::Creation, prepare::Notes, scan::View};
+use super::super::{Orchestrator, StepError, create, create::Creation, prepare::Notes, scan::View, unheard::Unheard};
 use super::{Cause, Pass, Swept};
 use crate::decide::cleanup::{Class as Removable, Occasion};
 use crate::decide::orphans::{self, Class, OrphanFacts, Stays, Verdict, verdict};
@@ -338,12 +338,22 @@ impl Orchestrator {
     }
 
     /// Tells the metrics what a pass over everything saw.
-    pub(super) fn count_strays(&self, counts: &BTreeMap<Class, usize>) {
+    pub(super) fn count_strays(&self, counts: &BTreeMap<Class, usize>, unheard: &[Unheard]) {
         for class in Class::ALL {
             let count = counts.get(&class).copied().unwrap_or_default();
             metrics::gauge!(metric::ORPHANS, "kind" => words::label(class)).set(count as f64);
         }
+        let directories: usize = unheard.iter().map(|unheard| unheard.directories).sum();
+        metrics::gauge!(metric::ORPHANS, "kind" => words::UNHEARD).set(directories as f64);
     }
+}
+
+/// What a pass says of a repository that the database has not heard from.
+pub(super) fn unheard_line(unheard: &Unheard) -> ReportLine {
+    let why = words::unheard(unheard.directories, unheard.path.as_deref());
+    let (branch, result) = (unheard.name.clone(), ReportResult::Kept(vec![why]));
+    let (environment, repository, notes) = (None, None, Vec::new());
+    ReportLine { environment, repository, branch, result, bytes_freed: None, bytes_reclaimed: 0, notes }
 }
 
 /// Whether nothing is at a path; what cannot be looked at may be there.

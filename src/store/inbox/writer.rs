@@ -23,7 +23,7 @@ const WAITING: usize = 1024;
 /// While the last write failed, another one is tried after this time at the earliest.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
 
-/// A delivery whose signature was checked.
+/// A delivery that is GitHub's, or this machine's, beyond doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDelivery {
     /// `X-GitHub-Delivery`.
@@ -34,7 +34,7 @@ pub struct NewDelivery {
     /// It waits for nothing else of its conversation.
     pub out_of_turn: bool,
     pub body: Vec<u8>,
-    /// SHA-256 of the signed body: what makes it the same delivery, whatever its headers say.
+    /// SHA-256 of event and body: what makes it the same delivery, whatever its headers say.
     pub body_key: String,
     /// Why nothing is to be done about it; it is stored as ignored.
     pub ignored_because: Option<String>,

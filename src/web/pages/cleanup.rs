@@ -52,6 +52,8 @@ struct Page {
     receipts: Vec<ReceiptRow>,
     /// How much is on the disk that no environment has.
     orphans: usize,
+    /// In directories of repositories that the database has not heard from.
+    unheard: usize,
 }
 
 pub async fn show(State(state): State<WebState>, session: Session) -> Result<Response, WebError> {
@@ -70,7 +72,8 @@ pub async fn show(State(state): State<WebState>, session: Session) -> Result<Res
         // Where they cannot be counted, their own page says why.
         orphans += state.inner.orchestrator.count_orphans(codebase).await.unwrap_or(1);
     }
-    Ok(render(&Page { frame: Frame::load(&state, &session, "/cleanup").await?, passes, receipts, orphans }))
+    let unheard = state.inner.orchestrator.unheard().await?.iter().map(|unheard| unheard.directories).sum();
+    Ok(render(&Page { frame: Frame::load(&state, &session, "/cleanup").await?, passes, receipts, orphans, unheard }))
 }
 
 fn pass(state: &WebState, mut report: CleanupReport) -> Pass {

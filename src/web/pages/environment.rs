@@ -62,6 +62,10 @@ struct Page {
     /// Other work that belongs together with this.
     links: Vec<Thread>,
     can_change: bool,
+    /// What a person can do about the reasons to keep it.
+    next_steps: Vec<Prose>,
+    /// Removing it by force is refused, too.
+    beyond_force: bool,
     /// For how many days the trash keeps what is not committed.
     trash_days: u64,
     /// Nobody else comes into its home.
@@ -127,6 +131,8 @@ pub async fn show(
             .map(|sha| Named { text: sha.short().to_owned(), url: github.as_ref().map(|links| links.commit(sha)) }),
         links,
         can_change: environment.state == EnvironmentState::Active,
+        next_steps: environment.metadata.next_steps.iter().map(|step| state.prose(step)).collect(),
+        beyond_force: environment.metadata.beyond_force,
         trash_days: days(state.inner.orchestrator.trash_for()),
         service_user: rustix::process::geteuid().as_raw(),
         quoted_path: quoted(&environment.path.display().to_string()),

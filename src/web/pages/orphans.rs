@@ -3,6 +3,7 @@
 use super::{Frame, render, rows::Catalog};
 use crate::model::*;
 use crate::orchestrator::sweep::Orphan;
+use crate::reply::orphans as words;
 use crate::web::view::{Prose, When, ago};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
@@ -31,6 +32,8 @@ struct Row {
     may_be_adopted: bool,
     may_be_removed: bool,
     only_by_force: bool,
+    /// Why neither button is there yet.
+    later: Option<String>,
 }
 
 #[derive(Template)]
@@ -42,6 +45,8 @@ struct Page {
     more: usize,
     /// Codebases that could not be looked at, with the reason.
     unseen: Vec<(String, Prose)>,
+    /// Repositories that the database has not heard from, with what lies there.
+    unheard: Vec<(String, Prose)>,
     /// For how many days the trash keeps what is not committed.
     trash_days: u64,
 }
@@ -58,8 +63,14 @@ pub async fn show(State(state): State<WebState>, session: Session) -> Result<Res
             Err(error) => unseen.push((codebase.name.to_string(), state.prose(&error.to_string()))),
         }
     }
+    let unheard = state.inner.orchestrator.unheard().await?.into_iter().map(|unheard| {
+        let words = words::unheard(unheard.directories, unheard.path.as_deref());
+        (state.shown(&unheard.name), state.prose(&words))
+    });
+    let unheard = unheard.collect();
     let trash_days = crate::reply::days(state.inner.orchestrator.trash_for());
-    Ok(render(&Page { frame: Frame::load(&state, &session, "/cleanup").await?, rows, more, unseen, trash_days }))
+    let frame = Frame::load(&state, &session, "/cleanup").await?;
+    Ok(render(&Page { frame, rows, more, unseen, unheard, trash_days }))
 }
 
 fn row(state: &WebState, codebase: &Codebase, orphan: Orphan) -> Row {
@@ -76,6 +87,7 @@ fn row(state: &WebState, codebase: &Codebase, orphan: Orphan) -> Row {
         may_be_adopted: orphan.may_be_adopted,
         may_be_removed: orphan.may_be_removed,
         only_by_force: orphan.only_by_force,
+        later: words::later(orphan.removable_from, orphan.may_be_adopted && orphan.removable_once_adopted),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, render, setup};
 use crate::model::*;
-use crate::reply::{cleanup::settles_itself, disk, status, status::in_words};
+use crate::reply::{cleanup::settles_itself, status, status::in_words};
 use crate::store::{DeliveryLine, RunFilter};
 use crate::web::health::PATIENCE;
 use crate::web::view::{Prose, When, ago};
@@ -89,6 +89,8 @@ struct Page {
     trouble: Vec<&'static str>,
     /// Repositories whose upkeep comes to nothing.
     unkept: Vec<Unkept>,
+    /// What is on the disk without an environment.
+    orphans: usize,
     codebases: Vec<CodebaseRow>,
     runs: Vec<RunRow>,
 }
@@ -136,6 +138,7 @@ pub async fn show(
         unsent,
         trouble: trouble(&state).await,
         unkept: unkept(&catalog).await?,
+        orphans: orphans(&catalog).await?,
         codebases,
         runs: RunRow::load_all(&catalog, &runs).await?,
     }))
@@ -195,14 +198,26 @@ async fn unkept(catalog: &Catalog<'_>) -> Result<Vec<Unkept>, WebError> {
     Ok(unkept)
 }
 
+/// Also what lies in repositories that the database has not heard from.
+async fn orphans(catalog: &Catalog<'_>) -> Result<usize, WebError> {
+    let orchestrator = &catalog.state.inner.orchestrator;
+    let unheard = orchestrator.unheard().await?;
+    let mut all: usize = unheard.iter().map(|unheard| unheard.directories).sum();
+    for codebase in catalog.codebases() {
+        // Where they cannot be counted, their own page says why.
+        all += orchestrator.count_waiting(codebase).await.unwrap_or(1);
+    }
+    Ok(all)
+}
+
 /// What a person has to mend before anything else goes on.
 async fn trouble(state: &WebState) -> Vec<&'static str> {
-    let takes = tokio::time::timeout(PATIENCE, state.inner.inbox.takes_deliveries(state.now())).await;
+    let takes = tokio::time::timeout(PATIENCE, state.inner.orchestrator.inbox().takes_deliveries(state.now())).await;
     let mut trouble = Vec::new();
     if !takes.unwrap_or(false) {
         trouble.push(
             "Deliveries cannot be stored, so GitHub is told to keep them. Look at the database and the space on its \
-             disk; what GitHub gave up can be redelivered from the App's settings there.",
+             disk; they are fetched from GitHub as soon as there is room.",
         );
     }
     if !state.inner.workers_healthy.load(Ordering::Relaxed) {
@@ -224,8 +239,8 @@ async fn codebases(
         let known = state.inner.store.load_repo_settings(codebase.id).await?.unwrap_or_default();
         let live = environments.iter().filter(|environment| environment.codebase == codebase.id).count();
         let census = state.inner.orchestrator.last_census(codebase, live);
-        let (shares, standing) = state.inner.orchestrator.disk_of(codebase.id).await?;
-        let disk = disk::of_repository(&shares, standing).map(|line| (state.prose(&line), standing.is_over()));
+        let disk = state.inner.orchestrator.told_of_disk(codebase.id).await?;
+        let disk = disk.map(|(line, is_over)| (state.prose(&line), is_over));
         rows.push(CodebaseRow {
             name: codebase.name.to_string(),
             connected: codebase.connected,

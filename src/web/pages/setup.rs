@@ -34,7 +34,18 @@ pub struct Wishes {
     /// Empty for the person who is signed in to GitHub.
     organization: String,
     name: String,
+    /// May be empty where deliveries are fetched.
     webhook: String,
+    /// Ticked: GitHub does not reach this machine.
+    fetch: Option<String>,
+}
+
+/// What an App is made by.
+struct Understood {
+    owner: Owner,
+    name: AppName,
+    webhook: WebhookUrl,
+    fetches: bool,
 }
 
 #[derive(Template)]
@@ -47,9 +58,20 @@ struct Page {
 }
 
 enum Step {
-    Fill { wishes: Wishes, complaint: Option<String> },
-    Wait { slug: String, why: Option<Prose> },
-    Finish { install: String, lines: Vec<Line> },
+    /// `fetches`: as far as the settings say it.
+    Fill {
+        wishes: Wishes,
+        fetches: Option<bool>,
+        complaint: Option<String>,
+    },
+    Wait {
+        slug: String,
+        why: Option<Prose>,
+    },
+    Finish {
+        install: String,
+        lines: Vec<Line>,
+    },
 }
 
 struct Line {
@@ -83,7 +105,10 @@ pub async fn show(
 ) -> Result<Response, WebError> {
     let mut frame = Frame::load(&state, &session, PAGE).await?;
     let (step, going_on) = match state.inner.set_up.stage() {
-        Stage::Open => (Step::Fill { wishes: proposed(&state), complaint: None }, false),
+        Stage::Open => {
+            let fetches = state.inner.set_up.fetches();
+            (Step::Fill { wishes: proposed(&state), fetches, complaint: None }, false)
+        }
         Stage::Waiting(waiting) => {
             let why = waiting.why.map(|why| state.sentence(&why));
             (Step::Wait { slug: waiting.slug, why }, true)
@@ -124,7 +149,8 @@ fn proposed(state: &WebState) -> Wishes {
     Wishes {
         organization: String::new(),
         name: manifest::proposed_name().to_owned(),
-        webhook: if reached { webhook } else { String::new() },
+        webhook: if reached && state.inner.set_up.fetches() != Some(true) { webhook } else { String::new() },
+        fetch: None,
     }
 }
 
@@ -140,7 +166,7 @@ pub async fn propose(
     if set_up.stage() != Stage::Open {
         return Ok(Redirect::to(PAGE).into_response());
     }
-    let (owner, name, webhook) = match understood(&wishes, &state.inner.web_url) {
+    let Understood { owner, name, webhook, fetches } = match understood(&wishes, set_up.fetches(), &state) {
         Ok(understood) => understood,
         Err(unfit) => return complain(&state, &session, wishes, &unfit).await,
     };
@@ -152,7 +178,7 @@ pub async fn propose(
     let at = Addresses { webhook: &webhook, browser: &browser, public: &state.inner.public_url };
     let manifest = manifest::manifest(&name, at);
     let frame = Frame::load(&state, &session, PAGE).await?;
-    let awaited = session::await_answer(&session, state.now()).await?;
+    let awaited = session::await_answer(&session, fetches, state.now()).await?;
     let web_url = state.inner.web_url.clone();
     let page = registration_page(&web_url, &owner, &awaited);
     let policy = policy_with_forms_to(&web_url);
@@ -163,17 +189,22 @@ pub async fn propose(
     Ok(response)
 }
 
-fn understood(wishes: &Wishes, web_url: &str) -> Result<(Owner, AppName, WebhookUrl), Unfit> {
+fn understood(wishes: &Wishes, fetches: Option<bool>, state: &WebState) -> Result<Understood, Unfit> {
     let owner = match wishes.organization.trim() {
         "" => Owner::Person,
         organization => Owner::Organization(Organization::parse(organization)?),
     };
-    Ok((owner, AppName::parse(&wishes.name)?, WebhookUrl::parse(&wishes.webhook, web_url)?))
+    let fetches = fetches.unwrap_or(wishes.fetch.is_some());
+    let webhook = match wishes.webhook.trim() {
+        "" if fetches => WebhookUrl::nobodys(),
+        address => WebhookUrl::parse(address, &state.inner.web_url)?,
+    };
+    Ok(Understood { owner, name: AppName::parse(&wishes.name)?, webhook, fetches })
 }
 
 async fn complain(state: &WebState, session: &Session, wishes: Wishes, unfit: &Unfit) -> Result<Response, WebError> {
     let frame = Frame::load(state, session, PAGE).await?;
-    let step = Step::Fill { wishes, complaint: Some(unfit.to_string()) };
+    let step = Step::Fill { wishes, fetches: state.inner.set_up.fetches(), complaint: Some(unfit.to_string()) };
     let page = Page { frame, web_url: state.inner.web_url.clone(), step };
     Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)).into_response())
 }
@@ -192,15 +223,15 @@ pub async fn take_up(
     Query(answer): Query<Answer>,
 ) -> Result<Response, WebError> {
     let now = state.now();
-    let awaited = session::is_awaited(&session, &answer.state, now).await?;
-    let actor = if awaited { session::who(&session, now).await? } else { None };
-    let (Some(actor), Some(code)) = (actor, ConversionCode::parse(&answer.code)) else {
+    let awaited = session::take_awaited(&session, &answer.state, now).await?;
+    let actor = if awaited.is_some() { session::who(&session, now).await? } else { None };
+    let (Some(awaited), Some(actor), Some(code)) = (awaited, actor, ConversionCode::parse(&answer.code)) else {
         return Err(WebError::UnawaitedAnswer);
     };
     let set_up = state.inner.set_up.clone();
     // In a task of its own: the browser may go before GitHub has answered.
     let task = tokio::spawn(async move {
-        let taken = set_up.take_up(code, actor).await;
+        let taken = set_up.take_up(code, awaited.fetches, actor).await;
         taken.inspect_err(|error| tracing::error!(%error, "an App was not connected"))
     });
     match tokio::time::timeout(PATIENCE, task).await {

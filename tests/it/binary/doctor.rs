@@ -1,7 +1,7 @@
 //! What the doctor says, and that it only looks.
 
-use super::full_disk::{may_mount, unshare};
 use super::*;
+use crate::support::namespace::{may_mount, unshare};
 use crate::support::postgres::Database;
 use sqlx::{Connection, Executor, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
@@ -656,6 +656,23 @@ async fn a_webhook_that_leads_elsewhere_is_seen() {
         let seen = told("", public).await.unwrap();
         assert!(seen.contains("no webhook") && seen.ends_with(&format!("{host}/webhooks/github")), "{seen}");
     }
+}
+
+/// Where they are fetched, it is no matter where they lead.
+#[tokio::test]
+async fn a_webhook_that_leads_nowhere_is_right_where_nothing_is_let_in() {
+    let installation = Installation::new().await;
+    let told = async |url: &str| {
+        installation.standin.set_webhook(url, "".to_owned().into());
+        let mut command = installation.command(&["doctor"]);
+        command.env("TREEWARDEN_WEBHOOK", "poll").env("TREEWARDEN_PUBLIC_URL", "https://tw.example.org");
+        command.env_remove("GITHUB_WEBHOOK_SECRET");
+        complaints(command).await
+    };
+    assert_eq!(told("https://treewarden.invalid/webhooks/github").await, []);
+    let wrong = told("").await;
+    assert!(wrong.len() == 1 && wrong[0].1.contains("the App has no webhook"), "{wrong:?}");
+    assert_eq!(wrong[0].2, format!("{}/settings/apps/treewarden-demo", installation.standin.web_url()));
 }
 
 /// Nobody waits at a pipe for whoever writes, and no directory is taken for the file that belongs there.

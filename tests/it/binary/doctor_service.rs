@@ -2,8 +2,8 @@
 //! that is the first process, as systemd is. Where the machine allows no such namespaces, these tests say so and check nothing.
 
 use super::doctor::complaints;
-use super::full_disk::{may_mount, unshare};
 use super::*;
+use crate::support::namespace::{may_mount, unshare};
 use std::{fs, os::unix::fs::PermissionsExt};
 
 /// Its first argument is run before the program. Of the machine's own `/etc` the certificates stay.

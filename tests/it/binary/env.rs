@@ -45,6 +45,7 @@ async fn an_environment_goes_and_comes_back_while_no_service_runs() {
     let before = live().await.remove(0);
     let (code, foreseen) = installation.env(&["remove", name, "--force", "--dry-run"]).await;
     assert!(code == Some(0) && foreseen.starts_with("would go  octo/hello#issue-1: this was asked for"), "{foreseen}");
+    assert!(foreseen.contains("; 1 untracked file goes to the trash\n"), "{foreseen}");
     assert!(foreseen.ends_with("Nothing was changed.\n"), "{foreseen}");
     assert_eq!(live().await, [before]);
     assert!(made.path.join("half.txt").exists());
@@ -67,6 +68,7 @@ async fn an_environment_goes_and_comes_back_while_no_service_runs() {
 
     let (_, shown) = installation.env(&["show", name]).await;
     for line in [
+        "state     removed",
         "trigger   cli, by cli",
         "commits   1 commit of its own; ",
         "freed     ",
@@ -76,7 +78,7 @@ async fn an_environment_goes_and_comes_back_while_no_service_runs() {
     }
     let (code, back) = installation.env(&["restore", name]).await;
     assert!(code == Some(0) && back.starts_with("restored  octo/hello#issue-1: on branch issue-1, in "), "{back}");
-    assert!(back.contains("What was not committed is there again, as it was."), "{back}");
+    assert!(back.contains("What went to the trash is there again, as it was."), "{back}");
     let half = std::fs::read_to_string(made.path.join("half.txt")).unwrap();
     assert_eq!(half, "half done\n");
     let (code, there) = installation.env(&["restore", name]).await;

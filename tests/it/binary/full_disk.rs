@@ -2,34 +2,16 @@
 //! few megabytes. Where the machine allows no such namespace, these tests say so and check nothing.
 
 use super::{Installation, PROGRAM, Serving, runs, until, until_succeeded};
+use crate::support::namespace::{may_mount, unshare};
 use crate::support::world::REPO;
 use std::{
     fs::File,
     io::{ErrorKind, Write},
     path::PathBuf,
-    process::Command,
 };
 use treewarden::{model::*, store::Store};
 
 const SMALL: &str = "mount -t tmpfs -o size=24m,mode=0700 tmpfs \"$0\" && exec \"$@\"";
-
-/// `unshare` with a namespace this user may make.
-pub(super) fn unshare() -> Vec<&'static str> {
-    match rustix::process::geteuid().is_root() {
-        true => vec!["--mount"],
-        false => vec!["--mount", "--user", "--map-root-user"],
-    }
-}
-
-pub(super) fn may_mount() -> bool {
-    let dir = tempfile::tempdir().unwrap();
-    let tried = Command::new("unshare").args(unshare()).args(["sh", "-c", SMALL]).arg(dir.path()).arg("true").output();
-    let allowed = tried.is_ok_and(|output| output.status.success());
-    if !allowed {
-        eprintln!("not checked: this machine allows no mount namespaces");
-    }
-    allowed
-}
 
 /// The home as the service sees it.
 struct Home(PathBuf);

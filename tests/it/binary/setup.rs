@@ -161,6 +161,32 @@ async fn from_nothing_to_the_first_answer_of_an_organizations_app() {
     from_nothing_to_the_first_answer("octo").await;
 }
 
+/// On a machine that GitHub does not reach.
+#[tokio::test]
+async fn from_nothing_to_the_first_answer_without_an_inbound_port() {
+    let beginning = Beginning::new().await;
+    let (started, mut browser) = (beginning.start("127.0.0.1:0").await, Browser::new());
+    let page = started.enter(&mut browser).await;
+    let wish = [("name", "our bot"), ("webhook", ""), ("fetch", "on")];
+    let page = browser.press(&page, "Go on to GitHub", &wish).await;
+    let page = browser.press(&page, "Create the App on GitHub", &[]).await;
+    let page = browser.press(&page, "Create GitHub App", &[]).await;
+    for words in ["@our-bot is connected", "GitHub is asked for deliveries every ten seconds"] {
+        assert!(page.text.contains(words), "{words} in {}", page.text);
+    }
+    let page = browser.open(&format!("{}/github-apps/our-bot/installations/new", beginning.standin.web_url())).await;
+    browser.press(&page, "Install", &[]).await;
+    beginning.is_answered(1).await;
+    assert_eq!(started.serving.get("/webhooks/github").await.0, 404, "nobody can deliver");
+
+    let address = started.address();
+    started.kill().await;
+    let started = beginning.start(&address).await;
+    assert!(started.said.contains("GitHub is asked for deliveries every ten seconds"), "{}", started.said);
+    beginning.is_answered(2).await;
+    started.serving.stop().await;
+}
+
 /// Killed while GitHub hands over the secrets: there is an App that nobody has the key of, and the set-up is as it was.
 #[tokio::test]
 async fn a_crash_before_the_app_is_stored_leaves_the_set_up_open() {

@@ -5,7 +5,7 @@ use super::*;
 use std::time::Duration;
 use treewarden::github::{GithubError, InstallationClient, MergedHead};
 
-const READ: &str = "GET /api/v3/repositories/1";
+const READ: &str = "GET /api/v3/repos/acme/app";
 const WRITE: &str = "POST /api/v3/repos/acme/app/issues/5/comments";
 
 async fn fake() -> (Fake, InstallationClient) {
@@ -67,7 +67,7 @@ async fn pages_for_people_and_nothing_at_all_are_bad_answers() {
     for body in ["<!doctype html><title>Unicorn!</title>", "", "{}", "[]", "null"] {
         let (fake, installation) = fake().await;
         fake.on(READ, [text(200, &[], body)]);
-        let error = installation.repository(REPOSITORY).await.unwrap_err();
+        let error = installation.repository(REPOSITORY, &name()).await.unwrap_err();
         assert!(matches!(error, GithubError::BadAnswer(_)) && error.is_transient(), "{error:?}");
     }
 }
@@ -77,7 +77,6 @@ async fn pages_for_people_and_nothing_at_all_are_bad_answers() {
 async fn a_success_that_is_not_githubs_is_none() {
     const EDIT: &str = "PATCH /api/v3/repos/acme/app/issues/comments/7";
     const REACTION: &str = "POST /api/v3/repos/acme/app/issues/comments/7/reactions";
-    const AGAIN: &str = "POST /api/v3/app/hook/deliveries/4/attempts";
     let (fake, installation) = fake().await;
     let edited = async || installation.update_comment(REPOSITORY, &name(), CommentId(7), "x").await;
     let source = MessageSource::IssueComment { id: CommentId(7) };
@@ -93,11 +92,6 @@ async fn a_success_that_is_not_githubs_is_none() {
     assert!(matches!(edited().await, Err(GithubError::BadAnswer(_))), "another comment");
     fake.on(REACTION, [text(200, &[], r#"{"id": 1}"#)]);
     assert_eq!((edited().await, reacted().await), (Ok(()), Ok(())));
-    // GitHub says nothing more here than that it was taken.
-    fake.on(AGAIN, [text(200, &[], "<title>Log in</title>"), text(202, &[], ""), text(202, &[], "{}")]);
-    let again = async || fake.client().redeliver(AttemptId(4)).await;
-    assert!(matches!(again().await, Err(GithubError::BadAnswer(_))));
-    assert_eq!((again().await, again().await), (Ok(()), Ok(())));
 }
 
 #[tokio::test]
@@ -105,10 +99,10 @@ async fn a_read_survives_two_stumbles_and_not_three() {
     let (fake, installation) = fake().await;
     let stumble = || text(502, &[], "");
     fake.on(READ, [stumble(), stumble(), Answer::Json(200, repository_json())]);
-    let info = installation.repository(REPOSITORY).await.unwrap();
+    let info = installation.repository(REPOSITORY, &name()).await.unwrap();
     assert_eq!(info.clone_url, format!("{}/acme/app.git", fake.url), "never where an answer points");
     fake.on(READ, [stumble(), stumble(), stumble()]);
-    assert_eq!(installation.repository(REPOSITORY).await, Err(GithubError::Server { status: 502 }));
+    assert_eq!(installation.repository(REPOSITORY, &name()).await, Err(GithubError::Server { status: 502 }));
     assert_eq!(fake.seen(READ).len(), 6);
 }
 
@@ -122,7 +116,7 @@ async fn a_write_without_an_answer_has_an_unknown_outcome() {
     assert_eq!(outcome, Err(GithubError::OutcomeUnknown));
 
     fake.on(READ, [Answer::Silence, Answer::Silence, Answer::Silence]);
-    assert!(matches!(installation.repository(REPOSITORY).await, Err(GithubError::Unreachable(_))));
+    assert!(matches!(installation.repository(REPOSITORY, &name()).await, Err(GithubError::Unreachable(_))));
 }
 
 #[tokio::test]
@@ -209,7 +203,7 @@ async fn a_renamed_repository_is_followed_on_the_same_host_only() {
     for target in [&elsewhere, "//elsewhere.example/x", "http://[", ""] {
         for status in [301, 302, 307, 308] {
             fake.on(READ, [to(status, target.to_owned())]);
-            let read = installation.repository(REPOSITORY).await.unwrap_err();
+            let read = installation.repository(REPOSITORY, &name()).await.unwrap_err();
             fake.on(WRITE, [to(status, target.to_owned())]);
             let written = installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await.unwrap_err();
             assert!(read.is_transient() && written.is_transient(), "{status} {target}: {read}; {written}");
@@ -218,10 +212,41 @@ async fn a_renamed_repository_is_followed_on_the_same_host_only() {
     fake.on(WRITE, [to(301, "/api/v3/repositories/1/issues/5/comments".to_owned())]);
     let once = installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await;
     assert!(matches!(once, Err(GithubError::NotFound(_))), "a write goes nowhere by chance: {once:?}");
-    let circle = |_| to(302, format!("{}/api/v3/repositories/1", fake.url));
-    fake.on(READ, (0..9).map(circle));
-    assert!(matches!(installation.repository(REPOSITORY).await, Err(GithubError::NotFound(_))));
+    let circle = |_| to(302, format!("{}/api/v3/repos/acme/app/issues/5", fake.url));
+    fake.on("GET /api/v3/repos/acme/app/issues/5", (0..9).map(circle));
+    let nowhere = GithubError::NotFound("acme/app#5".to_owned());
+    assert_eq!(installation.issue(REPOSITORY, &name(), ISSUE).await, Err(nowhere));
     assert!(other.seen("").is_empty());
+}
+
+#[tokio::test]
+async fn a_repository_whose_name_another_one_has_is_found_among_all_that_are_reached() {
+    const LIST: &str = "GET /api/v3/installation/repositories?per_page=100&page=";
+    let (fake, installation) = fake().await;
+    let called = |id: i64, name: &str| json!({"id": id, "full_name": name, "default_branch": "main"});
+    let list = |repositories: Value| json!({"total_count": 101, "repositories": repositories}).to_string();
+    let next = r#"<http://elsewhere.example/x?page=2>; rel="next""#;
+    for other in [Answer::Json(200, called(2, "acme/app")), Answer::Json(404, json!({"message": "Not Found"}))] {
+        fake.on(READ, [other]);
+        fake.on(&format!("{LIST}1"), [text(200, &[("link", next)], &list(json!([called(2, "acme/app")])))]);
+        fake.on(&format!("{LIST}2"), [text(200, &[], &list(json!([called(1, "acme/moved")])))]);
+        let found = installation.repository(REPOSITORY, &name()).await.unwrap();
+        assert_eq!((found.id, found.name.to_string()), (REPOSITORY, "acme/moved".to_owned()));
+    }
+    assert!(fake.seen(LIST).iter().all(|seen| seen.auth == "Bearer token-1"), "by its own token");
+
+    fake.on(READ, [Answer::Json(200, called(2, "acme/app"))]);
+    fake.on(LIST, [text(200, &[], &list(json!([called(2, "acme/app")])))]);
+    let gone = installation.repository(REPOSITORY, &name()).await;
+    assert_eq!(gone, Err(GithubError::NotFound("this repository".to_owned())));
+    // What the list does not answer is not known.
+    fake.on(READ, [Answer::Json(200, called(2, "acme/app"))]);
+    fake.on(LIST, [text(403, &[("retry-after", "9")], "{}")]);
+    assert_eq!(installation.repository(REPOSITORY, &name()).await, Err(limited(9)));
+    // A refusal is no word on where it is.
+    fake.on(READ, [text(403, &[], r#"{"message": "Resource not accessible by integration"}"#)]);
+    let refused = installation.repository(REPOSITORY, &name()).await;
+    assert!(matches!(refused, Err(GithubError::Forbidden(_))), "{refused:?}");
 }
 
 #[tokio::test]
@@ -252,6 +277,26 @@ async fn links_come_from_graphql_beside_the_rest_api() {
         };
         assert_eq!(error, expected);
     }
+}
+
+#[tokio::test]
+async fn a_limit_that_a_question_met_is_kept_in_mind() {
+    let wait = || text(403, &[("retry-after", "9")], "{}");
+    let (fake, installation) = fake().await;
+    fake.on(WRITE, [wait()]);
+    installation.create_comment(REPOSITORY, &name(), ISSUE, "x").await.unwrap_err();
+    assert_eq!(installation.limited_for(), None, "whoever writes keeps it in mind");
+    fake.on(READ, [wait()]);
+    assert_eq!(installation.repository(REPOSITORY, &name()).await, Err(limited(9)));
+    let left = installation.limited_for().unwrap();
+    assert!(left <= Duration::from_secs(9) && left > Duration::from_secs(4), "{left:?}");
+    let slow = json!({"data": null, "errors": [{"type": "RATE_LIMITED", "message": "slow"}]});
+    fake.on("POST /api/graphql", [Answer::Json(200, slow)]);
+    assert_eq!(installation.closing_issues(REPOSITORY, &name(), ISSUE).await, Err(limited(60)));
+    assert!(installation.limited_for().unwrap() > Duration::from_secs(50));
+    fake.on(READ, [text(403, &[("retry-after", "1")], "{}")]);
+    installation.repository(REPOSITORY, &name()).await.unwrap_err();
+    assert!(installation.limited_for().unwrap() > Duration::from_secs(50), "the longer one counts");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The App's own deliveries: over how many pages they are followed, where the requests go, and asking for one again.
+//! The App's own deliveries: over how many pages they are followed, where the requests go, and what was in one.
 
 use super::fake::{Answer, Fake};
 use super::*;
@@ -106,12 +106,20 @@ async fn nothing_delivered_is_an_empty_log() {
 }
 
 #[tokio::test]
-async fn another_attempt_is_asked_for_once_even_when_github_stumbles() {
+async fn a_delivery_is_fetched_as_it_was_sent() {
     let fake = Fake::start().await;
-    let line = "POST /api/v3/app/hook/deliveries/42/attempts";
-    fake.on(line, [Answer::Json(202, json!({})), Answer::Json(502, json!({}))]);
-    let client = fake.client();
-    assert_eq!(client.redeliver(AttemptId(42)).await, Ok(()));
-    assert_eq!(client.redeliver(AttemptId(42)).await, Err(GithubError::Server { status: 502 }));
-    assert_eq!(fake.seen(line).len(), 2);
+    let line = "GET /api/v3/app/hook/deliveries/42";
+    let payload = r#"{"action":"created", "odd":1.0,"text":"\u00e9 \/","big":12345678901234567890123}"#;
+    let whole = |payload: &str| {
+        let head = r#"{"id":42,"guid":"g42","event":"issue_comment","url":"https://elsewhere.example","request":"#;
+        Answer::Full(200, vec![], format!(r#"{head}{{"headers":{{"X-GitHub-Event":"ping"}},"payload":{payload}}}}}"#))
+    };
+    fake.on(line, [whole(payload), whole("null"), Answer::Json(200, json!({"id": 42, "guid": "g42"}))]);
+    let fetch = async || fake.client().fetch_delivery(AttemptId(42)).await;
+    let fetched = fetch().await.unwrap();
+    assert_eq!((fetched.guid.as_str(), fetched.event.as_str()), ("g42", "issue_comment"));
+    assert_eq!(fetched.body.unwrap().into_inner(), payload.as_bytes());
+    assert!(fetch().await.unwrap().body.is_none(), "GitHub has it no more");
+    assert!(matches!(fetch().await, Err(GithubError::BadAnswer(_))));
+    assert!(fake.seen(line).iter().all(|seen| seen.auth.starts_with("Bearer ey")), "as the App itself");
 }

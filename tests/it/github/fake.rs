@@ -8,7 +8,10 @@ use axum::{
     http::{HeaderMap, Method, StatusCode},
     response::Response,
 };
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use serde_json::{Value, json};
 use std::{
     collections::VecDeque,
@@ -47,12 +50,16 @@ struct Rule {
     answers: VecDeque<Answer>,
 }
 
+type Otherwise = Box<dyn Fn(&Seen) -> Option<Answer> + Send>;
+
 #[derive(Default)]
 struct Heard {
     seen: Vec<Seen>,
     rules: Vec<Rule>,
+    otherwise: Option<Otherwise>,
     minted: usize,
     token_life: i64,
+    ahead: i64,
 }
 
 #[derive(Clone)]
@@ -78,11 +85,15 @@ impl Fake {
         self.client_with_timeout(None)
     }
 
+    pub fn api_url(&self) -> String {
+        format!("{}/api/v3", self.url)
+    }
+
     pub fn client_with_timeout(&self, timeout: Option<Duration>) -> Github {
         let settings = GithubSettings {
             app_id: 7,
             private_key_pem: KEY.as_str().into(),
-            api_url: format!("{}/api/v3", self.url),
+            api_url: self.api_url(),
             web_url: self.url.clone(),
             timeout,
         };
@@ -96,8 +107,23 @@ impl Fake {
         self.heard.lock().unwrap().rules.push(rule);
     }
 
+    /// What is answered where no rule says anything.
+    pub fn otherwise(&self, answer: impl Fn(&Seen) -> Option<Answer> + Send + 'static) {
+        self.heard.lock().unwrap().otherwise = Some(Box::new(answer));
+    }
+
     pub fn let_tokens_live(&self, seconds: i64) {
         self.heard.lock().unwrap().token_life = seconds;
+    }
+
+    /// Its clock, which is ahead of everybody else's by so many seconds, is from now on what the App's requests go by.
+    pub fn set_clock_ahead(&self, seconds: i64) {
+        self.heard.lock().unwrap().ahead = seconds;
+    }
+
+    /// In seconds since 1970.
+    fn now(&self) -> i64 {
+        chrono::Utc::now().timestamp() + self.heard.lock().unwrap().ahead
     }
 
     pub fn minted(&self) -> usize {
@@ -111,14 +137,24 @@ impl Fake {
     }
 
     fn next(&self, seen: Seen) -> Answer {
+        let now = self.now();
         let mut heard = self.heard.lock().unwrap();
         let line = seen.line.clone();
-        heard.seen.push(seen);
+        let claims = claims(&seen.auth);
+        heard.seen.push(seen.clone());
+        let is_good = |claims: &Value| {
+            let (from, to) = (claims["iat"].as_i64().unwrap(), claims["exp"].as_i64().unwrap());
+            from <= now && now < to && to <= now + 600
+        };
+        if claims.is_some_and(|claims| !is_good(&claims)) {
+            return Answer::Json(401, json!({"message": "'Issued at' claim ('iat') must be in the past"}));
+        }
         let rule = heard.rules.iter_mut().find(|rule| line.starts_with(&rule.line) && !rule.answers.is_empty());
         let answer = rule.and_then(|rule| rule.answers.pop_front());
+        let answer = answer.or_else(|| heard.otherwise.as_ref().and_then(|otherwise| otherwise(&seen)));
         if answer.is_none() && line.contains("/access_tokens") {
             heard.minted += 1;
-            let ends = chrono::Utc::now() + chrono::TimeDelta::seconds(heard.token_life);
+            let ends = chrono::Utc::now() + chrono::TimeDelta::seconds(heard.token_life + heard.ahead);
             let token = format!("token-{}", heard.minted);
             return Answer::Json(201, json!({"token": token, "expires_at": ends.to_rfc3339()}));
         }
@@ -126,11 +162,18 @@ impl Fake {
     }
 }
 
+/// What a request says that the App itself signed.
+pub fn claims(auth: &str) -> Option<Value> {
+    let payload = auth.strip_prefix("Bearer ey").and_then(|jwt| jwt.split('.').nth(1))?;
+    Some(serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap())
+}
+
 async fn answer(State(fake): State<Fake>, method: Method, headers: HeaderMap, request: Request) -> Response {
     let line = format!("{method} {}", request.uri());
     let auth = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
     let body = serde_json::from_slice(&body).unwrap_or_default();
+    let now = fake.now();
     let (status, headers, text) = match fake.next(Seen { line, auth, body }) {
         Answer::Json(status, body) => (status, Vec::new(), body.to_string()),
         Answer::Full(status, headers, text) => (status, headers, text),
@@ -140,5 +183,8 @@ async fn answer(State(fake): State<Fake>, method: Method, headers: HeaderMap, re
     for (name, value) in headers {
         response = response.header(name, value);
     }
-    response.body(Body::from(text)).unwrap()
+    let mut response = response.body(Body::from(text)).unwrap();
+    let date = chrono::DateTime::from_timestamp(now, 0).unwrap().format("%a, %d %b %Y %H:%M:%S GMT");
+    response.headers_mut().entry("date").or_insert(date.to_string().parse().unwrap());
+    response
 }

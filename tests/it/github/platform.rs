@@ -12,7 +12,7 @@ const BOT: i64 = 70;
 fn platform(fake: &Fake) -> GithubPlatform {
     let bot = Person { id: UserId(BOT), login: "treewarden[bot]".to_owned(), is_bot: true };
     let identity = AppIdentity { app_id: 7, slug: "treewarden".to_owned(), name: "Treewarden".to_owned(), bot };
-    GithubPlatform::new(Connection { github: fake.client(), identity })
+    GithubPlatform::new(Connection { github: fake.client(), identity, fetches: false })
 }
 
 fn codebase() -> Codebase {

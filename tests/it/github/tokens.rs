@@ -1,17 +1,11 @@
 //! Who the client says it is: the App's JWT, installation tokens, their scope, cache and end.
 
-use super::fake::{Answer, Fake};
+use super::fake::{Answer, Fake, claims};
 use super::*;
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use secrecy::ExposeSecret;
 use treewarden::github::GithubError;
 
 const MINT: &str = "POST /api/v3/app/installations/3/access_tokens";
-
-fn claims(auth: &str) -> Value {
-    let payload = auth.strip_prefix("Bearer ").and_then(|jwt| jwt.split('.').nth(1)).unwrap();
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
-}
 
 #[tokio::test]
 async fn ten_callers_at_once_share_one_minting() {
@@ -26,7 +20,7 @@ async fn ten_callers_at_once_share_one_minting() {
     assert_eq!(minted.len(), 1);
     assert_eq!(minted[0].body["repository_ids"], json!([1]));
     assert_eq!(minted[0].body["permissions"], json!({"contents": "write", "metadata": "read"}));
-    let claims = claims(&minted[0].auth);
+    let claims = claims(&minted[0].auth).unwrap();
     let now = chrono::Utc::now().timestamp();
     assert_eq!(claims["iss"], 7);
     assert!(claims["iat"].as_i64().unwrap() <= now - 55);
@@ -62,17 +56,56 @@ async fn a_token_in_its_last_minutes_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_clock_ten_minutes_off_is_told_by_github_and_made_up_for() {
+    for ahead in [600, -600] {
+        let fake = Fake::start().await;
+        fake.set_clock_ahead(ahead);
+        let client = fake.client();
+        let installation = client.installation(InstallationId(3));
+        installation.git_credential(REPOSITORY, false).await.unwrap();
+        assert_eq!((fake.seen(MINT).len(), fake.minted()), (2, 1), "{ahead}: once more, and by its clock");
+        installation.git_credential(REPOSITORY, true).await.unwrap();
+        assert_eq!(fake.seen(MINT).len(), 3, "{ahead}: from then on at once");
+        // Also the end of a token goes by GitHub's clock.
+        installation.git_credential(REPOSITORY, true).await.unwrap();
+        assert_eq!(fake.minted(), 2, "{ahead}");
+        fake.let_tokens_live(290);
+        for _ in 0..2 {
+            installation.git_credential(RepositoryId(2), true).await.unwrap();
+        }
+        assert_eq!(fake.minted(), 4, "{ahead}");
+        let off = client.by_its_clock(Timestamp::from_unix(10_000)).unix() - 10_000;
+        assert!((off - ahead).abs() <= 5, "{ahead}: {off}");
+
+        // And mended, whoever's was wrong.
+        fake.set_clock_ahead(0);
+        installation.git_credential(RepositoryId(9), true).await.unwrap();
+        assert_eq!(client.by_its_clock(Timestamp::from_unix(10_000)).unix(), 10_000);
+    }
+}
+
+/// The key is another App's, or was deleted.
+#[tokio::test]
+async fn a_refusal_that_is_not_about_time_is_believed_at_once() {
+    let fake = Fake::start().await;
+    let refused = || Answer::Json(401, json!({"message": "A JSON web token could not be decoded"}));
+    fake.on("GET /api/v3/app", [refused(), refused()]);
+    assert_eq!(fake.client().app().await, Err(GithubError::Unauthorized));
+    assert_eq!(fake.seen("GET /api/v3/app").len(), 1);
+}
+
+#[tokio::test]
 async fn a_refused_token_is_replaced_once() {
     let fake = Fake::start().await;
     let refused = || Answer::Json(401, json!({"message": "Bad credentials"}));
-    fake.on("GET /api/v3/repositories/1", [refused(), Answer::Json(200, repository_json())]);
+    fake.on("GET /api/v3/repos/acme/app", [refused(), Answer::Json(200, repository_json())]);
     let installation = fake.client().installation(InstallationId(3));
-    installation.repository(REPOSITORY).await.unwrap();
-    let asked: Vec<String> = fake.seen("GET /api/v3/repositories/1").into_iter().map(|seen| seen.auth).collect();
+    installation.repository(REPOSITORY, &name()).await.unwrap();
+    let asked: Vec<String> = fake.seen("GET /api/v3/repos/acme/app").into_iter().map(|seen| seen.auth).collect();
     assert_eq!(asked, ["Bearer token-1", "Bearer token-2"]);
 
-    fake.on("GET /api/v3/repositories/1", [refused(), refused()]);
-    assert_eq!(installation.repository(REPOSITORY).await, Err(GithubError::Unauthorized));
+    fake.on("GET /api/v3/repos/acme/app", [refused(), refused()]);
+    assert_eq!(installation.repository(REPOSITORY, &name()).await, Err(GithubError::Unauthorized));
     assert_eq!(fake.minted(), 3);
 }
 

@@ -1,11 +1,11 @@
 //! What is wanted, and what was sent.
 
-use super::{LEASE, at, codebase, conversation, on_each_engine};
+use super::{at, claim_by, codebase, conversation, on_each_engine};
 use futures::future::join_all;
 use std::collections::HashSet;
 use treewarden::{
     model::*,
-    store::{NewCodebase, NewOutgoing, OutgoingEnd, Store},
+    store::{NewCodebase, NewLocalCodebase, NewOutgoing, OutgoingEnd, Store},
 };
 
 fn wish(codebase: &Codebase, key: &str, body: &str, not_before: i64) -> NewOutgoing {
@@ -20,8 +20,27 @@ fn wish(codebase: &Codebase, key: &str, body: &str, not_before: i64) -> NewOutgo
     }
 }
 
+/// Of another installation.
+async fn elsewhere(store: &Store) -> Codebase {
+    let new = NewCodebase {
+        github_id: RepositoryId(20),
+        installation: InstallationId(8),
+        name: "else/where".parse().unwrap(),
+        default_branch: None,
+        reached: true,
+    };
+    store.upsert_codebase(new, at(0)).await.unwrap()
+}
+
+/// On this machine only.
+async fn local(store: &Store) -> Codebase {
+    let name = "_local/tools".parse().unwrap();
+    let new = NewLocalCodebase { path: "/srv/tools".into(), name, default_branch: None };
+    store.upsert_local_codebase(new, at(0)).await.unwrap()
+}
+
 async fn claim(store: &Store, now: i64) -> Option<OutboxRow> {
-    store.claim_outgoing("node", at(now), LEASE).await.unwrap()
+    claim_by("node", store, now).await
 }
 
 async fn sent(store: &Store, row: &OutboxRow, remote_id: i64) -> bool {
@@ -91,19 +110,20 @@ async fn a_wish_that_changes_while_it_is_sent_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_codebase_is_served_in_order_one_at_a_time() {
+async fn an_installation_is_served_in_order_one_at_a_time() {
     on_each_engine(async |store| {
         let (app, other) = (codebase(&store, 1, "acme/app").await, codebase(&store, 2, "acme/other").await);
-        for (codebase, key) in [(&app, "a1"), (&app, "a2"), (&other, "b1"), (&app, "a3")] {
+        let elsewhere = elsewhere(&store).await;
+        for (codebase, key) in [(&app, "a1"), (&other, "b1"), (&elsewhere, "c1"), (&app, "a2"), (&app, "a3")] {
             store.enqueue(wish(codebase, key, "x", 0), at(0)).await.unwrap();
         }
-        let (a1, b1) = (claim(&store, 1).await.unwrap(), claim(&store, 1).await.unwrap());
-        assert_eq!((a1.key.as_str(), b1.key.as_str()), ("a1", "b1"));
-        assert_eq!(claim(&store, 1).await, None);
+        let (a1, c1) = (claim(&store, 1).await.unwrap(), claim(&store, 1).await.unwrap());
+        assert_eq!((a1.key.as_str(), c1.key.as_str()), ("a1", "c1"));
+        assert_eq!(claim(&store, 1).await, None, "the other repository is of the same installation");
         // One that has to wait does not hold up the others.
         let retry = OutgoingEnd::Retry { error: "502".to_owned(), at: at(60) };
         assert!(store.finish_outgoing(&a1, "node", retry, at(2)).await.unwrap());
-        for key in ["a2", "a3"] {
+        for key in ["b1", "a2", "a3"] {
             let row = claim(&store, 3).await.unwrap();
             assert_eq!(row.key, key);
             assert!(sent(&store, &row, 1).await);
@@ -114,6 +134,26 @@ async fn a_codebase_is_served_in_order_one_at_a_time() {
         assert_eq!(claim(&store, 59).await, None);
         let row = claim(&store, 60).await.unwrap();
         assert_eq!((row.key.as_str(), row.attempts, row.last_error.as_deref()), ("a1", 2, Some("502")));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn telling_people_that_they_were_heard_waits_for_nothing_else() {
+    on_each_engine(async |store| {
+        let (app, other) = (codebase(&store, 1, "acme/app").await, codebase(&store, 2, "acme/other").await);
+        store.enqueue(wish(&app, "answer/1", "x", 0), at(0)).await.unwrap();
+        let slow = claim(&store, 0).await.unwrap();
+        for (codebase, key) in [(&app, "react/2/eyes"), (&other, "react/3/eyes"), (&other, "answer/4")] {
+            store.enqueue(wish(codebase, key, "x", 0), at(1)).await.unwrap();
+        }
+        let eyes = claim(&store, 1).await.unwrap();
+        assert_eq!(eyes.key, "react/2/eyes");
+        assert_eq!(claim(&store, 1).await, None, "one sender in each lane");
+        assert!(sent(&store, &eyes, 1).await);
+        assert_eq!(claim(&store, 1).await.unwrap().key, "react/3/eyes");
+        assert!(sent(&store, &slow, 1).await);
+        assert_eq!(claim(&store, 1).await.unwrap().key, "answer/4");
     })
     .await;
 }
@@ -138,6 +178,43 @@ async fn what_somebody_waits_for_goes_before_what_goes_on() {
         store.enqueue(goes_on("status/2"), at(2)).await.unwrap();
         store.enqueue(wish(&app, "answer/5", "x", 2), at(2)).await.unwrap();
         assert_eq!(claim(&store, 2).await.unwrap().key, "answer/5");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_goes_on_is_told_every_fifteen_seconds_and_how_it_ended_at_once() {
+    on_each_engine(async |store| {
+        let (app, tools) = (codebase(&store, 1, "acme/app").await, local(&store).await);
+        let said = async |codebase: &Codebase, body: &str, turn, now: i64| {
+            let key = format!("status/{}", codebase.name);
+            store.enqueue(NewOutgoing { turn, ..wish(codebase, &key, body, now) }, at(now)).await.unwrap();
+        };
+        let told = async |now: i64| {
+            let row = claim(&store, now).await?;
+            let end = OutgoingEnd::Sent { remote_id: Some(1) };
+            assert!(store.finish_outgoing(&row, "node", end, at(now)).await.unwrap());
+            Some((row.key, row.version))
+        };
+        let here = || Some(("status/acme/app".to_owned(), 1));
+        said(&app, "queued", Turn::Progress, 0).await;
+        assert_eq!(told(0).await, here());
+        said(&app, "preparing", Turn::Progress, 1).await;
+        said(&app, "running", Turn::Progress, 2).await;
+        assert_eq!(told(14).await, None);
+        assert_eq!(told(15).await, here().map(|(key, _)| (key, 3)), "the newest of them");
+        said(&app, "delivering", Turn::Progress, 16).await;
+        assert_eq!(told(17).await, None);
+        said(&app, "done", Turn::Result, 17).await;
+        assert_eq!(told(17).await, here().map(|(key, _)| (key, 5)));
+        // The next attempt, by a clock that was put back.
+        said(&app, "queued again", Turn::Progress, 10).await;
+        assert_eq!(told(10).await, here().map(|(key, _)| (key, 6)));
+
+        for (text, version) in [("queued", 1), ("running", 2)] {
+            said(&tools, text, Turn::Progress, 20).await;
+            assert_eq!(told(20).await, Some((format!("status/{}", tools.name), version)), "nobody counts here");
+        }
     })
     .await;
 }
@@ -206,8 +283,12 @@ async fn a_thread_hears_things_in_order_unless_one_cannot_be_said_for_long() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn racing_senders_take_each_row_once() {
     on_each_engine(async |store| {
-        for number in 0..5 {
-            let app = codebase(&store, number, &format!("acme/app{number}")).await;
+        for number in 1..6 {
+            // Four of one installation, and one of another.
+            let app = match number {
+                2 => elsewhere(&store).await,
+                _ => codebase(&store, number, &format!("acme/app{number}")).await,
+            };
             for row in 0..6 {
                 store.enqueue(wish(&app, &format!("{number}/{row}"), "x", 0), at(0)).await.unwrap();
             }
@@ -217,7 +298,10 @@ async fn racing_senders_take_each_row_once() {
             tokio::spawn(async move {
                 let (owner, mut keys) = (format!("node-{n}"), Vec::new());
                 while store.unfinished().await.unwrap().outgoing > 0 {
-                    if let Some(row) = store.claim_outgoing(&owner, at(1), LEASE).await.unwrap() {
+                    if let Some(row) = claim_by(&owner, &store, 1).await {
+                        let under_way = store.list_outgoing(50).await.unwrap();
+                        let under_way = under_way.iter().filter(|row| row.state == OutboxState::Sending);
+                        assert!(under_way.count() <= 2, "one for each installation");
                         let end = OutgoingEnd::Sent { remote_id: None };
                         assert!(store.finish_outgoing(&row, &owner, end, at(1)).await.unwrap());
                         keys.push(row.key);
@@ -241,7 +325,7 @@ async fn a_sender_that_died_leaves_a_row_that_was_tried() {
         for key in ["k1", "k2"] {
             store.enqueue(wish(&app, key, "x", 0), at(0)).await.unwrap();
         }
-        let dead = store.claim_outgoing("dead", at(0), LEASE).await.unwrap().unwrap();
+        let dead = claim_by("dead", &store, 0).await.unwrap();
         assert_eq!(store.release_expired_outgoing(at(59)).await.unwrap(), 0);
         assert_eq!(claim(&store, 60).await, None, "its sender may be alive");
         assert_eq!(store.release_expired_outgoing(at(60)).await.unwrap(), 1);
@@ -285,17 +369,10 @@ async fn what_was_given_up_is_taken_up_by_another_wish() {
 }
 
 #[tokio::test]
-async fn a_pause_is_of_one_installation_and_one_of_content_lets_reactions_through() {
+async fn a_pause_is_of_one_installation_and_one_of_content_is_of_what_is_new() {
     on_each_engine(async |store| {
         let app = codebase(&store, 1, "acme/app").await;
-        let elsewhere = NewCodebase {
-            github_id: RepositoryId(2),
-            installation: InstallationId(8),
-            name: "else/where".parse().unwrap(),
-            default_branch: None,
-            reached: true,
-        };
-        let elsewhere = store.upsert_codebase(elsewhere, at(0)).await.unwrap();
+        let elsewhere = elsewhere(&store).await;
         let next = async |now: i64| {
             let row = claim(&store, now).await?;
             assert!(sent(&store, &row, 1).await);
@@ -309,6 +386,14 @@ async fn a_pause_is_of_one_installation_and_one_of_content_lets_reactions_throug
         assert_eq!(next(1).await.as_deref(), Some("k2"));
         assert_eq!(next(9).await, None);
         assert_eq!(next(10).await.as_deref(), Some("k1"));
+
+        store.pause_content(app.installation().unwrap(), at(20), at(10)).await.unwrap();
+        for key in ["k3", "k1"] {
+            store.enqueue(wish(&app, key, "edited", 10), at(10)).await.unwrap();
+        }
+        assert_eq!(next(11).await.as_deref(), Some("k1"), "it is there already");
+        assert_eq!(next(19).await, None);
+        assert_eq!(next(20).await.as_deref(), Some("k3"));
 
         store.enqueue(wish(&app, "react/2/eyes", "four", 0), at(0)).await.unwrap();
         store.pause_sending(app.installation().unwrap(), at(30), at(10)).await.unwrap();

@@ -21,7 +21,7 @@ const SHORT: [&str; 19] = [
     "inbox_failed",
     "outbox_conversation",
     "outbox_failed",
-    "outbox_one_at_a_time",
+    "outbox_one_writer",
     "outbox_waiting",
     "runs_live_codebase",
     "runs_one_live_per_environment",

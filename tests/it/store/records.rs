@@ -31,6 +31,7 @@ async fn reports_come_back_newest_first() {
                     branch: "issue-1".to_owned(),
                     result,
                     bytes_freed: Some(9),
+                    bytes_reclaimed: 4,
                     notes: Vec::new(),
                 }],
                 started_at: at(1),

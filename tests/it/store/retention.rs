@@ -1,6 +1,6 @@
 //! What is over has an end, and what later proofs rest on has none.
 
-use super::{LEASE, accept, at, codebase, conversation, delivery, environment, on_each_engine, queued_run};
+use super::{LEASE, accept, at, claim_by, codebase, conversation, delivery, environment, on_each_engine, queued_run};
 use treewarden::{
     model::*,
     store::{
@@ -104,7 +104,7 @@ async fn say(store: &Store, codebase: &Codebase, key: &str, end: Option<Outgoing
     let new = NewOutgoing { key, codebase: codebase.id, conversation, outgoing, turn: Turn::Result, not_before: at(0) };
     store.enqueue(new, at(0)).await.unwrap();
     let Some(end) = end else { return };
-    let row = store.claim_outgoing("node", at(1), LEASE).await.unwrap().unwrap();
+    let row = claim_by("node", store, 1).await.unwrap();
     assert!(store.finish_outgoing(&row, "node", end, at(1)).await.unwrap());
 }
 

@@ -191,6 +191,7 @@ const FILLED: &[(i64, &str)] = &[
     (14, "UPDATE outbox SET turn = 2;"),
     (15, "UPDATE isolation_environments SET version = version + 1;"),
     (16, "UPDATE receipts SET details = details;"),
+    (17, "UPDATE outbox SET lane = '7', sent_at = updated_at;"),
 ];
 
 #[tokio::test]

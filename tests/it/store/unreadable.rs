@@ -1,7 +1,7 @@
 //! A row with a column that does not hold what it should stands in nobody's way.
 
 use super::{
-    LEASE, accept, at, codebase, conversation, delivery, environment, on_each_store, queued_run,
+    LEASE, accept, at, claim_by, codebase, conversation, delivery, environment, on_each_store, queued_run,
     schema::{raw, raw_text},
 };
 use treewarden::{
@@ -134,7 +134,7 @@ async fn a_wish_that_cannot_be_read_holds_up_no_other() {
             store.enqueue(wish(key, "hello"), at(0)).await.unwrap();
         }
         raw(url, "UPDATE outbox SET outgoing = '{\"kind\":\"fax\"}' WHERE key = 'k1'").await;
-        let row = store.claim_outgoing("node", at(1), LEASE).await.unwrap().unwrap();
+        let row = claim_by("node", &store, 1).await.unwrap();
         assert_eq!(row.key, "k2");
         let sent = OutgoingEnd::Sent { remote_id: None };
         assert!(store.finish_outgoing(&row, "node", sent, at(1)).await.unwrap());
@@ -144,7 +144,7 @@ async fn a_wish_that_cannot_be_read_holds_up_no_other() {
         assert_eq!(store.list_outgoing(5).await.unwrap().len(), 1);
         // Something else wanted under its key is sent like any other.
         store.enqueue(wish("k1", "hello again"), at(2)).await.unwrap();
-        assert_eq!(store.claim_outgoing("node", at(2), LEASE).await.unwrap().unwrap().key, "k1");
+        assert_eq!(claim_by("node", &store, 2).await.unwrap().key, "k1");
     })
     .await;
 }

@@ -349,7 +349,7 @@ async fn many_slow_removals_keep_nobody_from_being_heard() {
     let other = world.issue();
     world.settle().await;
     let slow = Fault::HangAfterApplying(Duration::from_secs(4));
-    world.standin.faults().inject(Some("GET"), "/repositories/", 4, slow);
+    world.standin.faults().inject(Some("GET"), "/repos/octo/hello$", 4, slow);
     for issue in &issues {
         world.standin.close(REPO, ANN, *issue).unwrap();
     }

@@ -83,7 +83,7 @@ async fn a_cut_connection_after_the_pull_request_was_opened_does_not_double_it()
 
 #[tokio::test]
 async fn an_html_error_page_for_the_repository() {
-    survives("GET", "/repositories/", 1, Fault::Html { status: 502 }).await;
+    survives("GET", "/repos/octo/hello$", 1, Fault::Html { status: 502 }).await;
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn a_500_for_the_permission() {
 async fn a_refused_question_is_asked_again() {
     for (method, prefix) in [
         ("GET", "/repos/octo/hello/collaborators/"),
-        ("GET", "/repositories/"),
+        ("GET", "/repos/octo/hello$"),
         ("GET", "/repos/octo/hello/issues/1"),
         ("GET", "/repos/octo/hello/pulls"),
         ("GET", "/octo/hello.git/info/refs"),
@@ -339,12 +339,15 @@ async fn a_secondary_limit_holds_back_every_thread() {
     let limit = Fault::SecondaryLimit { retry_after: 600 };
     world.standin.faults().inject(Some("POST"), "/repos/octo/hello/", 10, limit);
     world.ask(limited, "agent:sleep=30");
-    world.until("the limit", || async { (world.standin.faults().left() == 9).then_some(()) }).await;
+    world.until("the limit", || async { (world.standin.faults().left() < 10).then_some(()) }).await;
     world.until_agent_works().await;
+    // The eyes met it, and perhaps the comment that was under way beside them.
+    let left = world.standin.faults().left();
+    assert!(left >= 8, "{left}");
     world.ask(other, "agent:sleep=30");
     world.until("both to be worked on", || async { (world.runs().await.len() == 2).then_some(()) }).await;
     world.until_agent_works().await;
-    assert_eq!(world.standin.faults().left(), 9, "something was sent although GitHub asked to wait");
+    assert_eq!(world.standin.faults().left(), left, "something was sent although GitHub asked to wait");
 }
 
 const GIT: &str = "/octo/hello.git/";
@@ -482,4 +485,26 @@ async fn a_page_for_people_while_work_is_delivered_deletes_no_branch() {
     }
     assert_eq!(world.pull_of("issue-1").commits.len(), 3);
     world.end().await;
+}
+
+/// This machine's, by ten minutes: nothing that it signs would be good.
+#[tokio::test]
+async fn a_service_whose_clock_is_wrong_works() {
+    for ahead in [600, -600] {
+        let world = World::new().await;
+        world.standin.set_clock_ahead(ahead);
+        let world = world.in_new_home("elsewhere").await;
+        let issue = world.worked_issue("add a greeting").await;
+        assert_eq!(world.run_states().await, [RunState::Succeeded], "{ahead}");
+        assert_eq!(world.pull_of("issue-1").base_branch, "main");
+        // What did not come is fetched when it is due by GitHub's clock, and nothing of before the first start.
+        world.standin.faults().drop_deliveries(1);
+        world.ask(issue, "also greet in French");
+        world.standin.settled().await;
+        let later = Timestamp::new(chrono::Utc::now()).plus(Duration::from_secs(120));
+        world.orchestrator().look_for_missed(later).await.unwrap();
+        world.settle().await;
+        assert_eq!(world.run_states().await, [RunState::Succeeded; 2], "{ahead}");
+        world.end().await;
+    }
 }

@@ -9,17 +9,17 @@ use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::path::{Path, PathBuf};
 use treewarden::{demo::github::MergeMethod, model::*};
 
-const ON: (&str, &str) = ("TREEWARDEN_LOCAL", "on");
+pub(super) const ON: (&str, &str) = ("TREEWARDEN_LOCAL", "on");
 
 /// Speaks as a script on this machine does.
-struct Script {
+pub(super) struct Script {
     http: reqwest::Client,
     url: String,
     token: String,
 }
 
 impl Script {
-    fn new(home: &Path) -> Self {
+    pub(super) fn new(home: &Path) -> Self {
         let door: Value = serde_json::from_slice(&std::fs::read(home.join("local.json")).unwrap()).unwrap();
         let text = |field: &str| door[field].as_str().unwrap().to_owned();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -31,7 +31,7 @@ impl Script {
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    async fn say(&self, conversation: &str, codebase: &str, text: &str) -> String {
+    pub(super) async fn say(&self, conversation: &str, codebase: &str, text: &str) -> String {
         let message = json!({"conversation": conversation, "codebase": codebase, "text": text});
         let (status, answer) = self.post(message).await;
         assert_eq!(status, 202, "{answer}");
@@ -52,7 +52,7 @@ impl Script {
         all.map(|one| one["text"].as_str().unwrap().to_owned()).collect()
     }
 
-    async fn last(&self, conversation: &str) -> String {
+    pub(super) async fn last(&self, conversation: &str) -> String {
         self.answers(conversation).await.pop().unwrap_or_else(|| panic!("nothing was said in {conversation}"))
     }
 
@@ -63,7 +63,7 @@ impl Script {
 }
 
 /// A repository of Ann's on this machine, with one commit on `main`, and hooks that must never run.
-fn repository(dir: &Path, name: &str) -> PathBuf {
+pub(super) fn repository(dir: &Path, name: &str) -> PathBuf {
     let path = dir.join(name);
     std::fs::create_dir_all(&path).unwrap();
     git(&path, &["init", "--quiet", "--initial-branch=main"]);
@@ -83,7 +83,7 @@ fn tip(repository: &Path, branch: &str) -> String {
     git(repository, &["for-each-ref", "--format=%(objectname)", &format!("refs/heads/{branch}")])
 }
 
-fn text(path: &Path) -> &str {
+pub(super) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 

@@ -49,7 +49,7 @@ async fn merged_by_hand(world: &World, branch: &str) {
 }
 
 /// What a pass said, by the names in it.
-fn said(report: &CleanupReport) -> BTreeMap<String, ReportResult> {
+pub(super) fn said(report: &CleanupReport) -> BTreeMap<String, ReportResult> {
     report.lines.iter().map(|line| (line.branch.clone(), line.result.clone())).collect()
 }
 
@@ -75,7 +75,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// Presses a button of the panel. Answers with the page that led to, as text.
-async fn press(world: &World, verb: &str, place: &str) -> String {
+pub(super) async fn press(world: &World, verb: &str, place: &str) -> String {
     let codebase = world.store().list_codebases().await.unwrap().remove(0);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let http_still = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
@@ -257,7 +257,8 @@ async fn people_adopt_one_and_go_on_in_it() {
     assert!(page.contains("2 on the disk without an environment"), "{page}");
     let page = world.page("/cleanup/orphans").await;
     assert!(page.contains("octo/hello/theirs") && page.contains("it lacks the marks"), "{page}");
-    assert!(page.contains("Adopt"), "{page}");
+    assert!(page.contains("Adopt") && page.contains("It can be removed once it is adopted."), "{page}");
+    assert!(page.contains("It can be removed from ") && !page.contains("adopt or remove"), "{page}");
 
     // Somebody else's cannot be removed without being adopted.
     for verb in ["remove", "remove-by-force"] {

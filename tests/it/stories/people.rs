@@ -2,7 +2,7 @@
 
 use crate::support::world::{ANN, REPO, World};
 use std::time::Duration;
-use treewarden::model::*;
+use treewarden::{decide::flood::MOST_MESSAGES, model::*};
 
 #[tokio::test]
 async fn without_write_permission_there_is_one_explanation_for_two_tries() {
@@ -135,6 +135,54 @@ async fn a_permission_that_was_taken_away_counts_after_two_minutes() {
     assert_eq!(world.reactions(comment), ["confused"]);
     assert!(world.answer(issue).contains("needs write permission"), "{}", world.answer(issue));
     assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    world.end().await;
+}
+
+/// Within a minute, or on both sides of its end.
+#[tokio::test]
+async fn a_thousand_mentions_of_a_stranger_cost_little_and_hold_up_nobody() {
+    let world = World::new().await;
+    world.standin.set_permission(REPO, "mallory", Permission::Read).unwrap();
+    let (flooded, other) = (world.issue(), world.issue());
+    world.settle().await;
+    for number in 0..1_000 {
+        world.standin.comment(REPO, "mallory", flooded, &world.mention(&format!("do it {number}"))).unwrap();
+    }
+    let asked = world.ask(other, "agent:noop");
+    world.until("eyes", || async { (world.reactions(asked) == ["eyes"]).then_some(()) }).await;
+    world.settle().await;
+    let most = 2 * MOST_MESSAGES as usize;
+    assert_eq!(world.answers(flooded).len(), 1, "one explanation");
+    let requests = world.standin.requests();
+    let about_mallory = requests.iter().filter(|request| request.path.contains("/collaborators/mallory/")).count();
+    assert!((MOST_MESSAGES as usize..=most).contains(&about_mallory), "{about_mallory}");
+    let writes = requests.iter().filter(|request| request.method == "POST" && request.path.contains("/reactions"));
+    assert!(writes.count() <= most + 1);
+    assert_eq!(world.run_states().await, [RunState::Succeeded]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn too_many_messages_of_a_writer_are_told_once_and_a_stop_is_heard() {
+    let world = World::new().await;
+    let issues = [world.worked_issue("agent:noop").await, world.issue()];
+    let said = 3 * MOST_MESSAGES as usize;
+    for number in 0..said {
+        world.ask(issues[number % 2], "/help");
+    }
+    world.ask(issues[0], "/stop");
+    world.settle().await;
+    let answers = || issues.map(|issue| world.answers(issue)).concat();
+    let told = |words: &str| answers().iter().filter(|answer| answer.body.contains(words)).count();
+    assert!(told("treewarden:answer/") <= 2 * MOST_MESSAGES as usize + 1);
+    let notices = told("more than 60 messages to me");
+    // Two where the minute ended meanwhile.
+    assert!(notices == 1 || notices == 2, "{notices}");
+    assert_eq!(told("No run is live or queued"), 1);
+    let left_alone = world.store().list_deliveries(500, 0).await.unwrap();
+    let left_alone =
+        left_alone.iter().filter(|line| line.reason.as_deref().is_some_and(|why| why.contains("within a minute")));
+    assert!(left_alone.count() >= MOST_MESSAGES as usize);
     world.end().await;
 }
 

@@ -33,14 +33,14 @@ async fn what_was_removed_by_force_comes_back_as_it_was() {
     assert!(refused.contains("kept in the trash for 30 days"), "{refused}");
     let gone = answered(&world, issue, "/worktree remove --force").await;
     assert!(
-        gone.starts_with("🧹") && gone.contains("What was not committed, and 1 file that git ignores, is kept until"),
+        gone.starts_with("🧹") && gone.contains("What was not committed, and 1 file that git ignores, are kept until"),
         "{gone}"
     );
     assert!(gone.contains(": `/worktree restore issue-1` brings that back"), "{gone}");
     assert!(!before.path.exists() && world.environments().await.is_empty());
 
     let back = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
-    assert!(back.contains("What was not committed is there again, as it was."), "{back}");
+    assert!(back.contains("What went to the trash is there again, as it was."), "{back}");
     let after = world.environment().await;
     assert_eq!((&after.path, &after.branch, &after.work), (&before.path, &before.branch, &before.work));
     assert_eq!(git(&after.path, &["status", "--porcelain"]), status);
@@ -57,7 +57,7 @@ async fn what_was_removed_by_force_comes_back_as_it_was() {
     // Somebody deletes the directory by hand: what the trash holds is promised for its time.
     fs::remove_dir_all(&after.path).unwrap();
     let once_more = answered(&world, issue, &format!("/worktree restore {}", before.work)).await;
-    assert!(once_more.contains("What was not committed is there again, as it was."), "{once_more}");
+    assert!(once_more.contains("What went to the trash is there again, as it was."), "{once_more}");
     assert_eq!(git(&before.path, &["status", "--porcelain"]), status);
     world.ask(issue, "go on");
     world.settle().await;
@@ -130,7 +130,9 @@ async fn the_trash_is_emptied_when_its_time_is_over() {
     let odd = git(&canonical, &["hash-object", "-t", "commit", "-w", "--literally", file.to_str().unwrap()]);
     let name = format!("refs/treewarden/trash/{}", uuid::Uuid::nil());
     git(&canonical, &["update-ref", &name, &odd]);
-    world.days_pass(29);
+    world.days_pass(28);
+    world.pass().await;
+    world.days_pass(1);
     world.pass().await;
     assert_eq!(git(&canonical, LIST), format!("refs/treewarden/trash/{}", environment.id));
     world.days_pass(2);
@@ -158,7 +160,11 @@ async fn what_cannot_be_emptied_stops_nothing_else() {
     let first = format!("refs/treewarden/trash/{}", removed[0]);
     let in_the_way = canonical.join(format!("{first}.lock"));
     let held = fs::File::create(&in_the_way).unwrap();
+    let both = git(&canonical, LIST);
     world.days_pass(31);
+    world.pass().await;
+    assert_eq!(git(&canonical, LIST), both, "the clock may only have been set ahead");
+    world.days_pass(1);
     world.pass().await;
     assert_eq!(git(&canonical, LIST), first);
     drop(held);

@@ -177,6 +177,11 @@ async fn a_repository_the_agent_left_inside_is_kept_and_named() {
     world.settle().await;
     assert!(world.answer(issue).contains("another repository lies inside"), "{}", world.answer(issue));
     assert!(environment.path.join("nested/work.txt").exists());
+    let step = "What the repository inside holds has to be pushed from there, or moved away";
+    assert!(world.answer(issue).contains(step), "{}", world.answer(issue));
+    let page = world.page(&format!("/environments/{}", environment.id)).await;
+    assert!(page.contains(step) && page.contains("By force it is not removed either"), "{page}");
+    assert!(!page.contains(&format!("/environments/{}/remove-by-force", environment.id)), "{page}");
     // What `--force` would pass over is as true as before.
     std::fs::write(environment.path.join("mine.txt"), "mine\n").unwrap();
     let refused = answered(&world, issue, &format!("/worktree remove issue-{issue} --force")).await;

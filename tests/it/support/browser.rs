@@ -86,6 +86,7 @@ impl Page {
         let form = forms.find(|form| form.contains(text));
         let form = form.unwrap_or_else(|| panic!("no form with {text:?} on {}: {}", self.url, self.text));
         let inputs = form.split("<input ").skip(1).map(|rest| rest.split('>').next().unwrap());
+        let inputs = inputs.filter(|input| !input.contains("checkbox") || input.contains(" checked"));
         let fields =
             inputs.filter_map(|input| Some((attribute(input, "name")?, attribute(input, "value").unwrap_or_default())));
         Form { action: attribute(form, "action").unwrap(), fields: fields.collect() }

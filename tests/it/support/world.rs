@@ -3,6 +3,7 @@
 //! Nothing here decides or waits by the clock: a story says what people do, lets everything [`World::settle`], and looks at
 //! what people would see. [`World::end`] demands that nothing is left unfinished.
 
+use super::published::{self, Asked};
 use secrecy::{ExposeSecret, SecretString};
 use std::{
     path::{Path, PathBuf},
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use treewarden::{
     app::{Service, wall_clock},
     config::{Config, Flags},
-    demo::github::{CommentView, MergeMethod, OpenPull, PullView, Standin, StandinOptions},
+    demo::github::{CommentView, MergeMethod, OpenPull, PullView, RequestRecord, Standin, StandinOptions},
     github::signature,
     model::*,
     orchestrator::{Orchestrator, sweep::Pass},
@@ -28,6 +29,9 @@ use treewarden::{
 
 /// Of the webhook.
 const SECRET: &str = "a secret of the story";
+
+/// Where no webhook is let in.
+const NOBODY: &str = "http://127.0.0.1:1/webhooks/github";
 
 pub const REPO: &str = "octo/hello";
 /// Has write permission; everybody else has none until a story says so.
@@ -43,10 +47,23 @@ pub struct World {
     /// Its name in `dir`.
     home: &'static str,
     settings: Vec<(String, String)>,
-    patience: Option<Duration>,
+    times: Times,
     /// Seconds by which the service's clock is ahead of everybody else's.
     ahead: Arc<AtomicU64>,
+    http: reqwest::Client,
 }
+
+/// How long things take that nobody sets.
+#[derive(Clone, Copy)]
+struct Times {
+    /// For which a database's locks are waited for.
+    patience: Option<Duration>,
+    pacing: Pacing,
+}
+
+/// Stories are told faster than GitHub would let them go on.
+pub const HASTE: Pacing =
+    Pacing { content: Duration::from_millis(10), writes: Duration::from_millis(5), status: Duration::from_millis(500) };
 
 impl World {
     /// With `octo/hello`: one commit on `main`.
@@ -56,19 +73,31 @@ impl World {
 
     /// With settings that differ from the defaults, as environment variables.
     pub async fn with(settings: &[(&str, &str)]) -> Self {
-        Self::with_patience(settings, None).await
+        Self::with_times(settings, Times { patience: None, pacing: HASTE }).await
     }
 
     /// The same, with a database whose locks are waited for only so long.
     pub async fn with_patience(settings: &[(&str, &str)], patience: Option<Duration>) -> Self {
+        Self::with_times(settings, Times { patience, pacing: HASTE }).await
+    }
+
+    /// As fast as a service of people's goes.
+    pub async fn at_its_own_pace(settings: &[(&str, &str)]) -> Self {
+        Self::with_times(settings, Times { patience: None, pacing: Pacing::default() }).await
+    }
+
+    async fn with_times(settings: &[(&str, &str)], times: Times) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let standin = Standin::start(StandinOptions::new(dir.path().join("github"))).await.unwrap();
         standin.create_repository(REPO, &[("README.md", "# hello\n"), (".gitignore", "*.log\n")]).await.unwrap();
         standin.set_permission(REPO, ANN, Permission::Write).unwrap();
         let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect::<Vec<_>>();
         let ahead = Arc::new(AtomicU64::new(0));
-        let service = start(&standin, &dir.path().join("home"), &settings, patience, &ahead).await;
-        Self { standin, service, dir, home: "home", settings, patience, ahead }
+        let service = start(&standin, &dir.path().join("home"), &settings, times, &ahead).await;
+        let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+        // No connection stays open when a service stops.
+        let http = http.pool_max_idle_per_host(0).build().unwrap();
+        Self { standin, service, dir, home: "home", settings, times, ahead, http }
     }
 
     pub fn store(&self) -> &Store {
@@ -84,7 +113,7 @@ impl World {
         let (before, now) = (self.home(), self.dir.path().join(name));
         assert!(self.service.stop().await, "the service did not stop in time");
         std::fs::rename(before, &now).unwrap();
-        self.service = start(&self.standin, &now, &self.settings, self.patience, &self.ahead).await;
+        self.service = start(&self.standin, &now, &self.settings, self.times, &self.ahead).await;
         Self { home: name, ..self }
     }
 
@@ -93,7 +122,7 @@ impl World {
         let (base, now) = (self.home().join("worktrees").display().to_string(), self.dir.path().join(name));
         assert!(self.service.stop().await, "the service did not stop in time");
         self.settings.push(("WORKTREE_BASE".into(), base));
-        self.service = start(&self.standin, &now, &self.settings, self.patience, &self.ahead).await;
+        self.service = start(&self.standin, &now, &self.settings, self.times, &self.ahead).await;
         Self { home: name, ..self }
     }
 
@@ -102,7 +131,7 @@ impl World {
         let home = self.home();
         assert!(self.service.stop().await, "the service did not stop in time");
         meanwhile(&self.standin);
-        self.service = start(&self.standin, &home, &self.settings, self.patience, &self.ahead).await;
+        self.service = start(&self.standin, &home, &self.settings, self.times, &self.ahead).await;
         self
     }
 
@@ -116,10 +145,10 @@ impl World {
     pub async fn in_a_process(mut self) -> (Self, Runtime) {
         let (standin, home, settings) = (self.standin.clone(), self.home(), self.settings.clone());
         assert!(self.service.stop().await, "the service did not stop in time");
-        let ahead = self.ahead.clone();
+        let (times, ahead) = (self.times, self.ahead.clone());
         let started = spawn_blocking(move || {
             let process = Runtime::new().unwrap();
-            (process.block_on(start(&standin, &home, &settings, None, &ahead)), process)
+            (process.block_on(start(&standin, &home, &settings, times, &ahead)), process)
         });
         let (service, process) = started.await.unwrap();
         self.service = service;
@@ -135,7 +164,7 @@ impl World {
         let ended = spawn_blocking(move || process.block_on(service.stop()));
         assert!(!ended.await.unwrap(), "everything had ended");
         meanwhile().await;
-        self.service = start(&self.standin, &home, &self.settings, None, &self.ahead).await;
+        self.service = start(&self.standin, &home, &self.settings, self.times, &self.ahead).await;
         self
     }
 
@@ -255,8 +284,8 @@ impl World {
     /// What GitHub says beside what the stand-in does by itself.
     pub async fn deliver(&self, event: &str, body: &serde_json::Value) {
         let (address, body) = (self.service.address, body.to_string());
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let delivery = http
+        let delivery = self
+            .http
             .post(format!("http://{address}/webhooks/github"))
             .header("Content-Type", "application/json")
             .header("X-GitHub-Event", event)
@@ -275,8 +304,7 @@ impl World {
 
     /// The text of a page of the panel, as somebody reads it who has just come in by a link.
     pub async fn page(&self, path: &str) -> String {
-        let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        let base = format!("http://{}", self.service.address);
+        let (http, base) = (&self.http, format!("http://{}", self.service.address));
         let link = self.service.login_link();
         let token = [("token", link.rsplit('=').next().unwrap())];
         let entered = http.post(format!("{base}/login/one-time")).form(&token).send().await.unwrap();
@@ -438,26 +466,36 @@ impl World {
         }
         assert!(self.service.stop().await, "the service did not stop in time");
         self.standin.stop();
+        let wrong: Vec<String> = self.standin.requests().iter().filter_map(objection).collect();
+        assert!(wrong.is_empty(), "asked of GitHub: {wrong:#?}");
     }
+}
+
+/// Where GitHub redirected to is its own word, and the stand-in knows no such address otherwise.
+fn objection(record: &RequestRecord) -> Option<String> {
+    let RequestRecord { method, path, query, is_rest, body, .. } = record;
+    let own = (*is_rest && !path.starts_with("/repositories/")) || path == published::GRAPHQL;
+    let asked = Asked { method, path, query: query.as_deref(), body: body.as_ref() };
+    own.then(|| published::objection(&asked)).flatten()
 }
 
 async fn start(
     standin: &Standin,
     home: &Path,
     settings: &[(String, String)],
-    patience: Option<Duration>,
+    times: Times,
     ahead: &Arc<AtomicU64>,
 ) -> Service {
     let key = standin.private_key_pem();
     let env = |name: &str| {
-        let own = settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let own = settings.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.clone());
         own.or_else(|| match name {
             "TREEWARDEN_LISTEN" => Some("127.0.0.1:0".to_owned()),
             "GITHUB_API_URL" => Some(standin.api_url()),
             "GITHUB_WEB_URL" => Some(standin.web_url()),
             "GITHUB_APP_ID" => Some(standin.app_id().to_string()),
             "GITHUB_APP_PRIVATE_KEY" => Some(key.expose_secret().to_owned()),
-            "GITHUB_WEBHOOK_SECRET" => Some(SECRET.to_owned()),
+            "GITHUB_WEBHOOK_SECRET" => (!fetches(settings)).then(|| SECRET.to_owned()),
             "TREEWARDEN_AGENT_COMMAND" => Some(format!("'{}' demo-agent", env!("CARGO_BIN_EXE_treewarden"))),
             "TREEWARDEN_SANDBOX" => Some("off".to_owned()),
             "PATH" => std::env::var("PATH").ok(),
@@ -466,13 +504,19 @@ async fn start(
     };
     let flags = Flags { home: Some(home.to_owned()), ..Flags::default() };
     let config = Config::load(&flags, env, |path| std::fs::read_to_string(path)).unwrap();
-    let config = Config { database_patience: patience, ..config };
+    let config = Config { database_patience: times.patience, pacing: times.pacing, ..config };
     let (clock, ahead) = (wall_clock(), ahead.clone());
     let clock = Arc::new(move || clock().plus(Duration::from_secs(ahead.load(Ordering::Relaxed))));
     let service = Service::start_by(&config, clock).await.unwrap();
-    let secret = config.github.app.as_ref().unwrap().webhook_secret.clone();
-    standin.set_webhook(&format!("http://{}/webhooks/github", service.address), secret);
+    match config.github.app.as_ref().unwrap().webhook_secret.clone() {
+        Some(secret) => standin.set_webhook(&format!("http://{}/webhooks/github", service.address), secret),
+        None => standin.set_webhook(NOBODY, SecretString::default()),
+    }
     service
+}
+
+fn fetches(settings: &[(String, String)]) -> bool {
+    settings.iter().rfind(|(name, _)| name == "TREEWARDEN_WEBHOOK").is_some_and(|(_, value)| value == "poll")
 }
 
 /// What git says about a repository or worktree, without the last line break; a failure fails the story.

@@ -135,7 +135,7 @@ async fn a_clean_worktree_is_removed_for_real_and_leaves_a_receipt() {
     assert!(!environment.path.exists());
     browser.press(&format!("{page}/restore"), &[]).await;
     let told = browser.page(&page).await;
-    assert!(told.contains("It is back.") && told.contains("What was not committed is there again"), "{told}");
+    assert!(told.contains("It is back.") && told.contains("What went to the trash is there again"), "{told}");
     assert_eq!(std::fs::read_to_string(environment.path.join("precious")).unwrap(), "work\n");
     browser.press(&format!("{page}/restore"), &[]).await;
     assert!(browser.page(&page).await.contains("there already"), "a second press changes nothing");

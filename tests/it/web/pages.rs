@@ -192,7 +192,15 @@ async fn a_long_pass_shows_first_what_it_did() {
     let line = |branch: String, result| {
         let repository = (branch != "gone").then(|| REPO.to_owned());
         let environment = Some(environment);
-        ReportLine { environment, repository, branch, result, bytes_freed: Some(1_200_000), notes: Vec::new() }
+        ReportLine {
+            environment,
+            repository,
+            branch,
+            result,
+            bytes_freed: Some(1_200_000),
+            bytes_reclaimed: 0,
+            notes: Vec::new(),
+        }
     };
     let mut lines: Vec<ReportLine> =
         (1..=60).map(|number| line(format!("kept-{number}"), ReportResult::Kept(vec!["pinned".into()]))).collect();
@@ -320,12 +328,14 @@ async fn what_was_given_up_needs_a_person_however_long_ago_it_was_overtaken() {
         not_before: now(),
     };
     stage.store.enqueue(wish, now()).await.unwrap();
-    let row = stage.store.claim_outgoing("test", now(), Duration::from_secs(60)).await.unwrap().unwrap();
+    let minute = Duration::from_secs(60);
+    let sender = Sender { owner: "test", lane: Lane::Content, lease: minute, apart: Duration::ZERO };
+    let row = stage.store.claim_outgoing(&sender, now()).await.unwrap().unwrap();
     let end = OutgoingEnd::Retry { error: "502".to_owned(), at: now() };
     stage.store.finish_outgoing(&row, "test", end, now()).await.unwrap();
     let page = browser.page(&format!("/runs/{}", run.id)).await;
     assert!(page.contains("The comment is not written yet and is tried again: 502."), "{page}");
-    let row = stage.store.claim_outgoing("test", now(), Duration::from_secs(60)).await.unwrap().unwrap();
+    let row = stage.store.claim_outgoing(&sender, now()).await.unwrap().unwrap();
     let end = OutgoingEnd::Failed("body is too long".to_owned());
     stage.store.finish_outgoing(&row, "test", end, now()).await.unwrap();
     for _ in 0..60 {
@@ -457,7 +467,15 @@ async fn no_page_shows_a_secret_or_a_name_that_is_turned_around() {
     assert!(stage.store.update_run(&done, "test").await.unwrap());
     let (repository, result) = (Some(turned.to_owned()), ReportResult::Kept(vec![told()]));
     let (environment_id, branch, notes) = (Some(environment.id), turned.to_owned(), Vec::new());
-    let line = ReportLine { environment: environment_id, repository, branch, result, bytes_freed: None, notes };
+    let line = ReportLine {
+        environment: environment_id,
+        repository,
+        branch,
+        result,
+        bytes_freed: None,
+        bytes_reclaimed: 0,
+        notes,
+    };
     let report = CleanupReport {
         id: ReportId::from(uuid::Uuid::now_v7()),
         trigger: Trigger::Schedule,

@@ -65,6 +65,29 @@ async fn the_form_goes_to_github_with_what_the_app_is_to_be() {
     assert_eq!(stage.conversions(), 0);
 }
 
+/// For a machine that GitHub does not reach.
+#[tokio::test]
+async fn without_an_address_the_app_leads_to_nobody_and_everything_is_fetched() {
+    let stage = Stage::unconnected().await;
+    let (mut visitor, page) = stage.visitor().await;
+    let page = visitor.press(&page, "Go on to GitHub", &[("name", "our bot"), ("webhook", "")]).await;
+    assert_eq!(page.status, 422, "nobody said that nothing reaches it");
+    let wish = [("name", "our bot"), ("webhook", ""), ("fetch", "on")];
+    let page = visitor.press(&page, "Go on to GitHub", &wish).await;
+    let manifest = page.form("Create the App on GitHub").field("manifest").to_owned();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let hook = serde_json::json!({"url": "https://treewarden.invalid/webhooks/github", "active": true});
+    assert_eq!((&manifest["hook_attributes"], &manifest["url"]), (&hook, &serde_json::json!("http://127.0.0.1:3000")));
+    let page = visitor.press(&page, "Create the App on GitHub", &[]).await;
+    let page = visitor.press(&page, "Create GitHub App", &[]).await;
+    assert!(page.text.contains(&format!("@{APP} is connected")), "{}", page.text);
+    assert!(stage.orchestrator.fetches_deliveries());
+    assert!(stage.store.load_app().await.unwrap().unwrap().fetches);
+    let body = br#"{"zen":"Keep it logically awesome."}"#;
+    let answer = stage.delivery("00000000-0000-0000-0000-000000000001", "ping", body).send().await.unwrap();
+    assert_eq!(answer.status(), 404, "none is let in");
+}
+
 #[tokio::test]
 async fn what_is_filled_in_wrongly_is_said_and_leads_nowhere() {
     let stage = Stage::unconnected().await;

@@ -1,5 +1,6 @@
 //! Who calls and what they may: the `Authorization` header, and the check every handler makes before it acts.
 
+use super::API;
 use crate::{
     demo::github::{
         Hub,
@@ -89,12 +90,12 @@ impl Hub {
     fn caller_of(&self, token: &str) -> Result<Caller, Refusal> {
         let world = self.world();
         if token.matches('.').count() == 2 {
-            return world.app.verify_jwt(token, chrono::Utc::now()).map(|()| Caller::App);
+            return world.app.verify_jwt(token, world.clock()).map(|()| Caller::App);
         }
         if let Some(account) = world.sessions.people.get(token) {
             return Ok(Caller::Person(*account));
         }
-        let grant = world.sessions.grants.get(token).filter(|grant| grant.expires_at > chrono::Utc::now());
+        let grant = world.sessions.grants.get(token).filter(|grant| grant.expires_at > world.clock());
         let grant = grant.ok_or(BAD)?;
         match world.installations.get(&grant.installation) {
             None => Err(BAD),
@@ -150,11 +151,11 @@ impl FromRequestParts<Arc<Hub>> for Scope {
         let path = RawPathParams::from_request_parts(parts, hub).await.map_err(IntoResponse::into_response)?;
         let named = |name: &str| path.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value);
         let full_name = format!("{}/{}", named("owner"), named("repo"));
-        let world = hub.world();
+        let mut world = hub.world();
         let Some(place) = world.find_repository(&full_name) else {
-            let former = world.former_names.get(&full_name.to_ascii_lowercase());
+            let former = world.former_names.get(&full_name.to_ascii_lowercase()).copied();
             return Err(match former {
-                Some(id) => moved(&world, *id, &full_name, parts),
+                Some(id) => moved(&mut world, id, &full_name, parts),
                 None => Refusal::missing(full_name).into_response(),
             });
         };
@@ -166,9 +167,11 @@ impl FromRequestParts<Arc<Hub>> for Scope {
 }
 
 /// GitHub's redirect from a former name to the address by id: 301 for reads, 307 for anything else.
-pub(super) fn moved(world: &World, id: i64, former: &str, parts: &Parts) -> Response {
+pub(super) fn moved(world: &mut World, id: i64, former: &str, parts: &Parts) -> Response {
     let rest = parts.uri.path().split_once(former).map_or("", |(_, rest)| rest);
-    let location = format!("{}/repositories/{id}{rest}", world.api());
+    let path = format!("{API}/repositories/{id}{rest}");
+    let location = format!("{}{path}", world.base);
+    world.led_to.insert(path);
     let reading = parts.method == axum::http::Method::GET || parts.method == axum::http::Method::HEAD;
     let status = if reading { StatusCode::MOVED_PERMANENTLY } else { StatusCode::TEMPORARY_REDIRECT };
     let body = serde_json::json!({ "message": "Moved Permanently", "url": location });

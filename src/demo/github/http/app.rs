@@ -88,10 +88,11 @@ async fn show_installation_of(
     request: Request,
 ) -> Result<Response, Refusal> {
     app_only(&caller)?;
-    let (name, world) = (format!("{owner}/{repo}"), hub.world());
+    let (name, mut world) = (format!("{owner}/{repo}"), hub.world());
     let Some(place) = world.find_repository(&name) else {
-        let former = world.former_names.get(&name.to_ascii_lowercase()).ok_or_else(|| Refusal::missing(&name))?;
-        return Ok(moved(&world, *former, &name, &request.into_parts().0));
+        let former = world.former_names.get(&name.to_ascii_lowercase()).copied();
+        let former = former.ok_or_else(|| Refusal::missing(&name))?;
+        return Ok(moved(&mut world, former, &name, &request.into_parts().0));
     };
     let found = world.installation_of(place.id).ok_or_else(|| Refusal::missing("installation"))?;
     Ok(Json(world.installation_json(found)).into_response())
@@ -145,7 +146,7 @@ fn grant(world: &World, installation: i64, wanted: TokenRequest) -> Result<Grant
         installation,
         repositories: chosen,
         permissions: narrowed(&world.app.permissions, wanted.permissions)?,
-        expires_at: chrono::Utc::now() + lifetime,
+        expires_at: world.clock() + lifetime,
     })
 }
 
@@ -217,8 +218,8 @@ async fn show_delivery(State(hub): State<Arc<Hub>>, caller: Caller, Path(id): Pa
 async fn redeliver(State(hub): State<Arc<Hub>>, caller: Caller, Path(id): Path<i64>) -> Answer {
     app_only(&caller)?;
     let mut world = hub.world();
-    let again = world.new_id();
-    if !world.post.redeliver(id, again) {
+    let (again, now) = (world.new_id(), world.clock());
+    if !world.post.redeliver(id, again, now) {
         return Err(Refusal::missing("delivery"));
     }
     Ok((StatusCode::ACCEPTED, Json(json!({}))).into_response())

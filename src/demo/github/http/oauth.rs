@@ -103,7 +103,7 @@ async fn consent(State(hub): State<Arc<Hub>>, Form(Consent { login, wish }): For
         account,
         redirect_uri: wish.redirect_uri.clone(),
         challenge: (!wish.code_challenge.is_empty()).then(|| wish.code_challenge.clone()),
-        expires_at: chrono::Utc::now() + chrono::TimeDelta::minutes(10),
+        expires_at: world.clock() + chrono::TimeDelta::minutes(10),
     };
     world.sessions.codes.insert(code.clone(), login);
     let joint = if wish.redirect_uri.contains('?') { '&' } else { '?' };
@@ -166,7 +166,7 @@ fn take_code(world: &mut World, exchange: &Exchange) -> Result<i64, (&'static st
     }
     let bad = ("bad_verification_code", "The code passed is incorrect or expired.");
     let login = world.sessions.codes.remove(&exchange.code).ok_or(bad)?;
-    let fits = login.expires_at > chrono::Utc::now() && pkce_fits(&login, exchange.code_verifier.as_deref());
+    let fits = login.expires_at > world.clock() && pkce_fits(&login, exchange.code_verifier.as_deref());
     if !fits {
         return Err(bad);
     }

@@ -87,8 +87,8 @@ async fn show_ref(scope: Scope, Path(Reference { reference }): Path<Reference>) 
     ok(ref_json(&scope, &scope.hub.world(), branch, &sha)?)
 }
 
-/// `GET …/git/matching-refs/heads/<beginning of names>`
-async fn list_refs(scope: Scope, Path(Reference { reference }): Path<Reference>, page: Page) -> Answer {
+/// `GET …/git/matching-refs/heads/<beginning of names>`: all of them, in one page.
+async fn list_refs(scope: Scope, Path(Reference { reference }): Path<Reference>) -> Answer {
     scope.read(&["contents"])?;
     if scope.hub.world().repository(scope.repository)?.empty {
         return Err(Refusal::Conflict("Git Repository is empty.".to_owned()));
@@ -98,7 +98,7 @@ async fn list_refs(scope: Scope, Path(Reference { reference }): Path<Reference>,
     let world = scope.hub.world();
     let found = branches.iter().filter(|(name, _)| name.starts_with(beginning));
     let items = found.map(|(name, sha)| ref_json(&scope, &world, name, sha));
-    page.answer(&world.base, items.collect::<Result<_, _>>()?)
+    ok(Value::Array(items.collect::<Result<_, _>>()?))
 }
 
 fn ref_json(

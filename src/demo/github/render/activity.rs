@@ -166,7 +166,8 @@ impl World {
         });
         if with_bodies {
             let payload: Value = serde_json::from_slice(&record.body).unwrap_or_default();
-            body["request"] = json!({ "headers": { "X-GitHub-Delivery": record.guid }, "payload": payload });
+            let headers = json!({ "X-GitHub-Delivery": record.guid, "X-GitHub-Event": record.event });
+            body["request"] = json!({ "headers": headers, "payload": payload });
             body["response"] = json!({ "headers": {}, "payload": null });
         }
         body

@@ -48,7 +48,7 @@ impl Standin {
             installation,
             repositories: Some([id].into()),
             permissions: world.app.permissions.clone(),
-            expires_at: chrono::Utc::now() + chrono::TimeDelta::hours(1),
+            expires_at: world.clock() + chrono::TimeDelta::hours(1),
         };
         Ok(world.sessions.issue_grant(grant))
     }

@@ -11,8 +11,10 @@ use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
-    sync::Arc,
 };
+
+/// Files that are written between two looks at the time limit.
+const AT_ONCE: usize = 100;
 
 impl Worktree {
     /// Puts what [`Worktree::keep`] kept back into a worktree in which nobody has worked yet; repeatable. What was staged
@@ -25,27 +27,20 @@ impl Worktree {
         let (id, at) = (oid(keepsake)?, oid(&head)?);
         let plan = self.repository.read(move |repository| plan(repository, id, at)).await?;
         let (files, gone) = (self.files.clone(), plan.gone);
-        let root = blocking(move || {
+        blocking(move || {
             let root = place::open_root(&files).map_err(|error| GitError::file("opening", &files, &error))?;
             for path in &gone {
                 place::remove(&root, path).map_err(|error| GitError::file("removing", path, &error))?;
                 place::prune(&root, path);
             }
-            Ok(Arc::new(root))
+            Ok(())
         })
         .await?;
-        for Blob { path, id, mode } in plan.files {
-            let root = root.clone();
-            let content = self.repository.read(move |repository| Ok(repository.find_blob(id)?.content().to_vec()));
-            let content = content.await?;
-            blocking(move || {
-                let written = match mode {
-                    mode::LINK => place::link(&root, &path, OsStr::from_bytes(&content)),
-                    mode => place::write(&root, &path, &content, mode & RIGHTS),
-                };
-                written.map_err(|error| GitError::file("writing", &path, &error))
-            })
-            .await?;
+        let mut blobs = plan.files;
+        while !blobs.is_empty() {
+            let later = blobs.split_off(blobs.len().min(AT_ONCE));
+            let (files, now) = (self.files.clone(), std::mem::replace(&mut blobs, later));
+            self.repository.read(move |repository| write_all(repository, &files, &now)).await?;
         }
         if !plan.index.is_empty() {
             let call = self.raw_call(&entry, "update-index", None).await?;
@@ -53,6 +48,19 @@ impl Worktree {
         }
         Ok(plan.left)
     }
+}
+
+fn write_all(repository: &git2::Repository, files: &Path, blobs: &[Blob]) -> Result<(), GitError> {
+    let root = place::open_root(files).map_err(|error| GitError::file("opening", files, &error))?;
+    for Blob { path, id, mode } in blobs {
+        let blob = repository.find_blob(*id)?;
+        let written = match *mode {
+            mode::LINK => place::link(&root, path, OsStr::from_bytes(blob.content())),
+            mode => place::write(&root, path, blob.content(), mode & RIGHTS),
+        };
+        written.map_err(|error| GitError::file("writing", path, &error))?;
+    }
+    Ok(())
 }
 
 struct Blob {

@@ -4,9 +4,11 @@ use super::super::super::{Orchestrator, StepError, scan::View};
 use super::super::{Cause, Swept};
 use super::{Found, sentences};
 use crate::decide::cleanup::Occasion;
-use crate::decide::orphans::{Stays, Verdict, against_adoption, verdict};
+use crate::decide::orphans::{Class, Stays, Verdict, against_adoption, only_once_adopted, removable_from, verdict};
+use crate::decide::resolve::{Block, Remote};
+use crate::git::Repository;
 use crate::model::*;
-use crate::reply::{cleanup, orphans as words};
+use crate::reply::{blocked::blocked, cleanup, orphans as words};
 use std::path::PathBuf;
 
 /// Most of them that are looked at for a page or an answer.
@@ -29,6 +31,10 @@ pub struct Orphan {
     pub may_be_removed: bool,
     /// Only with what is not committed in it, which goes to the trash.
     pub only_by_force: bool,
+    /// Not yet, but from then on, should nothing happen in it until then.
+    pub removable_from: Option<Timestamp>,
+    /// Once it is adopted only.
+    pub removable_once_adopted: bool,
 }
 
 /// What became of a wish about one of them.
@@ -51,8 +57,19 @@ impl Orchestrator {
         Ok(self.look_for_strays(codebase).await?.found.len())
     }
 
+    /// The same without those that are somebody else's: they wait for nobody.
+    pub async fn count_waiting(&self, codebase: &Codebase) -> Result<usize, StepError> {
+        let found = self.look_for_strays(codebase).await?.found;
+        Ok(found.iter().filter(|one| one.class != Class::Foreign).count())
+    }
+
     /// What no environment has, as the last fetch left it, and how many more there are.
     pub async fn orphans(&self, codebase: &Codebase) -> Result<(Vec<Orphan>, usize), StepError> {
+        // Nobody outside of this machine is asked for it.
+        let codebase = &match &codebase.host {
+            Host::Local { .. } => self.with_default_branch(codebase).await.0,
+            Host::Github { .. } => codebase.clone(),
+        };
         let (repository, strays) = (self.repository(codebase), self.look_for_strays(codebase).await?);
         let mut orphans = Vec::new();
         for found in strays.found.iter().take(MOST) {
@@ -78,6 +95,8 @@ impl Orchestrator {
                 may_be_adopted: against_adoption(&facts).is_empty(),
                 may_be_removed,
                 only_by_force: by_force && !may_be_removed,
+                removable_from: removable_from(&facts),
+                removable_once_adopted: only_once_adopted(&facts),
             });
         }
         Ok((orphans, strays.found.len().saturating_sub(MOST)))
@@ -99,19 +118,34 @@ impl Orchestrator {
     /// Gives the worktree at a place a row, so that people can go on in it, and cleanup looks after it.
     pub async fn adopt_orphan(&self, codebase: &Codebase, place: &str, actor: &str) -> Result<ByHand, StepError> {
         let Some((found, places)) = self.stray_at(codebase, place).await? else { return Ok(ByHand::Gone) };
-        let repository = self.repository(codebase);
+        let (codebase, untold) = self.with_default_branch(codebase).await;
+        let (codebase, repository) = (&codebase, self.repository(&codebase));
         let seen = (Occasion::Named, &View::AsItIs);
         let facts = self.orphan_facts(codebase, &repository, &found, &places, seen).await?;
         let removal = match (against_adoption(&facts), facts.removal) {
             (against, Some(removal)) if against.is_empty() => removal,
             (against, _) => return Ok(ByHand::Stays(sentences(&against))),
         };
+        if removal.environment.base.is_none() {
+            return Err(match untold {
+                Some(error) => StepError::Refused(words::no_base(&error.to_string())),
+                None => StepError::Refused(blocked(&self.no_base(codebase, &repository).await?)),
+            });
+        }
         let asked = self.store().load_repo_settings(codebase.id).await?.unwrap_or_default().in_force;
         let limit = asked.worktree_limit(self.settings().environment_limit);
         let environment = self.give_row(codebase, &repository, &removal.environment, limit).await?;
         let subject = format!("{}#{}", codebase.name, environment.work);
         self.audit(actor, "environment.adopted", &subject, &environment.path.display().to_string()).await;
         Ok(ByHand::Adopted(Box::new(environment)))
+    }
+
+    /// Why there is nothing that it could be compared with.
+    async fn no_base(&self, codebase: &Codebase, repository: &Repository) -> Result<Block, StepError> {
+        Ok(match self.remote(codebase, repository).await? {
+            Remote::Empty => Block::EmptyRepository,
+            Remote::WithDefault | Remote::WithoutDefault => Block::NoDefaultBranch(codebase.default_branch.clone()),
+        })
     }
 
     /// Removes what is at a place, as a person wants it; `force`: what is not committed goes to the trash.
@@ -124,6 +158,7 @@ impl Orchestrator {
         actor: &str,
     ) -> Result<ByHand, StepError> {
         let Some((found, places)) = self.stray_at(codebase, place).await? else { return Ok(ByHand::Gone) };
+        let codebase = &self.with_default_branch(codebase).await.0;
         let repository = self.repository(codebase);
         let view = self.view_of(codebase).await;
         let occasion = if force { Occasion::Forced } else { Occasion::Named };
