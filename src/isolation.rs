@@ -171,6 +171,9 @@ pub enum IsolationError {
     NotDeletable { path: PathBuf, owner: u32 },
     #[error("a file system is mounted in it, at {}", .0.display())]
     MountInside(PathBuf),
+    /// Whoever goes there works in it under another name.
+    #[error("it, or a part of it, is mounted at {}", .0.display())]
+    MountedAt(PathBuf),
     /// Trying again changes nothing.
     #[error("its uncommitted work cannot be kept: {0}")]
     NotKeepable(String),
@@ -232,7 +235,7 @@ pub trait Provider: Send + Sync {
     /// A process that works in a place.
     async fn user_of(&self, path: &Path) -> Probe<Option<u32>>;
 
-    /// The size of the files of a place that may be removed, in bytes, or what is in the way of deleting them.
+    /// What deleting the files of a place that may be removed frees, in bytes, or what is in the way of it.
     async fn survey(&self, path: &Path) -> Result<u64, IsolationError>;
 
     /// Takes the place away, or lets go of it; also goes on with a removal that was interrupted. Its files are not

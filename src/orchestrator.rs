@@ -295,6 +295,16 @@ impl Orchestrator {
         (self.inner.parts.clock)()
     }
 
+    /// The time by which something is old enough to go: a clock that was set ahead makes nothing older, where GitHub's tells it
+    /// from time that has passed, or this process has seen it.
+    fn now_at_least(&self) -> Timestamp {
+        let now = self.now();
+        match &self.parts().github {
+            Some(github) => now.min(github.by_its_clock(now)),
+            None => now.minus(self.inner.steady.jumped()),
+        }
+    }
+
     /// Writes down what is to be said, with secrets taken out; the outbox loop sends it.
     async fn say(
         &self,

@@ -5,11 +5,14 @@
 //! disk, with p50 and p99 at 16 connections; the time from a webhook to the agent's start in a ready worktree, beside plain
 //! `git worktree add` and beside a clone for each job in the same round; thirty mentions at once, beside thirty plain
 //! additions; the answer to a command while runs are live; the choice of an environment among 1,000; resident memory idle
-//! and after 10,000 deliveries; `/status` among 1,000 worktrees. `removal`, `missed`: see there. [`soak`] runs only where it is named:
+//! and after 10,000 deliveries; `/status` among 1,000 worktrees. `intake`, `cleanup`, `removal`, `missed`: see there. [`soak`] runs only where it is named:
 //! it does what people do at random, and kills.
 
 mod cleanup;
+mod intake;
 mod missed;
+#[path = "../../tests/it/support/postgres.rs"]
+mod postgres;
 mod removal;
 mod soak;
 
@@ -85,6 +88,9 @@ fn main() -> ExitCode {
     if is_wanted("main") {
         runtime.block_on(measure());
     }
+    if is_wanted("intake") {
+        runtime.block_on(intake::measure());
+    }
     if is_wanted("cleanup") {
         runtime.block_on(cleanup::measure());
     }
@@ -120,6 +126,11 @@ impl Drop for Service {
 
 impl Service {
     fn start(home: &Path, stamps: &Path, standin: &Standin) -> Self {
+        Self::start_on(home, stamps, standin, None)
+    }
+
+    /// With this database; absent for the file in its home.
+    fn start_on(home: &Path, stamps: &Path, standin: &Standin, database: Option<&str>) -> Self {
         let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
         let address = format!("127.0.0.1:{port}");
         let agent = format!("'{}' --stamp '{}'", std::env::current_exe().expect("this").display(), stamps.display());
@@ -138,6 +149,7 @@ impl Service {
             .env("GITHUB_APP_ID", standin.app_id().to_string())
             .env("GITHUB_APP_PRIVATE_KEY", standin.private_key_pem().expose_secret())
             .env("GITHUB_WEBHOOK_SECRET", SECRET)
+            .envs(database.map(|url| ("DATABASE_URL", url)))
             .stdout(Stdio::null())
             .spawn()
             .expect("the service starts");

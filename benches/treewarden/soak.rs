@@ -8,13 +8,12 @@
 
 mod agent;
 mod ledger;
-#[path = "../../tests/it/support/postgres.rs"]
-mod postgres;
 mod random;
 mod service;
 mod verify;
 mod walk;
 
+use super::postgres;
 use ledger::{Ledger, Note};
 use service::Service;
 use std::{

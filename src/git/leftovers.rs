@@ -202,9 +202,11 @@ fn grounds(repository: &Path) -> Result<Vec<PathBuf>, GitError> {
 
 fn clear(repository: &Path, path: &Path) -> Result<(), GitError> {
     if is_lock(path) {
-        // Git never makes a directory there; whoever did may want what is in it.
+        // Git never makes a directory there; whoever did may want what is in it. That of an index may be the only whole one.
         return match look(path)? {
-            Some(meta) if meta.is_dir() => set_aside(repository, path.strip_prefix(repository).unwrap_or(path), &meta),
+            Some(meta) if meta.is_dir() || path.ends_with("index.lock") => {
+                set_aside(repository, path.strip_prefix(repository).unwrap_or(path), &meta)
+            }
             Some(_) => {
                 tracing::warn!(path = %path.display(), "leftover of a killed git removed");
                 gone(fs::remove_file(path), "removing", path)

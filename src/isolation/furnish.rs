@@ -58,8 +58,13 @@ async fn work(worktree: &Worktree, wanted: &Furnishing, obstacle: Option<String>
     }
 }
 
-/// What people have in a clean worktree that git does not see.
+/// What is in a worktree that was there already, and would be written over.
 async fn theirs(worktree: &Worktree) -> Option<String> {
+    match worktree.status().await {
+        Probe::Known(status) if status.is_clean() => {}
+        Probe::Known(_) => return Some("there is uncommitted work in the worktree at its place".to_owned()),
+        Probe::Unknown(why) => return Some(why),
+    }
     match (worktree.ignored_work().await, worktree.hidden_changes().await) {
         (Probe::Known(ignored), Probe::Known(false)) if ignored.is_empty() => None,
         (Probe::Known(ignored), Probe::Known(_)) => Some(format!(

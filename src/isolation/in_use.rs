@@ -38,7 +38,9 @@ impl<'a> Searched<'a> {
     }
 
     fn is_used_by(&self, process: &Path) -> bool {
-        let elsewhere = namespace(process).is_some_and(|namespace| self.namespace.as_ref() != Some(&namespace));
+        let namespace = namespace(process);
+        // Another user's process does not say; it does say what it sees mounted.
+        let elsewhere = namespace.is_none() || namespace != self.namespace;
         let mounts = if elsewhere { mounts::of(process) } else { Vec::new() };
         if mounts.iter().any(|mount| self.holds(&mount.device, &mount.root)) {
             return true;
@@ -91,6 +93,29 @@ fn is_about_to_start(process: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isolation::way::tests::as_another_user;
+    use std::process::{Command, Stdio};
+
+    /// As a container of root's is to a service that is not root.
+    #[test]
+    fn a_container_of_another_user_is_seen() {
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let script = "mount --bind \"$0\" \"$1\" && cd \"$1\" && echo there && exec sleep 600";
+        let mut container = Command::new("unshare");
+        container.args(["--mount", "sh", "-c", script]).args([directory.path(), elsewhere.path()]).current_dir("/");
+        let mut container = container.stdout(Stdio::piped()).spawn().unwrap();
+        let mut word = String::new();
+        std::io::Read::read_to_string(&mut std::io::Read::take(container.stdout.as_mut().unwrap(), 5), &mut word)
+            .unwrap();
+        let seen = as_another_user(|| user_of(directory.path(), &[]));
+        container.kill().unwrap();
+        container.wait().unwrap();
+        // Only root may make one here, and only to others it is another user's.
+        match word.is_empty() {
+            true => eprintln!("not checked: this machine allows no mount namespaces"),
+            false => assert_eq!(seen, Some(container.id())),
+        }
+    }
 
     #[test]
     fn mapped_files_are_read_with_any_name() {

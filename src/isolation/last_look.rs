@@ -33,7 +33,7 @@ impl WorktreeProvider {
     ) -> Result<Option<CommitSha>, IsolationError> {
         // Whoever is still in there writes on.
         self.unused(place).await?;
-        mounts::refuse_inside(place)?;
+        mounts::refuse(place)?;
         if certain(worktree.operation_in_progress().await)?.is_some() {
             return Err(IsolationError::NotKeepable(BEGUN.to_owned()));
         }

@@ -1,5 +1,6 @@
-//! File systems that are mounted below a directory. A rename takes them along, and a deletion would go into them: what they
-//! hold is somewhere else. Linux only.
+//! File systems that are mounted below a directory, and places where it is mounted itself. A rename takes the former along,
+//! and a deletion would go into them: what they hold is somewhere else. Through the latter people go on writing, whatever it
+//! is called. Linux only.
 
 use super::IsolationError;
 use std::{
@@ -33,23 +34,32 @@ pub(super) fn on_disk(mounts: &[Mount], path: &Path) -> Option<(String, PathBuf)
     Some((mount.device.clone(), mount.root.join(below)))
 }
 
-/// Where something is mounted below a directory, or right there.
-pub(super) fn inside(directory: &Path) -> io::Result<Option<PathBuf>> {
+/// Where something is mounted below a directory, or right there, or where it or a part of it is mounted.
+pub(super) fn touching(directory: &Path) -> io::Result<Option<PathBuf>> {
     let directory = match directory.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         canonical => canonical?,
     };
     match fs::read("/proc/self/mountinfo") {
-        Ok(text) => Ok(mounted(&text).map(|mount| mount.place).find(|place| place.starts_with(&directory))),
+        Ok(text) => Ok(touches(mounted(&text).collect(), &directory)),
         // Not on Linux.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-pub(super) fn refuse_inside(directory: &Path) -> Result<(), IsolationError> {
-    match inside(directory).map_err(|error| IsolationError::files("looking at", directory, &error))? {
-        Some(place) => Err(IsolationError::MountInside(place)),
+fn touches(mounts: Vec<Mount>, directory: &Path) -> Option<PathBuf> {
+    let on_disk = on_disk(&mounts, directory);
+    let shows = |mount: &Mount| {
+        on_disk.as_ref().is_some_and(|(device, place)| mount.device == *device && mount.root.starts_with(place))
+    };
+    mounts.into_iter().find(|mount| mount.place.starts_with(directory) || shows(mount)).map(|mount| mount.place)
+}
+
+pub(super) fn refuse(directory: &Path) -> Result<(), IsolationError> {
+    match touching(directory).map_err(|error| IsolationError::files("looking at", directory, &error))? {
+        Some(place) if place.starts_with(directory) => Err(IsolationError::MountInside(place)),
+        Some(place) => Err(IsolationError::MountedAt(place)),
         None => Ok(()),
     }
 }
@@ -99,9 +109,25 @@ mod tests {
 
     #[test]
     fn what_is_mounted_is_found_from_above_and_not_from_beside() {
-        assert_eq!(inside(Path::new("/proc")).unwrap().as_deref(), Some(Path::new("/proc")));
+        assert_eq!(touching(Path::new("/proc")).unwrap().as_deref(), Some(Path::new("/proc")));
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(inside(directory.path()).unwrap(), None);
-        assert_eq!(inside(&directory.path().join("gone")).unwrap(), None);
+        assert_eq!(touching(directory.path()).unwrap(), None);
+        assert_eq!(touching(&directory.path().join("gone")).unwrap(), None);
+    }
+
+    #[test]
+    fn where_a_directory_is_mounted_itself_is_found() {
+        let touched = |line: &str, directory: &str| {
+            let text = format!("22 1 8:1 / / rw - ext4 x rw\n23 22 8:2 /data /home rw - ext4 y rw\n{line}\n");
+            touches(mounted(text.as_bytes()).collect(), Path::new(directory))
+        };
+        let preview = Some(PathBuf::from("/srv/preview"));
+        for root in ["/data/trees/one", "/data/trees/one/web"] {
+            assert_eq!(touched(&format!("40 22 8:2 {root} /srv/preview rw - ext4 y rw"), "/home/trees/one"), preview);
+        }
+        // What lies above it, beside it, or on another disk.
+        for (device, root) in [("8:2", "/data/trees"), ("8:2", "/data/trees/one-b"), ("8:1", "/data/trees/one")] {
+            assert_eq!(touched(&format!("40 22 {device} {root} /srv/preview rw - ext4 y rw"), "/home/trees/one"), None);
+        }
     }
 }

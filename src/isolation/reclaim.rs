@@ -120,7 +120,7 @@ impl WorktreeProvider {
             }
             frees(&before).await?;
             // Looking into it takes a while: who, or what, came meanwhile is seen after that.
-            mounts::refuse_inside(&before)?;
+            mounts::refuse(&before)?;
             self.unused(path).await?;
             let moved = way::take_out(path, cache, &place);
             moved.map_err(|error| IsolationError::files("moving", &before, &error))?;
@@ -153,7 +153,7 @@ impl WorktreeProvider {
 async fn frees(place: &Path) -> Result<u64, IsolationError> {
     let directory = place.to_owned();
     // Before anybody goes into it: what is mounted there may hang.
-    blocking(move || mounts::refuse_inside(&directory)).await?;
+    blocking(move || mounts::refuse(&directory)).await?;
     let refused = |why: String| Err(IsolationError::NoCache(why));
     let repository_at = |found: &Path| match found.strip_prefix(place) {
         Ok(inside) if !inside.as_os_str().is_empty() => format!("a repository lies in it, at {}", inside.display()),
@@ -163,9 +163,9 @@ async fn frees(place: &Path) -> Result<u64, IsolationError> {
         return refused(repository_at(place));
     }
     match measure(place).await? {
-        Usage { obstacle: Some((path, owner)), .. } => Err(IsolationError::NotDeletable { path, owner }),
-        Usage { repository: Some(found), .. } => refused(repository_at(&found)),
-        Usage { whole: false, .. } => refused("not all of it could be looked at".to_owned()),
-        Usage { freed, .. } => Ok(freed),
+        Some(Usage { obstacle: Some((path, owner)), .. }) => Err(IsolationError::NotDeletable { path, owner }),
+        Some(Usage { repository: Some(found), .. }) => refused(repository_at(&found)),
+        None | Some(Usage { whole: false, .. }) => refused("not all of it could be looked at".to_owned()),
+        Some(Usage { freed, .. }) => Ok(freed),
     }
 }

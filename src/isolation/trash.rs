@@ -11,7 +11,7 @@ use std::{
     ffi::CString,
     fs, io,
     os::fd::{AsRawFd, OwnedFd},
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -117,7 +117,7 @@ impl Trash {
     /// Takes something that holds nobody's work straight to what is deleted.
     pub fn discard(&self, path: &Path) -> io::Result<()> {
         let name = PathBuf::from(uuid::Uuid::now_v7().to_string()).with_extension(DONE);
-        fs::rename(path, self.root.join(name))
+        super::way::relocate(path, &self.root.join(name))
     }
 
     /// Deletes everything that was released. What cannot be deleted stays, and does not stop the rest.
@@ -128,7 +128,7 @@ impl Trash {
             if path.extension() != Some(DONE.as_ref()) {
                 continue;
             }
-            if let Err(error) = super::mounts::inside(&path).and_then(|mounted| match mounted {
+            if let Err(error) = super::mounts::touching(&path).and_then(|mounted| match mounted {
                 // What is in there is somewhere else, and nobody's trash.
                 Some(place) => Err(io::Error::other(format!("a file system is mounted at {}", place.display()))),
                 None => delete(&path),
@@ -141,53 +141,11 @@ impl Trash {
     }
 }
 
-/// What a look at a tree found.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Survey {
-    /// Sum of the files' sizes.
-    pub bytes: u64,
-    /// A directory that could not be emptied, with its owner.
-    pub obstacle: Option<(PathBuf, u32)>,
-}
-
-/// Measures a tree, and looks for directories that could not be emptied: other people's that we may not write.
-pub(super) fn survey(root: &Path) -> Result<Survey, IsolationError> {
-    let mut survey = Survey::default();
-    let mut pending = vec![root.to_owned()];
-    while let Some(directory) = pending.pop() {
-        let failed = |error: &io::Error| IsolationError::files("looking at", &directory, error);
-        let owner = fs::symlink_metadata(&directory).map_err(|error| failed(&error))?.uid();
-        if !can_be_emptied(&directory, owner) {
-            survey.obstacle = Some((directory, owner));
-            return Ok(survey);
-        }
-        let entries = match fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            // Ours, but closed: it can be opened when it is deleted; its size stays unknown.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_ours(owner) => continue,
-            Err(error) => return Err(failed(&error)),
-        };
-        for entry in entries {
-            let entry = entry.map_err(|error| failed(&error))?;
-            let meta = entry.metadata().map_err(|error| failed(&error))?;
-            match meta.is_dir() {
-                true => pending.push(entry.path()),
-                false => survey.bytes += meta.len(),
-            }
-        }
-    }
-    Ok(survey)
-}
-
 pub(super) fn can_be_emptied(directory: &Path, owner: u32) -> bool {
+    let me = rustix::process::geteuid().as_raw();
     let access = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
     // The mode of our own directories can be changed.
-    is_ours(owner) || rustix::fs::access(directory, access).is_ok()
-}
-
-fn is_ours(owner: u32) -> bool {
-    let me = rustix::process::geteuid().as_raw();
-    me == 0 || owner == me
+    me == 0 || owner == me || rustix::fs::access(directory, access).is_ok()
 }
 
 /// Deletes a tree of any depth with two open directories at a time: directories found inside are first moved up beside
@@ -323,17 +281,5 @@ mod tests {
         trash.discard(&top).unwrap();
         trash.empty().unwrap();
         assert_eq!(fs::read_dir(&trash.root).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_survey_counts_files_and_not_what_links_lead_to() {
-        let (temp, _trash) = trash();
-        fs::write(temp.path().join("outside"), vec![0; 1000]).unwrap();
-        let tree = temp.path().join("tree");
-        fs::create_dir_all(tree.join("a")).unwrap();
-        fs::write(tree.join("a/f"), "12345").unwrap();
-        symlink(temp.path().join("outside"), tree.join("l")).unwrap();
-        let link = temp.path().join("outside").as_os_str().len() as u64;
-        assert_eq!(survey(&tree).unwrap(), Survey { bytes: 5 + link, obstacle: None });
     }
 }

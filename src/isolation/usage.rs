@@ -22,8 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const MARGIN: Duration = Duration::from_secs(10);
 /// What `stat(2)` counts blocks in.
 const BLOCK: u64 = 512;
-/// Of a thread that yields to everybody else, also on the disk where the scheduler there goes by it.
-const NICEST: i32 = 19;
+/// Of a thread that yields to everybody else, also on the disk where the scheduler there goes by it, and still gets on where
+/// agents keep all processors busy.
+const NICE: i32 = 10;
 
 /// What a walk found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,17 +41,16 @@ pub struct Usage {
     pub obstacle: Option<(PathBuf, u32)>,
 }
 
-impl Usage {
-    /// Nothing is known, not even in part: the walk did not come to its end.
-    pub fn was_given_up(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Measures a directory off the threads that serve people. One that is not there takes nothing.
-pub async fn measure(directory: &Path) -> Result<Usage, IsolationError> {
+/// Measures a directory off the threads that serve people. One that is not there takes nothing. `None`: the walk does not
+/// come to its end.
+pub async fn measure(directory: &Path) -> Result<Option<Usage>, IsolationError> {
     let place = directory.to_owned();
     walked(directory, PATIENCE + MARGIN, move |given_up| walk(&place, PATIENCE, given_up)).await
+}
+
+/// The same where somebody waits for it.
+pub(super) fn survey(directory: &Path) -> Usage {
+    walk(directory, PATIENCE, &AtomicBool::new(false))
 }
 
 /// Walks whose end nobody waits for any more. One at a time for each place: threads do not pile up.
@@ -60,28 +60,29 @@ async fn walked(
     directory: &Path,
     patience: Duration,
     walk: impl FnOnce(&AtomicBool) -> Usage + Send + 'static,
-) -> Result<Usage, IsolationError> {
+) -> Result<Option<Usage>, IsolationError> {
     let stuck = || STUCK.lock().unwrap_or_else(PoisonError::into_inner);
     stuck().retain(|(_, walk)| walk.strong_count() > 0);
     if stuck().iter().any(|(place, _)| place == directory) {
-        return Ok(Usage::default());
+        return Ok(None);
     }
     let given_up = Arc::new(AtomicBool::new(false));
     let (_at_the_end, told) = (GiveUp(given_up.clone()), Arc::downgrade(&given_up));
     let (send, receive) = tokio::sync::oneshot::channel();
     // A thread of its own: being nice cannot be taken back.
     let thread = move || {
-        let _ = rustix::process::setpriority_process(None, NICEST);
+        let _ = rustix::process::setpriority_process(None, NICE);
         let _ = send.send(walk(&given_up));
     };
     let started = std::thread::Builder::new().name("measure".to_owned()).spawn(thread);
     started.map_err(|error| IsolationError::Unknown(error.to_string()))?;
     match tokio::time::timeout(patience, receive).await {
-        Ok(usage) => usage.map_err(|_| IsolationError::Unknown("the measuring has ended early".to_owned())),
+        Ok(Ok(usage)) => Ok(Some(usage)),
+        Ok(Err(_)) => Err(IsolationError::Unknown("the measuring has ended early".to_owned())),
         Err(_) => {
             tracing::warn!(path = %directory.display(), "the measuring of a directory does not end; is a mount in it out of reach?");
             stuck().push((directory.to_owned(), told));
-            Ok(Usage::default())
+            Ok(None)
         }
     }
 }
@@ -249,11 +250,11 @@ mod tests {
             let _ = wait.recv();
             Usage { whole: !given_up.load(Ordering::Relaxed), ..Usage::default() }
         };
-        assert!(!walked(place, patience, walk).await.unwrap().whole);
-        assert!(!walked(place, patience, |_| unreachable!()).await.unwrap().whole, "none beside it");
+        assert_eq!(walked(place, patience, walk).await.unwrap(), None);
+        assert_eq!(walked(place, patience, |_| unreachable!()).await.unwrap(), None, "none beside it");
         drop(go_on);
         let whole = || Usage { whole: true, ..Usage::default() };
-        while !walked(place, PATIENCE, move |_| whole()).await.unwrap().whole {
+        while walked(place, PATIENCE, move |_| whole()).await.unwrap() != Some(whole()) {
             tokio::task::yield_now().await;
         }
     }

@@ -12,8 +12,10 @@ use super::furnish::furnish;
 use super::mark::{self, Mark};
 use super::mounts;
 use super::reclaim::{ReclaimRequest, Reclaimed};
-use super::trash::{Trash, survey};
+use super::trash::Trash;
 use super::turns::Turns;
+use super::usage::{self, Usage};
+use super::way;
 use super::{
     CreateRequest, IsolationError, LastLook, Maker, Provider, RemoveRequest, Removed, Stage, in_use, outside, place,
 };
@@ -149,7 +151,7 @@ impl WorktreeProvider {
         }
         self.unused_but_by(path, ending).await?;
         worktree.refuse_held_locks(ending).await?;
-        mounts::refuse_inside(path)?;
+        mounts::refuse(path)?;
         if certain(worktree.operation_in_progress().await)?.is_some() {
             return Err(IsolationError::Unknown(BEGUN.to_owned()));
         }
@@ -273,7 +275,7 @@ impl WorktreeProvider {
                 return Err(half_way(&place, TAKEN));
             }
             self.examine(&repository.worktree(path), path, request, &[]).await?;
-            fs::rename(path, &place).map_err(|error| IsolationError::files("moving", path, &error))?;
+            way::relocate(path, &place).map_err(|error| IsolationError::files("moving", path, &error))?;
             tracing::debug!(target: EFFECT, { environment.id = %request.environment }, "files in the trash");
         }
         let name = request.environment.to_string();
@@ -411,11 +413,10 @@ impl Provider for WorktreeProvider {
     async fn survey(&self, path: &Path) -> Result<u64, IsolationError> {
         let path = self.place(path)?;
         blocking(move || {
-            mounts::refuse_inside(&path)?;
-            let found = survey(&path)?;
-            match found.obstacle {
-                Some((path, owner)) => Err(IsolationError::NotDeletable { path, owner }),
-                None => Ok(found.bytes),
+            mounts::refuse(&path)?;
+            match usage::survey(&path) {
+                Usage { obstacle: Some((path, owner)), .. } => Err(IsolationError::NotDeletable { path, owner }),
+                Usage { freed, .. } => Ok(freed),
             }
         })
         .await
@@ -525,7 +526,7 @@ fn put_back(place: &Path, path: &Path) -> Result<(), IsolationError> {
     if exists(path)? {
         return Err(IsolationError::Unknown(TAKEN.to_owned()));
     }
-    fs::rename(place, path).map_err(|error| IsolationError::files("putting back", place, &error))
+    way::relocate(place, path).map_err(|error| IsolationError::files("putting back", place, &error))
 }
 
 fn half_way(place: &Path, why: impl ToString) -> IsolationError {

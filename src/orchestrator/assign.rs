@@ -121,7 +121,7 @@ impl Orchestrator {
     ) -> Result<Option<Environment>, StepError> {
         let repository = creation.repository;
         // Nobody removes it in between, and who waits for it finds out whose it is.
-        let lease = self.inner.leases.take(id).await;
+        let _lease = self.inner.leases.take(id).await;
         let Some(environment) = self.store().load_environment(id).await? else { return Ok(None) };
         match environment.state {
             EnvironmentState::Creating => {
@@ -139,8 +139,7 @@ impl Orchestrator {
                     }
                     return Ok(Some(environment));
                 }
-                drop(lease);
-                self.forget(repository, &environment).await?;
+                self.close_without_worktree(repository, &environment).await?;
                 notes.0.push(opening::stale_reference(&environment.branch));
                 Ok(None)
             }

@@ -164,9 +164,7 @@ impl Orchestrator {
     /// `None`: nothing came of it, and what is known stays.
     async fn measured(&self, directory: &Path) -> Result<Option<DiskUse>, StepError> {
         let usage = measure(directory).await?;
-        let (Usage { bytes, whole, .. }, at) = (&usage, self.now());
-        let used = DiskUse { bytes: *bytes, whole: *whole, at };
-        Ok((!usage.was_given_up()).then_some(used))
+        Ok(usage.map(|Usage { bytes, whole, .. }| DiskUse { bytes, whole, at: self.now() }))
     }
 
     /// A codebase that has come over its soft mark gets a pass of its own, once until it is below again.

@@ -139,13 +139,11 @@ impl Orchestrator {
                 linked.may_make_way &= fetched && !stays.contains(&linked.candidate.environment.id);
             }
             let resolution = resolve(&facts);
-            let mut still_listed = false;
+            let mut is_outdated = false;
             for id in &resolution.forget {
-                let Some(stale) = self.store().load_environment(*id).await? else { continue };
-                self.tell(run, opening::stale_reference(&stale.branch)).await?;
-                still_listed |= self.forget(&repository, &stale).await?;
+                is_outdated |= !self.forget(run, &repository, *id).await?;
             }
-            if still_listed {
+            if is_outdated {
                 continue;
             }
             if let Some(fresh) = &only_fresh
@@ -346,11 +344,18 @@ impl Orchestrator {
         (same && others.into_iter().all(|same| same)).then_some(own)
     }
 
-    /// Closes a live row whose worktree is gone; the person is told. True when git goes on listing the worktree, which was
-    /// not ours to take out: the choice is to be made anew with that.
-    pub(super) async fn forget(&self, repository: &Repository, stale: &Environment) -> Result<bool, StepError> {
-        self.close_without_worktree(repository, stale).await?;
-        Ok(self.is_outside(stale))
+    /// Closes a live row whose worktree is gone; the person is told. False when the choice is to be made anew: its removal has
+    /// begun since it was looked at, or it is there after all, or git goes on listing it, which was not ours to take out.
+    async fn forget(&self, run: &mut Run, repository: &Repository, id: EnvironmentId) -> Result<bool, StepError> {
+        let _lease = self.inner.leases.take(id).await;
+        let Some(stale) = self.store().load_environment(id).await? else { return Ok(false) };
+        let is_gone = self.health(repository, &stale).await == Probe::Known(Validity::Missing);
+        if stale.state != EnvironmentState::Active || !is_gone {
+            return Ok(false);
+        }
+        self.tell(run, opening::stale_reference(&stale.branch)).await?;
+        self.close_without_worktree(repository, &stale).await?;
+        Ok(!self.is_outside(&stale))
     }
 
     /// Ties the run to the environment; the database refuses a second live run in it. `None`: a removal came between

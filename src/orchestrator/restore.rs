@@ -214,7 +214,7 @@ impl Orchestrator {
         if kept.is_empty() {
             return;
         }
-        let then = witnessed(self.now(), self.settings().sweep_interval);
+        let then = witnessed(self.now_at_least(), self.settings().sweep_interval);
         let witnessed = match self.store().was_passed_between(*then.start(), *then.end()).await {
             Ok(witnessed) => witnessed,
             Err(error) => {
@@ -242,7 +242,7 @@ impl Orchestrator {
         // Nobody brings it back, or removes what it belongs to, meanwhile.
         let _lease = self.inner.leases.take(id).await;
         let facts = TrashFacts {
-            now: self.now(),
+            now: self.now_at_least(),
             witnessed,
             environment: id,
             kept_until: self.store().receipt_of(id).await?.and_then(|receipt| receipt.details.kept_until),

@@ -78,7 +78,7 @@ impl Orchestrator {
         };
         let (uses, places, (branches, fetched)) =
             tokio::join!(self.uses(codebase, &environments), in_their_order(places, PLACES_AT_ONCE), branches);
-        let now = self.now();
+        let now = self.now_at_least();
         let beside_files = environments.into_iter().zip(uses).zip(places).zip(branches);
         let beside_files = beside_files.map(|(((environment, uses), (validity, foreign_lock)), branch)| {
             let Uses { conversations, held, busy } = uses?;

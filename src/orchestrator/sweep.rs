@@ -147,7 +147,7 @@ impl Orchestrator {
     pub async fn pass(&self, pass: &Pass<'_>) -> Result<CleanupReport, StepError> {
         let started_at = self.now();
         if pass.codebase.is_none() && !pass.dry_run {
-            self.meet_again().await?;
+            self.meet_again().await;
         }
         let codebases = self.store().list_codebases().await?;
         let only = codebases.iter().find(|codebase| pass.codebase == Some(codebase.id));
@@ -346,6 +346,8 @@ impl Orchestrator {
             };
             let environment = &facts.environment;
             let class = classify(&facts);
+            // As what it makes room, and as nothing that it has become meanwhile.
+            let cause = Cause { only: Some(class), ..cause };
             let gone = class.makes_room()
                 && match self.remove_fetched(codebase, environment.id, &cause, &view).await {
                     Ok(Swept::Removed(_) | Swept::Gone) => true,

@@ -2,7 +2,7 @@
 //! again where its own files prove which it is. Of those on GitHub only GitHub can tell: how many directories lie there is
 //! said until it sends something.
 
-use super::{Orchestrator, StepError};
+use super::Orchestrator;
 use crate::git::address_of;
 use crate::model::*;
 use crate::store::{NewLocalCodebase, StoreError};
@@ -26,6 +26,12 @@ pub struct Unheard {
 impl Orchestrator {
     /// Those with anything that may be a worktree, by name. Costs no process.
     pub async fn unheard(&self) -> Result<Vec<Unheard>, StoreError> {
+        let mut unheard = self.not_heard_of().await?;
+        unheard.retain(|one| one.directories > 0);
+        Ok(unheard)
+    }
+
+    async fn not_heard_of(&self) -> Result<Vec<Unheard>, StoreError> {
         let heard = self.store().list_codebases().await?.into_iter();
         let heard: HashSet<String> = heard.map(|codebase| codebase.repository_dir).collect();
         let (repositories, base) = (self.settings().home.join("repos"), &self.settings().worktree_base);
@@ -36,7 +42,7 @@ impl Orchestrator {
                 let name = format!("{owner}/{name}");
                 let directory = format!("{name}.git");
                 let directories = directories_in(&base.join(&name)).len();
-                if directories > 0 && !heard.contains(&directory) {
+                if !heard.contains(&directory) {
                     let address = address_of(&repositories.join(directory)).map(PathBuf::from);
                     unheard.push(Unheard { name, directories, path: address.filter(|path| path.is_absolute()) });
                 }
@@ -46,15 +52,23 @@ impl Orchestrator {
         Ok(unheard)
     }
 
-    /// Gives those on this machine their rows again. A failure is told by what is still unheard of afterwards.
-    pub(super) async fn meet_again(&self) -> Result<(), StepError> {
-        for unheard in self.unheard().await? {
+    /// Gives those on this machine their rows again, also where nothing but branches is left: else another repository of the
+    /// same name would take over its directory. What fails is told by what is still unheard of afterwards.
+    pub(super) async fn meet_again(&self) {
+        let unheard = self.not_heard_of().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what the database has not heard of is not known; the next pass looks again");
+            Vec::new()
+        });
+        for unheard in unheard {
             let Some(new) = self.proven(&unheard).await else { continue };
-            let codebase = self.store().upsert_local_codebase(new, self.now()).await?;
-            tracing::info!(codebase.name = %codebase.name, "a repository on this machine is met again: the database did not know it");
-            self.audit("treewarden", "codebase.met", &codebase.name.to_string(), "").await;
+            match self.store().upsert_local_codebase(new, self.now()).await {
+                Ok(codebase) => {
+                    tracing::info!(codebase.name = %codebase.name, "a repository on this machine is met again: the database did not know it");
+                    self.audit("treewarden", "codebase.met", &codebase.name.to_string(), "").await;
+                }
+                Err(error) => tracing::warn!(codebase.name = %unheard.name, %error, "a repository is not met again"),
+            }
         }
-        Ok(())
     }
 
     /// A repository of that name is where the canonical one was copied from, and is what worktrees there are made for.

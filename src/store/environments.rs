@@ -277,10 +277,12 @@ impl Store {
         let mut tx = self.db.begin().await?;
         let sql = sql!(
             "UPDATE isolation_environments SET state = $3, destroyed_at = $4, version = version + 1
-             WHERE id = $1 AND version = $2 AND state <> 'destroyed'
+             WHERE id = $1 AND version = $2 AND state <> 'destroyed' AND ($5 OR state <> 'removing')
              RETURNING *"
         );
         let sql = sql.bind(environment.id).bind(environment.version).bind(EnvironmentState::Destroyed).bind(now);
+        // What a removal has begun, only its receipt ends: without one nobody finds what is in the trash.
+        let sql = sql.bind(receipt.is_some());
         let destroyed = tx.fetch_optional(sql).await?.ok_or_else(|| moved_on(environment))?;
         if let Some((trigger, details)) = receipt {
             super::receipts::insert(&mut tx, environment.id, trigger, &details, now).await?;

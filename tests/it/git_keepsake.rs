@@ -3,7 +3,7 @@
 use crate::git_lab::{Lab, branch, known};
 use proptest::{prelude::*, test_runner::Config};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     fs,
     io::Write,
@@ -70,6 +70,29 @@ async fn an_ignored_directory_in_the_place_of_a_file_is_kept_with_what_is_in_it(
     worktree.bring_back(&sha).await.unwrap();
     assert_eq!(fs::read_to_string(path.join("build/deep/out")).unwrap(), "hours of work");
     assert!(worktree.keep("refs/treewarden/trash/1", 5).await.is_err(), "more than the trash takes");
+}
+
+/// A link in the place of a directory leads to files of others.
+#[tokio::test]
+async fn what_lies_behind_a_link_on_the_way_is_not_kept() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::create_dir(path.join("a")).unwrap();
+    lab.commit(&path, "a/b", "a file\n");
+    let outside = lab.path("outside");
+    fs::create_dir_all(outside.join("b")).unwrap();
+    fs::write(outside.join("b/secret"), "S".repeat(2000)).unwrap();
+    fs::remove_dir_all(path.join("a")).unwrap();
+    std::os::unix::fs::symlink(&outside, path.join("a")).unwrap();
+    let sha = worktree.keep("refs/treewarden/trash/1", 1000).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["show", &format!("{sha}:a")]), outside.to_str().unwrap());
+    assert_eq!(lab.run(&path, &["ls-tree", "-r", "--name-only", &format!("{sha}^2")]), "index\nmodes");
+    lab.run(&path, &["clean", "-qfd"]);
+    lab.run(&path, &["reset", "-q", "--hard"]);
+    worktree.bring_back(&sha).await.unwrap();
+    assert_eq!(fs::read_link(path.join("a")).unwrap(), outside);
+    assert_eq!(fs::read_to_string(outside.join("b/secret")).unwrap().len(), 2000);
 }
 
 #[tokio::test]
@@ -521,4 +544,31 @@ async fn what_a_removal_rests_on_is_on_the_disk() {
         let is_on_disk = |note: &&String| note.contains(r#""name":"hardware-flush""#);
         assert!(of_name.iter().all(|note| is_on_disk(note) == is_waited_for), "{name}");
     }
+}
+
+/// Contents wait for the disk only in their pack: a loss of power before that leaves files with nothing in them.
+#[tokio::test]
+async fn contents_that_never_came_to_the_disk_are_not_taken_for_kept() {
+    let lab = Lab::new();
+    let repository = lab.repository().await;
+    let (path, worktree) = lab.worktree(&repository, "b").await;
+    fs::write(path.join("new"), "hours of work\n").unwrap();
+    let objects = repository.directory().join("objects");
+    let packs =
+        || -> BTreeSet<_> { fs::read_dir(objects.join("pack")).unwrap().map(|file| file.unwrap().path()).collect() };
+    let (name, before) = ("refs/treewarden/trash/1", packs());
+    let sha = worktree.keep(name, 1000).await.unwrap().unwrap();
+    let blob = lab.run(&path, &["rev-parse", &format!("{sha}:new")]);
+    lab.run(&path, &["update-ref", "-d", name]);
+    for pack in packs().difference(&before) {
+        fs::remove_file(pack).unwrap();
+    }
+    let loose = objects.join(&blob[..2]).join(&blob[2..]);
+    fs::remove_file(&loose).unwrap();
+    fs::write(&loose, "").unwrap();
+    assert!(worktree.keep(name, 1000).await.is_err());
+    assert_eq!(repository.tip(name).await.unwrap(), None);
+    fs::remove_file(&loose).unwrap();
+    let sha = worktree.keep(name, 1000).await.unwrap().unwrap();
+    assert_eq!(lab.run(&path, &["show", &format!("{sha}:new")]), "hours of work");
 }

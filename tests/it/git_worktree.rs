@@ -466,6 +466,11 @@ async fn submodules_are_looked_into() {
     lab.run(&sub, &["update-index", "--skip-worktree", "s"]);
     assert_eq!(known(worktree.submodule_work().await), ["sub"]);
     lab.run(&sub, &["update-index", "--no-skip-worktree", "s"]);
+    fs::rename(&sub, lab.path("aside")).unwrap();
+    fs::write(&sub, "something else in its place").unwrap();
+    assert_eq!(known(worktree.submodule_work().await), ["sub"]);
+    fs::remove_file(&sub).unwrap();
+    fs::rename(lab.path("aside"), &sub).unwrap();
     // BR-010: a commit on a branch that is not checked out, kept by nothing but the admin entry.
     lab.run(&sub, &["switch", "-q", "-c", "x"]);
     lab.commit(&sub, "z", "1\n");

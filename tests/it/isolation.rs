@@ -509,7 +509,18 @@ async fn what_was_kept_comes_back_to_a_worktree_that_people_made() {
     assert!(!path.join("precious").exists());
     let [told] = &treewarden::reply::furnished::notes(&furnished)[..] else { panic!("{furnished:?}") };
     assert!(told.contains("somebody has files of their own") && told.contains(".env"), "{told}");
-    assert!(told.contains(keepsake.unwrap().short()), "{told}");
+    assert!(told.contains(keepsake.clone().unwrap().short()), "{told}");
+
+    // One of ours that no database knows of, as after a backup was put back.
+    place.lab.run(place.repository.directory(), &["worktree", "remove", "-ff", path.to_str().unwrap()]);
+    let request = CreateRequest { start: WorktreeStart::Existing, ..place.request("b").await };
+    place.provider.create(&place.repository, &request).await.unwrap();
+    fs::write(path.join("f"), "of today\n").unwrap();
+    let furnishing = Furnishing { keepsake, ..Furnishing::default() };
+    let furnished = place.provider.create(&place.repository, &CreateRequest { furnishing, ..request }).await.unwrap();
+    let [told] = &treewarden::reply::furnished::notes(&furnished)[..] else { panic!("{furnished:?}") };
+    assert!(told.contains("there is uncommitted work in the worktree at its place"), "{told}");
+    assert_eq!(fs::read_to_string(path.join("f")).unwrap(), "of today\n");
 }
 
 /// BR-060

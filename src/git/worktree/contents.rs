@@ -305,6 +305,10 @@ fn open_bare(git_dir: &Path) -> Result<git2::Repository, GitError> {
 }
 
 fn submodule_has_work(path: &Path, ties: &Ties) -> Result<bool, GitError> {
+    if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_dir()) {
+        // Somebody put something else in its place.
+        return Ok(true);
+    }
     let present = entries(path)?;
     if !present.iter().any(|entry| entry.file_name() == ".git") {
         // Not initialised; anything in it was put there by somebody.

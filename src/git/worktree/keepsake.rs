@@ -88,12 +88,13 @@ impl Worktree {
         let beside = commit(call, &beside, &[], (&keeper, &keeper), BESIDE).await?;
         let call = self.raw_call(&entry, COMMIT, None).await?;
         let commit = commit(call, &tree, &[&head, &beside], (&keeper, &keeper), MESSAGE).await?;
+        // Before the ref: what has one is on the disk, and is not written again.
+        self.pack(&commit).await?;
         match self.repository.set_ref(full_ref, &commit, before.as_ref()).await? {
             true => {}
             // Another removal is under way.
             false => return Err(GitError::moved_meanwhile(full_ref)),
         }
-        self.pack(&commit).await?;
         self.demand_whole(&commit).await?;
         Ok(Some(commit))
     }
@@ -109,8 +110,8 @@ impl Worktree {
         Ok(!(found.is_empty() && self.staged(&entry, &head).await?.is_empty()))
     }
 
-    /// Anybody's `git prune` that began before the ref was there may still take what has a file of its own; never a
-    /// pack. Without a window, nothing is held in memory to be compared.
+    /// Contents are not on the disk before this, and anybody's `git prune` that began before the ref was there may still take
+    /// what has a file of its own; never a pack. Without a window, nothing is held in memory to be compared.
     async fn pack(&self, keepsake: &CommitSha) -> Result<(), GitError> {
         let call = self.repository.call("rev-list").await?.slow();
         let call = call.args(["--objects", "--no-object-names", keepsake.as_str(), "--not", &format!("{keepsake}^1")]);
@@ -234,8 +235,10 @@ impl Worktree {
         let tracked = changes.iter().filter(|change| change.kind != Kind::Untracked).map(|change| change.path.clone());
         let (files, tracked) = (self.files.clone(), tracked.collect::<Vec<_>>());
         let stand_there = blocking(move || {
-            let is_directory = |path: &PathBuf| files.join(path).symlink_metadata().is_ok_and(|meta| meta.is_dir());
-            // Submodules are another question.
+            // What lies behind a link that was put on the way there is somebody else's; submodules are another question.
+            let is_directory = |path: &PathBuf| {
+                is_there(&files, path) && files.join(path).symlink_metadata().is_ok_and(|meta| meta.is_dir())
+            };
             Ok(tracked
                 .into_iter()
                 .filter(|path| is_directory(path) && !files.join(path).join(".git").exists())

@@ -54,6 +54,7 @@ pub(super) fn not_removed(error: IsolationError) -> Keep {
         IsolationError::InUse(_)
         | IsolationError::NotDeletable { .. }
         | IsolationError::MountInside(_)
+        | IsolationError::MountedAt(_)
         | IsolationError::Git(GitError::Held { .. }) => Keep::Obstructed(error.to_string()),
         error => Keep::CannotVerify(error.to_string()),
     }

@@ -308,22 +308,17 @@ impl Orchestrator {
                 }
                 (None, ReportResult::Removed(words::taken_out()), None)
             }
-            (Verdict::Remove(removal), Some(facts)) if pass.dry_run => {
-                let proof = cleanup::proof(&removal, &facts.environment.branch);
-                (None, ReportResult::Removed(words::removed(&proof)), None)
+            (Verdict::Remove(_), Some(facts)) if pass.dry_run => {
+                let result = match self.foreseen(&repository, &facts, &cause(pass)).await {
+                    Swept::Removed(details) => ReportResult::Removed(words::removed(&details.proof)),
+                    Swept::Gone => ReportResult::Removed(cleanup::ghost()),
+                    Swept::Kept(reasons) => kept(reasons.iter().map(cleanup::sentence).collect()),
+                };
+                (None, result, None)
             }
             (Verdict::Remove(_), Some(facts)) => {
                 let environment = self.give_row(codebase, &repository, &facts.environment, u32::MAX).await?;
-                let Pass { trigger, actor, asked, .. } = *pass;
-                let cause = Cause {
-                    occasion: Occasion::Pass,
-                    trigger,
-                    actor,
-                    tell: None,
-                    asked_in: asked.map(|asked| asked.delivery.id),
-                    answered: asked.map(|asked| asked.thread),
-                    only: Some(Removable::Merged),
-                };
+                let cause = cause(pass);
                 let (result, freed) = match self.remove_fetched(codebase, environment.id, &cause, view).await? {
                     Swept::Removed(details) => {
                         (ReportResult::Removed(words::removed(&details.proof)), details.bytes_freed)
@@ -345,6 +340,20 @@ impl Orchestrator {
         }
         let directories: usize = unheard.iter().map(|unheard| unheard.directories).sum();
         metrics::gauge!(metric::ORPHANS, "kind" => words::UNHEARD).set(directories as f64);
+    }
+}
+
+/// Why a pass takes one away: its work is merged, and nothing else.
+fn cause<'a>(pass: &Pass<'a>) -> Cause<'a> {
+    let Pass { trigger, actor, asked, .. } = *pass;
+    Cause {
+        occasion: Occasion::Pass,
+        trigger,
+        actor,
+        tell: None,
+        asked_in: asked.map(|asked| asked.delivery.id),
+        answered: asked.map(|asked| asked.thread),
+        only: Some(Removable::Merged),
     }
 }
 

@@ -223,6 +223,21 @@ async fn destroying_ends_everything_that_hangs_on_it() {
     .await;
 }
 
+/// Nobody would find what lies in the trash.
+#[tokio::test]
+async fn a_removal_that_has_begun_ends_with_a_receipt_only() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let env = environment(&store, &app, 5).await;
+        let removing = Environment { state: EnvironmentState::Removing, ..env };
+        let removing = store.update_environment(&removing).await.unwrap();
+        assert!(store.destroy_environment(&removing, None, at(2)).await.unwrap_err().is_conflict());
+        let receipt = Some((Trigger::Command, ReceiptDetails::default()));
+        store.destroy_environment(&removing, receipt, at(2)).await.unwrap();
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_went_for_a_request_is_found_by_it_in_whatever_order_their_ids_are() {
     on_each_engine(async |store| {

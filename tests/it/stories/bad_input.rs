@@ -336,6 +336,17 @@ async fn a_mount_inside() {
     assert_eq!(fs::read_to_string(precious).unwrap(), "everybody's\n");
 }
 
+/// Whoever works at the other place writes into it under another name.
+#[tokio::test]
+async fn a_worktree_that_is_mounted_elsewhere() {
+    let three = Three::left_alone().await;
+    let preview = tempfile::tempdir().unwrap();
+    let Some(mount) = Mount::of(three.middle(), preview.path()) else { return three.world.end().await };
+    three.keeps_the_middle("it, or a part of it, is mounted at").await;
+    drop(mount);
+    three.then_removes_it().await;
+}
+
 /// BR-017: what cannot be fetched is judged by nothing older, not even where it looks merged.
 #[tokio::test]
 async fn a_remote_out_of_reach() {

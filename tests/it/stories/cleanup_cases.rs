@@ -323,6 +323,24 @@ async fn a_clock_that_jumps_and_comes_back() {
     world.end().await;
 }
 
+/// No time has passed where GitHub's clock says so.
+#[tokio::test]
+async fn a_clock_that_is_ahead_makes_nothing_stale() {
+    let world = World::new().await;
+    let issue = world.worked_issue("add a greeting").await;
+    let name = format!("issue-{issue}");
+    let passed = async |github_ahead: i64| {
+        world.standin.set_clock_ahead(github_ahead);
+        // As every two minutes: its answer has its time.
+        world.orchestrator().look_for_missed(Timestamp::new(chrono::Utc::now())).await.unwrap();
+        results(world.pass().await).remove(&name).unwrap()
+    };
+    world.days_pass(20);
+    assert_eq!(passed(-20 * 24 * 3600).await, ReportResult::Kept(vec![STILL_ACTIVE.to_owned()]));
+    assert!(matches!(passed(0).await, ReportResult::Removed(_)));
+    world.end().await;
+}
+
 /// A clock that is behind for a time, with people at work all the while.
 #[tokio::test]
 async fn a_clock_that_goes_back_and_is_put_right() {

@@ -165,3 +165,25 @@ async fn of_a_repository_on_github_it_is_said_how_much_lies_there_until_it_is_he
     assert_eq!((&adopted.path, &adopted.work, &adopted.base), (&before.path, &before.work, &before.base));
     world.end().await;
 }
+
+/// Its branches are all that is left of it; another repository of the same name does not get them.
+#[tokio::test]
+async fn a_repository_without_worktrees_keeps_its_directory() {
+    let world = World::with(&[ON]).await;
+    let [tools, others] = ["people", "others"].map(|who| repository(&world.dir.path().join(who), "tools"));
+    Script::new(&world.home()).say("chat", text(&tools), "add a greeting").await;
+    world.settle().await;
+    let (branch, canonical) = (world.environment().await.branch, world.canonical().await);
+    Script::new(&world.home()).say("chat", text(&tools), "/worktree remove").await;
+    world.settle().await;
+    assert!(world.environments().await.is_empty());
+    let world = loses_its_database(world, None).await;
+    world.pass().await;
+    Script::new(&world.home()).say("chat", text(&others), "add a greeting").await;
+    world.settle().await;
+    let heads = git(&canonical, &["for-each-ref", "--format=%(refname)", "refs/heads"]);
+    assert!(heads.contains(branch.as_str()), "{heads}");
+    assert_eq!(git(&canonical, &["config", "remote.origin.url"]).trim(), text(&tools));
+    assert_eq!(world.store().list_codebases().await.unwrap().len(), 2);
+    world.end().await;
+}
