@@ -299,7 +299,7 @@ impl Orchestrator {
     /// from time that has passed, or this process has seen it.
     fn now_at_least(&self) -> Timestamp {
         let now = self.now();
-        match &self.parts().github {
+        match self.github() {
             Some(github) => now.min(github.by_its_clock(now)),
             None => now.minus(self.inner.steady.jumped()),
         }
