@@ -72,7 +72,9 @@ async fn credentials_that_do_not_open_stop_the_start_and_are_not_passed_over() {
     };
     let as_it_is = |_: &mut Command| {};
 
-    let other = |command: &mut Command| drop(command.env("TREEWARDEN_SECRET_KEY", "f".repeat(32)));
+    let other = |command: &mut Command| {
+        command.env("TREEWARDEN_SECRET_KEY", "f".repeat(32));
+    };
     let (told, mends) = refused(&other).await;
     assert!(told.contains("sealed with another key than that of TREEWARDEN_SECRET_KEY"), "{told}");
     assert!(!told.contains(&"f".repeat(32)), "{told}");
