@@ -19,7 +19,7 @@ pub use source::{Flags, Origin};
 pub use table::{SETTINGS, Setting, markdown_table, plain_table};
 
 use crate::decide::authority::Authority;
-use crate::model::{DiskMarks, Pacing};
+use crate::model::{DiskMarks, Pacing, UserId};
 use crate::plain_file::{self, Links};
 use crate::telemetry::LogFormat;
 use reqwest::Url;
@@ -65,8 +65,8 @@ pub struct Config {
     /// Absent: no agent is configured, and runs fail with a sentence that says so.
     pub agent: Option<AgentConfig>,
     pub run_time_limit: Duration,
-    /// Logins in lower case.
-    pub admins: BTreeSet<String>,
+    /// People with rights on everything.
+    pub admins: BTreeSet<UserId>,
     pub mode: Mode,
     pub local: bool,
     pub sandbox: Sandbox,

@@ -5,7 +5,7 @@ use crate::command::grammar::COMMANDS;
 use crate::decide::authority::Authority;
 use crate::model::is_loopback_host;
 use reqwest::Url;
-use std::{collections::BTreeSet, fmt, net::IpAddr, ops::RangeInclusive, path::Path, path::PathBuf, time::Duration};
+use std::{fmt, net::IpAddr, ops::RangeInclusive, path::Path, path::PathBuf, time::Duration};
 
 /// What was expected instead, fit to stand after the value.
 pub(super) type Expected = String;
@@ -225,12 +225,6 @@ pub(super) fn command_line(text: &str) -> Result<Vec<String>, Expected> {
 pub(super) fn absolute_entries(path: &str) -> Option<String> {
     let absolute: Vec<&str> = path.split(':').filter(|directory| directory.starts_with('/')).collect();
     (!absolute.is_empty()).then(|| absolute.join(":"))
-}
-
-pub(super) fn logins(text: &str) -> Result<BTreeSet<String>, Expected> {
-    let login = |word: &str| word.len() <= 39 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    let all: BTreeSet<String> = words(text).map(str::to_ascii_lowercase).collect();
-    if all.iter().all(|word| login(word)) { Ok(all) } else { Err("expected GitHub logins, like ann, bob".to_owned()) }
 }
 
 /// What GitHub's own programs read a token from.

@@ -37,11 +37,12 @@ fn an_empty_machine_gets_the_defaults() {
 
 #[test]
 fn flags_beat_environment_beats_file_beats_defaults() {
-    let file = ("/srv/tw/treewarden.toml", "listen = '127.0.0.1:1'\nstale_threshold_days = 7\nadmins = ['Ann', 'bob']");
+    let file =
+        ("/srv/tw/treewarden.toml", "listen = '127.0.0.1:1'\nstale_threshold_days = 7\nadmins = ['Ann:7', 'bob:8']");
     let env = [("TREEWARDEN_HOME", "/srv/tw"), ("STALE_THRESHOLD_DAYS", "8")];
     let config = load(&Flags::default(), &env, &[file]).unwrap();
     assert_eq!((config.listen.port, config.stale_after.as_secs()), (1, 8 * 86_400));
-    assert_eq!(config.admins, BTreeSet::from(["ann".to_owned(), "bob".to_owned()]));
+    assert_eq!(config.admins, BTreeSet::from([UserId(7), UserId(8)]));
     let env = [env[0], ("TREEWARDEN_LISTEN", "127.0.0.1:2")];
     assert_eq!(load(&Flags::default(), &env, &[file]).unwrap().listen.port, 2);
     let flags = Flags { listen: Some("[::1]:3".to_owned()), ..Flags::default() };
@@ -157,17 +158,16 @@ fn a_home_of_another_user_is_told_before_what_cannot_be_read_in_it() {
 
 #[test]
 fn where_values_stand_and_which_have_no_effect_is_known() {
-    let env =
-        [("TREEWARDEN_ADMINS", "ann"), ("TRASH_DAYS", "7"), ("MAX_CONCURRENT_RUNS", "2"), ("TREEWARDEN_LOG", " ")];
+    let env = [("GITHUB_CLIENT_ID", "Iv1"), ("TRASH_DAYS", "7"), ("MAX_CONCURRENT_RUNS", "2"), ("TREEWARDEN_LOG", " ")];
     let file = ("/home/ann/.treewarden/treewarden.toml", "max_concurrent_runs = 3\nlocal = true");
     let config = load(&Flags::default(), &env, &[file]).unwrap();
     assert_eq!(config.file.as_deref(), Some(Path::new(file.0)));
     assert_eq!(config.origin("MAX_CONCURRENT_RUNS"), Some(&Origin::Environment));
     assert_eq!(config.origin("TREEWARDEN_LOCAL"), Some(&Origin::File(file.0.into())));
     assert_eq!(config.origin("TREEWARDEN_LOG"), None);
-    assert_eq!(config.without_effect(), ["TREEWARDEN_ADMINS"]);
+    assert_eq!(config.without_effect(), ["GITHUB_CLIENT_ID"]);
     let reserved: Vec<&str> = SETTINGS.iter().filter(|one| !one.has_effect()).map(|one| one.variable).collect();
-    let expected = ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "TREEWARDEN_ADMINS"];
+    let expected = ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"];
     assert_eq!(reserved, expected);
     assert_eq!(from_env(&[]).unwrap().file, None);
 }

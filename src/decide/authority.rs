@@ -1,7 +1,7 @@
 //! Who may ask for what: the table's defaults, as far as the rules of whoever runs the service leave them.
 
 use crate::model::{Needs, Permission, UserId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a rule calls requests in words, for the agent.
 pub const REQUESTS: &str = "requests";
@@ -11,7 +11,11 @@ const APPROVE: &str = "/approve";
 
 /// Rules by what they are for; without any, the table's defaults hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Authority(BTreeMap<String, Needs>);
+pub struct Authority {
+    rules: BTreeMap<String, Needs>,
+    /// Who may do what else takes admin permission.
+    admins: BTreeSet<UserId>,
+}
 
 impl Authority {
     /// `/worktree cleanup = maintain; requests = write, @ann:583231`: a command or the beginning of its name, `requests` or `*`; then
@@ -34,16 +38,27 @@ impl Authority {
                 return Err(format!("there are two rules for {what:?}"));
             }
         }
-        Ok(Self(rules))
+        Ok(Self { rules, admins: BTreeSet::new() })
+    }
+
+    pub fn with_admins(self, admins: BTreeSet<UserId>) -> Self {
+        Self { admins, ..self }
     }
 
     /// For a command, or [`REQUESTS`]; `usual` is what it takes without rules.
     pub fn needs(&self, name: &str, usual: Permission) -> Needs {
         // The longest name is the most exact one.
-        let named = self.0.iter().filter(|(what, _)| covers(what, name)).max_by_key(|(what, _)| what.len());
-        let needs = named.map(|(_, needs)| needs).or_else(|| self.0.get(EVERYTHING));
-        let needs = needs.cloned().unwrap_or_else(|| Needs::at_least(usual));
+        let named = self.rules.iter().filter(|(what, _)| covers(what, name)).max_by_key(|(what, _)| what.len());
+        // What is about the service takes a rule of its own to be opened.
+        let everything = || self.rules.get(EVERYTHING).filter(|_| usual < Permission::Admin);
+        let needs = named.map(|(_, needs)| needs).or_else(everything);
+        let needs = needs.cloned().unwrap_or_else(|| self.usual(usual));
         if name == APPROVE { confined(&needs) } else { needs }
+    }
+
+    fn usual(&self, permission: Permission) -> Needs {
+        let people = if permission < Permission::Admin { BTreeSet::new() } else { self.admins.clone() };
+        Needs { people, ..Needs::at_least(permission) }
     }
 }
 
@@ -81,6 +96,22 @@ fn needs(who: &str) -> Result<Needs, String> {
     Ok(needs)
 }
 
+/// People with rights on everything, as `ann:583231, bob:17`; the numbers count.
+pub fn admins(text: &str) -> Result<BTreeSet<UserId>, String> {
+    let words = text.split([',', ' ', '\n']).map(str::trim).filter(|word| !word.is_empty());
+    let one = |word: &str| {
+        let word = word.strip_prefix('@').unwrap_or(word);
+        person(word).ok_or_else(|| match is_login(word) {
+            true => format!(
+                "{word} may be somebody else tomorrow: write {word}:<number>, with the number that GitHub gives as `id` (on \
+                 github.com: `curl -s https://api.github.com/users/{word}`)"
+            ),
+            false => "expected people like ann:583231, bob:17".to_owned(),
+        })
+    };
+    words.map(one).collect()
+}
+
 /// `<login>:<number>`; the number counts, the login is for whoever reads it.
 fn person(text: &str) -> Option<UserId> {
     let (login, number) = text.split_once(':')?;
@@ -97,7 +128,6 @@ fn is_login(text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::model::{Person, UserId};
-    use std::collections::BTreeSet;
 
     const COMMANDS: [&str; 5] = ["/help", "/status", "/approve", "/worktree list", "/worktree cleanup stale"];
 
@@ -127,6 +157,23 @@ mod tests {
         let person = |id, login: &str| Person { id: UserId(id), login: login.into(), is_bot: false };
         assert!(requests.met_by(&person(8, "robert"), Permission::None));
         assert!(!requests.met_by(&person(9, "bob"), Permission::Admin), "no name and no permission is enough");
+    }
+
+    #[test]
+    fn admins_may_what_takes_admin_permission_and_no_rule_for_everything_opens_that() {
+        let admins = admins("ann:7, @Bob:8").unwrap();
+        assert_eq!(admins, BTreeSet::from([UserId(7), UserId(8)]));
+        let needed = |rules: &str, usual| {
+            Authority::parse(rules, &COMMANDS).unwrap().with_admins(admins.clone()).needs("/status", usual)
+        };
+        let both = Needs { permission: Some(Permission::Admin), people: admins.clone() };
+        assert_eq!(needed("", Permission::Admin), both);
+        assert_eq!(needed("* = read", Permission::Admin), both);
+        assert_eq!(needed("/status = read", Permission::Admin), Needs::at_least(Permission::Read));
+        assert_eq!(needed("", Permission::Write), Needs::at_least(Permission::Write));
+        for bad in ["ann", "ann:", "ann:0", "ann:x", ":7", "a/b:7"] {
+            assert!(super::admins(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
