@@ -152,7 +152,8 @@ fn installation_event(body: &Body, action: &str) -> Understood {
             Access::Repositories { added: named(&body.repositories), removed: Vec::new() }
         }
         "created" | "unsuspend" | "new_permissions_accepted" => Access::Granted,
-        "deleted" | "suspend" => Access::Withdrawn,
+        "suspend" => Access::Suspended,
+        "deleted" => Access::Uninstalled,
         _ => return Err("nothing to do for this action"),
     };
     Ok(Event::Installation { installation, access })
@@ -172,13 +173,16 @@ fn repositories_event(body: &Body) -> Understood {
 fn repository_event(body: &Body, action: &str) -> Understood {
     match action {
         "renamed" | "transferred" | "edited" => Ok(Event::Renamed { repository: repository(body)? }),
-        "deleted" => {
-            let gone = repository(body)?;
-            let access = Access::Repositories { added: Vec::new(), removed: vec![(gone.id, gone.name)] };
-            Ok(Event::Installation { installation: gone.installation, access })
-        }
+        "deleted" => fate(body, Fate::Deleted),
+        "archived" => fate(body, Fate::Archived),
+        "unarchived" => fate(body, Fate::Unarchived),
         _ => Err("nothing to do for this action"),
     }
+}
+
+fn fate(body: &Body, fate: Fate) -> Understood {
+    let RepositoryRef { id, installation, .. } = repository(body)?;
+    Ok(Event::Installation { installation, access: Access::Repository { id, fate } })
 }
 
 fn installation(body: &Body) -> Result<InstallationId, &'static str> {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 pub(super) const PAGE_SIZE: usize = 100;
 /// Lists are followed over at most this many pages.
-const MAX_PAGES: usize = 20;
+pub(super) const MAX_PAGES: usize = 20;
 
 /// What GitHub says of the refs of a repository without a commit, with status 409.
 const EMPTY: &str = "Git Repository is empty";
@@ -108,7 +108,7 @@ fn access(repository: RepositoryId, scope: Scope) -> Access {
 }
 
 /// The number of the last page of a list, as far as GitHub names it on this one.
-fn pages_of(answer: &Answer, page: usize) -> usize {
+pub(super) fn pages_of(answer: &Answer, page: usize) -> usize {
     last_page(answer.headers.get("link").and_then(|value| value.to_str().ok()).unwrap_or_default(), page)
 }
 
@@ -210,6 +210,23 @@ impl InstallationClient {
             Some(shape) => self.described(shape),
             None => self.described(self.listed(id).await?),
         }
+    }
+
+    /// Everything that the installation reaches. Source: "List repositories accessible to the app installation".
+    pub async fn repositories(&self) -> Result<Vec<RepositoryInfo>, GithubError> {
+        let any = Access { repository: None, scope: Scope::Metadata };
+        let mut found = Vec::new();
+        for page in 1..=MAX_PAGES {
+            let path = format!("/installation/repositories?per_page={PAGE_SIZE}&page={page}");
+            let answer = self.request(any, Method::GET, &path, None).await?;
+            for shape in answer.json::<ListShape>()?.repositories {
+                found.push(self.described(shape)?);
+            }
+            if page >= pages_of(&answer, page) {
+                return Ok(found);
+            }
+        }
+        Err(GithubError::BadAnswer("more repositories than can be looked through".to_owned()))
     }
 
     /// Source: "List repositories accessible to the app installation". With a token for one repository the list is short.

@@ -32,6 +32,8 @@ pub(super) struct World {
     pub links: Vec<(i64, i64, i64)>,
     /// By how much its clock is ahead of everybody else's.
     pub ahead: chrono::TimeDelta,
+    /// What happens is told to nobody.
+    pub muted: bool,
     last_id: i64,
 }
 
@@ -52,6 +54,7 @@ impl World {
             graphql_page: 100,
             links: Vec::new(),
             ahead: chrono::TimeDelta::zero(),
+            muted: false,
         }
     }
 
@@ -178,7 +181,7 @@ impl World {
         repository: Option<i64>,
         mut body: Value,
     ) {
-        if !self.app.hears(event) {
+        if self.muted || !self.app.hears(event) {
             return;
         }
         if let Some(action) = action {
