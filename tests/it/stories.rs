@@ -11,6 +11,7 @@ mod disk;
 mod examples;
 mod faults;
 mod furnishing;
+mod hostile;
 mod housekeeping;
 mod issues;
 mod kinds;
