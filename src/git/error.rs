@@ -171,7 +171,9 @@ pub(super) fn failure(command: &str, status: Option<i32>, stderr: &[u8], secret:
     }
     // Elsewhere it is a filter, which may die of the very file.
     let speaks_with_remote = matches!(command, "fetch" | "push" | "ls-remote");
-    if status.is_none() || (speaks_with_remote && says(&[" died of signal "])) {
+    // A new worktree is filled by a git of its own.
+    let its_own = command == "worktree add" && says(&["error: reset died of signal "]);
+    if status.is_none() || its_own || (speaks_with_remote && says(&[" died of signal "])) {
         return GitError::Killed { command: command.to_owned(), stderr: text };
     }
     if command == "fetch" && says(&["lazy fetching disabled", "from promisor remote"]) {
@@ -266,6 +268,8 @@ mod tests {
             "{helper}"
         );
         assert!(alone.is_transient() && helper.is_transient() && !helper.is_out_of_reach());
+        let inner = failure("worktree add", Some(137), b"error: reset died of signal 9", None);
+        assert!(inner.is_transient(), "{inner}");
         let filter = failure("update-index", Some(128), b"error: external filter 'x' died of signal 11", None);
         assert!(!filter.is_transient(), "of the very file, it may be");
     }
