@@ -3,7 +3,7 @@
 //! beside them a Probot app that keeps nothing, where Node and npm are there: the same bodies, in turns, in one run. And
 //! how many of them that are stored a second are dealt with after a start.
 
-use super::{SECRET, Service, median, postgres};
+use super::{SECRET, Service, free_port, median, postgres};
 use futures::StreamExt;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
@@ -241,7 +241,7 @@ impl Probot {
         if !install.stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
             return None;
         }
-        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let port = free_port();
         let child = Command::new("node")
             .arg(place.join("app.mjs"))
             .current_dir(&place)

@@ -111,6 +111,10 @@ fn now_nanos() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_nanos()
 }
 
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
 /// The service as its users run it.
 struct Service {
     child: Child,
@@ -131,7 +135,7 @@ impl Service {
 
     /// With this database; absent for the file in its home.
     fn start_on(home: &Path, stamps: &Path, standin: &Standin, database: Option<&str>) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let port = free_port();
         let address = format!("127.0.0.1:{port}");
         let agent = format!("'{}' --stamp '{}'", std::env::current_exe().expect("this").display(), stamps.display());
         let child = Command::new(env!("CARGO_BIN_EXE_treewarden"))

@@ -34,8 +34,8 @@ pub(super) fn on_disk(mounts: &[Mount], path: &Path) -> Option<(String, PathBuf)
     Some((mount.device.clone(), mount.root.join(below)))
 }
 
-/// Where something is mounted below a directory, or right there, or where it or a part of it is mounted.
-pub(super) fn touching(directory: &Path) -> io::Result<Option<PathBuf>> {
+/// What speaks against taking a directory away: something is mounted below it, or right there, or it or a part of it is mounted.
+pub(super) fn touching(directory: &Path) -> io::Result<Option<IsolationError>> {
     let directory = match directory.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         canonical => canonical?,
@@ -48,20 +48,19 @@ pub(super) fn touching(directory: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-fn touches(mounts: Vec<Mount>, directory: &Path) -> Option<PathBuf> {
+fn touches(mounts: Vec<Mount>, directory: &Path) -> Option<IsolationError> {
     let on_disk = on_disk(&mounts, directory);
-    let shows = |mount: &Mount| {
-        on_disk.as_ref().is_some_and(|(device, place)| mount.device == *device && mount.root.starts_with(place))
-    };
-    mounts.into_iter().find(|mount| mount.place.starts_with(directory) || shows(mount)).map(|mount| mount.place)
+    mounts.into_iter().find_map(|Mount { device, root, place }| {
+        let shows = on_disk.as_ref().is_some_and(|(ours, at)| device == *ours && root.starts_with(at));
+        match place.starts_with(directory) {
+            true => Some(IsolationError::MountInside(place)),
+            false => shows.then_some(IsolationError::MountedAt(place)),
+        }
+    })
 }
 
 pub(super) fn refuse(directory: &Path) -> Result<(), IsolationError> {
-    match touching(directory).map_err(|error| IsolationError::files("looking at", directory, &error))? {
-        Some(place) if place.starts_with(directory) => Err(IsolationError::MountInside(place)),
-        Some(place) => Err(IsolationError::MountedAt(place)),
-        None => Ok(()),
-    }
+    touching(directory).map_err(|error| IsolationError::files("looking at", directory, &error))?.map_or(Ok(()), Err)
 }
 
 /// `<id> <parent> <device> <root> <place> …`, as proc(5) describes it.
@@ -109,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_is_mounted_is_found_from_above_and_not_from_beside() {
-        assert_eq!(touching(Path::new("/proc")).unwrap().as_deref(), Some(Path::new("/proc")));
+        assert_eq!(touching(Path::new("/proc")).unwrap(), Some(IsolationError::MountInside("/proc".into())));
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(touching(directory.path()).unwrap(), None);
         assert_eq!(touching(&directory.path().join("gone")).unwrap(), None);
@@ -121,7 +120,7 @@ mod tests {
             let text = format!("22 1 8:1 / / rw - ext4 x rw\n23 22 8:2 /data /home rw - ext4 y rw\n{line}\n");
             touches(mounted(text.as_bytes()).collect(), Path::new(directory))
         };
-        let preview = Some(PathBuf::from("/srv/preview"));
+        let preview = Some(IsolationError::MountedAt("/srv/preview".into()));
         for root in ["/data/trees/one", "/data/trees/one/web"] {
             assert_eq!(touched(&format!("40 22 8:2 {root} /srv/preview rw - ext4 y rw"), "/home/trees/one"), preview);
         }

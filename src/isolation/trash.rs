@@ -10,8 +10,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use std::{
     ffi::CString,
     fs, io,
-    os::fd::{AsRawFd, OwnedFd},
-    os::unix::fs::PermissionsExt,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
@@ -130,7 +129,7 @@ impl Trash {
             }
             if let Err(error) = super::mounts::touching(&path).and_then(|mounted| match mounted {
                 // What is in there is somewhere else, and nobody's trash.
-                Some(place) => Err(io::Error::other(format!("a file system is mounted at {}", place.display()))),
+                Some(mounted) => Err(io::Error::other(mounted.to_string())),
                 None => delete(&path),
             }) {
                 tracing::warn!(path = %path.display(), error = %error, "trash not emptied");
@@ -189,9 +188,7 @@ fn open_real(parent: &OwnedFd, name: &std::ffi::CStr) -> io::Result<Option<Owned
     };
     let mode = rustix::fs::fstat(&handle)?.st_mode & 0o7777;
     if mode & 0o700 != 0o700 {
-        // By the handle: the name may stand for something else by now.
-        let handle = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        fs::set_permissions(handle, fs::Permissions::from_mode(mode | 0o700))?;
+        super::way::set_mode(&handle, mode | 0o700)?;
     }
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     Ok(Some(rustix::fs::openat(&handle, c".", flags, Mode::empty())?))
@@ -207,7 +204,7 @@ fn unlink(parent: &OwnedFd, name: &std::ffi::CStr, flags: AtFlags) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn trash() -> (tempfile::TempDir, Trash) {
         let temp = tempfile::tempdir().unwrap();

@@ -3,7 +3,10 @@
 
 use super::{IsolationError, trash::can_be_emptied};
 use crate::git::LooksBare;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::{
+    fs::{AtFlags, Dir, FileType, Mode, OFlags},
+    io::Errno,
+};
 use std::{
     collections::HashMap,
     fs, io,
@@ -18,6 +21,7 @@ use std::{
 
 /// A tree that takes longer is measured in part.
 const PATIENCE: Duration = Duration::from_secs(300);
+const LONG_PATIENCE: Duration = Duration::from_secs(3600);
 /// What it takes beyond that to say so. A walk that does not is stuck in a call, as on a network that does not answer.
 const MARGIN: Duration = Duration::from_secs(10);
 /// What `stat(2)` counts blocks in.
@@ -35,10 +39,19 @@ pub struct Usage {
     pub freed: u64,
     /// Everything was looked at.
     pub whole: bool,
+    /// What could not be looked at, other than a closed directory of our own, which can be opened when it is deleted.
+    pub unseen: Option<PathBuf>,
     /// What lies in it that is a repository or worktree, or looks like one.
     pub repository: Option<PathBuf>,
     /// A directory that could not be emptied, with its owner.
     pub obstacle: Option<(PathBuf, u32)>,
+}
+
+impl Usage {
+    fn has_not_seen(&mut self, place: &Path) {
+        self.whole = false;
+        self.unseen.get_or_insert_with(|| place.to_owned());
+    }
 }
 
 /// Measures a directory off the threads that serve people. One that is not there takes nothing. `None`: the walk does not
@@ -48,9 +61,9 @@ pub async fn measure(directory: &Path) -> Result<Option<Usage>, IsolationError> 
     walked(directory, PATIENCE + MARGIN, move |given_up| walk(&place, PATIENCE, given_up)).await
 }
 
-/// The same where somebody waits for it.
+/// The same where somebody waits for it, and nothing goes on before everything was looked at.
 pub(super) fn survey(directory: &Path) -> Usage {
-    walk(directory, PATIENCE, &AtomicBool::new(false))
+    walk(directory, LONG_PATIENCE, &AtomicBool::new(false))
 }
 
 /// Walks whose end nobody waits for any more. One at a time for each place: threads do not pile up.
@@ -102,14 +115,18 @@ fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Usage {
     let mut usage = Usage { whole: true, ..Usage::default() };
     let device = match fs::symlink_metadata(root) {
         Ok(top) => top.dev(),
-        Err(error) => return Usage { whole: error.kind() == io::ErrorKind::NotFound, ..usage },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return usage,
+        Err(_) => {
+            usage.has_not_seen(root);
+            return usage;
+        }
     };
     // Names seen of files that have several: how many, of how many, and what each takes.
     let mut shared: HashMap<u64, (_, _, u64)> = HashMap::new();
     let mut pending = vec![root.to_owned()];
     'walk: while let Some(directory) = pending.pop() {
         if is_over() {
-            usage.whole = false;
+            usage.has_not_seen(&directory);
             break;
         }
         let mut note_obstacle = |owner: u32| {
@@ -118,17 +135,23 @@ fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Usage {
             }
         };
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-        let Ok(handle) = rustix::fs::open(&directory, flags, Mode::empty()) else {
-            let _ = fs::symlink_metadata(&directory).map(|meta| note_obstacle(meta.uid()));
-            usage.whole = false;
-            continue;
+        let handle = match rustix::fs::open(&directory, flags, Mode::empty()) {
+            Ok(handle) => handle,
+            Err(error) => {
+                let _ = fs::symlink_metadata(&directory).map(|meta| note_obstacle(meta.uid()));
+                match error {
+                    Errno::ACCESS => usage.whole = false,
+                    _ => usage.has_not_seen(&directory),
+                }
+                continue;
+            }
         };
         let (Ok(own), Ok(entries)) = (rustix::fs::fstat(&handle), Dir::read_from(&handle)) else {
-            usage.whole = false;
+            usage.has_not_seen(&directory);
             continue;
         };
         if own.st_dev != device {
-            usage.whole = false;
+            usage.has_not_seen(&directory);
             continue;
         }
         note_obstacle(own.st_uid);
@@ -137,11 +160,11 @@ fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Usage {
         (usage.bytes, usage.freed) = (usage.bytes + blocks(&own), usage.freed + blocks(&own));
         for entry in entries {
             if is_over() {
-                usage.whole = false;
+                usage.has_not_seen(&directory);
                 break 'walk;
             }
             let Ok(entry) = entry else {
-                usage.whole = false;
+                usage.has_not_seen(&directory);
                 break;
             };
             let name = entry.file_name();
@@ -153,7 +176,7 @@ fn walk(root: &Path, patience: Duration, given_up: &AtomicBool) -> Usage {
                 usage.repository.get_or_insert_with(|| directory.clone());
             }
             let Ok(stat) = rustix::fs::statat(&handle, name, AtFlags::SYMLINK_NOFOLLOW) else {
-                usage.whole = false;
+                usage.has_not_seen(&directory);
                 continue;
             };
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
@@ -223,15 +246,17 @@ mod tests {
         fs::create_dir_all(root.join("closed")).unwrap();
         fs::write(root.join("file"), "x").unwrap();
         assert!(!walk(&root, Duration::ZERO, &AtomicBool::new(false)).whole, "it took too long");
-        assert!(!walk(&root, PATIENCE, &AtomicBool::new(true)).whole, "nobody waits for it");
+        let given_up = walk(&root, PATIENCE, &AtomicBool::new(true));
+        assert_eq!((given_up.whole, given_up.unseen.as_deref()), (false, Some(root.as_path())), "nobody waits for it");
         fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         let is_root = rustix::process::geteuid().is_root();
-        assert_eq!((measured(&root).whole, measured(&root).obstacle), (is_root, None));
+        let Usage { whole, obstacle, unseen, .. } = measured(&root);
+        assert_eq!((whole, obstacle, unseen), (is_root, None, None), "our own can be opened");
         fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
         // A link in the place of the directory itself.
         symlink(&root, temp.path().join("link")).unwrap();
         assert!(!measured(&temp.path().join("link")).whole);
-        assert!(!measured(&root.join("file/below")).whole, "it is not known not to be there");
+        assert!(measured(&root.join("file/below")).unseen.is_some(), "it is not known not to be there");
     }
 
     #[test]

@@ -43,13 +43,15 @@ fn moved(parent: impl AsFd, name: impl Arg + Copy, new_parent: impl AsFd, new: i
     if mode & WRITABLE != 0 {
         return Err(Errno::ACCESS.into());
     }
-    // By the handle: the name may stand for something else by now.
-    let handle = format!("/proc/self/fd/{}", directory.as_raw_fd());
-    let set = |mode| fs::set_permissions(&handle, fs::Permissions::from_mode(mode));
-    set(mode | WRITABLE)?;
+    set_mode(&directory, mode | WRITABLE)?;
     let done = rename();
-    set(mode)?;
+    set_mode(&directory, mode)?;
     Ok(done?)
+}
+
+/// By the handle, which may be of a directory that cannot be opened: a name may stand for something else by now.
+pub(super) fn set_mode(directory: &OwnedFd, mode: u32) -> io::Result<()> {
+    fs::set_permissions(format!("/proc/self/fd/{}", directory.as_raw_fd()), fs::Permissions::from_mode(mode))
 }
 
 const WRITABLE: u32 = 0o200;

@@ -416,6 +416,9 @@ impl Provider for WorktreeProvider {
             mounts::refuse(&path)?;
             match usage::survey(&path) {
                 Usage { obstacle: Some((path, owner)), .. } => Err(IsolationError::NotDeletable { path, owner }),
+                Usage { unseen: Some(place), .. } => {
+                    Err(IsolationError::Unknown(format!("{} could not be looked at", place.display())))
+                }
                 Usage { freed, .. } => Ok(freed),
             }
         })

@@ -198,12 +198,13 @@ impl Orchestrator {
             Box::pin(self.look_after_disk(&codebase, pass, &mut lines)).await;
         }
         if pass.codebase.is_none() && !stopped() {
-            let unheard = self.unheard().await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "what the database has not heard of is not in the report");
-                Vec::new()
-            });
-            self.count_strays(&strays_seen, &unheard);
-            lines.extend(unheard.iter().map(orphans::unheard_line));
+            match self.unheard().await {
+                Ok(unheard) => {
+                    self.count_strays(&strays_seen, &unheard);
+                    lines.extend(unheard.iter().map(orphans::unheard_line));
+                }
+                Err(error) => lines.push(orphans::unheard_unknown(&error)),
+            }
         }
         let id = ReportId(uuid::Uuid::now_v7());
         let Pass { trigger, dry_run, .. } = *pass;

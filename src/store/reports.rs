@@ -3,7 +3,7 @@
 use super::codec::FromRow;
 use super::db::Row;
 use super::sql::sql;
-use super::{Store, StoreError};
+use super::{Answer, Store, StoreError};
 use crate::model::*;
 
 impl FromRow for CleanupReport {
@@ -37,12 +37,9 @@ impl Store {
 
     /// Whether a pass began then, both ends included.
     pub async fn was_passed_between(&self, from: Timestamp, to: Timestamp) -> Result<bool, StoreError> {
-        let sql = sql!(
-            "SELECT trigger_kind AS state, count(*) AS how_many FROM cleanup_reports
-             WHERE started_at >= $1 AND started_at <= $2 GROUP BY trigger_kind"
-        );
-        let passes: Vec<(Trigger, i64)> = self.db.fetch_all(sql.bind(from).bind(to)).await?;
-        Ok(!passes.is_empty())
+        let sql = sql!("SELECT count(*) AS answer FROM cleanup_reports WHERE started_at >= $1 AND started_at <= $2");
+        let passes: Answer = self.db.fetch_one(sql.bind(from).bind(to)).await?;
+        Ok(passes.0 > 0)
     }
 
     /// The newest ones first.

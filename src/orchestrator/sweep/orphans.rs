@@ -12,7 +12,7 @@ use crate::decide::orphans::{self, Class, OrphanFacts, Stays, Verdict, verdict};
 use crate::git::Repository;
 use crate::model::*;
 use crate::reply::{cleanup, not_begun, orphans as words};
-use crate::store::{Inserted, NewEnvironment};
+use crate::store::{Inserted, NewEnvironment, StoreError};
 use crate::telemetry::{field::EFFECT, metric};
 use std::{
     collections::{BTreeMap, HashSet},
@@ -360,7 +360,16 @@ fn cause<'a>(pass: &Pass<'a>) -> Cause<'a> {
 /// What a pass says of a repository that the database has not heard from.
 pub(super) fn unheard_line(unheard: &Unheard) -> ReportLine {
     let why = words::unheard(unheard.directories, unheard.path.as_deref());
-    let (branch, result) = (unheard.name.clone(), ReportResult::Kept(vec![why]));
+    beside_all(unheard.name.clone(), ReportResult::Kept(vec![why]))
+}
+
+/// What it says where that cannot be known.
+pub(super) fn unheard_unknown(error: &StoreError) -> ReportLine {
+    beside_all(words::UNHEARD.to_owned(), ReportResult::Failed(error.to_string()))
+}
+
+/// A line about no repository that the database knows.
+fn beside_all(branch: String, result: ReportResult) -> ReportLine {
     let (environment, repository, notes) = (None, None, Vec::new());
     ReportLine { environment, repository, branch, result, bytes_freed: None, bytes_reclaimed: 0, notes }
 }
