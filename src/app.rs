@@ -221,7 +221,7 @@ impl Core {
         }
         let taken = take(config).await?;
         let patience = config.database_patience.unwrap_or(store::PATIENCE);
-        let store = Store::open_with(config.database_url.expose_secret(), patience).await?;
+        let store = Store::open_with(config.database_url.expose_secret(), patience).await?.starting_in(config.mode);
         let redactor = Redactor::new(config.secrets().iter().chain(token));
         match orchestrator(config, &store, public_url, taken.home.node(), clock, redactor).await {
             Ok((orchestrator, slug)) => Ok(Self { orchestrator, slug, taken }),
@@ -331,7 +331,7 @@ fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node
         web_url: config.github.web_url.clone(),
         fetches_deliveries: config.github.deliveries == Deliveries::Fetched,
         environment_limit: config.max_worktrees,
-        authority: config.authority.clone(),
+        authority: config.authority.clone().with_admins(config.admins.clone()),
         offline_create: config.offline_create,
         run_limit: config.max_runs,
         stale_after: config.stale_after,

@@ -19,7 +19,7 @@ pub use source::{Flags, Origin};
 pub use table::{SETTINGS, Setting, markdown_table, plain_table};
 
 use crate::decide::authority::Authority;
-use crate::model::{DiskMarks, Pacing};
+use crate::model::{CodebaseMode, DiskMarks, Pacing, UserId};
 use crate::plain_file::{self, Links};
 use crate::telemetry::LogFormat;
 use reqwest::Url;
@@ -65,9 +65,10 @@ pub struct Config {
     /// Absent: no agent is configured, and runs fail with a sentence that says so.
     pub agent: Option<AgentConfig>,
     pub run_time_limit: Duration,
-    /// Logins in lower case.
-    pub admins: BTreeSet<String>,
-    pub mode: Mode,
+    /// Who may do everywhere what takes admin permission on a repository.
+    pub admins: BTreeSet<UserId>,
+    /// What a codebase starts in that is met for the first time.
+    pub mode: CodebaseMode,
     pub local: bool,
     pub sandbox: Sandbox,
     pub secret_key: Option<SecretString>,
@@ -144,12 +145,6 @@ pub enum Deliveries {
     Sent,
     /// All of them are fetched, and none is let in.
     Fetched,
-}
-
-/// What a new codebase starts in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    On,
 }
 
 /// The least protection a run may have.

@@ -25,3 +25,4 @@ pub mod resolve;
 pub mod restore;
 pub mod retire;
 pub mod schedule;
+pub mod staged;

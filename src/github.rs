@@ -4,6 +4,7 @@
 //! out single requests, and says precisely how a request failed ([`GithubError`]).
 
 mod auth;
+mod checks;
 mod client;
 mod clock;
 mod comments;

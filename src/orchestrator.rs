@@ -4,7 +4,7 @@
 //! This is the only room that creates, reuses or removes environments; pages, commands and the command line call its
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
-//! Reading order: [`arrive`] (a delivery comes into the inbox), [`intake`] (a delivery becomes a run or an answer), [`runs`] (a run from queue to delivery), [`prepare`]
+//! Reading order: [`arrive`] (a delivery comes into the inbox), [`intake`] (a delivery becomes a run or an answer), [`buttons`] (so does a press), [`runs`] (a run from queue to delivery), [`mode`] (how far the bot goes in a repository), [`prepare`]
 //! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`scan`] (one look at all environments), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`disk`] (what is measured and reclaimed), [`missed`] (deliveries that never came in), [`backoff`] (what fails each time),
 //! [`maintenance`] (upkeep of repositories), [`retention`] (the end of old rows and logs), [`workers`] (the loops).
@@ -15,6 +15,7 @@ mod arrive;
 mod assign;
 mod background;
 mod backoff;
+mod buttons;
 mod census;
 mod commands;
 mod comparisons;
@@ -35,6 +36,7 @@ mod maintenance;
 mod memory;
 mod mend;
 mod missed;
+mod mode;
 mod moved;
 mod offline;
 mod outbox;
@@ -296,8 +298,18 @@ impl Orchestrator {
         conversation: Option<ConversationId>,
         outgoing: Outgoing,
     ) -> Result<(), StoreError> {
+        self.ask_to_send(self.new_outgoing(key, codebase, conversation, outgoing)).await
+    }
+
+    fn new_outgoing(
+        &self,
+        key: String,
+        codebase: CodebaseId,
+        conversation: Option<ConversationId>,
+        outgoing: Outgoing,
+    ) -> NewOutgoing {
         let (turn, outgoing) = (Turn::from(&outgoing), self.redacted(outgoing));
-        self.ask_to_send(NewOutgoing { key, codebase, conversation, outgoing, turn, not_before: self.now() }).await
+        NewOutgoing { key, codebase, conversation, outgoing, turn, not_before: self.now() }
     }
 
     async fn ask_to_send(&self, new: NewOutgoing) -> Result<(), StoreError> {
@@ -308,10 +320,23 @@ impl Orchestrator {
         Ok(())
     }
 
+    /// All of it or nothing.
+    async fn ask_to_send_all(&self, all: &[NewOutgoing]) -> Result<(), StoreError> {
+        if let [new] = all {
+            return self.ask_to_send(new.clone()).await;
+        }
+        for new in all {
+            tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
+        }
+        self.store().enqueue_all(all, self.now()).await?;
+        all.iter().for_each(|new| self.inner.wake.sender(Lane::from(new.turn)).notify_one());
+        Ok(())
+    }
+
     /// As it leaves: without secrets, without the server's own directories, with nothing in it that turns text around, and not
     /// longer than GitHub takes.
     fn redacted(&self, outgoing: Outgoing) -> Outgoing {
-        let clean = |text: &str| written_out(&self.redact(&self.inner.places.hide(text)), LINES);
+        let clean = |text: &str| self.cleaned(text);
         match outgoing {
             Outgoing::Comment { number, body, marker } => {
                 Outgoing::Comment { number, body: agent_text::whole_comment(&clean(&body), &marker), marker }
@@ -319,9 +344,17 @@ impl Orchestrator {
             Outgoing::PullRequest { head, base, title, body, draft } => {
                 Outgoing::PullRequest { head, base, title: clean(&title), body: clean(&body), draft }
             }
+            Outgoing::CheckRun(CheckRun { head, run, conclusion, title, summary, details_url, actions }) => {
+                let (title, summary) = (clean(&title), agent_text::whole_summary(&clean(&summary)));
+                Outgoing::CheckRun(CheckRun { head, run, conclusion, title, summary, details_url, actions })
+            }
             Outgoing::Message { body } => Outgoing::Message { body: agent_text::whole_comment(&clean(&body), "") },
             Outgoing::React { .. } => outgoing,
         }
+    }
+
+    fn cleaned(&self, text: &str) -> String {
+        written_out(&self.redact(&self.inner.places.hide(text)), LINES)
     }
 
     /// [`audit`](Self::audit) about something within a codebase: a thread (`octo/hello#42`) or an environment

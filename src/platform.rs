@@ -35,18 +35,22 @@ impl Platform for Platforms {
     async fn send(&self, codebase: &Codebase, row: &OutboxRow) -> Result<Option<i64>, SendError> {
         match (&row.outgoing, &self.github) {
             (Outgoing::Message { .. }, _) => self.local.send(codebase, row).await,
-            (Outgoing::React { .. } | Outgoing::Comment { .. } | Outgoing::PullRequest { .. }, Some(github)) => {
-                github.send(codebase, row).await
-            }
-            (Outgoing::React { .. } | Outgoing::Comment { .. } | Outgoing::PullRequest { .. }, None) => {
-                Err(SendError::Permanent("no GitHub App is configured".to_owned()))
-            }
+            (
+                Outgoing::React { .. }
+                | Outgoing::Comment { .. }
+                | Outgoing::PullRequest { .. }
+                | Outgoing::CheckRun(_),
+                github,
+            ) => match github {
+                Some(github) => github.send(codebase, row).await,
+                None => Err(SendError::Permanent("no GitHub App is configured".to_owned())),
+            },
         }
     }
 }
 
 #[async_trait::async_trait]
 pub trait Platform: Send + Sync {
-    /// Makes `row.outgoing` true and answers with the id of what stands for it (comment, pull request), if any.
+    /// Makes `row.outgoing` true and answers with the id of what stands for it (comment, check run, pull request), if any.
     async fn send(&self, codebase: &Codebase, row: &OutboxRow) -> Result<Option<i64>, SendError>;
 }

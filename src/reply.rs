@@ -6,6 +6,7 @@
 pub mod agent_text;
 pub mod approval;
 pub mod blocked;
+pub mod check;
 pub mod cleanup;
 pub mod commands;
 pub mod delivery;
@@ -22,6 +23,7 @@ pub mod repo_settings;
 pub mod report;
 pub mod run_end;
 pub mod shell;
+pub mod staged;
 pub mod status;
 pub mod undelivered;
 pub mod upkeep;

@@ -61,6 +61,7 @@ pub use settings::Disk;
 pub use sql::{Statement, statements};
 pub use web_sessions::WebSessions;
 
+use crate::model::CodebaseMode;
 use codec::FromRow;
 use db::Db;
 use error::corrupt;
@@ -82,6 +83,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(65 * 60);
 #[derive(Clone)]
 pub struct Store {
     db: Arc<Db>,
+    /// What a codebase starts in that is met for the first time.
+    first_mode: CodebaseMode,
 }
 
 /// How a database's tables stand to this program.
@@ -159,7 +162,13 @@ impl Store {
 
     /// The same with another [`PATIENCE`].
     pub async fn open_with(url: &str, patience: Duration) -> Result<Self, StoreError> {
-        Ok(Self { db: Arc::new(Db::open(url, patience).await?) })
+        Ok(Self { db: Arc::new(Db::open(url, patience).await?), first_mode: CodebaseMode::On })
+    }
+
+    /// The same store, in which a codebase that is met for the first time starts in `mode`.
+    #[must_use]
+    pub fn starting_in(self, mode: CodebaseMode) -> Self {
+        Self { first_mode: mode, ..self }
     }
 
     /// Brings the tables up to date, under a lock. Refuses a schema that is newer than this program.

@@ -8,8 +8,8 @@ use std::{io, os::unix::fs::DirBuilderExt, path::Path};
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt;
 
-/// Bytes of an answer kept from its beginning; more than any comment can hold.
-const ANSWER_HEAD: usize = 128 * 1024;
+/// Bytes of an answer kept from its beginning; more than the comments that one answer becomes can hold.
+const ANSWER_HEAD: usize = 256 * 1024;
 const ANSWER_TAIL: usize = 64 * 1024;
 /// Bytes of the log's end that wait in memory until the turn is over.
 const LOG_TAIL: usize = 256 * 1024;

@@ -64,7 +64,7 @@ async fn take(config: &Config) -> anyhow::Result<Taken> {
 async fn open(config: &Config, dry_run: bool, scratch: &Scratch) -> anyhow::Result<Store> {
     let url = config.database_url.expose_secret();
     if !dry_run {
-        return Ok(migrated(url).await?);
+        return Ok(migrated(url).await?.starting_in(config.mode));
     }
     match Store::schema(url).await.map_err(StartError::Store)? {
         Schema::Current => Ok(Store::open(url).await.map_err(StartError::Store)?),

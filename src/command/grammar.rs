@@ -60,6 +60,8 @@ pub enum Command {
     Pin,
     Unpin,
     Reset,
+    /// The repository is switched on.
+    Enable,
     /// The code of this fork's pull request may run here, as it is at this commit.
     Approve {
         head: CommitSha,
@@ -152,6 +154,13 @@ pub const COMMANDS: &[Entry] = &[
         does: "lets me work on a fork's pull request at this commit, its head, whose files may then run on the server; ends with the next push",
         needs: Permission::Write,
         reads: approve,
+    },
+    Entry {
+        name: "/enable",
+        usage: "/enable",
+        does: "switches this repository on where it is staged (I only say what I would do) or off",
+        needs: Permission::Admin,
+        reads: |rest| rest.is_empty().then_some(Command::Enable),
     },
     Entry {
         name: "/worktree create",
@@ -396,6 +405,7 @@ mod tests {
             Command::Stop => "/stop",
             Command::Reset => "/reset",
             Command::Approve { .. } => "/approve",
+            Command::Enable => "/enable",
             Command::Create { .. } => "/worktree create",
             Command::Link { .. } => "/worktree link",
             Command::Orphans => "/worktree orphans",

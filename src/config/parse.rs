@@ -1,9 +1,9 @@
 //! From text to values. Every function says what it expected when the text is none of it.
 
-use super::{Deliveries, Mode, Sandbox};
+use super::{Deliveries, Sandbox};
 use crate::command::grammar::COMMANDS;
-use crate::decide::authority::Authority;
-use crate::model::is_loopback_host;
+use crate::decide::authority::{self, Authority};
+use crate::model::{CodebaseMode, UserId, is_loopback_host};
 use reqwest::Url;
 use std::{collections::BTreeSet, fmt, net::IpAddr, ops::RangeInclusive, path::Path, path::PathBuf, time::Duration};
 
@@ -180,14 +180,9 @@ pub(super) fn authority(text: &str) -> Result<Authority, Expected> {
     Authority::parse(text, &commands)
 }
 
-pub(super) fn mode(text: &str) -> Result<Mode, Expected> {
-    match text {
-        // Whoever asks for less must not get all.
-        "on" => Ok(Mode::On),
-        _ => Err("expected on: this version has no other mode; the App's installation on GitHub says which \
-                  repositories take part"
-            .to_owned()),
-    }
+pub(super) fn mode(text: &str) -> Result<CodebaseMode, Expected> {
+    // Whoever asks for less by a slip must not get all.
+    text.parse().map_err(|_| "expected on, staged or off".to_owned())
 }
 
 pub(super) fn webhook(text: &str) -> Result<Deliveries, Expected> {
@@ -227,10 +222,8 @@ pub(super) fn absolute_entries(path: &str) -> Option<String> {
     (!absolute.is_empty()).then(|| absolute.join(":"))
 }
 
-pub(super) fn logins(text: &str) -> Result<BTreeSet<String>, Expected> {
-    let login = |word: &str| word.len() <= 39 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    let all: BTreeSet<String> = words(text).map(str::to_ascii_lowercase).collect();
-    if all.iter().all(|word| login(word)) { Ok(all) } else { Err("expected GitHub logins, like ann, bob".to_owned()) }
+pub(super) fn admins(text: &str) -> Result<BTreeSet<UserId>, Expected> {
+    words(text).map(authority::person_named).collect()
 }
 
 /// What GitHub's own programs read a token from.

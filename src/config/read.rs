@@ -70,7 +70,7 @@ impl Reader<'_> {
             max_runs: self.value(&MAX_RUNS, parse::whole_number(1..=256)),
             agent: self.agent(),
             run_time_limit: self.value(&RUN_TIME_LIMIT, parse::time_limit),
-            admins: self.optional(&ADMINS, parse::logins).unwrap_or_default(),
+            admins: self.optional(&ADMINS, parse::admins).unwrap_or_default(),
             mode: self.value(&MODE, parse::mode),
             local: self.value(&LOCAL, parse::switch),
             sandbox: self.value(&SANDBOX, parse::sandbox),

@@ -37,11 +37,14 @@ fn an_empty_machine_gets_the_defaults() {
 
 #[test]
 fn flags_beat_environment_beats_file_beats_defaults() {
-    let file = ("/srv/tw/treewarden.toml", "listen = '127.0.0.1:1'\nstale_threshold_days = 7\nadmins = ['Ann', 'bob']");
+    let file = (
+        "/srv/tw/treewarden.toml",
+        "listen = '127.0.0.1:1'\nstale_threshold_days = 7\nadmins = ['Ann:583231', 'bob:17']",
+    );
     let env = [("TREEWARDEN_HOME", "/srv/tw"), ("STALE_THRESHOLD_DAYS", "8")];
     let config = load(&Flags::default(), &env, &[file]).unwrap();
     assert_eq!((config.listen.port, config.stale_after.as_secs()), (1, 8 * 86_400));
-    assert_eq!(config.admins, BTreeSet::from(["ann".to_owned(), "bob".to_owned()]));
+    assert_eq!(config.admins, BTreeSet::from([UserId(17), UserId(583_231)]));
     let env = [env[0], ("TREEWARDEN_LISTEN", "127.0.0.1:2")];
     assert_eq!(load(&Flags::default(), &env, &[file]).unwrap().listen.port, 2);
     let flags = Flags { listen: Some("[::1]:3".to_owned()), ..Flags::default() };
@@ -72,11 +75,26 @@ fn the_home_follows_its_rules() {
 }
 
 #[test]
-fn a_mode_that_this_version_has_not_is_no_silent_on() {
-    assert!(from_env(&[("TREEWARDEN_MODE", "on")]).is_ok());
-    for mode in ["off", "staged"] {
-        let problems = from_env(&[("TREEWARDEN_MODE", mode)]).unwrap_err().to_string();
-        assert!(problems.contains("this version has no other mode"), "{problems}");
+fn a_slip_in_the_mode_is_no_silent_on() {
+    assert_eq!(from_env(&[]).unwrap().mode, CodebaseMode::On);
+    for mode in CodebaseMode::ALL {
+        assert_eq!(from_env(&[("TREEWARDEN_MODE", mode.as_str())]).unwrap().mode, *mode);
+    }
+    for slip in ["Off", "stage", "none"] {
+        let problems = from_env(&[("TREEWARDEN_MODE", slip)]).unwrap_err().to_string();
+        assert!(problems.contains("expected on, staged or off"), "{problems}");
+    }
+}
+
+#[test]
+fn admins_are_named_by_number() {
+    let problems = from_env(&[("TREEWARDEN_ADMINS", "ann:583231, bob")]).unwrap_err().to_string();
+    insta::assert_snapshot!(problems, @r#"
+    One setting is wrong; nothing was begun:
+      - TREEWARDEN_ADMINS is "ann:583231, bob" (from the environment): bob may be somebody else tomorrow: write bob:<number>, with the number that GitHub gives as `id` (on github.com: `curl -s https://api.github.com/users/bob`)
+    "#);
+    for slip in ["ann:0", "ann:x", ":7", "ann:-1", "a[bot]:7", "7"] {
+        assert!(from_env(&[("TREEWARDEN_ADMINS", slip)]).is_err(), "{slip}");
     }
 }
 
@@ -116,7 +134,7 @@ fn every_wrong_value_is_named_at_once() {
       - MAX_WORKTREES_PER_CODEBASE is "0" (from the environment): expected a whole number from 1 to 10000
       - TREEWARDEN_AGENT_ENV is "MODEL_KEY,GITHUB_WEBHOOK_SECRET" (from the environment): GITHUB_WEBHOOK_SECRET belongs to the service and is never given to an agent
       - TREEWARDEN_AGENT_COMMAND is "claude -p 'open" (from the environment): expected a program (a name on PATH or an absolute path) and its arguments, quotes balanced
-      - mode is "maybe" (from /home/ann/.treewarden/treewarden.toml): expected on: this version has no other mode; the App's installation on GitHub says which repositories take part
+      - mode is "maybe" (from /home/ann/.treewarden/treewarden.toml): expected on, staged or off
       - TREEWARDEN_SECRET_KEY (from the environment): expected 32 characters or more
       - TREEWARDEN_LOG_FORMAT is "xml" (from the environment): expected text or json
     "#);
@@ -157,17 +175,21 @@ fn a_home_of_another_user_is_told_before_what_cannot_be_read_in_it() {
 
 #[test]
 fn where_values_stand_and_which_have_no_effect_is_known() {
-    let env =
-        [("TREEWARDEN_ADMINS", "ann"), ("TRASH_DAYS", "7"), ("MAX_CONCURRENT_RUNS", "2"), ("TREEWARDEN_LOG", " ")];
+    let env = [
+        ("TREEWARDEN_SECRET_KEY", "0123456789abcdef0123456789abcdef"),
+        ("TRASH_DAYS", "7"),
+        ("MAX_CONCURRENT_RUNS", "2"),
+        ("TREEWARDEN_LOG", " "),
+    ];
     let file = ("/home/ann/.treewarden/treewarden.toml", "max_concurrent_runs = 3\nlocal = true");
     let config = load(&Flags::default(), &env, &[file]).unwrap();
     assert_eq!(config.file.as_deref(), Some(Path::new(file.0)));
     assert_eq!(config.origin("MAX_CONCURRENT_RUNS"), Some(&Origin::Environment));
     assert_eq!(config.origin("TREEWARDEN_LOCAL"), Some(&Origin::File(file.0.into())));
     assert_eq!(config.origin("TREEWARDEN_LOG"), None);
-    assert_eq!(config.without_effect(), ["TREEWARDEN_ADMINS"]);
+    assert_eq!(config.without_effect(), ["TREEWARDEN_SECRET_KEY"]);
     let reserved: Vec<&str> = SETTINGS.iter().filter(|one| !one.has_effect()).map(|one| one.variable).collect();
-    let expected = ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "TREEWARDEN_ADMINS", "TREEWARDEN_SECRET_KEY"];
+    let expected = ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "TREEWARDEN_SECRET_KEY"];
     assert_eq!(reserved, expected);
     assert_eq!(from_env(&[]).unwrap().file, None);
 }

@@ -11,11 +11,29 @@ pub struct AdmitFacts<'a> {
     pub needs: Needs,
     /// Runs this conversation started within the last ten minutes.
     pub recent_runs: u32,
+    /// Of the codebase.
+    pub mode: CodebaseMode,
+    pub asks: Asks,
+}
+
+/// What a request is for, as far as the mode of a codebase makes a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// That the codebase is switched on.
+    Enable,
+    /// To be told something, or that something ends.
+    Tell,
+    /// Work, or any other change.
+    Change,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     Welcome,
+    /// The codebase is staged: it is said what would be done.
+    Staged,
+    /// The codebase is switched off: nothing is said.
+    Off,
     /// One reaction, and one explanation per person and thread.
     Refuse,
     /// The loop breaker: too many runs in one thread at once.
@@ -36,9 +54,22 @@ pub fn passed_over(author: &Person, bot: &Person, carries_marker: bool) -> Optio
     }
 }
 
+/// Whether anybody looks at a request at all.
+pub fn is_heard(mode: CodebaseMode, asks: Asks) -> bool {
+    match mode {
+        CodebaseMode::On | CodebaseMode::Staged => true,
+        CodebaseMode::Off => asks == Asks::Enable,
+    }
+}
+
 pub fn admit(facts: &AdmitFacts<'_>) -> Admission {
-    if !facts.needs.met_by(facts.person, facts.permission) {
-        return Admission::Refuse;
+    let may = facts.needs.met_by(facts.person, facts.permission);
+    match (facts.mode, facts.asks) {
+        (mode, asks) if !is_heard(mode, asks) => return Admission::Off,
+        (CodebaseMode::Off, _) if !may => return Admission::Off,
+        _ if !may => return Admission::Refuse,
+        (CodebaseMode::Staged, Asks::Change) => return Admission::Staged,
+        (CodebaseMode::On | CodebaseMode::Staged | CodebaseMode::Off, Asks::Enable | Asks::Tell | Asks::Change) => {}
     }
     if facts.recent_runs >= MAX_RECENT_RUNS {
         return Admission::TooMany;
@@ -56,7 +87,33 @@ mod tests {
 
     fn admitted(permission: Permission, recent_runs: u32) -> Admission {
         let needs = Needs::at_least(Permission::Write);
-        admit(&AdmitFacts { person: &person(5, false), permission, needs, recent_runs })
+        let (mode, asks) = (CodebaseMode::On, Asks::Change);
+        admit(&AdmitFacts { person: &person(5, false), permission, needs, recent_runs, mode, asks })
+    }
+
+    #[test]
+    fn the_mode_decides_what_comes_of_a_request() {
+        use {Admission::*, Asks::*, CodebaseMode::On, CodebaseMode::Staged as InStages};
+        let admitted = |mode, asks, permission| {
+            let least = if asks == Enable { Permission::Admin } else { Permission::Write };
+            let (person, needs) = (person(5, false), Needs::at_least(least));
+            admit(&AdmitFacts { person: &person, permission, needs, recent_runs: 0, mode, asks })
+        };
+        for (mode, asks, by_admin, by_writer, by_reader) in [
+            (On, Enable, Welcome, Refuse, Refuse),
+            (On, Tell, Welcome, Welcome, Refuse),
+            (On, Change, Welcome, Welcome, Refuse),
+            (InStages, Enable, Welcome, Refuse, Refuse),
+            (InStages, Tell, Welcome, Welcome, Refuse),
+            (InStages, Change, Admission::Staged, Admission::Staged, Refuse),
+            (CodebaseMode::Off, Enable, Welcome, Off, Off),
+            (CodebaseMode::Off, Tell, Off, Off, Off),
+            (CodebaseMode::Off, Change, Off, Off, Off),
+        ] {
+            let by = |permission| admitted(mode, asks, permission);
+            let all = (by(Permission::Admin), by(Permission::Write), by(Permission::Read));
+            assert_eq!(all, (by_admin, by_writer, by_reader), "{mode} {asks:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Who may ask for what: the table's defaults, as far as the rules of whoever runs the service leave them.
 
 use crate::model::{Needs, Permission, UserId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a rule calls requests in words, for the agent.
 pub const REQUESTS: &str = "requests";
@@ -11,7 +11,11 @@ const APPROVE: &str = "/approve";
 
 /// Rules by what they are for; without any, the table's defaults hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Authority(BTreeMap<String, Needs>);
+pub struct Authority {
+    rules: BTreeMap<String, Needs>,
+    /// Who may do everywhere what takes admin permission.
+    admins: BTreeSet<UserId>,
+}
 
 impl Authority {
     /// `/worktree cleanup = maintain; requests = write, @ann:583231`: a command or the beginning of its name, `requests` or `*`; then
@@ -34,16 +38,30 @@ impl Authority {
                 return Err(format!("there are two rules for {what:?}"));
             }
         }
-        Ok(Self(rules))
+        Ok(Self { rules, admins: BTreeSet::new() })
+    }
+
+    /// The same rules, under which these people may do what takes admin permission by the table.
+    #[must_use]
+    pub fn with_admins(self, admins: BTreeSet<UserId>) -> Self {
+        Self { admins, ..self }
     }
 
     /// For a command, or [`REQUESTS`]; `usual` is what it takes without rules.
     pub fn needs(&self, name: &str, usual: Permission) -> Needs {
         // The longest name is the most exact one.
-        let named = self.0.iter().filter(|(what, _)| covers(what, name)).max_by_key(|(what, _)| what.len());
-        let needs = named.map(|(_, needs)| needs).or_else(|| self.0.get(EVERYTHING));
-        let needs = needs.cloned().unwrap_or_else(|| Needs::at_least(usual));
-        if name == APPROVE { confined(&needs) } else { needs }
+        let named = self.rules.iter().filter(|(what, _)| covers(what, name)).max_by_key(|(what, _)| what.len());
+        let needs = match (named, usual) {
+            (Some((_, needs)), _) => needs.clone(),
+            // What only admins may is left to others by its name, not along with everything.
+            (None, Permission::Admin) => Needs::at_least(Permission::Admin),
+            (None, _) => self.rules.get(EVERYTHING).cloned().unwrap_or_else(|| Needs::at_least(usual)),
+        };
+        match (name, usual) {
+            (APPROVE, _) => confined(&needs),
+            (_, Permission::Admin) => Needs { people: &needs.people | &self.admins, ..needs },
+            (_, _) => needs,
+        }
     }
 }
 
@@ -61,12 +79,7 @@ fn needs(who: &str) -> Result<Needs, String> {
     let mut needs = Needs::default();
     for word in who.split(',').map(str::trim) {
         match (word.strip_prefix('@'), word.parse::<Permission>()) {
-            (Some(login), _) if is_login(login) => {
-                return Err(format!(
-                    "{word} may be somebody else tomorrow: write {word}:<number>, with the number that GitHub gives as `id` \
-                     (on github.com: `curl -s https://api.github.com/users/{login}`)"
-                ));
-            }
+            (Some(login), _) if is_login(login) => return Err(without_number(word, login)),
             (Some(named), _) if person(named).is_some() => needs.people.extend(person(named)),
             (None, Ok(permission)) if permission != Permission::None && needs.permission.is_none() => {
                 needs.permission = Some(permission);
@@ -79,6 +92,22 @@ fn needs(who: &str) -> Result<Needs, String> {
         }
     }
     Ok(needs)
+}
+
+/// One of the people who run the service: `ann:583231`.
+pub fn person_named(word: &str) -> Result<UserId, String> {
+    match person(word) {
+        Some(id) => Ok(id),
+        None if is_login(word) && !word.chars().all(|c| c.is_ascii_digit()) => Err(without_number(word, word)),
+        None => Err(format!("expected people like ann:583231, not {word:?}")),
+    }
+}
+
+fn without_number(word: &str, login: &str) -> String {
+    format!(
+        "{word} may be somebody else tomorrow: write {word}:<number>, with the number that GitHub gives as `id` (on github.com: \
+         `curl -s https://api.github.com/users/{login}`)"
+    )
 }
 
 /// `<login>:<number>`; the number counts, the login is for whoever reads it.
@@ -96,8 +125,7 @@ fn is_login(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Person, UserId};
-    use std::collections::BTreeSet;
+    use crate::model::Person;
 
     const COMMANDS: [&str; 5] = ["/help", "/status", "/approve", "/worktree list", "/worktree cleanup stale"];
 
@@ -137,6 +165,20 @@ mod tests {
         for bad in ["/approve = read", "/approve = write, @ann:7", "/approve = @ann:7"] {
             assert!(Authority::parse(bad, &COMMANDS).unwrap_err().contains("at least write"), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_takes_admin_permission_is_given_away_by_name_only() {
+        let commands = ["/enable", "/status"];
+        let needed = |rules: &str| {
+            let rules = Authority::parse(rules, &commands).unwrap().with_admins(BTreeSet::from([UserId(9)]));
+            (rules.needs("/enable", Permission::Admin), rules.needs("/status", Permission::Write))
+        };
+        let admins = Needs { permission: Some(Permission::Admin), people: BTreeSet::from([UserId(9)]) };
+        assert_eq!(needed(""), (admins.clone(), Needs::at_least(Permission::Write)));
+        assert_eq!(needed("* = read, @ann:7").0, admins, "not along with everything");
+        let named = Needs { permission: Some(Permission::Maintain), people: BTreeSet::from([UserId(7), UserId(9)]) };
+        assert_eq!(needed("/enable = maintain, @ann:7").0, named);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use std::time::Duration;
 pub struct RemovalFacts {
     pub now: Timestamp,
     pub occasion: Occasion,
+    /// Of its codebase.
+    pub mode: CodebaseMode,
     pub environment: Environment,
     pub validity: Probe<Validity>,
     /// A queued or live run uses it.
@@ -267,6 +269,7 @@ pub fn verdict(facts: &RemovalFacts) -> Verdict {
     match facts.occasion {
         Occasion::Named | Occasion::Forced => {}
         Occasion::Closed | Occasion::MakesWay | Occasion::Pass => {
+            keep.extend(Keep::for_mode(facts.mode));
             keep.extend(facts.open_conversations.iter().cloned().map(Keep::StillUsedBy));
             keep.extend(facts.environment.metadata.transferred_to.as_ref().map(|_| Keep::Transferred));
         }

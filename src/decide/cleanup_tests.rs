@@ -20,6 +20,7 @@ pub fn facts() -> RemovalFacts {
     RemovalFacts {
         now: Timestamp::from_unix(1_000_000),
         occasion: Occasion::Closed,
+        mode: CodebaseMode::On,
         environment: Environment {
             id: EnvironmentId(Uuid::nil()),
             codebase: CodebaseId(Uuid::nil()),
@@ -377,8 +378,22 @@ proptest! {
             let mut more = facts.clone();
             more.environment.pinned = true;
             prop_assert!(matches!(verdict(&more), Verdict::Keep(_)));
+            let staged = RemovalFacts { mode: CodebaseMode::Staged, ..facts.clone() };
+            prop_assert!(matches!(verdict(&staged), Verdict::Keep(_)));
             let busier = RemovalFacts { busy: true, ..facts };
             prop_assert!(matches!(verdict(&busier), Verdict::Keep(_)));
+        }
+    }
+
+    #[test]
+    fn where_the_bot_is_not_on_only_a_person_removes(facts in any_facts(), off: bool) {
+        let mode = if off { CodebaseMode::Off } else { CodebaseMode::Staged };
+        let there = RemovalFacts { mode, ..facts.clone() };
+        match facts.occasion {
+            Occasion::Named | Occasion::Forced => prop_assert_eq!(verdict(&there), verdict(&facts)),
+            Occasion::Closed | Occasion::MakesWay | Occasion::Pass => {
+                prop_assert!(!matches!(verdict(&there), Verdict::Remove(_)));
+            }
         }
     }
 

@@ -29,6 +29,8 @@ pub struct PushFacts {
     pub blobs: Vec<PathBuf>,
     /// Somebody asked to stop.
     pub stop: bool,
+    /// Of the codebase, as it is now.
+    pub mode: CodebaseMode,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub enum Withheld {
     Default,
     Base,
     Stopped,
+    /// The codebase was staged, or switched off, while the agent worked.
+    NotOn(CodebaseMode),
     /// Somebody deleted it on the remote while the agent worked.
     Deleted,
     TakenBack,
@@ -68,6 +72,9 @@ pub fn push(facts: PushFacts) -> Push {
         PushFacts { is_base: true, .. } => Withheld::Base,
         PushFacts { .. } if deleted_as_it_is => return Push::NothingNew,
         PushFacts { stop: true, .. } if !pushed_before => Withheld::Stopped,
+        PushFacts { mode: mode @ (CodebaseMode::Staged | CodebaseMode::Off), .. } if !pushed_before => {
+            Withheld::NotOn(mode)
+        }
         PushFacts { was_there: true, there: None, .. } => Withheld::Deleted,
         PushFacts { taken_back: true, .. } => Withheld::TakenBack,
         PushFacts { off_base: Some((base, commits)), .. } => Withheld::OffBase { base, commits },
@@ -145,6 +152,7 @@ mod tests {
             copies: Vec::new(),
             blobs: Vec::new(),
             stop: false,
+            mode: CodebaseMode::On,
         }
     }
 
@@ -159,6 +167,7 @@ mod tests {
             (PushFacts { is_default: true, ..facts() }, Withheld::Default),
             (PushFacts { is_base: true, ..facts() }, Withheld::Base),
             (PushFacts { stop: true, ..facts() }, Withheld::Stopped),
+            (PushFacts { mode: CodebaseMode::Staged, ..facts() }, Withheld::NotOn(CodebaseMode::Staged)),
             (PushFacts { there: None, ..facts() }, Withheld::Deleted),
             (PushFacts { taken_back: true, ..facts() }, Withheld::TakenBack),
             (PushFacts { off_base: Some((base.clone(), 2)), ..facts() }, Withheld::OffBase { base, commits: 2 }),
@@ -181,7 +190,9 @@ mod tests {
 
     #[test]
     fn what_was_pushed_before_a_restart_is_not_stopped() {
-        assert_eq!(push(PushFacts { there: Some(sha('b')), stop: true, ..facts() }), Push::Go);
+        let pushed = PushFacts { there: Some(sha('b')), ..facts() };
+        assert_eq!(push(PushFacts { stop: true, ..pushed.clone() }), Push::Go);
+        assert_eq!(push(PushFacts { mode: CodebaseMode::Off, ..pushed }), Push::Go);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct OrphanFacts {
     pub class: Class,
     /// A person named it, or a pass looks at all.
     pub occasion: Occasion,
+    /// Of its codebase.
+    pub mode: CodebaseMode,
     pub now: Timestamp,
     /// By how much the wall clock went ahead of the time that really passed, since this process began.
     pub clock_jumped: Duration,
@@ -127,6 +129,9 @@ pub fn verdict(facts: &OrphanFacts) -> Verdict {
     if facts.class == Class::Registration {
         if !facts.surrounded {
             stays.push(Stays::OutOfSight);
+        }
+        if is_automatic(facts) {
+            stays.extend(Keep::for_mode(facts.mode).map(Stays::Keep));
         }
         return if stays.is_empty() { Verdict::TakeOut } else { Verdict::Stay(stays) };
     }

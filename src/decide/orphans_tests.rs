@@ -11,6 +11,7 @@ fn orphan() -> OrphanFacts {
     OrphanFacts {
         class: Class::Orphan,
         occasion: Occasion::Pass,
+        mode: CodebaseMode::On,
         now: removal.now,
         clock_jumped: Duration::ZERO,
         made_by_us: Probe::Known(true),

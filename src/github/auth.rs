@@ -63,6 +63,8 @@ pub(super) enum Scope {
     Read,
     /// Write comments, reactions and pull requests.
     Talk,
+    /// Write check runs.
+    Check,
     /// git fetch.
     Fetch,
     /// git push.
@@ -77,6 +79,7 @@ impl Scope {
             Scope::Talk => {
                 json!({"contents": "read", "issues": "write", "pull_requests": "write", "metadata": "read"})
             }
+            Scope::Check => json!({"checks": "write", "metadata": "read"}),
             Scope::Fetch => json!({"contents": "read", "metadata": "read"}),
             Scope::Push => json!({"contents": "write", "metadata": "read"}),
         }
@@ -248,7 +251,8 @@ mod tests {
 
     #[test]
     fn tokens_never_ask_for_what_the_app_does_not_need() {
-        let scopes = [Scope::Metadata, Scope::Read, Scope::Talk, Scope::Fetch, Scope::Push].map(Scope::permissions);
+        let scopes = [Scope::Metadata, Scope::Read, Scope::Talk, Scope::Check, Scope::Fetch, Scope::Push];
+        let scopes = scopes.map(Scope::permissions);
         for (area, level) in scopes.iter().flat_map(|scope| scope.as_object().unwrap()) {
             let most = NEEDED.iter().find(|(needed, _)| needed == area).unwrap_or_else(|| panic!("{area}")).1;
             assert!(most == "write" || level == most, "{area}: {level}");

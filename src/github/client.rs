@@ -212,6 +212,10 @@ impl Github {
 }
 
 impl InstallationClient {
+    pub fn id(&self) -> InstallationId {
+        self.id
+    }
+
     /// The host that git over HTTPS talks to, with its port when it is not the default one.
     pub(super) fn git_host(&self) -> String {
         let url = &self.github.inner.web_url;

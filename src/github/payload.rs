@@ -30,12 +30,35 @@ pub fn conversation_key(body: &[u8]) -> Result<Option<String>, BadPayload> {
 }
 
 /// The events the App subscribes to; the same as in `app-manifest.yml`.
-pub const ASKED_FOR: [&str; 6] =
-    ["issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "repository"];
+pub const ASKED_FOR: [&str; 7] = [
+    "check_run",
+    "issues",
+    "issue_comment",
+    "pull_request",
+    "pull_request_review",
+    "pull_request_review_comment",
+    "repository",
+];
 
 /// Whether the event is one we act on; others are stored as ignored. Those about installations come without asking.
 pub fn is_known(event: &str) -> bool {
     ASKED_FOR.contains(&event) || matches!(event, "installation" | "installation_repositories")
+}
+
+/// Whether a delivery is about a check run that nobody pressed a button of: GitHub tells of every one, of all Apps.
+pub fn is_unpressed(event: &str, body: &[u8]) -> Result<bool, BadPayload> {
+    Ok(event == CHECK_RUN && !matches!(parse(body)?.action.as_deref(), Some(PRESSED | AGAIN)))
+}
+
+const CHECK_RUN: &str = "check_run";
+/// A button of ours.
+const PRESSED: &str = "requested_action";
+/// GitHub's own, "Re-run".
+const AGAIN: &str = "rerequested";
+
+/// Whether a body may be that of a press on a button of ours, as far as that can be seen without reading it.
+pub fn may_be_pressed(event: &str, body: &[u8]) -> bool {
+    event == CHECK_RUN && body.windows(PRESSED.len()).any(|part| part == PRESSED.as_bytes())
 }
 
 /// Understands one delivery. What lacks a field it needs becomes [`Event::Nothing`] with the reason.
@@ -54,6 +77,7 @@ pub fn understand(event: &str, body: &[u8]) -> Result<Event, BadPayload> {
         "installation" => installation_event(&body, &action),
         "installation_repositories" => repositories_event(&body),
         "repository" => repository_event(&body, &action),
+        CHECK_RUN => check_run_event(&body, &action),
         _ => return Ok(Event::Nothing(format!("the event {event:?} is not one Treewarden acts on"))),
     };
     Ok(understood.unwrap_or_else(|missing| Event::Nothing(format!("{event} {action}: {missing}"))))
@@ -179,6 +203,19 @@ fn repository_event(body: &Body, action: &str) -> Understood {
         }
         _ => Err("nothing to do for this action"),
     }
+}
+
+fn check_run_event(body: &Body, action: &str) -> Understood {
+    let identifier = body.requested_action.as_ref().and_then(|requested| requested.identifier.as_deref());
+    let button = match action {
+        PRESSED => identifier.and_then(|text| text.parse().ok()).ok_or("no button of Treewarden's")?,
+        AGAIN => Button::Retry,
+        _ => return Err("nobody pressed a button"),
+    };
+    let check = body.check_run.as_ref().ok_or("no check run")?;
+    let app = check.app.as_ref().and_then(|app| app.id).and_then(|id| u64::try_from(id).ok()).ok_or("no App")?;
+    let run = check.external_id.as_deref().and_then(|id| id.parse().ok()).ok_or("it is of no run of Treewarden's")?;
+    Ok(Event::Pressed(Press { repository: repository(body)?, app, run, button, by: person(&body.sender)? }))
 }
 
 fn installation(body: &Body) -> Result<InstallationId, &'static str> {

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// What the tokens of `auth::Scope` ask for, taken together; the same as in `app-manifest.yml`.
-pub(super) const NEEDED: [(&str, &str); 4] =
-    [("contents", "write"), ("issues", "write"), ("metadata", "read"), ("pull_requests", "write")];
+pub(super) const NEEDED: [(&str, &str); 5] =
+    [("checks", "write"), ("contents", "write"), ("issues", "write"), ("metadata", "read"), ("pull_requests", "write")];
 
 /// The App as it is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,11 +150,17 @@ mod tests {
         let granted = |given: &[(&str, &str)]| {
             given.iter().map(|(area, level)| ((*area).to_owned(), (*level).to_owned())).collect::<BTreeMap<_, _>>()
         };
-        let most = [("contents", "write"), ("issues", "admin"), ("metadata", "write"), ("pull_requests", "write")];
+        let most = [
+            ("checks", "write"),
+            ("contents", "write"),
+            ("issues", "admin"),
+            ("metadata", "write"),
+            ("pull_requests", "write"),
+        ];
         assert_eq!(missing_permissions(&granted(&most)), Vec::<String>::new());
         assert_eq!(
             missing_permissions(&granted(&[("contents", "read"), ("issues", "write"), ("metadata", "read")])),
-            ["contents: write", "pull_requests: write"]
+            ["checks: write", "contents: write", "pull_requests: write"]
         );
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 pub(super) const PAGE_SIZE: usize = 100;
 /// Lists are followed over at most this many pages.
-const MAX_PAGES: usize = 20;
+pub(super) const MAX_PAGES: usize = 20;
 
 /// What GitHub says of the refs of a repository without a commit, with status 409.
 const EMPTY: &str = "Git Repository is empty";
@@ -103,12 +103,12 @@ struct IssueShape {
     pull_request: Option<serde::de::IgnoredAny>,
 }
 
-fn access(repository: RepositoryId, scope: Scope) -> Access {
+pub(super) fn access(repository: RepositoryId, scope: Scope) -> Access {
     Access { repository: Some(repository), scope }
 }
 
 /// The number of the last page of a list, as far as GitHub names it on this one.
-fn pages_of(answer: &Answer, page: usize) -> usize {
+pub(super) fn pages_of(answer: &Answer, page: usize) -> usize {
     last_page(answer.headers.get("link").and_then(|value| value.to_str().ok()).unwrap_or_default(), page)
 }
 

@@ -2,8 +2,8 @@
 //! is what was said on this machine (`platform::local`).
 
 use super::{
-    BranchName, CodebaseId, CommentId, CommitSha, InstallationId, RepoName, RepositoryId, ThreadKind, ThreadName,
-    ThreadNumber, ThreadState, Timestamp, UserId,
+    BranchName, Button, CodebaseId, CommentId, CommitSha, InstallationId, RepoName, RepositoryId, RunId, ThreadKind,
+    ThreadName, ThreadNumber, ThreadState, Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +126,18 @@ pub struct Message {
     pub written_at: Option<Timestamp>,
 }
 
+/// Somebody's press on a button below a check run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Press {
+    pub repository: RepositoryRef,
+    /// The App that the check run is of.
+    pub app: u64,
+    /// The run that it tells of, as whoever made it said.
+    pub run: RunId,
+    pub button: Button,
+    pub by: Person,
+}
+
 /// Which repositories an installation event takes away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
@@ -180,6 +192,7 @@ pub enum Event {
         head: CommitSha,
         by: Person,
     },
+    Pressed(Press),
     /// The repository has another name now; its id stays.
     Renamed {
         repository: RepositoryRef,

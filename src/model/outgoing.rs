@@ -15,6 +15,36 @@ pub enum Outgoing {
     Message { body: String },
     /// An open pull request from `head` into `base` exists.
     PullRequest { head: BranchName, base: BranchName, title: String, body: String, draft: bool },
+    /// One check run of a run exists on a commit, and says this.
+    CheckRun(CheckRun),
+}
+
+/// What stands beside a commit of a pull request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckRun {
+    pub head: CommitSha,
+    /// GitHub keeps it as the check run's own id of ours.
+    pub run: RunId,
+    /// Absent while the run is live.
+    pub conclusion: Option<Conclusion>,
+    /// One line, without Markdown.
+    pub title: String,
+    /// Markdown.
+    pub summary: String,
+    /// The run's page in the panel.
+    pub details_url: String,
+    /// At most three.
+    pub actions: Vec<CheckAction>,
+}
+
+/// A button below a check run, which GitHub shows once it is completed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckAction {
+    pub button: Button,
+    /// At most 20 characters.
+    pub label: String,
+    /// At most 40 characters.
+    pub description: String,
 }
 
 impl Outgoing {
@@ -65,6 +95,8 @@ impl From<&Outgoing> for Turn {
         match outgoing {
             Outgoing::React { .. } => Turn::Heard,
             Outgoing::Comment { .. } | Outgoing::Message { .. } | Outgoing::PullRequest { .. } => Turn::Result,
+            Outgoing::CheckRun(CheckRun { conclusion: Some(_), .. }) => Turn::Result,
+            Outgoing::CheckRun(CheckRun { conclusion: None, .. }) => Turn::Progress,
         }
     }
 }
@@ -73,7 +105,7 @@ impl From<&Outgoing> for Turn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxRow {
     pub id: OutboxId,
-    /// Unique: `status/<run>`, `pull/<run>`, `react/<delivery>/eyes`, `answer/<thread>/comment/<id>`, … Writing to a key
+    /// Unique: `status/<run>` (`status/<run>/2` goes on where that is too long), `check/<run>`, `pull/<run>`, `react/<delivery>/eyes`, `answer/<thread>/comment/<id>`, … Writing to a key
     /// again replaces what is wanted.
     pub key: String,
     pub codebase: CodebaseId,
@@ -82,7 +114,7 @@ pub struct OutboxRow {
     /// Raised whenever the wanted state changes; `sent_version` follows when it was sent.
     pub version: i64,
     pub sent_version: i64,
-    /// Id of what was created: comment id, or number of the pull request.
+    /// Id of what was created: of the comment or check run, or the pull request's number.
     pub remote_id: Option<i64>,
     pub state: OutboxState,
     /// More than zero and no `remote_id`: an earlier try may have had its effect, look for it first.
@@ -105,9 +137,17 @@ pub enum Told {
 impl OutboxRow {
     pub fn told(&self) -> Told {
         match self.key.split_once('/') {
-            Some(("answer", id)) => id.parse().map_or(Told::Nobody, Told::Delivery),
-            Some(("status", id)) => id.parse().map_or(Told::Nobody, Told::Run),
+            Some(("answer", id)) => whole(id).parse().map_or(Told::Nobody, Told::Delivery),
+            Some(("status", id)) => whole(id).parse().map_or(Told::Nobody, Told::Run),
             _ => Told::Nobody,
         }
+    }
+}
+
+/// Without the number of the part, where a text is told in several.
+fn whole(id: &str) -> &str {
+    match id.rsplit_once('/') {
+        Some((whole, part)) if part.parse::<u8>().is_ok() => whole,
+        _ => id,
     }
 }

@@ -17,6 +17,7 @@ pub struct Codebase {
     pub repository_dir: String,
     /// False when the installation no longer reaches it; environments stay and are listed.
     pub connected: bool,
+    pub mode: CodebaseMode,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -340,6 +341,8 @@ pub struct RunOutcome {
     /// The branch's commit on the remote, read back after the push.
     pub pushed: Option<CommitSha>,
     pub pull_request: Option<ThreadNumber>,
+    /// The head of the pull request that asked, as it was when the run was prepared.
+    pub pull_head: Option<CommitSha>,
     /// The branch is pushed, and a person is to open its pull request: into this base.
     pub to_open_into: Option<BranchName>,
     pub files_changed: Option<u64>,

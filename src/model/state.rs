@@ -77,16 +77,29 @@ text_enums! {
     /// Life of a row in the outbox.
     OutboxState { Pending = "pending", Sending = "sending", Sent = "sent", Failed = "failed" }
 
+    /// How far the bot goes in a codebase. `Staged`: it only says what it would do. `Off`: it says nothing either.
+    CodebaseMode { On = "on", Staged = "staged", Off = "off" }
+
     /// What GitHub says a person may do on a repository.
     Permission { None = "none", Read = "read", Triage = "triage", Write = "write", Maintain = "maintain", Admin = "admin" }
 
     /// What made the service look at an environment for removal.
     Trigger {
         ThreadClosed = "thread_closed", Schedule = "schedule", Limit = "limit", Command = "command", Panel = "panel",
+        /// Below a check run.
+        Button = "button",
         Cli = "cli", Startup = "startup", MadeWay = "made_way",
         /// Its repository takes more of the disk than it should.
         Disk = "disk",
     }
+
+    /// How a check run came out, in GitHub's words.
+    Conclusion {
+        Success = "success", Failure = "failure", Neutral = "neutral", Cancelled = "cancelled", TimedOut = "timed_out",
+    }
+
+    /// What a button below a check run asks for. GitHub brings this spelling back, of at most 20 characters.
+    Button { Stop = "stop", Retry = "retry", CleanUp = "clean_up" }
 }
 
 impl RunState {

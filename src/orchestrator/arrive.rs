@@ -53,11 +53,20 @@ impl Orchestrator {
         let body = body.into_inner();
         let bytes = body.as_ref();
         let conversation_key = payload::conversation_key(bytes)?;
-        let ignored_because =
-            (!payload::is_known(&event)).then(|| format!("Treewarden does not act on the event {event:?}"));
+        let ignored_because = match payload::is_known(&event) {
+            false => Some(format!("Treewarden does not act on the event {event:?}")),
+            true => {
+                payload::is_unpressed(&event, bytes)?.then(|| "nobody pressed a button of this check run".to_owned())
+            }
+        };
+        // The event is no part of what is signed, but the same body under another event is another delivery.
+        let mut body_key = Sha256::new().chain_update(&event).chain_update([0]).chain_update(bytes);
+        // Whoever presses a button again makes the same body again.
+        if payload::may_be_pressed(&event, bytes) {
+            body_key.update(&guid);
+        }
         Ok(NewDelivery {
-            // The event is no part of what is signed, but the same body under another event is another delivery.
-            body_key: hex::encode(Sha256::new().chain_update(&event).chain_update([0]).chain_update(bytes).finalize()),
+            body_key: hex::encode(body_key.finalize()),
             conversation_key,
             out_of_turn: self.asks_to_stop(&event, bytes),
             ignored_because,

@@ -8,7 +8,7 @@ use crate::command::{grammar::Command, help};
 use crate::decide::cleanup::{Class, Keep, Occasion};
 use crate::git::GitError;
 use crate::model::*;
-use crate::reply::{cleanup, commands, run_end};
+use crate::reply::{cleanup, commands, run_end, staged};
 use std::{collections::BTreeSet, path::Path};
 
 /// Whether a command asks git about worktrees, or removes some. The others are answered at once, above all `/stop`.
@@ -27,6 +27,7 @@ pub(super) fn takes_long(command: &Command) -> bool {
         | Command::Link { .. }
         | Command::Pin
         | Command::Unpin
+        | Command::Enable
         | Command::Approve { .. } => false,
     }
 }
@@ -42,6 +43,7 @@ pub(super) fn changes(command: &Command) -> bool {
         | Command::Cleanup { .. }
         | Command::Pin
         | Command::Unpin
+        | Command::Enable
         | Command::Approve { .. } => true,
         Command::Help | Command::Status | Command::Stop | Command::List | Command::Orphans => false,
     }
@@ -61,17 +63,19 @@ pub(super) fn ties(command: &Command) -> bool {
         | Command::Cleanup { .. }
         | Command::Pin
         | Command::Unpin
+        | Command::Enable
         | Command::Approve { .. } => false,
     }
 }
 
 /// What `/worktree remove` asks for.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     /// `None`: the worktree of the thread.
-    name: Option<&'a str>,
-    force: bool,
-    dry_run: bool,
+    pub name: Option<&'a str>,
+    pub force: bool,
+    pub dry_run: bool,
+    pub trigger: Trigger,
 }
 
 impl Orchestrator {
@@ -123,12 +127,14 @@ impl Orchestrator {
             }
             Command::Orphans => self.known_to_git(codebase).await,
             Command::Reset => self.forget_thread(conversation, by).await,
+            Command::Enable => self.enable(codebase, by).await,
             Command::Approve { head } => self.approve(codebase, conversation, head, by).await,
             Command::Remove { name, force, dry_run } => {
                 let asked = Asked { delivery, thread: conversation.id };
-                let wanted = Wanted { name: name.as_deref(), force: *force, dry_run: *dry_run };
+                let (force, dry_run, trigger) = (*force, *dry_run, Trigger::Command);
+                let wanted = Wanted { name: name.as_deref(), force, dry_run, trigger };
                 let answer = self.remove_by_name(asked, codebase, conversation, wanted, by).await?;
-                Ok(if *dry_run { commands::only_foreseen(&answer) } else { answer })
+                Ok(if dry_run { commands::only_foreseen(&answer) } else { answer })
             }
             Command::Restore { name } => self.restore_on_request(codebase, conversation, name, by).await,
             Command::Cleanup { merged, dry_run } => {
@@ -205,17 +211,19 @@ impl Orchestrator {
         });
         let asked = self.store().load_repo_settings(codebase.id).await?.unwrap_or_default().in_force;
         let disk = self.told_of_disk(codebase.id).await?;
-        Ok(commands::thread_status(&commands::ThreadStatus {
+        let mode = staged::in_status(codebase.mode);
+        let status = commands::thread_status(&commands::ThreadStatus {
             disk: disk.map(|(line, _)| line),
             environment: environment.as_ref().zip(seen.as_ref()),
             removed: last.as_ref(),
             run,
             census: self.census(codebase).await?,
             limit: asked.worktree_limit(self.settings().environment_limit),
-        }))
+        });
+        Ok(status + &mode)
     }
 
-    async fn remove_by_name(
+    pub(super) async fn remove_by_name(
         &self,
         asked: Asked<'_>,
         codebase: &Codebase,
@@ -223,7 +231,7 @@ impl Orchestrator {
         wanted: Wanted<'_>,
         by: &Person,
     ) -> Result<String, StepError> {
-        let Wanted { name, force, dry_run } = wanted;
+        let Wanted { name, force, dry_run, trigger } = wanted;
         if let Some(receipt) = self.removed_before(asked.delivery).await?.pop()
             && let Some(removed) = self.store().load_environment(receipt.environment).await?
         {
@@ -255,7 +263,7 @@ impl Orchestrator {
                 return Ok(commands::left_to_others(&environment.work, &others, force));
             }
         }
-        let (id, trigger, actor) = (environment.id, Trigger::Command, by.login.as_str());
+        let (id, actor) = (environment.id, by.login.as_str());
         let occasion = if force { Occasion::Forced } else { Occasion::Named };
         let swept = match dry_run {
             true => self.foresee(id, force, trigger, actor).await?,

@@ -170,7 +170,9 @@ impl Orchestrator {
                 run.outcome.not_pushed_because = Some(undelivered::withheld(&why, branch));
                 return Ok(match why {
                     Withheld::Stopped => Delivered::Stopped,
-                    Withheld::Fork | Withheld::Default | Withheld::Base | Withheld::Deleted => Delivered::ToItsEnd,
+                    Withheld::Fork | Withheld::Default | Withheld::Base | Withheld::Deleted | Withheld::NotOn(_) => {
+                        Delivered::ToItsEnd
+                    }
                     Withheld::OffBase { .. } | Withheld::TakenBack | Withheld::Copies(_) | Withheld::Blobs(_) => {
                         Delivered::ToItsEnd
                     }
@@ -245,6 +247,7 @@ impl Orchestrator {
             copies: worktree.copies_in_commits().await?,
             blobs: worktree.blobs_for_lfs_in_commits().await?,
             stop: cancel.is_cancelled(),
+            mode: self.mode_of(&prepared.codebase).await?,
             tip,
             there,
         })

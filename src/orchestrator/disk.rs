@@ -300,6 +300,9 @@ impl Orchestrator {
                 return Ok(Outcome::of(&finished, false));
             }
         }
+        if !pass.dry_run && codebase.mode != CodebaseMode::On {
+            return Ok(Outcome::default());
+        }
         match self.may_reclaim(&repository, environment, over_soft).await? {
             Reclaim::No => return Ok(Outcome::default()),
             Reclaim::Yes => {}

@@ -38,12 +38,12 @@ impl Floods {
 }
 
 impl Orchestrator {
-    /// Whether a message that was written then is taken up, or its author writes too many of them. Nobody is asked. By when
+    /// Whether a message (or a press) that was written then is taken up, or its author writes too many of them. Nobody is asked. By when
     /// it was written: what comes late, after the service was down, comes all at once.
     pub(super) fn heed(
         &self,
         delivery: &Delivery,
-        message: &Message,
+        (repository, author): (RepositoryId, &Person),
         written: Timestamp,
         request: &Request,
         needs: &Needs,
@@ -52,7 +52,6 @@ impl Orchestrator {
         if delivery.tries > 1 {
             return Heed::Hear;
         }
-        let (repository, author) = (message.thread.repository.id, &message.author);
         let may_ask = needs.met_by(author, self.permission_known(repository, author.id));
         let stops = is_stop_request(request);
         let minute = (repository, author.id, minute_of(written));

@@ -5,24 +5,28 @@ use super::{
     floods::ignore_flood,
     lanes::Place,
     lease::{Here, holding},
+    mode::asks,
     retry::{self, outlasting},
     workers::unwinding,
 };
 use crate::command::{grammar, mention};
-use crate::decide::admit::{Admission, AdmitFacts, admit, passed_over};
+use crate::decide::admit::{Admission, AdmitFacts, admit, is_heard, passed_over};
 use crate::decide::authority::REQUESTS;
 use crate::decide::flood::Heed;
 use crate::github::{GithubError, payload};
 use crate::model::*;
 use crate::platform::local;
-use crate::reply::{self, not_taken_up};
+use crate::reply::{self, agent_text::parts, not_taken_up};
 use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun, StoreError};
 use crate::telemetry::{field::EFFECT, metric};
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 const DELETED: &str = "the comment has been deleted since";
-const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
+pub(super) const SWITCHED_OFF: &str = "the repository is switched off";
+pub(super) const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
 
+/// Deliveries that are claimed together at most: writing it down costs the same for one as for all of them.
+const TOGETHER: u32 = 16;
 /// Runs counted by the loop breaker.
 const RECENT: Duration = Duration::from_secs(600);
 
@@ -40,17 +44,23 @@ pub(super) fn ignored(reason: impl Into<String>) -> Result<Handled, StepError> {
 }
 
 impl Orchestrator {
-    /// Waits until it may be handled, and claims the next delivery; `None` when none is due, or the service stops.
-    pub(super) async fn claim_next_delivery(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
-        let Some(place) = self.inner.lanes.enter().await else { return Ok(None) };
-        let Some(_claiming) = self.claiming().await else { return Ok(None) };
-        let delivery = self.store().claim_delivery(self.node(), self.now(), self.settings().lease).await?;
-        Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
+    /// Waits until it may be handled, and claims the next delivery. What comes along with it waits for its place once it is
+    /// claimed. None when none is due, or the service stops.
+    pub(super) async fn claim_next_deliveries(&self) -> Result<Vec<(Here<Delivery>, Option<Place>)>, StepError> {
+        let Some(place) = self.inner.lanes.enter().await else { return Ok(Vec::new()) };
+        let Some(_claiming) = self.claiming().await else { return Ok(Vec::new()) };
+        let claimed = self.store().claim_deliveries(self.node(), self.now(), self.settings().lease, TOGETHER).await?;
+        let places = iter::once(Some(place)).chain(iter::repeat_with(|| None));
+        Ok(claimed.into_iter().map(|delivery| self.inner.deliveries_at_work.enter(delivery)).zip(places).collect())
     }
 
     /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
     /// whether it counts, is looked at when it is handled.
     pub(super) fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
+        if payload::may_be_pressed(event, body) {
+            let pressed = payload::understand(event, body);
+            return matches!(pressed, Ok(Event::Pressed(Press { button: Button::Stop, .. })));
+        }
         // Much cheaper than to understand every delivery.
         if !says(body, b"/stop") {
             return false;
@@ -77,15 +87,16 @@ impl Orchestrator {
     }
 
     /// Claims the next request to stop, whatever else waits.
-    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Here<Delivery>, Place)>, StepError> {
+    pub(super) async fn claim_next_stop(&self) -> Result<Option<(Here<Delivery>, Option<Place>)>, StepError> {
         let Some(place) = self.inner.lanes.enter_out_of_turn().await else { return Ok(None) };
         let Some(_claiming) = self.claiming().await else { return Ok(None) };
         let delivery = self.store().claim_delivery_out_of_turn(self.node(), self.now(), self.settings().lease).await?;
-        Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), place)))
+        Ok(delivery.map(|delivery| (self.inner.deliveries_at_work.enter(delivery), Some(place))))
     }
 
-    /// Handles a claimed delivery and writes down how it ended. Dropping this future leaves it to the next start.
-    pub(super) async fn take_in(&self, delivery: Here<Delivery>, place: Place) {
+    /// Handles a claimed delivery, at its place if it has one already, and writes down how it ended. Dropping this future
+    /// leaves it to the next start.
+    pub(super) async fn take_in(&self, delivery: Here<Delivery>, place: Option<Place>) {
         if let Err(error) = self.handle_and_finish(&delivery, place).await {
             tracing::error!(delivery.guid = %delivery.guid, %error, "its end could not be written; it is repeated");
         }
@@ -93,12 +104,12 @@ impl Orchestrator {
         self.delivery_arrived(delivery.out_of_turn);
     }
 
-    async fn handle_and_finish(&self, delivery: &Delivery, mut place: Place) -> Result<(), StepError> {
+    async fn handle_and_finish(&self, delivery: &Delivery, place: Option<Place>) -> Result<(), StepError> {
         tracing::debug!(target: EFFECT, { delivery.guid = %delivery.guid }, "delivery claimed");
         let handled = match retry::may_be_handled(delivery) {
             true => holding!(
                 self,
-                unwinding(self.handle(delivery, &mut place)),
+                unwinding(self.handle(delivery, place)),
                 self.store().renew_delivery(delivery, self.now().plus(self.settings().lease))
             ),
             false => Err(StepError::Refused(not_taken_up::cut_short(delivery.tries - 1))),
@@ -125,12 +136,17 @@ impl Orchestrator {
         metrics::counter!(metric::DELIVERIES, "result" => result).increment(1);
         let Delivery { guid, event, .. } = delivery;
         tracing::info!(target: EFFECT, { delivery.guid = %guid, delivery.event = %event, result }, "delivery handled");
-        outlasting!(self.store().finish_delivery(delivery, end.clone(), now))?;
+        outlasting!(self.inbox().finish(delivery, end.clone(), now))?;
         tracing::debug!(target: EFFECT, { delivery.guid = %guid }, "delivery finished");
         Ok(())
     }
 
-    async fn handle(&self, delivery: &Delivery, place: &mut Place) -> Result<Handled, StepError> {
+    /// The place is free again before the end is written down.
+    async fn handle(&self, delivery: &Delivery, place: Option<Place>) -> Result<Handled, StepError> {
+        let place = &mut match place {
+            Some(place) => place,
+            None => self.inner.lanes.enter_for(delivery).await.ok_or(StepError::Stopping)?,
+        };
         let event = match understand(delivery) {
             Ok(event) => event,
             Err(why) => return ignored(why),
@@ -171,6 +187,7 @@ impl Orchestrator {
             Event::Reopened { thread, by } => self.reopened(&thread, &by).await,
             Event::Transferred { thread, to, by } => self.transferred(&thread, to, &by, place).await,
             Event::HeadMoved { thread, before, head, by } => self.head_moved(&thread, before, &head, &by).await,
+            Event::Pressed(press) => Box::pin(self.pressed(delivery, &press, place)).await,
             Event::Renamed { repository } => {
                 self.codebase_of(&repository).await?;
                 done(format!("the repository is called {} now", repository.name))
@@ -179,7 +196,7 @@ impl Orchestrator {
         }
     }
 
-    async fn codebase_of(&self, repository: &RepositoryRef) -> Result<Codebase, StepError> {
+    pub(super) async fn codebase_of(&self, repository: &RepositoryRef) -> Result<Codebase, StepError> {
         let new = NewCodebase {
             github_id: repository.id,
             installation: repository.installation,
@@ -251,7 +268,12 @@ impl Orchestrator {
         }
         let request = grammar::parse(&text);
         let needs = self.needs(&request);
-        match self.heed(delivery, &message, at, &request, &needs) {
+        let known = self.store().find_codebase_by_github(message.thread.repository.id).await?;
+        if known.is_some_and(|codebase| !is_heard(codebase.mode, asks(&request))) {
+            return ignored(SWITCHED_OFF);
+        }
+        let who = (message.thread.repository.id, &message.author);
+        match self.heed(delivery, who, at, &request, &needs) {
             Heed::Hear => {}
             Heed::Tell => return self.tell_of_flood(&message, at).await,
             Heed::Ignore => return ignore_flood(&message.author),
@@ -265,7 +287,8 @@ impl Orchestrator {
             return ignored(HANDLED_BEFORE);
         }
         let permission = self.permission_for(&codebase, &message.author, &needs).await?;
-        match self.admission(&conversation, &request, &message.author, permission).await? {
+        match self.admission(codebase.mode, &conversation, &request, &message.author, permission).await? {
+            Admission::Off => ignored(SWITCHED_OFF),
             Admission::Refuse => {
                 let key = format!("refusal/{}/{}", conversation.id, message.author.id);
                 let body = not_taken_up::refusal(&message.author.login, &needs, &key);
@@ -274,17 +297,20 @@ impl Orchestrator {
                 ignored(format!("{} may not: this needs {}", message.author.login, not_taken_up::needed(&needs)))
             }
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
-            Admission::Welcome => {
+            admission @ (Admission::Welcome | Admission::Staged) => {
                 self.react(delivery, &codebase, &message, "eyes").await?;
                 let Message { author, source, url, written_at, .. } = message;
                 let asked = RunRequest { requester: author, text, source, url, written_at, review };
+                if admission == Admission::Staged {
+                    return Box::pin(self.foretell(delivery, &codebase, &conversation, &asked, &request, place)).await;
+                }
                 self.welcome(delivery, &codebase, &conversation, asked, request, place).await
             }
         }
     }
 
     /// Whether the message that asks was deleted.
-    async fn is_taken_back(&self, codebase: &Codebase, source: &MessageSource) -> Result<bool, StepError> {
+    pub(super) async fn is_taken_back(&self, codebase: &Codebase, source: &MessageSource) -> Result<bool, StepError> {
         match codebase.host {
             Host::Github { id, .. } => Ok(self.store().was_deleted(id, source).await?),
             Host::Local { .. } => Ok(false),
@@ -293,7 +319,7 @@ impl Orchestrator {
 
     /// Whether a message led to something already: it does so once, however often it is delivered or edited. A run of this
     /// very delivery is looked after further; an answer is the last that comes of a command.
-    async fn was_handled(
+    pub(super) async fn was_handled(
         &self,
         delivery: &Delivery,
         conversation: &Conversation,
@@ -314,6 +340,7 @@ impl Orchestrator {
 
     pub(super) async fn admission(
         &self,
+        mode: CodebaseMode,
         conversation: &Conversation,
         request: &grammar::Request,
         person: &Person,
@@ -330,10 +357,12 @@ impl Orchestrator {
                 }
                 grammar::Request::Command(..) | grammar::Request::Unknown { .. } => 0,
             },
+            mode,
+            asks: asks(request),
         }))
     }
 
-    fn needs(&self, request: &grammar::Request) -> Needs {
+    pub(super) fn needs(&self, request: &grammar::Request) -> Needs {
         let (name, usual) = match request {
             grammar::Request::Agent(_) => (REQUESTS, Permission::Write),
             grammar::Request::Command(entry, _) => (entry.name, entry.needs),
@@ -407,32 +436,37 @@ impl Orchestrator {
                 {
                     return done(format!("run {} answers the whole review", run.id));
                 }
-                let new = NewRun {
-                    codebase: codebase.id,
-                    conversation: conversation.id,
-                    delivery: delivery.id,
-                    // Here, so that no page, commit or pull request can forget it.
-                    request: RunRequest { text: self.redact(&text), ..asked },
-                };
-                let run = self.store().insert_run(new, self.now()).await?;
-                tracing::debug!(target: EFFECT, { run.id = %run.id }, "run queued");
-                // Asked after the run is there: a request to stop marks this delivery before it looks for runs, and a deletion is
-                // written down, so that one of the two sees the other.
-                if self.store().is_stopped(delivery.id).await?
-                    || self.is_taken_back(codebase, &run.request.source).await?
-                {
-                    self.stop_run(run.id, "treewarden").await?;
-                    return done(format!("run {}, stopped before it began", run.id));
-                }
-                if run.state == RunState::Queued {
-                    self.publish(&run, None).await?;
-                }
-                let subject = format!("{}#{}", codebase.name, conversation.thread);
-                self.audit(&run.request.requester.login, "run.requested", &subject, &run.id.to_string()).await;
-                self.inner.wake.runs.notify_one();
-                done(format!("run {}", run.id))
+                // Here, so that no page, commit or pull request can forget it.
+                let request = RunRequest { text: self.redact(&text), ..asked };
+                self.queue(delivery, codebase, conversation, request).await
             }
         }
+    }
+
+    /// A run of this delivery waits in the queue, and its thread is told.
+    pub(super) async fn queue(
+        &self,
+        delivery: &Delivery,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        request: RunRequest,
+    ) -> Result<Handled, StepError> {
+        let new = NewRun { codebase: codebase.id, conversation: conversation.id, delivery: delivery.id, request };
+        let run = self.store().insert_run(new, self.now()).await?;
+        tracing::debug!(target: EFFECT, { run.id = %run.id }, "run queued");
+        // Asked after the run is there: a request to stop marks this delivery before it looks for runs, and a deletion is
+        // written down, so that one of the two sees the other.
+        if self.store().is_stopped(delivery.id).await? || self.is_taken_back(codebase, &run.request.source).await? {
+            self.stop_run(run.id, "treewarden").await?;
+            return done(format!("run {}, stopped before it began", run.id));
+        }
+        if run.state == RunState::Queued {
+            self.publish(&run, None).await?;
+        }
+        let subject = format!("{}#{}", codebase.name, conversation.thread);
+        self.audit(&run.request.requester.login, "run.requested", &subject, &run.id.to_string()).await;
+        self.inner.wake.runs.notify_one();
+        done(format!("run {}", run.id))
     }
 
     async fn react(
@@ -451,7 +485,7 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// One comment in the conversation's thread, recognised by `key`.
+    /// One comment in the conversation's thread, recognised by `key`, or several where it is too long for one.
     pub(super) async fn comment(
         &self,
         key: String,
@@ -459,10 +493,12 @@ impl Orchestrator {
         conversation: &Conversation,
         body: String,
     ) -> Result<(), StepError> {
-        let marker = reply::marker(&key);
-        let outgoing = Outgoing::text(conversation, body, marker);
-        self.say(key, codebase.id, Some(conversation.id), outgoing).await?;
-        Ok(())
+        // Before it is parted: half a secret is none that anybody knows.
+        let parts = parts::of_comment(&key, self.cleaned(&body)).into_iter().map(|(key, body)| {
+            let outgoing = Outgoing::text(conversation, body, reply::marker(&key));
+            self.new_outgoing(key, codebase.id, Some(conversation.id), outgoing)
+        });
+        Ok(self.ask_to_send_all(&parts.collect::<Vec<_>>()).await?)
     }
 
     /// Tells the thread that its delivery could not be handled, when it was addressed to the bot at all.
@@ -476,9 +512,16 @@ impl Orchestrator {
                 (self.thread(&message.thread).await?, Some(message))
             }
             Ok(Event::Local(LocalEvent::Said { thread, text, .. })) => (self.thread_here(&thread, &text).await?, None),
+            Ok(Event::Pressed(press)) => match self.run_pressed(&press).await? {
+                Ok((codebase, conversation, _)) => ((codebase, conversation), None),
+                Err(_) => return Ok(()),
+            },
             _ => return Ok(()),
         };
         let (codebase, conversation) = thread;
+        if codebase.mode == CodebaseMode::Off {
+            return Ok(());
+        }
         match (error, message) {
             (StepError::PermissionUnknown { error, .. }, Some(message)) => {
                 self.permission_stays_unknown(delivery, &codebase, &conversation, &message, error).await

@@ -2,6 +2,7 @@
 //! 👀 meanwhile. However many wait there: they are about threads that the bot has to do with, and each only renews its claim.
 
 use super::StepError;
+use crate::model::Delivery;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -42,6 +43,11 @@ impl Lanes {
     /// The same for a request to stop.
     pub async fn enter_out_of_turn(&self) -> Option<Place> {
         self.place_in(&self.out_of_turn).await
+    }
+
+    /// Waits for the place that a delivery is handled at.
+    pub async fn enter_for(&self, delivery: &Delivery) -> Option<Place> {
+        if delivery.out_of_turn { self.enter_out_of_turn().await } else { self.enter().await }
     }
 
     async fn place_in(&self, lane: &Arc<Semaphore>) -> Option<Place> {

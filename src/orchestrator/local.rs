@@ -12,7 +12,7 @@ use crate::decide::admit::Admission;
 use crate::git::GitError;
 use crate::model::*;
 use crate::platform::local;
-use crate::reply::{delivery, not_begun, not_taken_up};
+use crate::reply::{delivery, not_begun, not_taken_up, staged};
 use crate::store::{NewDelivery, NewLocalCodebase, NewLocalMessage, NewNamedThread, StoreError};
 use crate::telemetry::field::EFFECT;
 use sha2::{Digest, Sha256};
@@ -253,7 +253,14 @@ impl Orchestrator {
         }
         let person = Person { id: UserId(0), login: LOCAL_PERSON.to_owned(), is_bot: false };
         // Whoever reads the home of the service may do everything that it may.
-        match self.admission(&conversation, &request, &person, Permission::Admin).await? {
+        let admission = self.admission(codebase.mode, &conversation, &request, &person, Permission::Admin).await?;
+        match admission {
+            // Whoever speaks here runs the service, and waits for an answer.
+            Admission::Off => {
+                let key = answer_key(delivery, &conversation, &MessageSource::Local);
+                self.comment(key.clone(), &codebase, &conversation, staged::off_here(&key)).await?;
+                ignored("the repository is switched off")
+            }
             Admission::Refuse => {
                 let key = answer_key(delivery, &conversation, &MessageSource::Local);
                 let body = not_taken_up::refusal_here(&key);
@@ -261,7 +268,7 @@ impl Orchestrator {
                 ignored("the settings leave this to people with a login")
             }
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
-            Admission::Welcome => {
+            Admission::Welcome | Admission::Staged => {
                 let asked = RunRequest {
                     requester: person,
                     text,
@@ -270,6 +277,9 @@ impl Orchestrator {
                     written_at: Some(at),
                     review: None,
                 };
+                if admission == Admission::Staged {
+                    return Box::pin(self.foretell(delivery, &codebase, &conversation, &asked, &request, place)).await;
+                }
                 self.welcome(delivery, &codebase, &conversation, asked, request, place).await
             }
         }

@@ -107,7 +107,7 @@ impl Orchestrator {
         }
         let is_content = match row.outgoing {
             Outgoing::React { .. } | Outgoing::Message { .. } => false,
-            Outgoing::Comment { .. } | Outgoing::PullRequest { .. } => true,
+            Outgoing::Comment { .. } | Outgoing::PullRequest { .. } | Outgoing::CheckRun(_) => true,
         };
         // Unless what was there already was brought up to date.
         if is_content && sent.as_ref().ok() != Some(&row.remote_id) {

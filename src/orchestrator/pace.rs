@@ -1,4 +1,4 @@
-//! How fast is written in all (comments, edits, reactions, pull requests): as GitHub allows, for each installation by itself.
+//! How fast is written in all (comments, edits, reactions, check runs, pull requests): as GitHub allows, for each installation by itself.
 //!
 //! GitHub counts five points for a write and one for a question, and takes 900 of them in a minute. Source: "Rate limits for
 //! the REST API". New content is spaced besides, see [`Pacing`](crate::model::Pacing).

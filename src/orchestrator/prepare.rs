@@ -14,7 +14,7 @@ use crate::git::Repository;
 use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::opening::{self, Opening};
-use crate::reply::{blocked, not_begun, remote, run_end};
+use crate::reply::{blocked, not_begun, remote, run_end, staged};
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
 use std::collections::BTreeSet;
@@ -80,6 +80,9 @@ impl Orchestrator {
     /// `cancel`: a git server that says nothing is not waited for any longer.
     pub(super) async fn prepare(&self, run: &mut Run, cancel: &CancellationToken) -> Result<Prepared, StepError> {
         let (codebase, mut conversation) = self.thread_of(run).await?;
+        if codebase.mode != CodebaseMode::On {
+            return Err(StepError::Refused(staged::not_begun(codebase.mode)));
+        }
         let (codebase, clone_url) = retry::patiently(|| self.refreshed(&codebase)).await?;
         let repository = self.repository(&codebase);
         let pull = self.pull_request_of(&codebase, &conversation).await?;
@@ -111,6 +114,7 @@ impl Orchestrator {
             }
             pull => pull,
         };
+        run.outcome.pull_head = pull.as_ref().map(|pull| pull.head_sha.clone());
         let settings = self.repo_settings(&codebase, &repository, &conversation).await?;
 
         let creation = Creation {

@@ -311,7 +311,7 @@ impl Orchestrator {
         }
     }
 
-    /// Writes the end of a run and its last status comment in one transaction.
+    /// Writes the end of a run and what is said of it last in one transaction.
     async fn finish(&self, run: &mut Run, ended: Ended) -> Result<(), StepError> {
         run.state = ended.state;
         run.reason = ended.reason.map(|reason| (self.parts().redact)(&reason));
@@ -347,11 +347,11 @@ impl Orchestrator {
         }
     }
 
-    /// Writes a run's final state together with its status comment.
+    /// Writes a run's final state together with what tells of it.
     pub(super) async fn conclude(&self, run: &Run) -> Result<(), StepError> {
         let now = self.now();
-        let outgoing = self.status_comment(run, None, None).await?;
-        if !self.store().finish_run(run, self.node(), outgoing, now).await? {
+        let told = self.told_of(run, None, None).await?;
+        if !self.store().finish_run(run, self.node(), told, now).await? {
             return Err(StepError::LeaseLost);
         }
         metrics::counter!(metric::RUNS, "result" => run.state.as_str()).increment(1);

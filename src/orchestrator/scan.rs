@@ -89,6 +89,7 @@ impl Orchestrator {
             Ok(RemovalFacts {
                 now,
                 occasion,
+                mode: codebase.mode,
                 busy,
                 held_on: held.iter().map(|conversation| conversation.platform).collect(),
                 threads_closed: held.is_empty()

@@ -1,9 +1,10 @@
-//! Publishing a run's status comment: the row in the outbox always holds the newest wanted text.
+//! Publishing what tells of a run, its status comment and its check runs: the rows in the outbox always hold the newest
+//! wanted texts.
 
 use super::{Orchestrator, StepError};
 use crate::model::*;
 use crate::reply::{
-    self,
+    self, check,
     status::{self, StatusView},
 };
 use crate::store::NewOutgoing;
@@ -11,7 +12,7 @@ use crate::telemetry::field::EFFECT;
 use std::collections::HashMap;
 
 impl Orchestrator {
-    /// Asks for the status comment to say what `run` says now.
+    /// Asks for the status comment, and the check runs beside it, to say what `run` says now.
     pub(super) async fn publish(&self, run: &Run, step: Option<&str>) -> Result<(), StepError> {
         if run.state == RunState::Queued {
             // Asked and written down in one go, like every renewal: an older place never replaces a newer one.
@@ -21,7 +22,7 @@ impl Orchestrator {
             told.insert(run.id, place);
             return Ok(());
         }
-        if let Some(new) = self.status_comment(run, step, None).await? {
+        for new in self.told_of(run, step, None).await?.into_iter().filter(|new| !status::goes_on(&new.key)) {
             self.ask_to_send(new).await?;
         }
         Ok(())
@@ -29,10 +30,11 @@ impl Orchestrator {
 
     /// Asks for the status comment to say how many runs go before one that waits.
     async fn publish_place(&self, run: &Run, place: u32) -> Result<(), StepError> {
-        let Some(new) = self.status_comment(run, None, Some(place)).await? else { return Ok(()) };
-        tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
-        if self.store().enqueue_while_queued(run.id, &new, self.now()).await? {
-            self.inner.wake.outgoing.notify_one();
+        for new in self.told_of(run, None, Some(place)).await?.into_iter().filter(|new| !status::goes_on(&new.key)) {
+            tracing::debug!(target: EFFECT, { outbox.key = %new.key }, "write down what is to be said");
+            if self.store().enqueue_while_queued(run.id, &new, self.now()).await? {
+                self.inner.wake.outgoing.notify_one();
+            }
         }
         Ok(())
     }
@@ -68,17 +70,18 @@ impl Orchestrator {
         format!("{}/runs/{run}", self.settings().public_url)
     }
 
-    /// The status comment for a run; absent when its thread is no longer known.
-    pub(super) async fn status_comment(
+    /// What tells people of a run: its status comment, those in which its answer goes on and, where it is at work on a pull
+    /// request or was, its check runs. Nothing when its thread is no longer known.
+    pub(super) async fn told_of(
         &self,
         run: &Run,
         step: Option<&str>,
         place: Option<u32>,
-    ) -> Result<Option<NewOutgoing>, StepError> {
+    ) -> Result<Vec<NewOutgoing>, StepError> {
         let codebase = self.store().load_codebase(run.codebase).await?;
         let conversation = self.store().load_conversation(run.conversation).await?;
         let (Some(codebase), Some(conversation)) = (codebase, conversation) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let environment = match run.environment {
             Some(id) => self.store().load_environment(id).await?,
@@ -86,7 +89,10 @@ impl Orchestrator {
         };
         let settings = self.settings();
         let end = run.ended_at.unwrap_or_else(|| self.now());
-        let body = status::render(&StatusView {
+        // Before the answer is parted: half a secret is none that anybody knows.
+        let answer = run.answer.as_deref().map(|answer| self.cleaned(answer));
+        let run = &Run { answer, ..run.clone() };
+        let view = StatusView {
             run,
             repository: &codebase.name,
             web_url: match codebase.host {
@@ -98,17 +104,43 @@ impl Orchestrator {
             place,
             step,
             elapsed: run.started_at.map(|start| end.since(start)),
-        });
-        let key = status::key(run.id);
-        let outgoing = Outgoing::text(&conversation, body, reply::marker(&key));
-        Ok(Some(NewOutgoing {
+        };
+        let turn = if run.state.is_final() { Turn::Result } else { Turn::Progress };
+        let not_before = self.now();
+        let comments = status::comments(&view).into_iter().map(|(key, body)| NewOutgoing {
+            outgoing: self.redacted(Outgoing::text(&conversation, body, reply::marker(&key))),
             key,
             codebase: run.codebase,
             conversation: Some(run.conversation),
-            outgoing: self.redacted(outgoing),
-            turn: if run.state.is_final() { Turn::Result } else { Turn::Progress },
-            not_before: self.now(),
-        }))
+            turn,
+            not_before,
+        });
+        let mut told: Vec<_> = comments.collect();
+        // A check run tells of no steps.
+        if step.is_none() {
+            told.extend(self.check_runs(&view));
+        }
+        Ok(told)
+    }
+
+    /// On the commit that a run was asked on, and, once it is over, on the one that it pushed: people look there by then. None
+    /// before its agent begins. They are no part of the conversation, whose comments do not wait for them.
+    fn check_runs(&self, view: &StatusView<'_>) -> Vec<NewOutgoing> {
+        let run = view.run;
+        let Some(asked_on) = &run.outcome.pull_head else { return Vec::new() };
+        if matches!(run.state, RunState::Queued | RunState::Preparing) {
+            return Vec::new();
+        }
+        let pushed = run.outcome.pushed.as_ref().filter(|pushed| run.state.is_final() && *pushed != asked_on);
+        let on_pushed = pushed.map(|pushed| (check::key_of_pushed(run.id, pushed), pushed));
+        let wanted = [(check::key(run.id), asked_on)].into_iter().chain(on_pushed);
+        let slug = &self.parts().identity.slug;
+        let new = |(key, head): (String, &CommitSha)| {
+            let outgoing = self.redacted(Outgoing::CheckRun(check::render(view, slug, head.clone())));
+            let turn = Turn::from(&outgoing);
+            NewOutgoing { key, codebase: run.codebase, conversation: None, outgoing, turn, not_before: self.now() }
+        };
+        wanted.map(new).collect()
     }
 }
 

@@ -163,8 +163,12 @@ impl Orchestrator {
             if pass.codebase.is_some_and(|only| only != codebase.id) {
                 continue;
             }
-            let codebase = self.with_default_branch(&codebase).await.0;
-            if !pass.dry_run && pass.only.is_none() {
+            let mut codebase = self.with_default_branch(&codebase).await.0;
+            // What a command foresees is what it would do.
+            if pass.dry_run && pass.trigger == Trigger::Command {
+                codebase.mode = CodebaseMode::On;
+            }
+            if !pass.dry_run && pass.only.is_none() && codebase.mode == CodebaseMode::On {
                 self.empty_expired(&codebase).await;
             }
             lines.extend(self.unreadable(&codebase).await?);
@@ -280,7 +284,7 @@ impl Orchestrator {
         view: &View,
     ) -> Result<Option<(ReportResult, Option<u64>)>, StepError> {
         let id = facts.environment.id;
-        if !pass.dry_run {
+        if !pass.dry_run && codebase.mode == CodebaseMode::On {
             facts = self.mended_facts(codebase, repository, facts, view).await?;
         }
         if pass.only.is_some_and(|only| !concerns(&facts, only)) {
@@ -433,6 +437,7 @@ impl Orchestrator {
         match self.remove_fetched(&codebase, environment.id, &cause, &view).await? {
             Swept::Removed(details) => Ok(format!("worktree removed: {}", details.proof)),
             Swept::Kept(reasons) if reasons.contains(&Keep::Busy) => Ok("waits for the run that is live".into()),
+            Swept::Kept(_) if codebase.mode == CodebaseMode::Off => Ok("the repository is switched off".into()),
             Swept::Kept(reasons) => {
                 let Environment { work, branch, .. } = environment;
                 let body = cleanup::kept(work, branch, &reasons, self.settings().trash_for, &key);
@@ -496,6 +501,9 @@ impl Orchestrator {
         if environment.state == EnvironmentState::Destroyed {
             return Ok(Swept::Gone);
         }
+        // As it is by now: a pass takes long.
+        let mode = self.mode_of(codebase).await?;
+        let codebase = &Codebase { mode, ..codebase.clone() };
         let repository = self.repository(codebase);
         // One that is only broken is judged whole.
         self.validity(&repository, &environment).await;
@@ -624,7 +632,7 @@ impl Orchestrator {
 /// happened.
 fn depth_of(pass: &Pass<'_>) -> Depth {
     match pass.trigger {
-        Trigger::Command | Trigger::Panel | Trigger::Cli => Depth::All,
+        Trigger::Command | Trigger::Button | Trigger::Panel | Trigger::Cli => Depth::All,
         Trigger::Schedule
         | Trigger::Startup
         | Trigger::ThreadClosed

@@ -54,7 +54,7 @@ impl Workers {
         };
         workers.start_claiming(
             |o| &o.inner.wake.deliveries,
-            |o| async move { o.claim_next_delivery().await },
+            |o| async move { o.claim_next_deliveries().await },
             |o, (delivery, place)| async move { o.take_in(delivery, place).await },
         );
         workers.start_claiming(
@@ -97,24 +97,27 @@ impl Workers {
         all && sent
     }
 
-    /// A loop that claims work and leaves it to a task of its own.
-    fn start_claiming<T, C, W>(
+    /// A loop that claims work and leaves each piece to a task of its own.
+    fn start_claiming<T, I, C, W>(
         &self,
         bell: impl for<'a> Fn(&'a Orchestrator) -> &'a Notify + Send + 'static,
         claim: impl Fn(Orchestrator) -> C + Send + 'static,
         work_on: impl Fn(Orchestrator, T) -> W + Copy + Send + 'static,
     ) where
-        T: Send + 'static,
-        C: Future<Output = Result<Option<T>, StepError>> + Send,
+        I: IntoIterator<Item = T, IntoIter: Send> + Send,
+        C: Future<Output = Result<I, StepError>> + Send,
         W: Future<Output = ()> + Send + 'static,
     {
         let work = self.orchestrator.inner.work.clone();
         self.keep_stepping(&self.loops, &self.stop_claiming, false, bell, move |orchestrator| {
             let (claimed, work) = (claim(orchestrator.clone()), work.clone());
             async move {
-                let Some(claimed) = claimed.await? else { return Ok(false) };
-                work.spawn(work_on(orchestrator, claimed));
-                Ok(true)
+                let mut any = false;
+                for claimed in claimed.await? {
+                    any = true;
+                    work.spawn(work_on(orchestrator.clone(), claimed));
+                }
+                Ok(any)
             }
         });
     }

@@ -1,9 +1,13 @@
-//! GitHub as a platform: comments, reactions and pull requests.
+//! GitHub as a platform: comments, reactions, check runs and pull requests.
 
 use super::{Platform, SendError};
 use crate::github::{AppIdentity, Github, GithubError, InstallationClient, NewPullRequest};
 use crate::model::*;
-use std::time::Duration;
+use std::{
+    collections::HashSet,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 /// GitHub's clock and ours may differ by this much when a comment is looked for by its time.
 const CLOCK_SLACK: Duration = Duration::from_secs(3600);
@@ -26,11 +30,13 @@ struct WantedComment<'a> {
 pub struct GithubPlatform {
     github: Github,
     identity: AppIdentity,
+    /// Installations that were warned about: they do not let the App write check runs.
+    without_checks: Mutex<HashSet<InstallationId>>,
 }
 
 impl GithubPlatform {
     pub fn new(github: Github, identity: AppIdentity) -> Self {
-        Self { github, identity }
+        Self { github, identity, without_checks: Mutex::default() }
     }
 
     /// A comment that exists once: what an earlier try left, or what GitHub does not know for a moment, is found again by its
@@ -58,6 +64,51 @@ impl GithubPlatform {
             }
         }
         client.create_comment(id, name, number, body).await.map(|comment| comment.0)
+    }
+
+    /// A check run that exists once on its commit, found again like a comment. Absent where the installation has not let the
+    /// App write check runs (yet): the comment says the same.
+    async fn check_run(
+        &self,
+        client: &InstallationClient,
+        Place { id, name }: Place<'_>,
+        row: &OutboxRow,
+        check: &CheckRun,
+    ) -> Result<Option<i64>, GithubError> {
+        let mut may_be_there = row.attempts > 1;
+        if let Some(known) = row.remote_id {
+            match client.update_check_run(id, name, known, check).await {
+                Err(GithubError::NotFound(_)) => may_be_there = true,
+                outcome => return outcome.map(|()| Some(known)),
+            }
+        }
+        let found = match may_be_there {
+            true => client.find_check_run(id, name, check, self.identity.app_id).await,
+            false => Ok(None),
+        };
+        let made = match found {
+            Ok(Some(found)) => client.update_check_run(id, name, found, check).await.map(|()| found),
+            Ok(None) => client.create_check_run(id, name, check).await,
+            Err(error) => Err(error),
+        };
+        match made {
+            Err(GithubError::Forbidden(why)) if row.remote_id.is_none() => {
+                self.warn_without_checks(client, name, &why);
+                Ok(None)
+            }
+            made => made.map(Some),
+        }
+    }
+
+    /// Once for each installation.
+    fn warn_without_checks(&self, client: &InstallationClient, name: &RepoName, why: &str) {
+        let mut warned = self.without_checks.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.insert(client.id()) {
+            tracing::warn!(
+                installation.id = %client.id(), codebase.name = %name, error = why,
+                "no check runs are shown: the installation does not let the App write them; its owner can accept that"
+            );
+        }
     }
 
     async fn pull_request(
@@ -150,6 +201,7 @@ impl Platform for GithubPlatform {
                 let new = NewPullRequest { head, base, title, body, draft: *draft };
                 self.pull_request(&client, place, row, &new).await.map(Some)
             }
+            Outgoing::CheckRun(check) => self.check_run(&client, place, row, check).await,
         };
         sent.map_err(|error| match error {
             // Somebody has to mend the App's key or clock; what there is to say waits for it.

@@ -4,6 +4,8 @@
 //! Code is left as it is: in fenced blocks and code spans GitHub resolves neither mentions nor keywords. What is code is
 //! asked of a Markdown parser, never of the looks of a line.
 
+pub mod parts;
+
 use crate::command::closing::KEYWORDS;
 use crate::model::{markdown, reorders};
 use pulldown_cmark::{Event, Tag, TagEnd};
@@ -11,6 +13,8 @@ use std::{collections::BTreeMap, ops::Range};
 
 /// GitHub refuses comments over so many characters, for good.
 pub const MAX_COMMENT: usize = 65_536;
+/// The same for the summary of a check run.
+const MAX_SUMMARY: usize = 65_535;
 /// Of an agent's answer; the rest of the comment needs room as well.
 pub const MAX_ANSWER_CHARS: usize = 60_000;
 
@@ -64,12 +68,18 @@ pub fn whole_comment(body: &str, marker: &str) -> String {
     format!("{}\n\n{marker}", foreign(body.trim_end().trim_end_matches(marker), room))
 }
 
+/// The summary of a check run, not longer than GitHub takes.
+pub fn whole_summary(text: &str) -> String {
+    match text.chars().count() <= MAX_SUMMARY {
+        true => text.to_owned(),
+        false => foreign(text, MAX_SUMMARY),
+    }
+}
+
 /// Neutralising makes a text longer, and cutting afterwards would cut code in half, so that it were none: as much of the
 /// text is taken as fits when all of that is done.
 fn fitting(text: &str, limit: usize, note: &str) -> String {
-    // Markers are looked for in the raw text of comments, where code hides nothing.
-    let text: String = text.chars().filter(|c| *c != '\0' && !reorders(*c)).collect();
-    let text = text.replace("<!--", "<!\u{200b}--");
+    let text = unmarked(text);
     let all = text.chars().count();
     if all <= limit {
         let whole = harmless(&text);
@@ -88,6 +98,12 @@ fn fitting(text: &str, limit: usize, note: &str) -> String {
         }
         taken = (taken * room / length).min(taken - 1);
     }
+}
+
+/// Markers are looked for in the raw text of comments, where code hides nothing.
+fn unmarked(text: &str) -> String {
+    let text: String = text.chars().filter(|c| *c != '\0' && !reorders(*c)).collect();
+    text.replace("<!--", "<!\u{200b}--")
 }
 
 /// Neutralised, and with no code block that would take in what follows.
@@ -294,9 +310,10 @@ fn is_inline(end: TagEnd) -> bool {
 }
 
 /// What is verified is said by the service, below the answer. Words that copy it are marked as the agent's, however they
-/// are emphasised or broken into lines.
+/// are emphasised or broken into lines. Marked once: doing it again changes nothing.
 fn unforged(text: &str) -> String {
     const CLAIM: &str = "verifiedbytreewarden";
+    const MARK: &str = "(the agent writes:) ";
     let letters: Vec<(usize, char)> =
         text.char_indices().filter(|(_, c)| c.is_alphanumeric()).map(|(at, c)| (at, c.to_ascii_lowercase())).collect();
     let plain: Vec<char> = letters.iter().map(|(_, c)| *c).collect();
@@ -306,13 +323,14 @@ fn unforged(text: &str) -> String {
         .enumerate()
         .filter(|(_, window)| *window == claim.as_slice())
         .map(|(index, _)| text[..letters[index].0].rfind('\n').map_or(0, |line| line + 1))
+        .filter(|line| !text[*line..].starts_with(MARK))
         .collect();
     starts.dedup();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     for start in starts {
         out.push_str(&text[at..start]);
-        out.push_str("(the agent writes:) ");
+        out.push_str(MARK);
         at = start;
     }
     out.push_str(&text[at..]);

@@ -1,6 +1,6 @@
 //! What people are told when an environment is removed, or why it is kept.
 
-use super::{agent_text, count, days, marker};
+use super::{agent_text, count, days, marker, staged};
 use crate::decide::cleanup::{Because, ByHand, Keep, Kind, MergeProof, Removal};
 use crate::model::*;
 use std::{collections::BTreeSet, path::Path, time::Duration};
@@ -290,6 +290,9 @@ pub fn sentence(reason: &Keep) -> String {
             format!("it belongs to a chat on {}, and such work is never over", platform_name(*platform))
         }
         Keep::Pinned => "it is pinned".to_owned(),
+        Keep::NotOn(mode) => {
+            format!("its repository is {}: only people take anything away there", staged::in_words(*mode))
+        }
         Keep::Transferred => {
             "its issue was transferred to another repository; the work stays here until somebody removes it".to_owned()
         }

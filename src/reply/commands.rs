@@ -1,6 +1,11 @@
 //! Answers to commands.
 
-use super::{FOREIGN, agent_text, cleanup, count, disk, marker, report, status::in_words};
+use super::{
+    FOREIGN,
+    agent_text::{self, parts},
+    cleanup, count, disk, marker, report,
+    status::in_words,
+};
 use crate::command::grammar::Hint;
 use crate::decide::cleanup::Keep;
 use crate::model::*;
@@ -248,7 +253,7 @@ pub fn known_to_git(worktrees: &[Known]) -> String {
         ),
     };
     let rows = worktrees.iter().map(row).collect::<Vec<_>>().join("\n");
-    format!("{}\n\n{sum}", agent_text::foreign(&rows, agent_text::MAX_ANSWER_CHARS))
+    format!("{}\n\n{sum}", agent_text::foreign(&rows, parts::MAX_LIST))
 }
 
 /// A name from outside as a code span.
@@ -471,7 +476,7 @@ pub fn environment_list(
         let size = environment.metadata.disk.as_ref().map(|used| format!(", {}", disk::size(used))).unwrap_or_default();
         format!("- **{work}** `{branch}`{state}{pin}{mark}{unused}, last activity {}{size}", last_activity_at.date())
     };
-    agent_text::foreign(&environments.iter().map(row).collect::<Vec<_>>().join("\n"), agent_text::MAX_ANSWER_CHARS)
+    agent_text::foreign(&environments.iter().map(row).collect::<Vec<_>>().join("\n"), parts::MAX_LIST)
 }
 
 #[cfg(test)]
@@ -479,7 +484,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_fit_into_a_comment() {
+    fn long_lists_fit_into_four_comments() {
         let reasons = || vec!["it is somebody else's".to_owned()];
         let known = |n: usize| Known {
             branch: BranchName::new(&format!("issue-{n}")).ok(),
@@ -487,7 +492,9 @@ mod tests {
             whose: Whose::Nobodys("orphan", reasons()),
         };
         let text = answer(&known_to_git(&(0..5_000).map(known).collect::<Vec<_>>()), "answer/1");
-        assert!(text.chars().count() <= agent_text::MAX_COMMENT && text.contains("5000 have no environment"), "{text}");
+        let comments = parts::of_comment("answer/1", text);
+        assert!(comments.len() <= parts::MOST && comments.last().unwrap().1.contains("5000 have no environment"));
+        assert!(comments.iter().all(|(_, comment)| comment.chars().count() <= agent_text::MAX_COMMENT));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The status comment of a run: one comment, edited in place, state first, and at the end what the service verified.
 
-use super::{agent_text, count, marker};
+use super::{
+    agent_text::{self, parts},
+    count, marker,
+};
 use crate::model::*;
 use std::time::Duration;
 
@@ -39,9 +42,19 @@ pub fn run_of_pull(key: &str) -> Option<RunId> {
 /// In front of the run, in the key of its pull request.
 const PULL: &str = "pull/";
 
-/// The run whose status comment has this key.
+/// The outbox keys of the comments in which a run's answer may go on, after that of its status comment.
+pub fn keys(run: RunId) -> impl Iterator<Item = String> {
+    (1..=parts::MOST).map(move |number| parts::key(&key(run), number))
+}
+
+/// Whether it is the key of a comment in which an answer goes on: those are asked for once, with the end of the run.
+pub fn goes_on(key: &str) -> bool {
+    key.strip_prefix("status/").is_some_and(|rest| rest.contains('/'))
+}
+
+/// The run whose status comment has this key, or whose answer goes on in the comment that has it.
 pub fn run_of(key: &str) -> Option<RunId> {
-    key.strip_prefix("status/")?.parse().ok()
+    key.strip_prefix("status/")?.split('/').next()?.parse().ok()
 }
 
 /// Runs ahead of one that waits, as far as its comment counts them: the comments of a long queue are not all edited
@@ -49,11 +62,38 @@ pub fn run_of(key: &str) -> Option<RunId> {
 pub const MOST_AHEAD: u32 = 10;
 
 /// Characters of the first lines, of each matter that is told as a fact, and of a reason.
-const OPENING: usize = 6_000;
+pub(super) const OPENING: usize = 6_000;
 const FACT: usize = 1_500;
-const REASON: usize = 12_000;
+pub(super) const REASON: usize = 12_000;
 
-pub fn render(view: &StatusView) -> String {
+/// The status comment and, once the run is over, those in which its answer goes on, each with its outbox key.
+pub fn comments(view: &StatusView) -> Vec<(String, String)> {
+    let (frame, above) = frame(view);
+    let rest: usize = frame.iter().map(|part| part.chars().count() + 2).sum();
+    let answers = answers(view, agent_text::MAX_COMMENT.saturating_sub(rest + 2));
+    let mut answers = answers.into_iter();
+    let mut status = frame;
+    if let Some(first) = answers.next() {
+        status.insert(above, first);
+    }
+    let keys = keys(view.run.id).skip(1).zip(answers);
+    let others = keys.map(|(key, answer)| (key.clone(), format!("{answer}\n\n{}", marker(&key))));
+    [(key(view.run.id), status.join("\n\n"))].into_iter().chain(others).collect()
+}
+
+/// The answer in as many parts as it takes, the first within `room` characters.
+fn answers(view: &StatusView, room: usize) -> Vec<String> {
+    let Some(answer) = view.run.answer.as_deref().map(str::trim).filter(|answer| !answer.is_empty()) else {
+        return Vec::new();
+    };
+    if view.run.state.is_final() && room >= parts::FIRST {
+        return parts::of_answer(answer);
+    }
+    vec![agent_text::present(answer, room.min(parts::FIRST))]
+}
+
+/// All but the answer, and where that stands.
+fn frame(view: &StatusView) -> (Vec<String>, usize) {
     let mut parts = vec![headline(view)];
     parts.extend(view.run.opening.as_deref().map(|opening| agent_text::foreign(opening, OPENING)));
     if !view.run.state.is_final() {
@@ -69,15 +109,10 @@ pub fn render(view: &StatusView) -> String {
         parts.extend(truth_line(view));
     }
     parts.push(marker(&key(view.run.id)));
-    if let Some(answer) = view.run.answer.as_deref().filter(|a| !a.trim().is_empty()) {
-        let rest: usize = parts.iter().map(|part| part.chars().count() + 2).sum();
-        let room = agent_text::MAX_COMMENT.saturating_sub(rest + 2).min(agent_text::MAX_ANSWER_CHARS);
-        parts.insert(above, agent_text::present(answer.trim(), room));
-    }
-    parts.join("\n\n")
+    (parts, above)
 }
 
-fn headline(view: &StatusView) -> String {
+pub(super) fn headline(view: &StatusView) -> String {
     let elapsed = view.elapsed.map(|time| format!(" · {}", in_words(time))).unwrap_or_default();
     let requester = format!("`{}`", view.run.request.requester.login);
     match view.run.state {
@@ -115,7 +150,7 @@ pub fn put_back(outcome: &RunOutcome) -> Option<String> {
 }
 
 /// What the service read back itself, apart from anything the agent claims.
-fn truth_line(view: &StatusView) -> Option<String> {
+pub(super) fn truth_line(view: &StatusView) -> Option<String> {
     let outcome = &view.run.outcome;
     let branch = view.branch.map(|b| format!("`{b}`")).unwrap_or_default();
     let mut facts = Vec::new();
@@ -201,4 +236,4 @@ pub fn in_words(time: Duration) -> String {
 
 #[cfg(test)]
 #[path = "status_tests.rs"]
-mod tests;
+pub(super) mod tests;

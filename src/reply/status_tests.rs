@@ -3,7 +3,7 @@
 use super::*;
 use uuid::Uuid;
 
-fn run(state: RunState) -> Run {
+pub(in crate::reply) fn run(state: RunState) -> Run {
     Run {
         id: RunId(Uuid::from_u128(7)),
         codebase: CodebaseId(Uuid::nil()),
@@ -33,7 +33,11 @@ fn run(state: RunState) -> Run {
 }
 
 fn shown(run: &Run) -> String {
-    render(&StatusView {
+    comments(run).remove(0).1
+}
+
+fn comments(run: &Run) -> Vec<(String, String)> {
+    super::comments(&StatusView {
         run,
         repository: &"octo/hello".parse().unwrap(),
         web_url: Some("https://github.example"),
@@ -162,7 +166,31 @@ fn the_whole_comment_is_one_github_takes() {
     run.answer = Some(long.clone());
     run.outcome.not_pushed_because = Some(long.clone());
     run.outcome.left_behind = Some(long);
-    let text = shown(&run);
-    assert!(text.chars().count() <= agent_text::MAX_COMMENT, "{}", text.chars().count());
-    assert!(text.contains("the whole text is in the run's log") && text.ends_with("-->"));
+    let comments = comments(&run);
+    for (key, text) in &comments {
+        assert!(text.chars().count() <= agent_text::MAX_COMMENT, "{key}: {}", text.chars().count());
+        assert!(text.ends_with(&marker(key)), "{key}");
+    }
+    assert!(comments[0].1.contains("Part 1 of 4") && comments[3].1.contains("the whole text is in the run's log"));
+}
+
+#[test]
+fn an_answer_goes_on_in_comments_of_its_own_once_the_run_is_over() {
+    let mut run = run(RunState::Delivering);
+    run.answer = Some(format!("```text\n{}", "a line of the log\n".repeat(4_000)));
+    assert_eq!(comments(&run).len(), 1);
+    run.state = RunState::Succeeded;
+    let said = comments(&run);
+    let own: Vec<String> = keys(run.id).take(2).collect();
+    assert_eq!(said.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(), own);
+    assert!(own.iter().all(|key| run_of(key) == Some(run.id)) && own[1].ends_with("7/2"), "{own:?}");
+    let (first, second) = (&said[0].1, &said[1].1);
+    assert!(first.contains("```\n\n*Part 1 of 2: it goes on in the next comment.*\n\n[Run and log]"), "{first}");
+    assert!(second.starts_with("*Part 2 of 2*\n\n```text\na line of the log\n") && !second.contains("Verified"));
+    let lines: usize = said.iter().map(|(_, text)| text.matches("a line of the log\n").count()).sum();
+    assert_eq!(lines, 4_000);
+
+    // What becomes known later moves no word from one to the other.
+    run.outcome.pull_request = Some(ThreadNumber(2));
+    assert_eq!(comments(&run)[1], said[1]);
 }

@@ -1,6 +1,6 @@
 //! Why work that is done was not pushed, or has no pull request: what failed, that it is kept, and what to do.
 
-use super::{agent_text, count, furnished};
+use super::{agent_text, count, furnished, staged};
 use crate::decide::deliver::Withheld;
 use crate::model::*;
 
@@ -51,6 +51,13 @@ pub fn withheld(why: &Withheld, branch: &BranchName) -> String {
                 "not pushed: the pull request comes from a fork, where I may not push; the work is kept on `{branch}`. To have \
                  it on a branch of this repository, whoever runs this service pushes it from the worktree; the panel has its \
                  place"
+            )
+        }
+        Withheld::NotOn(mode) => {
+            format!(
+                "not pushed: this repository is {} by now; the work is kept on `{branch}` here. Once it is switched on again, \
+                 mention me: what is there is pushed with the next run",
+                staged::in_words(*mode)
             )
         }
         Withheld::Default => {

@@ -45,6 +45,7 @@ impl FromRow for Codebase {
             repository_dir: row.get("repository_dir")?,
             default_branch: row.maybe("default_branch")?,
             connected: row.get("connected")?,
+            mode: row.get("mode")?,
             created_at: row.get("created_at")?,
             updated_at: row.get("updated_at")?,
         })
@@ -61,7 +62,7 @@ impl Store {
             return Ok(known);
         }
         let mut tx = self.db.begin().await?;
-        let codebase = upsert_in(&mut tx, &new, now).await?;
+        let codebase = upsert_in(&mut tx, &new, self.first_mode, now).await?;
         tx.commit().await?;
         Ok(codebase)
     }
@@ -73,7 +74,7 @@ impl Store {
             return Ok(known);
         }
         let mut tx = self.db.begin().await?;
-        let codebase = upsert_local_in(&mut tx, &new, now).await?;
+        let codebase = upsert_local_in(&mut tx, &new, self.first_mode, now).await?;
         tx.commit().await?;
         Ok(codebase)
     }
@@ -122,10 +123,26 @@ impl Store {
         );
         self.db.execute(sql.bind(id).bind(connected).bind(now)).await.map(drop)
     }
+
+    /// False: it was in that mode already.
+    pub async fn set_codebase_mode(
+        &self,
+        id: CodebaseId,
+        mode: CodebaseMode,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = sql!("UPDATE codebases SET mode = $2, updated_at = $3 WHERE id = $1 AND mode <> $2");
+        Ok(self.db.execute(sql.bind(id).bind(mode).bind(now)).await? > 0)
+    }
 }
 
-/// The same within a transaction, whatever is known already.
-pub(super) async fn upsert_in(tx: &mut Tx, new: &NewCodebase, now: Timestamp) -> Result<Codebase, StoreError> {
+/// The same within a transaction, whatever is known already. `mode`: what one starts in that is not known.
+pub(super) async fn upsert_in(
+    tx: &mut Tx,
+    new: &NewCodebase,
+    mode: CodebaseMode,
+    now: Timestamp,
+) -> Result<Codebase, StoreError> {
     tx.execute(
         sql!(
             "UPDATE codebases SET connected = false, updated_at = $1
@@ -140,8 +157,8 @@ pub(super) async fn upsert_in(tx: &mut Tx, new: &NewCodebase, now: Timestamp) ->
     tx.fetch_one(
         sql!(
             "INSERT INTO codebases (id, github_id, installation_id, name, repository_dir, default_branch, connected,
-                                        created_at, updated_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, true, $7, $7)
+                                        mode, created_at, updated_at)
+                 VALUES ($1, $2, $3, $4, $5, $6, true, $9, $7, $7)
                  ON CONFLICT (github_id) DO UPDATE SET
                      installation_id = excluded.installation_id, name = excluded.name,
                      connected = codebases.connected OR $8,
@@ -156,7 +173,8 @@ pub(super) async fn upsert_in(tx: &mut Tx, new: &NewCodebase, now: Timestamp) ->
         .bind(directory)
         .bind(&new.default_branch)
         .bind(now)
-        .bind(new.reached),
+        .bind(new.reached)
+        .bind(mode),
     )
     .await
 }
@@ -165,13 +183,14 @@ pub(super) async fn upsert_in(tx: &mut Tx, new: &NewCodebase, now: Timestamp) ->
 pub(super) async fn upsert_local_in(
     tx: &mut Tx,
     new: &NewLocalCodebase,
+    mode: CodebaseMode,
     now: Timestamp,
 ) -> Result<Codebase, StoreError> {
     let name = free_name(tx, new).await?;
     let sql = sql!(
         "INSERT INTO codebases (id, github_id, installation_id, name, repository_dir, default_branch, connected,
-                                local_path, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, true, $7, $8, $8)
+                                local_path, mode, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, true, $7, $9, $8, $8)
          ON CONFLICT (local_path) WHERE local_path IS NOT NULL DO UPDATE SET
              connected = true, default_branch = coalesce(excluded.default_branch, codebases.default_branch),
              updated_at = excluded.updated_at
@@ -185,7 +204,8 @@ pub(super) async fn upsert_local_in(
         .bind(format!("{name}.git"))
         .bind(&new.default_branch)
         .bind(&new.path)
-        .bind(now);
+        .bind(now)
+        .bind(mode);
     tx.fetch_one(sql).await
 }
 

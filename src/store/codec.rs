@@ -148,6 +148,7 @@ texts!(
     PlatformKind by str::parse,
     ThreadKind by str::parse,
     ThreadState by str::parse,
+    CodebaseMode by str::parse,
     WorkKind by str::parse,
     EnvironmentState by str::parse,
     RunState by str::parse,

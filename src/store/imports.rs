@@ -39,7 +39,8 @@ impl Store {
     /// Carries a plan out. Without `keep` everything is undone again, and the answer says what would have become of it.
     pub async fn import(&self, plan: &ImportPlan, keep: bool, now: Timestamp) -> Result<Imported, StoreError> {
         let mut tx = self.db.begin().await?;
-        let mut pass = Pass { tx: &mut tx, now, codebases: HashMap::new(), environments: HashMap::new() };
+        let mut pass =
+            Pass { tx: &mut tx, mode: self.first_mode, now, codebases: HashMap::new(), environments: HashMap::new() };
         let mut imported = Imported::default();
         for new in &plan.codebases {
             imported.codebases.push(pass.codebase(new).await?);
@@ -91,7 +92,8 @@ impl Store {
         now: Timestamp,
     ) -> Result<Import, StoreError> {
         let mut tx = self.db.begin().await?;
-        let mut pass = Pass { tx: &mut tx, now, codebases: HashMap::new(), environments: HashMap::new() };
+        let mut pass =
+            Pass { tx: &mut tx, mode: self.first_mode, now, codebases: HashMap::new(), environments: HashMap::new() };
         let outcome = pass.environment(new).await?;
         // Several threads may have worked at one place.
         let Some(environment) = pass.environments.get(&new.path).map(|environment| environment.id) else {
@@ -125,6 +127,8 @@ type Placed = (ConversationId, EnvironmentId);
 
 struct Pass<'a> {
     tx: &'a mut Tx,
+    /// What codebases start in.
+    mode: CodebaseMode,
     now: Timestamp,
     codebases: HashMap<RepositoryId, Codebase>,
     environments: HashMap<PathBuf, Environment>,
@@ -140,10 +144,11 @@ impl Pass<'_> {
         let codebase = match host {
             Host::Github { id: github_id, installation } => {
                 let new = NewCodebase { github_id, installation, name, default_branch, reached: true };
-                upsert_in(self.tx, &new, self.now).await?
+                upsert_in(self.tx, &new, self.mode, self.now).await?
             }
             Host::Local { path } => {
-                upsert_local_in(self.tx, &NewLocalCodebase { path, name, default_branch }, self.now).await?
+                let new = NewLocalCodebase { path, name, default_branch };
+                upsert_local_in(self.tx, &new, self.mode, self.now).await?
             }
         };
         self.codebases.insert(id, codebase);

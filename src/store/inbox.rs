@@ -6,6 +6,7 @@
 //! A request to stop is stored under a key of its own, so that it waits for nothing but another one like it.
 
 mod body;
+mod group;
 mod writer;
 
 pub(super) use body::empty as no_body;
@@ -130,20 +131,38 @@ impl FromRow for DeliveryLine {
     }
 }
 
-/// The oldest delivery that is due (`$1` is now, `$2` is what no pause reaches), with nothing of its conversation before it or in work; `$which` narrows
-/// the choice.
+/// Nothing of its conversation is before it or in work: `$row` names the one that is looked at.
+macro_rules! is_first {
+    ($row:literal) => {
+        concat!(
+            " (conversation_key IS NULL OR (
+                NOT EXISTS (
+                    SELECT 1 FROM inbox AS other
+                    WHERE other.conversation_key = ",
+            $row,
+            ".conversation_key AND other.state = 'claimed')
+                AND NOT EXISTS (
+                    SELECT 1 FROM inbox AS other
+                    WHERE other.conversation_key = ",
+            $row,
+            ".conversation_key AND other.state IN ('received', 'claimed') AND other.id < ",
+            $row,
+            ".id))) "
+        )
+    };
+}
+
+/// The oldest delivery that is due (`$1` is now, `$2` is what no pause reaches) and the first of its conversation; `$which`
+/// narrows the choice.
 macro_rules! next_delivery {
     ($which:literal) => {
         concat!(
             "SELECT id FROM inbox AS next
              WHERE state = 'received' AND (tries = 0 OR not_before <= $1 OR not_before > $2)",
             $which,
-            " AND (conversation_key IS NULL OR NOT EXISTS (
-                SELECT 1 FROM inbox AS other
-                WHERE other.conversation_key = next.conversation_key
-                  AND other.state IN ('received', 'claimed')
-                  AND (other.state = 'claimed' OR other.id < next.id)))
-              ORDER BY id LIMIT 1"
+            " AND",
+            is_first!("next"),
+            "ORDER BY id LIMIT 1"
         )
     };
 }
@@ -168,6 +187,29 @@ macro_rules! claim {
     };
 }
 
+/// Writes down how a claim ended; touches no row when it was lost.
+fn ending(delivery: &Delivery, end: DeliveryEnd, now: Timestamp) -> Sql {
+    let tries = match end {
+        DeliveryEnd::GivenBack => delivery.tries - 1,
+        _ => delivery.tries,
+    };
+    let (state, reason, not_before, finished_at) = match end {
+        DeliveryEnd::Done(note) => (InboxState::Done, Some(note), now, Some(now)),
+        DeliveryEnd::Ignored(reason) => (InboxState::Ignored, Some(reason), now, Some(now)),
+        DeliveryEnd::Failed(reason) => (InboxState::Failed, Some(reason), now, Some(now)),
+        DeliveryEnd::Retry { reason, at } => (InboxState::Received, Some(reason), at, None),
+        DeliveryEnd::GivenBack => (InboxState::Received, delivery.reason.clone(), now, None),
+    };
+    // Attempts only ever grow, so that they name the claim, and with it its owner.
+    let sql = sql!(
+        "UPDATE inbox SET state = $3, reason = $4, not_before = $5, finished_at = $6, tries = $7,
+                          lease_owner = NULL, lease_until = NULL
+         WHERE id = $1 AND attempts = $2 AND state = 'claimed'"
+    );
+    let sql = sql.bind(delivery.id).bind(delivery.attempts).bind(state).bind(reason).bind(not_before);
+    sql.bind(finished_at).bind(tries)
+}
+
 impl Store {
     /// Takes the next delivery for `owner` until `now + lease`. One that cannot be read is marked as failed.
     pub async fn claim_delivery(
@@ -176,9 +218,39 @@ impl Store {
         now: Timestamp,
         lease: Duration,
     ) -> Result<Option<Delivery>, StoreError> {
+        Ok(self.claim_deliveries(owner, now, lease, 1).await?.pop())
+    }
+
+    /// Takes the next one, and others along until there are `most`, the oldest first and each of another conversation. What
+    /// comes along is small and was not tried before: whatever ended the process once is not taken in company again.
+    /// [`StoreError::Busy`] also when two that claim so wait for each other.
+    pub async fn claim_deliveries(
+        &self,
+        owner: &str,
+        now: Timestamp,
+        lease: Duration,
+        most: u32,
+    ) -> Result<Vec<Delivery>, StoreError> {
         let (due, claim, never) = (sql!(is_due!("")), sql!(claim!("")), now.plus(LONGEST_PAUSE));
         let (due, claim) = (due.bind(now).bind(never), claim.bind(now).bind(never));
-        self.claim_next(due, claim.bind(owner).bind(now.plus(lease)), now).await
+        let mut claims = vec![claim.bind(owner).bind(now.plus(lease))];
+        if most > 1 {
+            // A look at the oldest only: behind a long conversation it is one after the other.
+            let along = sql!(concat!(
+                "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, tries = tries + 1,
+                                  lease_owner = $1, lease_until = $2
+                 WHERE id IN (
+                    SELECT id FROM (
+                        SELECT id, conversation_key FROM inbox
+                        WHERE state = 'received' AND tries = 0 AND length(body) <= 65536
+                        ORDER BY id LIMIT 256) AS fresh
+                    WHERE",
+                is_first!("fresh"),
+                "ORDER BY id LIMIT $3) AND state = 'received' RETURNING *"
+            ));
+            claims.push(along.bind(owner).bind(now.plus(lease)).bind(i64::from(most - 1)));
+        }
+        self.claim_next(due, claims, now).await
     }
 
     /// The same among those that do not wait for their turn.
@@ -192,25 +264,36 @@ impl Store {
         let claim = sql!(claim!(" AND conversation_key LIKE 'stop %'"));
         let never = now.plus(LONGEST_PAUSE);
         let (due, claim) = (due.bind(now).bind(never), claim.bind(now).bind(never));
-        self.claim_next(due, claim.bind(owner).bind(now.plus(lease)), now).await
+        let claims = vec![claim.bind(owner).bind(now.plus(lease))];
+        Ok(self.claim_next(due, claims, now).await?.pop())
     }
 
     /// Losing a race means that another one won: looks again.
-    async fn claim_next(&self, due: Sql, claim: Sql, now: Timestamp) -> Result<Option<Delivery>, StoreError> {
+    async fn claim_next(&self, due: Sql, claims: Vec<Sql>, now: Timestamp) -> Result<Vec<Delivery>, StoreError> {
         while self.db.fetch_one::<Answer>(due.clone()).await?.0 > 0 {
-            let mut tx = self.db.begin().await?;
-            match take(&mut tx, claim.clone(), now).await {
-                Ok(mut taken) => {
-                    tx.commit().await?;
-                    if let Some(delivery) = taken.rows.pop() {
-                        return Ok(Some(delivery));
-                    }
-                }
+            match self.claim(&claims, now).await {
+                Ok(taken) if taken.is_empty() => {}
                 Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(error),
+                taken => return taken,
             }
         }
-        Ok(None)
+        Ok(Vec::new())
+    }
+
+    /// In one transaction; nothing but what comes along with something.
+    async fn claim(&self, claims: &[Sql], now: Timestamp) -> Result<Vec<Delivery>, StoreError> {
+        let mut tx = self.db.begin().await?;
+        let mut taken: Vec<Delivery> = Vec::new();
+        for claim in claims {
+            let more = take(&mut tx, claim.clone(), now).await?;
+            if more.is_empty() {
+                break;
+            }
+            taken.extend(more.rows);
+        }
+        tx.commit().await?;
+        taken.sort_by_key(|delivery| delivery.id);
+        Ok(taken)
     }
 
     /// Marks what arrived before `delivery` in its conversation and is not over: see [`Store::is_stopped`]. Answers with
@@ -237,25 +320,7 @@ impl Store {
         end: DeliveryEnd,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let tries = match end {
-            DeliveryEnd::GivenBack => delivery.tries - 1,
-            _ => delivery.tries,
-        };
-        let (state, reason, not_before, finished_at) = match end {
-            DeliveryEnd::Done(note) => (InboxState::Done, Some(note), now, Some(now)),
-            DeliveryEnd::Ignored(reason) => (InboxState::Ignored, Some(reason), now, Some(now)),
-            DeliveryEnd::Failed(reason) => (InboxState::Failed, Some(reason), now, Some(now)),
-            DeliveryEnd::Retry { reason, at } => (InboxState::Received, Some(reason), at, None),
-            DeliveryEnd::GivenBack => (InboxState::Received, delivery.reason.clone(), now, None),
-        };
-        // Attempts only ever grow, so that they name the claim, and with it its owner.
-        let sql = sql!(
-            "UPDATE inbox SET state = $3, reason = $4, not_before = $5, finished_at = $6, tries = $7,
-                              lease_owner = NULL, lease_until = NULL
-             WHERE id = $1 AND attempts = $2 AND state = 'claimed'"
-        );
-        let sql = sql.bind(delivery.id).bind(delivery.attempts).bind(state).bind(reason).bind(not_before);
-        Ok(self.db.execute(sql.bind(finished_at).bind(tries)).await? > 0)
+        Ok(self.db.execute(ending(delivery, end, now)).await? > 0)
     }
 
     /// Keeps a claim until `until`; false when it was lost.

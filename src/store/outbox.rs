@@ -158,6 +158,15 @@ impl Store {
         }
     }
 
+    /// Wants all of this, in this order: all or nothing.
+    pub async fn enqueue_all(&self, all: &[NewOutgoing], now: Timestamp) -> Result<(), StoreError> {
+        let mut tx = self.db.begin().await?;
+        for new in all {
+            enqueue_in(&mut tx, new, now).await?;
+        }
+        tx.commit().await
+    }
+
     /// Takes the next row of the sender's lane. The attempt is on disk before anything is sent. A row that cannot be read is
     /// marked as failed.
     pub async fn claim_outgoing(&self, sender: &Sender<'_>, now: Timestamp) -> Result<Option<OutboxRow>, StoreError> {

@@ -88,11 +88,13 @@ impl Outlived {
             Outlived::Outgoing => sql!(
                 "DELETE FROM outbox
                  WHERE id > $1 AND id <= $2 AND state IN ('sent', 'failed') AND updated_at < $3
-                   AND (key LIKE 'react/%' OR key LIKE 'status/%' OR key LIKE 'pull/%' OR key LIKE 'loop/%')
+                   AND (key LIKE 'react/%' OR key LIKE 'status/%' OR key LIKE 'check/%' OR key LIKE 'pull/%'
+                     OR key LIKE 'loop/%')
                    AND NOT EXISTS (
                        SELECT 1 FROM runs
                        WHERE runs.state IN ('queued', 'preparing', 'running', 'delivering')
-                         AND outbox.key IN ('status/' || CAST(runs.id AS TEXT), 'pull/' || CAST(runs.id AS TEXT)))"
+                         AND outbox.key IN ('status/' || CAST(runs.id AS TEXT), 'check/' || CAST(runs.id AS TEXT),
+                                            'pull/' || CAST(runs.id AS TEXT)))"
             ),
             Outlived::Sessions => sql!("DELETE FROM sessions WHERE id > $1 AND id <= $2 AND closed_at < $3"),
             Outlived::Reports => sql!("DELETE FROM cleanup_reports WHERE id > $1 AND id <= $2 AND ended_at < $3"),

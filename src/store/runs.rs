@@ -191,20 +191,20 @@ impl Store {
         Ok(self.db.execute(write(run, owner)?).await? > 0)
     }
 
-    /// Like [`Store::update_run`], together with what is to be said about it: both or neither.
+    /// Like [`Store::update_run`], together with what is to be said about it: all of it or nothing.
     pub async fn finish_run(
         &self,
         run: &Run,
         owner: &str,
-        outgoing: Option<NewOutgoing>,
+        told: impl IntoIterator<Item = NewOutgoing, IntoIter: Send> + Send,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let mut tx = self.db.begin().await?;
         if tx.execute(write(run, owner)?).await? == 0 {
             return Ok(false);
         }
-        if let Some(outgoing) = outgoing {
-            outbox::enqueue_in(&mut tx, &outgoing, now).await?;
+        for new in told {
+            outbox::enqueue_in(&mut tx, &new, now).await?;
         }
         tx.commit().await?;
         Ok(true)

@@ -2,7 +2,7 @@
 
 use super::view::Prose;
 use super::{WebState, error::WebError};
-use crate::model::EnvironmentId;
+use crate::model::{CodebaseMode, EnvironmentId};
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,11 @@ pub enum Flash {
     Unpinned {
         branch: String,
     },
+    /// A codebase is switched on, staged or off.
+    Mode {
+        name: String,
+        mode: CodebaseMode,
+    },
     Stopping,
     OverAlready,
     Pass {
@@ -112,7 +117,7 @@ impl Flash {
     fn tone(&self) -> &'static str {
         match self {
             Flash::Removed { .. } | Flash::Pinned { .. } | Flash::Unpinned { .. } | Flash::Gone { .. } => "good",
-            Flash::Restored { .. } | Flash::Adopted { .. } | Flash::TakenOut { .. } => "good",
+            Flash::Mode { .. } | Flash::Restored { .. } | Flash::Adopted { .. } | Flash::TakenOut { .. } => "good",
             Flash::Kept { .. }
             | Flash::Stays { .. }
             | Flash::NotThere { .. }

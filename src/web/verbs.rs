@@ -80,6 +80,21 @@ pub async fn pin(state: &WebState, environment: Environment, pinned: bool, actor
     .await
 }
 
+/// Switches a codebase on, stages it, or switches it off.
+pub async fn set_mode(
+    state: &WebState,
+    codebase: Codebase,
+    mode: CodebaseMode,
+    actor: Actor,
+) -> Result<Flash, WebError> {
+    let orchestrator = state.inner.orchestrator.clone();
+    carry_out(async move {
+        orchestrator.set_mode(&codebase, mode, &actor.0).await?;
+        Ok(Flash::Mode { name: codebase.name.to_string(), mode })
+    })
+    .await
+}
+
 /// Asks a run to stop.
 pub async fn stop(state: &WebState, run: RunId, actor: Actor) -> Result<Flash, WebError> {
     let orchestrator = state.inner.orchestrator.clone();

@@ -149,6 +149,34 @@ impl Story {
         self.end().await
     }
 
+    /// Ann presses a button below the newest check run.
+    async fn press(&mut self, button: &str) {
+        let check = self.standin.check_runs(REPO).unwrap().pop().unwrap();
+        self.standin.press(REPO, ANN, check.id, Some(button)).unwrap();
+        self.settle().await;
+    }
+
+    /// A run on a pull request is asked for again by one button, and its worktree taken away by another.
+    async fn tell_of_buttons(&mut self) -> End {
+        self.standin.push_commit(REPO, ANN, "feature/x", "Begin", &[("zero.txt", Some("zero\n"))]).await.unwrap();
+        let pull = OpenPull { title: "A chapter", head: "feature/x", ..OpenPull::default() };
+        let pull = self.standin.open_pull(REPO, ANN, pull).await.unwrap();
+        self.ask(pull, "write chapter-one").await;
+        self.act().await;
+        self.press("retry").await;
+        // Killed while the agent was at work; its check run has the same buttons.
+        if self.newest_run().await.state == RunState::Interrupted {
+            self.press("retry").await;
+        }
+        assert_eq!(self.newest_run().await.state, RunState::Succeeded, "{}", self.account());
+        self.act().await;
+        self.press("clean_up").await;
+        let answers = self.answers(pull);
+        assert_eq!(answers.len(), 1, "{answers:?}\n{}", self.account());
+        assert!(answers[0].starts_with("🧹 The worktree was removed"), "{answers:?}\n{}", self.account());
+        self.end().await
+    }
+
     /// A worktree with files that git ignores goes, and comes back with them.
     async fn tell_of_ignored_files(&mut self) -> End {
         let ignore = [(".gitignore", Some("*.log\n"))];
@@ -385,6 +413,15 @@ async fn killed_at_any_effect_it_comes_to_the_same_end_on_postgresql() {
 async fn killed_during_a_command_it_gives_the_same_answer() {
     let removed = |end: &End| assert_eq!((end.receipts, end.worktrees, end.succeeded), (1, 1, 1), "{end:?}");
     killed_everywhere(None, 1, removed, Story::tell_of_a_command).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_once_a_button_was_pressed_it_does_so_once() {
+    let pressed = |end: &End| {
+        assert_eq!((end.receipts, end.worktrees, end.succeeded), (1, 1, 2), "{end:?}");
+        assert_eq!(end.branches, ["feature/x", "main"]);
+    };
+    killed_everywhere(None, 2, pressed, Story::tell_of_buttons).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,6 +21,20 @@ fn ann() -> Person {
     Person { id: UserId(5), login: "ann".to_owned(), is_bot: false }
 }
 
+/// With as many buttons as there can be, each as long as it may be.
+fn check_run(head: CommitSha, conclusion: Option<Conclusion>) -> CheckRun {
+    let action = |button: &Button| CheckAction { button: *button, label: "x".repeat(20), description: "x".repeat(40) };
+    CheckRun {
+        head,
+        run: RunId(uuid::Uuid::nil()),
+        conclusion,
+        title: "Working".to_owned(),
+        summary: "It *works*.".to_owned(),
+        details_url: "http://panel/runs/1".to_owned(),
+        actions: Button::ALL.iter().map(action).collect(),
+    }
+}
+
 fn repository_json() -> Value {
     json!({"id": 1, "full_name": "acme/app", "default_branch": "main", "archived": false, "clone_url": "https://elsewhere.example/x.git"})
 }

@@ -3,7 +3,10 @@
 mod access;
 mod adoption;
 mod approval;
+mod backlog;
 mod bad_input;
+mod buttons;
+mod checks;
 mod cleanup_cases;
 mod closing;
 mod commands;
@@ -21,6 +24,7 @@ mod local;
 mod lost;
 mod merged;
 mod missed;
+mod modes;
 mod orders;
 mod orphans;
 mod people;

@@ -14,6 +14,8 @@ pub enum Keep {
     /// Work that began there is never over.
     Persistent(PlatformKind),
     Pinned,
+    /// Its codebase is staged, or switched off: only people take anything away there.
+    NotOn(CodebaseMode),
     /// Its issue is another one now, in another repository. Which one is not told where everybody reads.
     Transferred,
     LockedBySomeoneElse(String),
@@ -90,11 +92,24 @@ pub enum ByHand {
 
 impl Keep {
     /// All of [`Kind::Passing`].
-    pub const PASSING: [Keep; 3] = [Keep::Busy, Keep::StillActive, Keep::InTransition];
+    pub const PASSING: [Keep; 5] = [
+        Keep::Busy,
+        Keep::StillActive,
+        Keep::InTransition,
+        Keep::NotOn(CodebaseMode::Staged),
+        Keep::NotOn(CodebaseMode::Off),
+    ];
+
+    pub fn for_mode(mode: CodebaseMode) -> Option<Self> {
+        match mode {
+            CodebaseMode::On => None,
+            CodebaseMode::Staged | CodebaseMode::Off => Some(Keep::NotOn(mode)),
+        }
+    }
 
     pub fn kind(&self) -> Kind {
         match self {
-            Keep::Busy | Keep::StillActive | Keep::InTransition => Kind::Passing,
+            Keep::Busy | Keep::StillActive | Keep::InTransition | Keep::NotOn(_) => Kind::Passing,
             Keep::UncommittedChanges { .. } => Kind::Uncommitted,
             Keep::HiddenChanges | Keep::Stashed(_) => Kind::Unseen,
             Keep::NestedRepository(_) | Keep::SubmoduleWork(_) | Keep::OwnRepository => Kind::OtherRepository,
@@ -140,6 +155,7 @@ impl Keep {
             Keep::ForeignPath => Some(ByHand::MoveAside),
             Keep::Obstructed(_) | Keep::CannotVerify(_) => Some(ByHand::ClearTheWay),
             Keep::Busy
+            | Keep::NotOn(_)
             | Keep::StillUsedBy(_)
             | Keep::UsedOn(_)
             | Keep::Persistent(_)

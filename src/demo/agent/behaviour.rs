@@ -69,7 +69,7 @@ fn commit(cwd: &Path) -> io::Result<String> {
 /// An answer longer than a comment may be, with characters of several bytes and a fence that is never closed.
 fn huge(cwd: &Path) -> io::Result<String> {
     fs::write(cwd.join("huge.txt"), "see the answer\n")?;
-    Ok(format!("Here is the whole log:\n\n```text\n{}", "Größe 🌳 line of the log\n".repeat(8_000)))
+    Ok(format!("Here is the whole log:\n\n```text\n{}", "Größe 🌳 line of the log\n".repeat(10_000)))
 }
 
 /// Leaves a process behind that outlives the agent.

@@ -197,8 +197,17 @@ pub(super) struct CheckRun {
     pub details_url: Option<String>,
     pub external_id: Option<String>,
     pub output: serde_json::Value,
+    pub actions: Vec<CheckAction>,
     pub started_at: Moment,
     pub completed_at: Option<Moment>,
+}
+
+/// A button below a check run, for whoever made it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+pub(super) struct CheckAction {
+    pub label: String,
+    pub description: String,
+    pub identifier: String,
 }
 
 #[derive(Clone, Debug)]

@@ -47,6 +47,7 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
         .route("/{owner}/{repo}/issues/{number}/reopen", post(forms::reopen))
         .route("/{owner}/{repo}/issues/{number}/ready", post(forms::ready))
         .route("/{owner}/{repo}/issues/{number}/merge", post(forms::merge))
+        .route("/{owner}/{repo}/issues/{number}/press", post(forms::press))
         .layer(CsrfLayer::new())
         .layer(SetResponseHeaderLayer::overriding(header::CONTENT_SECURITY_POLICY, POLICY))
         .layer(SetResponseHeaderLayer::overriding(

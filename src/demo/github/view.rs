@@ -63,6 +63,12 @@ pub struct CheckRunView {
     pub head_sha: String,
     pub status: String,
     pub conclusion: Option<String>,
+    pub external_id: Option<String>,
+    pub details_url: Option<String>,
+    pub title: String,
+    pub summary: String,
+    /// Identifiers of its buttons.
+    pub actions: Vec<String>,
 }
 
 impl World {
@@ -128,6 +134,11 @@ impl From<&CheckRun> for CheckRunView {
             head_sha: check.head_sha.clone(),
             status: check.status.clone(),
             conclusion: check.conclusion.clone(),
+            external_id: check.external_id.clone(),
+            details_url: check.details_url.clone(),
+            title: check.output["title"].as_str().unwrap_or_default().to_owned(),
+            summary: check.output["summary"].as_str().unwrap_or_default().to_owned(),
+            actions: check.actions.iter().map(|action| action.identifier.clone()).collect(),
         }
     }
 }

@@ -59,6 +59,8 @@ shapes! {
         pull_request: Shape,
         comment: Comment,
         review: Comment,
+        check_run: CheckRun,
+        requested_action: RequestedAction,
         changes: Changes,
         before: String,
         repositories: Named,
@@ -96,6 +98,9 @@ shapes! {
         diff_hunk: String,
         pull_request_review_id: i64,
     }
+    CheckRun { external_id: String, app: App }
+    App { id: i64 }
+    RequestedAction { identifier: String }
     Changes { body: Change, old_issue: Shape, new_issue: Shape, new_repository: Repository }
     Change { from: String }
 }
@@ -105,13 +110,15 @@ impl Body {
     pub fn fits(&self, event: &str) -> bool {
         let has = (self.issue.is_some(), self.pull_request.is_some(), self.comment.is_some(), self.review.is_some());
         let lists = self.repositories_added.is_some() || self.repositories_removed.is_some();
-        let about = (has != (false, false, false, false), self.repository.is_some(), lists);
+        let none = has == (false, false, false, false);
+        let about = (!none || self.check_run.is_some(), self.repository.is_some(), lists);
         match event {
             "issues" => has == (true, false, false, false),
             "issue_comment" => has == (true, false, true, false),
             "pull_request" => has == (false, true, false, false),
             "pull_request_review" => has == (false, true, false, true),
             "pull_request_review_comment" => has == (false, true, true, false),
+            "check_run" => none && self.check_run.is_some(),
             "installation" => about == (false, false, false),
             "installation_repositories" => about == (false, false, true),
             "repository" => about == (false, true, false),

@@ -120,6 +120,7 @@ fn a_body_sent_as_another_event_counts_for_nothing() {
     let pull = with("opened", json!({"pull_request": {"number": 7, "user": {"id": 5, "login": "ann"}}}));
     let review = with("submitted", json!({"pull_request": {"number": 7}, "review": comment()}));
     let on_pull = with("created", json!({"pull_request": {"number": 7}, "comment": comment()}));
+    let pressed = pressed("requested_action", "retry");
     let bodies = [
         ("issues", &issue),
         ("issue_comment", &on_issue),
@@ -127,12 +128,40 @@ fn a_body_sent_as_another_event_counts_for_nothing() {
         ("pull_request_review", &review),
         ("pull_request_review_comment", &on_pull),
         ("repository", &base("renamed")),
+        ("check_run", &pressed),
     ];
     for (sent_as, _) in bodies {
         for (is, body) in bodies {
             assert_eq!(matches!(event(sent_as, body), Event::Nothing(_)), sent_as != is, "{is} sent as {sent_as}");
         }
     }
+}
+
+fn pressed(action: &str, identifier: &str) -> Value {
+    let check = json!({"id": 4, "external_id": uuid::Uuid::nil(), "app": {"id": 7}, "head_sha": "a"});
+    with(action, json!({"check_run": check, "requested_action": {"identifier": identifier}}))
+}
+
+#[test]
+fn a_press_names_the_run_and_the_button() {
+    let button = |action: &str, identifier: &str| match event("check_run", &pressed(action, identifier)) {
+        Event::Pressed(press) => {
+            assert_eq!((press.app, press.run, press.by.login.as_str()), (7, RunId(uuid::Uuid::nil()), "ann"));
+            Some(press.button)
+        }
+        _ => None,
+    };
+    for known in Button::ALL {
+        assert_eq!(button("requested_action", known.as_str()), Some(*known));
+    }
+    assert_eq!(button("rerequested", "lgtm"), Some(Button::Retry), "GitHub's own button");
+    assert_eq!(button("requested_action", "lgtm"), None);
+    assert_eq!(button("completed", "retry"), None);
+    let unpressed = |action: &str| {
+        let body = pressed(action, "stop").to_string();
+        is_unpressed("check_run", body.as_bytes()).unwrap()
+    };
+    assert_eq!(["created", "completed", "requested_action", "rerequested"].map(unpressed), [true, true, false, false]);
 }
 
 #[test]

@@ -129,6 +129,7 @@ impl Orchestrator {
         Ok(OrphanFacts {
             class: found.class,
             occasion,
+            mode: codebase.mode,
             now: self.now(),
             clock_jumped: self.inner.steady.jumped(),
             made_at: traces.known().and_then(|traces| traces.made_at),

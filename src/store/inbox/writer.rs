@@ -1,25 +1,15 @@
-//! Accepting deliveries: one task writes, and whatever waits when it looks goes into one transaction. A flush to the disk
-//! costs the same for one row as for a hundred, so that the queue gets shorter the faster deliveries come.
+//! What is written to the inbox in groups: deliveries that are accepted, and how those that were claimed ended.
 
 use super::super::codec::FromRow;
 use super::super::db::{Row, Tx};
-use super::super::sql::{new_id, sql};
+use super::super::sql::{Sql, new_id, sql};
 use super::super::{Store, StoreError};
-use super::{body, stored_key};
-use crate::model::{InboxId, InboxState, Timestamp};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use super::group::{Entry, Group};
+use super::{DeliveryEnd, body, ending, stored_key};
+use crate::model::{Delivery, InboxId, InboxState, Timestamp};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Mutex;
 
-/// Deliveries in one transaction at most.
-const GROUP: usize = 256;
-/// Deliveries that may wait for the writer; more are turned away.
-const WAITING: usize = 1024;
 /// While the last write failed, another one is tried after this time at the earliest.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
 
@@ -50,30 +40,45 @@ pub enum Accepted {
     Duplicate,
 }
 
-/// Hands deliveries to the writing task, which ends with the last of these.
+/// Hands deliveries, and their ends, to the tasks that write them.
 #[derive(Clone)]
 pub struct InboxWriter {
     store: Store,
-    queue: mpsc::Sender<Waiting>,
-    /// The last write failed.
-    failing: Arc<AtomicBool>,
+    arrivals: Group<Arrival>,
+    endings: Group<Ending>,
     /// When [`InboxWriter::takes_deliveries`] last tried to write.
     tried: Arc<Mutex<Option<Timestamp>>>,
 }
 
-struct Waiting {
+struct Arrival {
     delivery: NewDelivery,
     packed: Vec<u8>,
-    answer: oneshot::Sender<Result<Accepted, StoreError>>,
+}
+
+impl Entry for Arrival {
+    type Outcome = Accepted;
+
+    async fn write(&self, tx: &mut Tx) -> Result<Accepted, StoreError> {
+        store_one(tx, &self.delivery, &self.packed).await
+    }
+}
+
+struct Ending(Sql);
+
+impl Entry for Ending {
+    /// Whether the claim still held.
+    type Outcome = bool;
+
+    async fn write(&self, tx: &mut Tx) -> Result<bool, StoreError> {
+        Ok(tx.execute(self.0.clone()).await? > 0)
+    }
 }
 
 impl Store {
-    /// Starts a writing task. One for a process is enough: more would only split the groups.
+    /// Starts the writing tasks. One of these for a process is enough: more would only split the groups.
     pub fn inbox_writer(&self) -> InboxWriter {
-        let (queue, waiting) = mpsc::channel(WAITING);
-        let failing = Arc::new(AtomicBool::new(false));
-        tokio::spawn(write_groups(self.clone(), waiting, failing.clone()));
-        InboxWriter { store: self.clone(), queue, failing, tried: Arc::default() }
+        let (arrivals, endings) = (Group::start(self), Group::start(self));
+        InboxWriter { store: self.clone(), arrivals, endings, tried: Arc::default() }
     }
 
     /// Stores a delivery like any other and takes it away again: both reach the disk, in one transaction.
@@ -95,38 +100,27 @@ impl Store {
         }
         tx.commit().await
     }
-
-    /// One transaction for the whole group.
-    async fn store_group(&self, group: &[Waiting]) -> Result<Vec<Accepted>, StoreError> {
-        let mut tx = self.db.begin().await?;
-        let mut accepted = Vec::with_capacity(group.len());
-        for waiting in group {
-            accepted.push(store_one(&mut tx, &waiting.delivery, &waiting.packed).await?);
-        }
-        tx.commit().await?;
-        Ok(accepted)
-    }
 }
 
 impl InboxWriter {
     /// Returns when the delivery is on disk, or says that it is not.
     pub async fn accept(&self, mut delivery: NewDelivery) -> Result<Accepted, StoreError> {
         let packed = body::pack(std::mem::take(&mut delivery.body)).await?;
-        let (answer, answered) = oneshot::channel();
-        self.queue.try_send(Waiting { delivery, packed, answer }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => StoreError::Full,
-            mpsc::error::TrySendError::Closed(_) => writer_gone(),
-        })?;
-        answered.await.map_err(|_| writer_gone())?
+        self.arrivals.write_unless_full(Arrival { delivery, packed }).await
+    }
+
+    /// [`Store::finish_delivery`], together with whatever else ends just now.
+    pub async fn finish(&self, delivery: &Delivery, end: DeliveryEnd, now: Timestamp) -> Result<bool, StoreError> {
+        self.endings.write(Ending(ending(delivery, end, now))).await
     }
 
     /// Whether deliveries can be stored, as far as is known: the last write succeeded or, if it did not, one does now. Asked
     /// often, it does not write each time but says no in between.
     pub async fn takes_deliveries(&self, now: Timestamp) -> bool {
-        if self.queue.is_closed() {
+        if self.arrivals.has_ended() {
             return false;
         }
-        if !self.failing.load(Ordering::Relaxed) {
+        if !self.arrivals.is_failing() {
             return true;
         }
         // Somebody else is trying.
@@ -137,42 +131,9 @@ impl InboxWriter {
         *tried = Some(now);
         let written = self.store.try_inbox(now).await.is_ok();
         if written {
-            self.failing.store(false, Ordering::Relaxed);
+            self.arrivals.note_success();
         }
         written
-    }
-}
-
-fn writer_gone() -> StoreError {
-    StoreError::Unavailable("its writing task has ended".to_owned())
-}
-
-async fn write_groups(store: Store, mut queue: mpsc::Receiver<Waiting>, failing: Arc<AtomicBool>) {
-    let mut group = Vec::with_capacity(GROUP);
-    while queue.recv_many(&mut group, GROUP).await > 0 {
-        let stored = store.store_group(&group).await;
-        failing.store(stored.is_err(), Ordering::Relaxed);
-        match stored {
-            Ok(accepted) => {
-                for (waiting, accepted) in group.drain(..).zip(accepted) {
-                    // Who asked may have hung up; the delivery is stored all the same.
-                    let _ = waiting.answer.send(Ok(accepted));
-                }
-            }
-            Err(error) if group.len() == 1 || error.is_transient() => {
-                for waiting in group.drain(..) {
-                    let _ = waiting.answer.send(Err(error.clone()));
-                }
-            }
-            // One that cannot be stored must not take the others with it.
-            Err(_) => {
-                for waiting in group.drain(..) {
-                    let outcome = store.store_group(std::slice::from_ref(&waiting)).await;
-                    failing.store(outcome.is_err(), Ordering::Relaxed);
-                    let _ = waiting.answer.send(outcome.map(|accepted| accepted[0]));
-                }
-            }
-        }
     }
 }
 

@@ -3,16 +3,18 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, render};
 use crate::model::*;
-use crate::reply::{cleanup::settles_itself, status, status::in_words};
+use crate::reply::{check, cleanup::settles_itself, status, status::in_words};
 use crate::store::{DeliveryLine, RunFilter};
 use crate::web::health::PATIENCE;
 use crate::web::view::{Prose, When, ago};
-use crate::web::{WebState, error::WebError};
+use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{
-    extract::{Query, State},
+    Form,
+    extract::{Path, Query, State},
     response::Response,
 };
+use serde::Deserialize;
 use std::{sync::atomic::Ordering, time::Duration};
 use tower_sessions::Session;
 
@@ -50,6 +52,7 @@ struct Unkept {
 struct CodebaseRow {
     name: String,
     connected: bool,
+    mode: CodebaseMode,
     live: usize,
     /// The last count by class, and when it was made.
     census: Option<(Census, When)>,
@@ -137,6 +140,23 @@ pub async fn show(
     }))
 }
 
+#[derive(Deserialize)]
+pub struct ModeForm {
+    mode: CodebaseMode,
+}
+
+pub async fn set_mode(
+    State(state): State<WebState>,
+    session: Session,
+    actor: Actor,
+    Path((owner, repo)): Path<(String, String)>,
+    Form(form): Form<ModeForm>,
+) -> Result<Response, WebError> {
+    let name = RepoName::new(&owner, &repo).map_err(|_| WebError::NotFound)?;
+    let codebase = state.inner.store.find_codebase(&name).await?.ok_or(WebError::NotFound)?;
+    verbs::set_mode(&state, codebase, form.mode, actor).await?.on(&session, "/").await
+}
+
 /// Some reason to keep it will not go away by itself.
 fn needs_person(environment: &Environment) -> bool {
     environment.metadata.kept_because.iter().any(|why| !settles_itself(why))
@@ -166,13 +186,17 @@ async fn failed_messages(catalog: &Catalog<'_>, since: Timestamp) -> Result<Vec<
             Outgoing::Comment { .. } => "comment",
             Outgoing::Message { .. } => "message",
             Outgoing::PullRequest { .. } => "pull request",
+            Outgoing::CheckRun(_) => "check run",
             Outgoing::React { .. } => "reaction",
         };
         messages.push(FailedMessage {
             what,
             thread: conversation.map(|conversation| Thread::of_conversation(catalog, &conversation)),
             codebase: catalog.name(row.codebase),
-            run: status::run_of(&row.key).or_else(|| status::run_of_pull(&row.key)).map(|run| run.to_string()),
+            run: [status::run_of, status::run_of_pull, check::run_of]
+                .into_iter()
+                .find_map(|run_of| run_of(&row.key))
+                .map(|run| run.to_string()),
             why: row.last_error.as_deref().map(|why| catalog.state.sentence(why)).unwrap_or_default(),
             when: ago(row.updated_at, catalog.now),
         });
@@ -237,6 +261,7 @@ async fn codebases(
         rows.push(CodebaseRow {
             name: codebase.name.to_string(),
             connected: codebase.connected,
+            mode: codebase.mode,
             live,
             disk,
             // The same numbers as `/status` gives.

@@ -115,10 +115,11 @@ async fn load(state: &WebState, id: &str) -> Result<Run, WebError> {
     state.inner.store.load_run(id).await?.ok_or(WebError::NotFound)
 }
 
-/// The run's own comment and its pull request, as far as GitHub did not take them.
+/// The run's own comments and its pull request, as far as GitHub did not take them.
 async fn unsent(state: &WebState, run: RunId) -> Result<Vec<Unsent>, WebError> {
     let mut unsent = Vec::new();
-    for (what, key) in [("comment", status::key(run)), ("pull request", status::pull_key(run))] {
+    let comments = status::keys(run).map(|key| ("comment", key));
+    for (what, key) in comments.chain([("pull request", status::pull_key(run))]) {
         let row = match state.inner.store.load_outgoing_by_key(&key).await {
             Err(error) if error.is_corrupt() => None,
             row => row?,

@@ -171,8 +171,8 @@ async fn what_would_fail_first_is_seen() {
     insta::assert_snapshot!(lines, @r#"
     key: <dir>/app.pem holds a secret and can be read or changed by others (mode 644) -> chmod o-rwx,g-w <dir>/app.pem
     secret: the webhook secret has fewer than 16 characters; a long one, as `openssl rand -hex 32` makes it, belongs into the settings and, the same, into the App's page on GitHub -> export GITHUB_WEBHOOK_SECRET="$(openssl rand -hex 32)"; echo "$GITHUB_WEBHOOK_SECRET"
-    github: the App lacks permissions: issues: write, pull_requests: write; grant them, then accept them where it is installed -> <github>/settings/apps/treewarden-demo/permissions
-    github: the App does not hear of: issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository; tick them under "Subscribe to events" -> <github>/settings/apps/treewarden-demo/permissions
+    github: the App lacks permissions: checks: write, issues: write, pull_requests: write; grant them, then accept them where it is installed -> <github>/settings/apps/treewarden-demo/permissions
+    github: the App does not hear of: check_run, issue_comment, pull_request, pull_request_review, pull_request_review_comment, repository; tick them under "Subscribe to events" -> <github>/settings/apps/treewarden-demo/permissions
     github: the App is installed nowhere; choose repositories for it -> <github>/github-apps/treewarden-demo/installations/new
     agent: /etc/passwd is not a program this user can run: it has neither the x bit nor a first line that begins with #!; the agent's program is wanted, by its whole path -> export TREEWARDEN_AGENT_COMMAND='/<folder>/passwd'
     agent: TREEWARDEN_AGENT_ENV names what is not set where the service is started: MODEL_KEY -> export MODEL_KEY='<value>'

@@ -243,7 +243,7 @@ impl Story {
         place
     }
 
-    async fn newest_run(&self) -> Run {
+    pub async fn newest_run(&self) -> Run {
         self.store().list_runs(Default::default(), 1, 0).await.unwrap().remove(0)
     }
 
@@ -268,8 +268,19 @@ impl Story {
         assert_eq!(removed, 1, "who was told of the removal: {markers:?}\n{}", self.account());
     }
 
+    /// On each commit one check run of each run that was shown there, and the run is over.
+    fn no_doubled_check_runs(&self) {
+        let mut shown = BTreeSet::new();
+        for check in self.standin.check_runs(REPO).unwrap() {
+            assert!(check.conclusion.is_some(), "not the last word: {check:?}\n{}", self.account());
+            let place = (check.external_id, check.head_sha);
+            assert!(shown.insert(place.clone()), "shown twice: {place:?}\n{}", self.account());
+        }
+    }
+
     pub async fn end(&mut self) -> End {
         self.last_kill().await;
+        self.no_doubled_check_runs();
         let store = self.store().clone();
         let home = self.dir.path().join("home");
         let remote = self.standin.git_dir(REPO).unwrap();

@@ -24,6 +24,7 @@ fn codebase() -> Codebase {
         default_branch: None,
         repository_dir: "1".to_owned(),
         connected: true,
+        mode: CodebaseMode::On,
         created_at: now,
         updated_at: now,
     }
@@ -110,6 +111,59 @@ async fn a_comment_that_github_does_not_know_for_a_moment_is_not_said_twice() {
     fake.on(edit, [Answer::Json(404, json!({"message": "Not Found"})), Answer::Json(200, json!({"id": 11}))]);
     assert_eq!(platform(&fake).send(&codebase(), &row(comment(), 1, Some(11))).await, Ok(Some(11)));
     assert!(fake.seen(&format!("POST {COMMENTS}")).is_empty());
+}
+
+fn check(conclusion: Option<Conclusion>) -> Outgoing {
+    Outgoing::CheckRun(check_run(CommitSha::new(&"a".repeat(40)).unwrap(), conclusion))
+}
+
+const CHECK_RUNS: &str = "/api/v3/repos/acme/app/check-runs";
+
+#[tokio::test]
+async fn a_check_run_is_made_on_its_commit_and_changed_later() {
+    let fake = Fake::start().await;
+    fake.on(&format!("POST {CHECK_RUNS}"), [Answer::Json(201, json!({"id": 9}))]);
+    fake.on(&format!("PATCH {CHECK_RUNS}/9"), [Answer::Json(200, json!({"id": 9}))]);
+    let platform = platform(&fake);
+    assert_eq!(platform.send(&codebase(), &row(check(None), 1, None)).await, Ok(Some(9)));
+    let over = check(Some(Conclusion::TimedOut));
+    assert_eq!(platform.send(&codebase(), &row(over, 1, Some(9))).await, Ok(Some(9)));
+
+    let (made, changed) = (&fake.seen("POST /api/v3/repos")[0].body, &fake.seen("PATCH")[0].body);
+    assert_eq!((&made["head_sha"], &made["status"]), (&json!("a".repeat(40)), &json!("in_progress")));
+    assert_eq!((&changed["status"], &changed["conclusion"]), (&json!("completed"), &json!("timed_out")));
+    assert_eq!(made["external_id"], json!(uuid::Uuid::nil()));
+    assert_eq!(made["actions"][2]["identifier"], json!("clean_up"));
+}
+
+#[tokio::test]
+async fn a_check_run_whose_answer_was_lost_is_found_by_its_run_on_its_commit() {
+    let fake = Fake::start().await;
+    let list = format!(
+        "GET /api/v3/repos/acme/app/commits/{}/check-runs?check_name=Treewarden&filter=all&app_id=7",
+        "a".repeat(40)
+    );
+    let others = json!({"check_runs": [{"id": 20, "external_id": null}, {"id": 21, "external_id": uuid::Uuid::nil()}]});
+    fake.on(&list, [Answer::Json(200, others)]);
+    fake.on(&format!("PATCH {CHECK_RUNS}/21"), [Answer::Json(200, json!({"id": 21}))]);
+    assert_eq!(platform(&fake).send(&codebase(), &row(check(None), 2, None)).await, Ok(Some(21)));
+    assert!(fake.seen(&format!("POST {CHECK_RUNS}")).is_empty());
+}
+
+#[tokio::test]
+async fn where_check_runs_may_not_be_written_there_is_none() {
+    let fake = Fake::start().await;
+    let mint = "POST /api/v3/app/installations/3/access_tokens";
+    let refused =
+        || Answer::Json(422, json!({"message": "The permissions requested are not granted to this installation."}));
+    fake.on(mint, [refused(), refused(), refused()]);
+    let platform = platform(&fake);
+    for attempts in [1, 2] {
+        assert_eq!(platform.send(&codebase(), &row(check(None), attempts, None)).await, Ok(None));
+    }
+    // One that is there is not left as it is without another try.
+    let over = platform.send(&codebase(), &row(check(Some(Conclusion::Success)), 1, Some(9))).await;
+    assert!(matches!(over, Err(SendError::Retry { after: None, .. })), "{over:?}");
 }
 
 #[tokio::test]

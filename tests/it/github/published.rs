@@ -60,6 +60,14 @@ async fn ask_everything(github: &Github) {
     client.review_texts(EXAMPLE, &name, number).await.unwrap();
     client.line_comments(EXAMPLE, &name, number).await.unwrap();
 
+    let head_sha = CommitSha::new(&"a".repeat(40)).unwrap();
+    for conclusion in std::iter::once(None).chain(Conclusion::ALL.iter().copied().map(Some)) {
+        let check = check_run(head_sha.clone(), conclusion);
+        client.create_check_run(EXAMPLE, &name, &check).await.unwrap();
+        client.update_check_run(EXAMPLE, &name, 4, &check).await.unwrap();
+        client.find_check_run(EXAMPLE, &name, &check, 7).await.unwrap();
+    }
+
     client.closing_issues(EXAMPLE, &name, number).await.unwrap();
     client.closing_pull_requests(EXAMPLE, &name, number).await.unwrap();
     let merged = MergedHead { head, sha: CommitSha::new(&"a".repeat(40)).unwrap(), base };

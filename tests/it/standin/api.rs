@@ -215,6 +215,39 @@ async fn check_runs_are_made_and_completed() {
 }
 
 #[tokio::test]
+async fn check_runs_have_up_to_three_short_buttons_and_are_found_by_name() {
+    let stage = Stage::new().await;
+    let head = stage.standin.branch_tip(REPO, "main").await.unwrap().unwrap();
+    let token = stage.token(json!({})).await;
+    let path = format!("/repos/{REPO}/check-runs");
+    let action = |length: usize| json!({ "label": "Go", "description": "Goes on", "identifier": "x".repeat(length) });
+    let with = |actions: Vec<Value>| Some(json!({ "name": "a", "head_sha": head, "actions": actions }));
+    for bad in [vec![action(1), action(2), action(3), action(4)], vec![action(21)], vec![action(0)]] {
+        assert_eq!(stage.call("POST", &path, &token, with(bad)).await.0, 422);
+    }
+    let (status, made) = stage.call("POST", &path, &token, with(vec![action(20)])).await;
+    assert_eq!(status, 201);
+    let id = made["id"].as_i64().unwrap();
+    assert!(stage.standin.press(REPO, "ann", id, Some("x")).is_err(), "it is not completed");
+    let done = json!({ "conclusion": "success" });
+    assert_eq!(stage.call("PATCH", &format!("{path}/{id}"), &token, Some(done)).await.0, 200);
+    assert!(stage.standin.press(REPO, "ann", id, Some("y")).is_err(), "there is no such button");
+    assert_eq!(stage.standin.press(REPO, "ann", id, Some(&"x".repeat(20))), Ok(()));
+
+    let app = stage.standin.app_id();
+    for (query, found) in [
+        ("check_name=a".to_owned(), 1),
+        ("check_name=b".to_owned(), 0),
+        (format!("app_id={app}"), 1),
+        ("app_id=1".to_owned(), 0),
+    ] {
+        let list = format!("/repos/{REPO}/commits/{head}/check-runs?{query}");
+        let (_, listed) = stage.call("GET", &list, &token, None).await;
+        assert_eq!(listed["check_runs"].as_array().unwrap().len(), found, "{query}");
+    }
+}
+
+#[tokio::test]
 async fn a_person_signs_in_once_per_code_and_with_their_verifier() {
     let stage = Stage::new().await;
     stage.standin.user("ann");

@@ -1,6 +1,7 @@
 //! The pages for people.
 
 use super::{REPO, Stage};
+use serde_json::json;
 use treewarden::{demo::github::OpenPull, model::Permission};
 
 impl Stage {
@@ -114,6 +115,32 @@ async fn the_visitor_writes_closes_and_merges_within_their_rights() {
     assert_eq!(stage.post(&format!("/{REPO}/issues/{number}/merge"), &[]).await, 303);
     let (_, page) = stage.page(&format!("/{REPO}/pull/{number}")).await;
     assert!(page.contains("Merged") && page.contains("+fresh line"));
+}
+
+#[tokio::test]
+async fn a_completed_check_run_has_buttons_for_writers() {
+    let stage = Stage::new().await;
+    let head = stage.standin.push_commit(REPO, "ann", "work", "Work", &[("a.txt", Some("a\n"))]).await.unwrap();
+    let pull = OpenPull { title: "Work", head: "work", ..OpenPull::default() };
+    let number = stage.standin.open_pull(REPO, "ann", pull).await.unwrap();
+    let token = stage.token(json!({})).await;
+    let actions = json!([{ "label": "Go", "description": "Goes on", "identifier": "go" }]);
+    let output = json!({ "title": "Working", "summary": "" });
+    let new = json!({ "name": "x", "head_sha": head, "status": "in_progress", "output": output, "actions": actions });
+    let (_, made) = stage.call("POST", &format!("/repos/{REPO}/check-runs"), &token, Some(new)).await;
+    let (thread, id) = (format!("/{REPO}/pull/{number}"), made["id"].to_string());
+    let page = stage.page(&thread).await.1;
+    assert!(page.contains("x: Working") && page.contains("in progress") && !page.contains("value=\"go\""), "{page}");
+
+    let done = json!({ "conclusion": "timed_out" });
+    stage.call("PATCH", &format!("/repos/{REPO}/check-runs/{id}"), &token, Some(done)).await;
+    let (press, form) = (format!("/{REPO}/issues/{number}/press"), [("check_run", id.as_str()), ("identifier", "go")]);
+    assert!(!stage.page(&thread).await.1.contains("value=\"go\""), "a reader has none");
+    assert_eq!(stage.post(&press, &form).await, 403);
+    stage.standin.set_permission(REPO, "visitor", Permission::Write).unwrap();
+    assert!(stage.page(&thread).await.1.contains("value=\"go\" title=\"Goes on\">Go</button>"));
+    assert_eq!(stage.post(&press, &form).await, 303);
+    assert_eq!(stage.post(&press, &[form[0], ("identifier", "stop")]).await, 422);
 }
 
 #[tokio::test]

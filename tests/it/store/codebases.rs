@@ -33,6 +33,23 @@ async fn a_renamed_repository_stays_itself() {
     .await;
 }
 
+#[tokio::test]
+async fn a_repository_starts_in_the_mode_of_the_day_and_stays_in_its_own() {
+    on_each_engine(async |store| {
+        let old = codebase(&store, 1, "acme/app").await;
+        let store = store.starting_in(CodebaseMode::Staged);
+        let new = codebase(&store, 2, "acme/lib").await;
+        assert_eq!((old.mode, new.mode), (CodebaseMode::On, CodebaseMode::Staged));
+        let renamed = store.upsert_codebase(named(1, "acme/app2"), at(5)).await.unwrap();
+        assert_eq!(renamed.mode, CodebaseMode::On, "it was met before");
+        assert!(store.set_codebase_mode(old.id, CodebaseMode::Off, at(6)).await.unwrap());
+        assert!(!store.set_codebase_mode(old.id, CodebaseMode::Off, at(7)).await.unwrap());
+        let now = store.upsert_codebase(named(1, "acme/app3"), at(8)).await.unwrap();
+        assert_eq!(now.mode, CodebaseMode::Off, "what GitHub says of it changes no mode");
+    })
+    .await;
+}
+
 /// BR-185: the old name goes to another repository.
 #[tokio::test]
 async fn a_name_that_was_given_away_leads_to_its_new_owner_only() {

@@ -164,6 +164,89 @@ async fn a_conversation_goes_in_order_and_others_pass() {
     .await;
 }
 
+fn guids(claimed: &[Delivery]) -> Vec<&str> {
+    claimed.iter().map(|delivery| delivery.guid.as_str()).collect()
+}
+
+#[tokio::test]
+async fn the_first_of_each_conversation_are_claimed_together() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        for (guid, key) in [("a1", "a"), ("a2", "a"), ("b1", "b"), ("c1", "c"), ("a3", "a"), ("d1", "d")] {
+            accept(&writer, delivery(guid, Some(key))).await;
+        }
+        accept(&writer, delivery("e1", None)).await;
+        accept(&writer, delivery("e2", None)).await;
+        let claim = async |now| store.claim_deliveries("node", at(now), LEASE, 3).await.unwrap();
+        let first = claim(1).await;
+        assert_eq!(guids(&first), ["a1", "b1", "c1"], "the oldest of them, in order");
+        assert!(first.iter().all(|delivery| (delivery.state, delivery.tries) == (InboxState::Claimed, 1)));
+        let second = claim(1).await;
+        assert_eq!(guids(&second), ["d1", "e1", "e2"], "what has no conversation waits for none");
+        assert!(claim(1).await.is_empty());
+        let retry = DeliveryEnd::Retry { reason: "GitHub answered 502".to_owned(), at: at(30) };
+        assert!(writer.finish(&first[0], retry, at(2)).await.unwrap());
+        assert!(claim(29).await.is_empty(), "one that is put off holds up those behind it");
+        assert_eq!(guids(&claim(30).await), ["a1"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_large_or_was_tried_before_is_claimed_by_itself() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        let mut large = delivery("large", Some("l"));
+        // Nothing that could be packed.
+        large.body = (0..5_000).flat_map(|_| uuid::Uuid::new_v4().into_bytes()).collect();
+        for new in [delivery("a1", Some("a")), large, delivery("b1", Some("b")), delivery("c1", Some("c"))] {
+            accept(&writer, new).await;
+        }
+        let claim = async || store.claim_deliveries("node", at(1), LEASE, 16).await.unwrap();
+        assert_eq!(guids(&claim().await), ["a1", "b1", "c1"]);
+        assert_eq!(guids(&claim().await), ["large"]);
+        // As after a kill between the claims and their ends.
+        assert_eq!(store.release_deliveries_of("node", at(1)).await.unwrap(), 4);
+        for guid in ["a1", "large", "b1", "c1"] {
+            let again = claim().await;
+            assert_eq!((guids(&again), again[0].tries), (vec![guid], 2), "whatever it was, it is not taken in company");
+        }
+        assert!(claim().await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_ends_together_is_answered_each_for_itself() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        for n in 0..40 {
+            accept(&writer, delivery(&format!("g{n}"), None)).await;
+        }
+        let claimed = store.claim_deliveries("node", at(0), LEASE, 40).await.unwrap();
+        assert_eq!(claimed.len(), 40);
+        // The last five are lost to another one.
+        for lost in &claimed[35..] {
+            assert!(finish(&store, lost, 1).await);
+        }
+        // PostgreSQL takes no such text.
+        let end = |n: usize| match n {
+            7 => DeliveryEnd::Ignored("nothing\0".to_owned()),
+            n if n % 2 == 0 => DeliveryEnd::GivenBack,
+            _ => DeliveryEnd::Done("run".to_owned()),
+        };
+        let ends = claimed.iter().enumerate().map(|(n, delivery)| writer.finish(delivery, end(n), at(2)));
+        let answers = join_all(ends).await;
+        for (n, answer) in answers.iter().enumerate().filter(|(n, _)| *n != 7) {
+            assert_eq!(*answer, Ok(n < 35), "{n}");
+            let stored = store.load_delivery(claimed[n].id).await.unwrap().unwrap();
+            let (state, tries) = if n < 35 && n % 2 == 0 { (InboxState::Received, 0) } else { (InboxState::Done, 1) };
+            assert_eq!((stored.state, stored.tries), (state, tries), "{n}");
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_request_to_stop_waits_for_nothing_and_marks_what_waits_before_it() {
     on_each_engine(async |store| {
@@ -224,19 +307,24 @@ async fn racing_claims_take_each_row_once_and_each_key_in_order() {
                 accept(&writer, delivery(&format!("{key}-{n}"), Some(&key.to_string()))).await;
             }
         }
-        let workers = (0..8).map(|worker| {
-            let store = store.clone();
+        let workers = (0..8_u32).map(|worker| {
+            let (store, writer) = (store.clone(), writer.clone());
             tokio::spawn(async move {
-                let mut handled: Vec<(u64, String, InboxId)> = Vec::new();
+                let mut handled: Vec<(u32, String, InboxId)> = Vec::new();
                 while store.unfinished().await.unwrap().deliveries > 0 {
                     let owner = format!("worker-{worker}");
-                    let Some(delivery) = store.claim_delivery(&owner, at(1), LEASE).await.unwrap() else {
-                        tokio::task::yield_now().await;
-                        continue;
+                    let claimed = match store.claim_deliveries(&owner, at(1), LEASE, 1 + worker % 4).await {
+                        // PostgreSQL ends one of two that wait for each other.
+                        Err(StoreError::Busy) => continue,
+                        claimed => claimed.unwrap(),
                     };
+                    let keys: HashSet<_> = claimed.iter().map(|delivery| &delivery.conversation_key).collect();
+                    assert_eq!(keys.len(), claimed.len(), "one at a time of each");
                     let done = DeliveryEnd::Done(String::new());
-                    assert!(store.finish_delivery(&delivery, done, at(1)).await.unwrap());
-                    handled.push((worker, delivery.conversation_key.unwrap(), delivery.id));
+                    let ends = claimed.iter().map(|delivery| writer.finish(delivery, done.clone(), at(1)));
+                    assert!(join_all(ends).await.into_iter().all(|held| held == Ok(true)));
+                    handled.extend(claimed.into_iter().map(|one| (worker, one.conversation_key.unwrap(), one.id)));
+                    tokio::task::yield_now().await;
                 }
                 handled
             })
@@ -245,7 +333,7 @@ async fn racing_claims_take_each_row_once_and_each_key_in_order() {
         assert_eq!(handled.len(), 72);
         assert_eq!(handled.iter().map(|(_, _, id)| id).collect::<HashSet<_>>().len(), 72);
         // Each worker saw each key in order; that keys are never shared is what the claims themselves guarantee.
-        let mut last: HashMap<(u64, &str), InboxId> = HashMap::new();
+        let mut last: HashMap<(u32, &str), InboxId> = HashMap::new();
         for (worker, key, id) in &handled {
             let before = last.insert((*worker, key), *id);
             assert!(before.is_none_or(|before| before < *id));

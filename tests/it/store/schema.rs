@@ -192,6 +192,7 @@ const FILLED: &[(i64, &str)] = &[
     (15, "UPDATE isolation_environments SET version = version + 1;"),
     (16, "UPDATE receipts SET details = details;"),
     (17, "UPDATE outbox SET lane = '7', sent_at = updated_at;"),
+    (20, "UPDATE codebases SET mode = 'staged';"),
 ];
 
 #[tokio::test]

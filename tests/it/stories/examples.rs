@@ -49,6 +49,8 @@ fn every_example_of_our_events_is_understood() {
 fn leads_on(event: &str, body: &Value) -> bool {
     match (event, body["action"].as_str().unwrap_or_default()) {
         ("installation" | "installation_repositories", _) => true,
+        // Those are of other Apps, and of none of our runs.
+        ("check_run", _) => false,
         ("repository", action) => matches!(action, "renamed" | "transferred" | "edited" | "deleted"),
         (_, "edited") => body["changes"]["body"].is_object(),
         ("issues", "opened") => body["changes"]["old_issue"].is_null(),

@@ -1,7 +1,7 @@
 //! Work on issues: from a mention to a draft pull request.
 
 use crate::support::world::{ANN, REPO, World, git};
-use treewarden::model::*;
+use treewarden::{demo::github::Fault, model::*};
 
 #[tokio::test]
 async fn a_mention_on_an_issue_becomes_a_draft_pull_request() {
@@ -189,21 +189,62 @@ async fn an_agent_that_commits_itself_has_its_commit_delivered() {
     world.end().await;
 }
 
-#[tokio::test]
-async fn an_answer_that_is_too_long_is_cut_and_posted_once() {
-    let world = World::new().await;
-    let issue = world.worked_issue("agent:huge").await;
-    let status = world.status(issue);
-    assert_eq!(world.answers(issue).len(), 1);
-    assert!(status.encode_utf16().count() < 65_536 && status.contains("**Verified by Treewarden:**"));
-    assert_eq!(status.matches("```").count() % 2, 0, "the fence is closed");
-    // BR-189
+/// What `agent:huge` answers, in comments of which each is there once, in order, whatever became of a request.
+async fn huge_is_told_once(world: World, issue: i64) {
+    let told: Vec<String> = world.answers(issue).into_iter().map(|comment| comment.body).collect();
+    assert_eq!(told.len(), 4, "{:?}", told.iter().map(|body| body.len()).collect::<Vec<_>>());
     let run = world.runs().await.remove(0);
-    assert!(status.contains("the whole text is in the run's log"), "{status}");
+    let keys = ["", "/2", "/3", "/4"].map(|part| format!("<!-- treewarden:status/{}{part} -->", run.id));
+    for ((body, key), number) in told.iter().zip(&keys).zip(1..) {
+        assert!(body.ends_with(key), "{key}");
+        assert!(body.contains(&format!("*Part {number} of 4")), "{key}");
+        assert!(body.encode_utf16().count() < 65_536, "{key}");
+        assert_eq!(body.matches("```").count(), 2, "{key}: its fence is closed");
+    }
+    // BR-189
+    assert!(told[3].contains("the whole text is in the run's log"));
+    assert!(told[..3].iter().all(|body| !body.contains("is cut here")));
+    let status = world.status(issue);
+    assert!(status == told[0] && status.contains("**Verified by Treewarden:**"), "{status}");
     assert!(status.contains(&format!("[Run and log](http://{}/runs/{})", world.service.address, run.id)));
     let log = world.page(&format!("/runs/{}", run.id)).await;
     assert!(log.contains("Größe 🌳 line of the log"), "{}", log.len());
     world.end().await;
+}
+
+#[tokio::test]
+async fn an_answer_too_long_for_one_comment_goes_on_in_three_more() {
+    let world = World::new().await;
+    let issue = world.worked_issue("agent:huge").await;
+    huge_is_told_once(world, issue).await;
+}
+
+#[tokio::test]
+async fn no_part_of_an_answer_is_doubled_when_githubs_answers_are_lost() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.settle().await;
+    let comments = format!("/repos/octo/hello/issues/{issue}/comments");
+    // The first comment and two parts; of each, the second try finds what is there.
+    world.standin.faults().inject(Some("POST"), &comments, 3, Fault::CutAfterApplying);
+    world.ask(issue, "agent:huge");
+    world.settle().await;
+    assert_eq!(world.standin.faults().left(), 0, "the fault did not strike");
+    huge_is_told_once(world, issue).await;
+}
+
+#[tokio::test]
+async fn parts_of_an_answer_wait_for_the_ones_before_them() {
+    let world = World::new().await;
+    let issue = world.issue();
+    world.settle().await;
+    world.ask(issue, "agent:sleep=2 agent:huge");
+    world.until_agent_works().await;
+    let comments = format!("/repos/octo/hello/issues/{issue}/comments");
+    world.standin.faults().inject(Some("POST"), &comments, 2, Fault::Status(502));
+    world.settle().await;
+    assert_eq!(world.standin.faults().left(), 0, "the fault did not strike");
+    huge_is_told_once(world, issue).await;
 }
 
 #[tokio::test]

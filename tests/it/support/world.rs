@@ -239,10 +239,12 @@ impl World {
         comments
     }
 
-    /// The status comments of a thread, one a run.
+    /// The status comments of a thread, one a run, without those in which an answer goes on.
     pub fn statuses(&self, number: i64) -> Vec<String> {
         let own = self.answers(number).into_iter().map(|comment| comment.body);
-        own.filter(|body| body.contains("<!-- treewarden:status/")).collect()
+        let is_status =
+            |body: &String| body.rsplit_once("<!-- treewarden:status/").is_some_and(|(_, run)| !run.contains('/'));
+        own.filter(is_status).collect()
     }
 
     /// The newest status comment of a thread.

@@ -4,7 +4,7 @@ use super::{
     access::Scope,
     answer::{Answer, Input, Page, created, ok},
 };
-use crate::demo::github::{Hub, actions::checks::CheckRunChange, refusal::Refusal};
+use crate::demo::github::{Hub, actions::checks::CheckRunChange, model::CheckRun, refusal::Refusal};
 use axum::{
     Router,
     extract::Path,
@@ -60,7 +60,10 @@ async fn list(scope: Scope, Path(Commit { sha }): Path<Commit>, page: Page) -> A
     let sha = scope.hub.git.commit_of(scope.repository, &sha).await?.unwrap_or(sha);
     let world = scope.hub.world();
     let place = world.repository(scope.repository)?;
-    let runs = place.check_runs.values().filter(|check| check.head_sha == sha);
+    let is_called = |check: &CheckRun| page.parameter("check_name").is_none_or(|name| check.name == name);
+    // All of them are this App's.
+    let is_ours = page.parameter("app_id").is_none_or(|app| app == world.app.id.to_string());
+    let runs = place.check_runs.values().filter(|check| is_ours && is_called(check) && check.head_sha == sha);
     page.answer_in(&world.base, "check_runs", runs.map(|check| world.check_run_json(place, check)).collect())
 }
 

@@ -1,4 +1,4 @@
-//! What the visitor can do by a click: write, close, reopen, merge. Each form leads back to the thread it is on.
+//! What the visitor can do by a click: write, close, reopen, merge, press a button of a check run. Each form leads back to the thread it is on.
 
 use super::refused;
 use crate::{
@@ -31,6 +31,13 @@ pub(super) struct NewIssue {
 #[derive(Deserialize)]
 pub(super) struct Text {
     body: String,
+}
+
+/// A button below a check run.
+#[derive(Deserialize)]
+pub(super) struct Press {
+    check_run: i64,
+    identifier: String,
 }
 
 type State_ = State<Arc<Hub>>;
@@ -72,6 +79,14 @@ pub(super) async fn merge(State(hub): State_, Path(place): Path<Place>) -> Respo
         Err(refusal) => Err(refusal),
     };
     back(&place, merged)
+}
+
+pub(super) async fn press(State(hub): State_, Path(place): Path<Place>, Form(press): Form<Press>) -> Response {
+    let Press { check_run, identifier } = press;
+    let pressed = hub.visit(&place, Permission::Write).and_then(|(repository, visitor)| {
+        hub.world().press_check_run(repository, check_run, visitor, Some(&identifier))
+    });
+    back(&place, pressed.map(|()| place.number))
 }
 
 fn set_open(hub: &Hub, place: &Place, open: bool) -> Response {

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     demo::github::{
         Hub,
-        model::{Actor, Moment, Pull, Reaction, Repository, Thread},
+        model::{Actor, CheckAction, CheckRun, Moment, Pull, Reaction, Repository, Thread},
         refusal::Refusal,
         world::World,
     },
@@ -93,6 +93,17 @@ struct PullPart {
     diff: Vec<FileDiff>,
 }
 
+/// A check run on the head of a pull request.
+struct CheckPart {
+    id: i64,
+    /// How it came out; how far it is while it is not completed.
+    word: String,
+    title: String,
+    details: Option<String>,
+    /// Only of a completed one, as on GitHub.
+    actions: Vec<CheckAction>,
+}
+
 #[derive(Template)]
 #[template(path = "demo/thread.html")]
 struct ThreadPage {
@@ -105,6 +116,7 @@ struct ThreadPage {
     entries: Vec<Entry>,
     labels: Vec<String>,
     pull: Option<PullPart>,
+    checks: Vec<CheckPart>,
     visitor: String,
     may_write: bool,
 }
@@ -181,11 +193,24 @@ impl Hub {
             open: thread.open,
             entries: entries(&world, place, thread),
             labels: thread.labels.iter().map(|label| label.name.clone()).collect(),
+            checks: pull.as_ref().map(|pull| check_parts(place, pull)).unwrap_or_default(),
             pull: pull.map(|pull| pull_part(&world, place, pull, diff)),
             visitor: world.login(self.visitor).to_owned(),
             may_write: place.permission_of(self.visitor) >= Permission::Write,
         })
     }
+}
+
+fn check_parts(place: &Repository, pull: &Pull) -> Vec<CheckPart> {
+    let here = place.check_runs.values().filter(|check| check.head_sha == pull.head_sha);
+    let part = |check: &CheckRun| CheckPart {
+        id: check.id,
+        word: check.conclusion.as_ref().unwrap_or(&check.status).replace('_', " "),
+        title: format!("{}: {}", check.name, check.output["title"].as_str().unwrap_or_default()),
+        details: check.details_url.clone(),
+        actions: check.conclusion.as_ref().map(|_| check.actions.clone()).unwrap_or_default(),
+    };
+    here.map(part).collect()
 }
 
 fn in_address(branch: String) -> String {

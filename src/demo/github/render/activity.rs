@@ -3,7 +3,7 @@
 use super::{iso, threads::rollup};
 use crate::demo::github::{
     git::CommitInfo,
-    model::{Actor, CheckRun, Comment, Reaction, Repository, Review, ReviewComment},
+    model::{Actor, CheckRun, Comment, Pull, Reaction, Repository, Review, ReviewComment},
     post::DeliveryRecord,
     world::World,
 };
@@ -116,8 +116,27 @@ impl World {
                 "annotations_url": format!("{url}/annotations"),
             },
             "app": self.app_json(),
-            "pull_requests": [],
+            "pull_requests": self.pulls_at(repository, &check.head_sha),
         })
+    }
+
+    /// Open pull requests of this repository's own whose head a commit is, in the short form.
+    fn pulls_at(&self, repository: &Repository, sha: &str) -> Vec<Value> {
+        let url = format!("{}/repos/{}", self.api(), self.full_name(repository));
+        let here = json!({ "id": repository.id, "url": url, "name": repository.name });
+        let is_here = |pull: &&Pull| pull.head_repository == Some(repository.id) && pull.head_sha == sha;
+        let open = repository.threads.values().filter(|thread| thread.open);
+        let pulls = open.filter_map(|thread| Some((thread, thread.pull.as_ref().filter(is_here)?)));
+        let short = pulls.map(|(thread, pull)| {
+            json!({
+                "id": thread.id,
+                "number": thread.number,
+                "url": format!("{url}/pulls/{}", thread.number),
+                "head": { "ref": pull.head_branch, "sha": pull.head_sha, "repo": here },
+                "base": { "ref": pull.base_branch, "sha": pull.base_sha, "repo": here },
+            })
+        });
+        short.collect()
     }
 
     /// The fields of a push event beside repository, installation and sender. `commits` are new on this branch, oldest

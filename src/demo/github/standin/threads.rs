@@ -230,6 +230,18 @@ impl Standin {
         Ok(world.repository_named(repository)?.check_runs.values().map(CheckRunView::from).collect())
     }
 
+    /// Somebody presses a button below a check run, by its identifier; none: GitHub's own "Re-run".
+    pub fn press(
+        &self,
+        repository: &str,
+        login: &str,
+        check_run: i64,
+        identifier: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let (id, actor) = (self.repository_id(repository)?, self.person(login));
+        self.hub.world().press_check_run(id, check_run, actor, identifier)
+    }
+
     fn reactions_on(&self, repository: &str, target: ReactionTarget) -> Result<Vec<ReactionView>, Refusal> {
         let id = self.repository_id(repository)?;
         let mut world = self.hub.world();

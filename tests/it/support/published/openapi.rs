@@ -77,7 +77,8 @@ impl Description {
         if value.get("$ref").is_some() { self.value_of(&value) } else { value }
     }
 
-    /// The operation with the fewest places among those whose template the path fits.
+    /// The operation with the fewest places among those whose template the path fits; one whose last place spreads over
+    /// several segments only where no other does.
     fn find<'a>(&'a self, method: &str, path: &'a str) -> Option<Found<'a>> {
         let fitting = self.paths.iter().filter_map(|(template, operations)| {
             let operation = operations.get(&method.to_ascii_lowercase())?;
@@ -85,9 +86,9 @@ impl Description {
             let parameters = operation.parameters.iter().map(|parameter| self.resolved(parameter)).collect();
             let found = Found { operation, parameters, places };
             let last = found.places.last().and_then(|(name, _)| found.parameter("path", name));
-            (!spreads || last.is_some_and(|last| last["x-multi-segment"] == true)).then_some(found)
+            (!spreads || last.is_some_and(|last| last["x-multi-segment"] == true)).then_some((spreads, found))
         });
-        fitting.min_by_key(|found| found.places.len())
+        fitting.min_by_key(|(spreads, found)| (*spreads, found.places.len())).map(|(_, found)| found)
     }
 
     fn check_query(&self, found: &Found<'_>, query: &str, wrong: &mut Vec<String>) {
