@@ -3,6 +3,8 @@
 //! No logic of the product lives here; what the command line asks for is in [`commands`].
 
 pub mod commands;
+mod connection;
+mod credentials;
 mod doctor;
 mod door;
 mod env;
@@ -13,28 +15,32 @@ mod look;
 mod program;
 mod say;
 mod scratch;
+mod secret_key;
 mod short_lived;
 mod story;
 
 use crate::agent::{self, AgentRunner, CommandRunner, Limits};
-use crate::config::{AppCredentials, Config, Deliveries, HomeError, Sandbox};
+use crate::config::{AppCredentials, Config, Deliveries, GithubConfig, HomeError, Sandbox};
 use crate::git::{Git, GitError, GitSettings};
-use crate::github::{AppIdentity, Github, GithubError, GithubSettings};
+use crate::github::{GithubError, Wire};
 use crate::isolation::{IsolationError, WorktreeProvider};
 use crate::model::Timestamp;
-use crate::orchestrator::{Clock, Orchestrator, Parts, Settings, StepError, Workers};
+use crate::orchestrator::{Clock, Orchestrator, Parts, SetUp, SetUpParts, Settings, StepError, Workers};
 use crate::platform::{GithubPlatform, LocalPlatform, Platforms};
 use crate::store::{self, Alone, Disk, Store, StoreError};
 use crate::telemetry::{Metrics, Redactor};
 use crate::web::{LoginLinks, ServeLimits, WebParts, WebState, loopback_url, router, serve};
+use connection::{advice, connected};
+use credentials::CredentialsError;
 use door::{Door, DoorError, fresh_token};
 use lock::{HomeLock, LockError};
 use look::{Taken, take};
 use secrecy::{ExposeSecret, SecretString};
+use secret_key::sealer_for_the_first;
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -54,11 +60,8 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// Why the service does not start, or a command that needs what it needs. Every sentence says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error(
-        "No GitHub App is configured, so nothing was started. Set GITHUB_APP_ID, GITHUB_APP_PRIVATE_KEY (or _FILE) and \
-         GITHUB_WEBHOOK_SECRET; the README says where they come from. Without GitHub, for repositories on this machine: \
-         TREEWARDEN_LOCAL=on. To look around first: treewarden demo"
-    )]
+    /// Only a service can be without one.
+    #[error("No GitHub App is connected")]
     NoApp,
     #[error(
         "An agent is configured, but this version has no sandbox to confine it, so nothing was started. Agents would run as \
@@ -79,9 +82,15 @@ pub enum StartError {
     Isolation(IsolationError),
     #[error(
         "GitHub did not say which App this is, and without that the bot could not recognise its own comments: \
-         {error}. Nothing was begun; {meanwhile}. {advice} Then start again.", meanwhile = meanwhile(*began_before), advice = advice(error)
+         {error}. Nothing was begun; {meanwhile}. {advice} Then start again.", meanwhile = meanwhile(*began_before),
+        advice = advice(error, *stored)
     )]
-    Github { error: GithubError, began_before: bool },
+    Github { error: GithubError, began_before: bool, stored: bool },
+    #[error(
+        "{0}. Nothing was begun. Bring that key back, or give the service the App's credentials in GITHUB_APP_ID, \
+         GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET, which count before what is stored; treewarden disconnect forgets that App. {DOCTOR}"
+    )]
+    Credentials(CredentialsError),
     #[error("The state of the last run could not be recovered")]
     Recover(#[from] StepError),
     #[error("{address} cannot be listened on: {error}. Choose another with --listen or TREEWARDEN_LISTEN.")]
@@ -107,7 +116,8 @@ told_whole!(
     Door(DoorError),
     Store(StoreError),
     Git(GitError),
-    Isolation(IsolationError)
+    Isolation(IsolationError),
+    Credentials(CredentialsError)
 );
 
 /// What is safe and what to do, where the sentence itself does not say it.
@@ -154,34 +164,10 @@ fn meanwhile(began_before: bool) -> &'static str {
     }
 }
 
-/// What to do about a GitHub that does not say who we are.
-fn advice(error: &GithubError) -> &'static str {
-    match error {
-        GithubError::Unreachable(_) | GithubError::OutcomeUnknown => {
-            "Check the network, a proxy that is in use (https_proxy), and GITHUB_API_URL: where that says https, its port has to \
-             speak HTTPS."
-        }
-        GithubError::NotFound(_) | GithubError::BadAnswer(_) => {
-            "Check GITHUB_API_URL: what answers there is not GitHub's API, which an Enterprise Server has at \
-             https://<host>/api/v3."
-        }
-        GithubError::Unauthorized => "Compare GITHUB_APP_ID and the private key with the App's page on GitHub.",
-        GithubError::Settings(_) => "Give it the .pem file that GitHub made, as GITHUB_APP_PRIVATE_KEY_FILE.",
-        GithubError::Forbidden(_) | GithubError::Invalid(_) => {
-            "See on the App's page on GitHub whether it is suspended."
-        }
-        GithubError::RateLimited { .. } | GithubError::Server { .. } => "Wait until GitHub answers.",
-    }
-}
-
-/// The setting that remembers the App's identity.
-const IDENTITY: &str = "github/identity";
-
 /// A running Treewarden.
 pub struct Service {
     pub address: SocketAddr,
     pub public_url: String,
-    pub slug: String,
     pub orchestrator: Orchestrator,
     pub links: LoginLinks,
     /// How long live runs may take to end after [`Service::stop`] was asked for.
@@ -199,7 +185,8 @@ pub struct Service {
 /// The orchestrator with everything below it, without workers or server; what one-off commands use.
 pub struct Core {
     pub orchestrator: Orchestrator,
-    pub slug: String,
+    /// By which App it works, and how its deliveries come.
+    github: GithubConfig,
     taken: Taken,
 }
 
@@ -208,23 +195,19 @@ pub fn wall_clock() -> Clock {
 }
 
 impl Core {
-    /// Takes the home, opens and migrates the database, and asks GitHub who we are. `token`: what opens the door for this
-    /// machine's messages, if there is one.
+    /// Takes the home, opens and migrates the database, and asks GitHub who we are, where an App is known. `redactor` is taught
+    /// what is secret of it.
     pub async fn build(
         config: &Config,
         public_url: &str,
-        token: Option<&SecretString>,
+        redactor: &Redactor,
         clock: Clock,
     ) -> Result<Self, StartError> {
-        if config.github.app.is_none() && !config.local {
-            return Err(StartError::NoApp);
-        }
         let taken = take(config).await?;
         let patience = config.database_patience.unwrap_or(store::PATIENCE);
         let store = Store::open_with(config.database_url.expose_secret(), patience).await?.starting_in(config.mode);
-        let redactor = Redactor::new(config.secrets().iter().chain(token));
-        match orchestrator(config, &store, public_url, taken.home.node(), clock, redactor).await {
-            Ok((orchestrator, slug)) => Ok(Self { orchestrator, slug, taken }),
+        match orchestrator(config, &store, public_url, taken.home.node(), clock, redactor.clone()).await {
+            Ok((orchestrator, github)) => Ok(Self { orchestrator, github, taken }),
             Err(error) => {
                 store.close().await;
                 Err(error)
@@ -233,7 +216,15 @@ impl Core {
     }
 }
 
-/// Built around an open database, with the name GitHub gave the App.
+/// Refuses where neither the settings nor the database know of an App and there is nothing to do without one. Makes nothing.
+async fn demand_app(config: &Config) -> Result<(), StartError> {
+    match config.local || credentials::are_there(config).await? {
+        true => Ok(()),
+        false => Err(StartError::NoApp),
+    }
+}
+
+/// Built around an open database, with the App it works by.
 async fn orchestrator(
     config: &Config,
     store: &Store,
@@ -241,31 +232,29 @@ async fn orchestrator(
     node: &str,
     clock: Clock,
     redactor: Redactor,
-) -> Result<(Orchestrator, String), StartError> {
+) -> Result<(Orchestrator, GithubConfig), StartError> {
     store.migrate().await?;
     let proxy = config.github.proxy.clone();
     let git = Git::new(GitSettings { proxy, ..GitSettings::new("git", config.home.join("git")) })?;
     git.version().await?;
-    let (github, identity) = match &config.github.app {
+    let at = credentials::load(config, store).await?.github;
+    let wire = match &at.app {
         Some(app) => {
+            // Before anything can print them, so that nothing lets them out.
+            redactor.learn(credentials::secrets(app));
             let began_before = store.load_missed_watch(app.app_id).await?.is_some();
-            let unknown = |error| StartError::Github { error, began_before };
-            let github = connected(config, app).map_err(unknown)?;
-            let identity = who_we_are(&github, store, app.app_id, clock()).await?.map_err(unknown)?;
-            (Some(github), identity)
+            let connection = connected(&at, app, store, clock()).await?;
+            let stored = config.github.app.is_none();
+            Wire::connected(connection.map_err(|error| StartError::Github { error, began_before, stored })?)
         }
-        None => (None, AppIdentity::nobody()),
+        None => Wire::default(),
     };
-    let platforms = Platforms {
-        github: github.clone().map(|github| GithubPlatform::new(github, identity.clone())),
-        local: LocalPlatform::new(store.clone(), clock.clone()),
-    };
+    let platforms = Platforms { github: GithubPlatform::new(wire.clone()), local: LocalPlatform::new(store.clone(), clock.clone()) };
     let agent = config.agent.as_ref().map(|agent| {
         let runner = CommandRunner::new(agent.argv.clone(), agent.env.clone(), redactor.clone());
         Arc::new(runner) as Arc<dyn AgentRunner>
     });
     tokio::spawn(agent::clear_forgotten(agent::homes(&config.home)));
-    let slug = identity.slug.clone();
     let (base, trash) = (&config.worktree_base, &config.home.join("trash"));
     let provider = WorktreeProvider::new(base, trash)?;
     store.remember_disk(&Disk { node: node.to_owned(), mark: provider.mark().to_owned() }, clock()).await?;
@@ -276,50 +265,12 @@ async fn orchestrator(
         git,
         platform: Arc::new(platforms),
         provider: Arc::new(provider),
-        github,
-        identity,
+        wire,
         agent,
         clock,
         redact: Arc::new(move |text| redactor.redact(text)),
     });
-    Ok((orchestrator, slug))
-}
-
-fn connected(config: &Config, app: &AppCredentials) -> Result<Github, GithubError> {
-    Github::new(&GithubSettings {
-        app_id: app.app_id,
-        private_key_pem: app.private_key.clone(),
-        api_url: config.github.api_url.clone(),
-        web_url: config.github.web_url.clone(),
-        timeout: None,
-    })
-}
-
-/// What GitHub says, else what it said before: a GitHub that is down keeps nobody from taking its deliveries.
-async fn who_we_are(
-    github: &Github,
-    store: &Store,
-    app_id: u64,
-    now: Timestamp,
-) -> Result<Result<AppIdentity, GithubError>, StoreError> {
-    let error = match github.app().await {
-        Ok(identity) => {
-            let value = serde_json::to_value(&identity).expect("plain data");
-            store.set_setting(IDENTITY, &value, now).await?;
-            return Ok(Ok(identity));
-        }
-        Err(error) if error.is_transient() => error,
-        Err(error) => return Ok(Err(error)),
-    };
-    let known = store.setting(IDENTITY).await?.and_then(|value| serde_json::from_value::<AppIdentity>(value).ok());
-    match known.filter(|identity| identity.app_id == app_id) {
-        Some(identity) => {
-            let safe = "GitHub does not answer; going on as the App it named before. Deliveries are kept, and what needs GitHub waits";
-            tracing::warn!(app.slug = %identity.slug, %error, reason = advice(&error), "{safe}");
-            Ok(Ok(identity))
-        }
-        None => Ok(Err(error)),
-    }
+    Ok((orchestrator, at))
 }
 
 fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node: &str) -> Settings {
@@ -329,7 +280,6 @@ fn settings(config: &Config, provider: &WorktreeProvider, public_url: &str, node
         worktree_base: provider.base().to_owned(),
         public_url: public_url.to_owned(),
         web_url: config.github.web_url.clone(),
-        fetches_deliveries: config.github.deliveries == Deliveries::Fetched,
         environment_limit: config.max_worktrees,
         authority: config.authority.clone().with_admins(config.admins.clone()),
         offline_create: config.offline_create,
@@ -356,8 +306,11 @@ impl Service {
 
     /// The same by another clock. What GitHub and the file system date stays theirs.
     pub async fn start_by(config: &Config, clock: Clock) -> Result<Self, StartError> {
-        let secret = config.github.app.as_ref().and_then(|app| app.webhook_secret.clone());
-        let webhook_secret = secret.filter(|_| config.github.deliveries == Deliveries::Sent);
+        Self::start_with(config, clock, &Redactor::new(&config.secrets())).await
+    }
+
+    /// The same. `redactor` learns what is secret, so that the log does not let it out either.
+    pub async fn start_with(config: &Config, clock: Clock, redactor: &Redactor) -> Result<Self, StartError> {
         let address = config.listen.to_string();
         let listener = TcpListener::bind(&address).await;
         let listener = listener.map_err(|error| not_listening(config, address.clone(), error))?;
@@ -369,8 +322,13 @@ impl Service {
         }
         // Before anything can print it, so that nothing lets it out.
         let token = config.local.then(fresh_token);
-        let core = Core::build(config, &public_url, token.as_ref(), clock.clone()).await?;
-        let Core { orchestrator, slug, taken: Taken { home, database } } = core;
+        redactor.learn(&token);
+        let core = Core::build(config, &public_url, redactor, clock.clone()).await?;
+        let Core { orchestrator, github, taken: Taken { home, database } } = core;
+        let short_secret = github.app.as_ref().is_some_and(AppCredentials::has_short_secret);
+        let are_sent = github.deliveries == Deliveries::Sent;
+        let secret = github.app.and_then(|app| app.webhook_secret).filter(|_| are_sent);
+        let webhook_secret = Arc::new(secret.map(OnceLock::from).unwrap_or_default());
         let watch = AbortOnDropHandle::new(tokio::spawn(keep_alone(database, orchestrator.clone())));
 
         let local_token = match door(config, bound, token) {
@@ -385,6 +343,18 @@ impl Service {
         let links = LoginLinks::default();
         let stopping = Arc::new(AtomicBool::new(false));
         let upkeep = metrics.clone();
+        let set_up = SetUp::new(SetUpParts {
+            orchestrator: orchestrator.clone(),
+            api_url: config.github.api_url.clone(),
+            web_url: config.github.web_url.clone(),
+            sealer: {
+                let config = config.clone();
+                Arc::new(move || sealer_for_the_first(&config).map_err(|error| error.to_string()))
+            },
+            redactor: redactor.clone(),
+            webhook_secret: webhook_secret.clone(),
+            fetches: credentials::deliveries(config).map(|deliveries| deliveries == Deliveries::Fetched),
+        });
         let parts = WebParts {
             store: orchestrator.store().clone(),
             orchestrator: orchestrator.clone(),
@@ -394,10 +364,11 @@ impl Service {
             metrics: Box::new(move || metrics.render()),
             workers_healthy: working.clone(),
             stopping: stopping.clone(),
+            set_up,
+            checks: doctor::checks(config, orchestrator.store()),
             clock: clock.clone(),
             public_url: public_url.clone(),
             web_url: config.github.web_url.clone(),
-            slug: slug.clone(),
             environment_limit: config.max_worktrees,
             run_time_limit: config.run_time_limit,
             port: bound.port(),
@@ -415,7 +386,7 @@ impl Service {
             };
             closed.run_until_cancelled(fold).await
         });
-        if config.github.app.as_ref().is_some_and(AppCredentials::has_short_secret) {
+        if short_secret {
             tracing::warn!("the webhook secret is short enough to be guessed; `openssl rand -hex 32` makes a long one");
         }
         let elsewhere = Some(&config.worktree_base).filter(|base| !base.starts_with(&config.home));
@@ -428,7 +399,12 @@ impl Service {
                 );
             }
         }
-        tracing::info!(listen = %bound, app.slug = %slug, "Treewarden takes deliveries");
+        match orchestrator.is_connected() {
+            true => {
+                tracing::info!(listen = %bound, app.slug = %orchestrator.identity().slug, "Treewarden takes deliveries");
+            }
+            false => tracing::info!(listen = %bound, "Treewarden is there; no App is connected"),
+        }
 
         // What a crash left is looked at after the door is open: GitHub waits ten seconds for an answer, and recovery may ask
         // it a lot.
@@ -441,7 +417,6 @@ impl Service {
         Ok(Self {
             address: bound,
             public_url,
-            slug,
             orchestrator,
             links,
             shutdown_limit: SHUTDOWN_LIMIT,
@@ -459,6 +434,20 @@ impl Service {
     /// Nothing is claimed any more.
     pub async fn displaced(&mut self) -> StoreError {
         (&mut self.watch).await.unwrap_or_else(|error| StoreError::Failed(error.to_string()))
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.orchestrator.is_connected()
+    }
+
+    /// GitHub sends nothing here: all that it would is fetched.
+    pub fn fetches_deliveries(&self) -> bool {
+        self.orchestrator.fetches_deliveries()
+    }
+
+    /// People write `@<slug>`.
+    pub fn slug(&self) -> &str {
+        &self.orchestrator.identity().slug
     }
 
     /// A fresh one-time link into the panel, for a browser on this machine.

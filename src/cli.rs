@@ -32,6 +32,8 @@ pub enum Command {
     },
     /// Bring the database to this version's schema
     Migrate,
+    /// Forget the App that the set-up connected, so that the next start opens the set-up again; on GitHub the App stays
+    Disconnect,
     /// Remove what is provably done with, once, and print the report
     Cleanup {
         /// Only say what would be done
@@ -158,7 +160,9 @@ impl Cli {
         let listen = match &self.command {
             Command::Serve(listening) | Command::Demo(Demo { listening, .. }) => listening.listen.clone(),
             Command::Doctor { .. } | Command::Migrate | Command::Cleanup { .. } => None,
-            Command::Import(_) | Command::Say(_) | Command::Env { .. } | Command::DemoAgent => None,
+            Command::Disconnect | Command::Import(_) | Command::Say(_) | Command::Env { .. } | Command::DemoAgent => {
+                None
+            }
         };
         Ok(Flags {
             config: self.config.as_ref().map(absolute).transpose()?,

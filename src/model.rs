@@ -5,6 +5,7 @@
 //! stands for a branch, a commit or a repository.
 
 pub mod attempt;
+pub mod check;
 pub mod credential;
 pub mod disk;
 pub mod event;
@@ -29,6 +30,7 @@ pub mod work;
 pub mod worktree;
 
 pub use attempt::*;
+pub use check::*;
 pub use credential::*;
 pub use disk::*;
 pub use event::*;

@@ -5,7 +5,7 @@
 //! verbs. Every effect can be repeated: after a crash the same rows are claimed again and lead to the same end.
 //!
 //! Reading order: [`arrive`] (a delivery comes into the inbox), [`intake`] (a delivery becomes a run or an answer), [`buttons`] (so does a press), [`runs`] (a run from queue to delivery), [`mode`] (how far the bot goes in a repository), [`prepare`]
-//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`scan`] (one look at all environments), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
+//! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`scan`] (one look at all environments), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`set_up`] (an App that is connected while the service runs), [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
 //! crash), [`disk`] (what is measured and reclaimed), [`missed`] (deliveries that never came in), [`backoff`] (what fails each time),
 //! [`maintenance`] (upkeep of repositories), [`retention`] (the end of old rows and logs), [`workers`] (the loops).
 
@@ -51,6 +51,7 @@ mod retention;
 mod retry;
 mod runs;
 mod scan;
+mod set_up;
 mod status;
 mod steady;
 pub mod sweep;
@@ -61,12 +62,13 @@ mod workers;
 pub use arrive::NotArrived;
 pub use local::NotTaken;
 pub use missed::Looked;
+pub use set_up::{MakeSealer, NotTakenUp, SetUp, SetUpParts, Stage, Waiting};
 pub use workers::Workers;
 
 use crate::agent::{AgentRunner, Limits};
 use crate::decide::authority::Authority;
 use crate::git::{Git, GitError};
-use crate::github::{AppIdentity, Github, GithubError};
+use crate::github::{AppIdentity, Github, GithubError, Wire};
 use crate::isolation::Provider;
 use crate::model::*;
 use crate::platform::Platform;
@@ -88,8 +90,6 @@ pub struct Settings {
     pub public_url: String,
     /// GitHub's pages, without a trailing slash.
     pub web_url: String,
-    /// GitHub sends nothing here: all that it would is fetched.
-    pub fetches_deliveries: bool,
     pub environment_limit: u32,
     /// Who may ask for what.
     pub authority: Authority,
@@ -133,9 +133,7 @@ pub struct Parts {
     /// What writes to the inbox.
     pub inbox: InboxWriter,
     pub git: Git,
-    /// Absent: no App is connected, and there are only repositories on this machine.
-    pub github: Option<Github>,
-    pub identity: AppIdentity,
+    pub wire: Wire,
     pub platform: Arc<dyn Platform>,
     pub provider: Arc<dyn Provider>,
     /// Absent: every run fails with a sentence that says how to configure one.
@@ -189,6 +187,7 @@ struct Wake {
     heard: Notify,
     sent: Notify,
     cancelled: Notify,
+    connected: Notify,
 }
 
 impl Wake {
@@ -264,6 +263,24 @@ impl Orchestrator {
         self.inner.wake.deliveries.notify_one();
     }
 
+    /// The App that is connected; where none is, whoever works in its place.
+    pub fn identity(&self) -> &AppIdentity {
+        self.parts().wire.identity()
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.github().is_some()
+    }
+
+    /// GitHub sends nothing here: all that it would is fetched.
+    pub fn fetches_deliveries(&self) -> bool {
+        self.parts().wire.connection().is_some_and(|connection| connection.fetches)
+    }
+
+    fn github(&self) -> Option<&Github> {
+        self.parts().wire.github()
+    }
+
     fn parts(&self) -> &Parts {
         &self.inner.parts
     }
@@ -284,7 +301,7 @@ impl Orchestrator {
     /// from time that has passed, or this process has seen it.
     fn now_at_least(&self) -> Timestamp {
         let now = self.now();
-        match &self.parts().github {
+        match self.github() {
             Some(github) => now.min(github.by_its_clock(now)),
             None => now.minus(self.inner.steady.jumped()),
         }

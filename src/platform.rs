@@ -25,26 +25,19 @@ pub enum SendError {
 
 /// All platforms there are: each row goes to the one it is for.
 pub struct Platforms {
-    /// Absent: no App is connected.
-    pub github: Option<GithubPlatform>,
+    pub github: GithubPlatform,
     pub local: LocalPlatform,
 }
 
 #[async_trait::async_trait]
 impl Platform for Platforms {
     async fn send(&self, codebase: &Codebase, row: &OutboxRow) -> Result<Option<i64>, SendError> {
-        match (&row.outgoing, &self.github) {
-            (Outgoing::Message { .. }, _) => self.local.send(codebase, row).await,
-            (
-                Outgoing::React { .. }
-                | Outgoing::Comment { .. }
-                | Outgoing::PullRequest { .. }
-                | Outgoing::CheckRun(_),
-                github,
-            ) => match github {
-                Some(github) => github.send(codebase, row).await,
-                None => Err(SendError::Permanent("no GitHub App is configured".to_owned())),
-            },
+        match &row.outgoing {
+            Outgoing::Message { .. } => self.local.send(codebase, row).await,
+            Outgoing::React { .. }
+            | Outgoing::Comment { .. }
+            | Outgoing::PullRequest { .. }
+            | Outgoing::CheckRun(_) => self.github.send(codebase, row).await,
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod remote;
 pub mod repo_settings;
 pub mod report;
 pub mod run_end;
+pub mod set_up;
 pub mod shell;
 pub mod staged;
 pub mod status;

@@ -27,11 +27,12 @@ pub use login::LoginLinks;
 pub use router::router;
 pub use serve::{ServeLimits, serve};
 
-use crate::model::Timestamp;
-use crate::orchestrator::Orchestrator;
+use crate::model::{Check, Timestamp};
+use crate::orchestrator::{Orchestrator, SetUp};
 use crate::store::Store;
+use futures::future::BoxFuture;
 use secrecy::SecretString;
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
 /// Everything handlers need. A cheap handle.
 #[derive(Clone)]
@@ -39,11 +40,14 @@ pub struct WebState {
     pub inner: Arc<WebParts>,
 }
 
+/// Looks at what has to be right.
+pub type Checks = Box<dyn Fn() -> BoxFuture<'static, Vec<Check>> + Send + Sync>;
+
 pub struct WebParts {
     pub store: Store,
     pub orchestrator: Orchestrator,
-    /// Absent: no App is connected, and nobody delivers.
-    pub webhook_secret: Option<SecretString>,
+    /// Empty until an App is connected: nobody delivers.
+    pub webhook_secret: Arc<OnceLock<SecretString>>,
     /// What opens `/local/messages`; absent: they are switched off.
     pub local_token: Option<SecretString>,
     pub links: LoginLinks,
@@ -53,13 +57,14 @@ pub struct WebParts {
     pub workers_healthy: Arc<AtomicBool>,
     /// Set when the process is asked to stop: `/readyz` then says so.
     pub stopping: Arc<AtomicBool>,
+    pub set_up: SetUp,
+    /// What keeps the App, git and the agent from working, looked at a moment ago at most.
+    pub checks: Checks,
     pub clock: crate::orchestrator::Clock,
     /// How browsers reach the panel, without a trailing slash.
     pub public_url: String,
     /// GitHub's pages, without a trailing slash.
     pub web_url: String,
-    /// People write `@<slug>`.
-    pub slug: String,
     pub environment_limit: u32,
     pub run_time_limit: std::time::Duration,
     /// Where this machine listens, as the sign-in page tells it.

@@ -2,10 +2,11 @@
 
 use super::lock::LockError;
 use super::{
-    Core, Service, StartError, doctor, env, hangup::hung_up, import, look::take, program, say, story, wall_clock,
+    Core, Service, StartError, demand_app, doctor, env, hangup::hung_up, import, look::take, program, say, story,
+    wall_clock,
 };
 use crate::cli::{Cli, Command, EnvCommand};
-use crate::config::{Config, Deliveries, Reads};
+use crate::config::{Config, Reads};
 use crate::model::*;
 use crate::orchestrator::sweep::Pass;
 use crate::reply::report;
@@ -28,15 +29,18 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::DemoAgent => return Ok(crate::demo::agent::main()),
         Command::Demo(demo) => return story::play(demo, std::io::stdin().is_terminal()).await,
         Command::Doctor { json } => return doctor::examine(&flags, *json).await,
-        Command::Serve(_) | Command::Migrate | Command::Cleanup { .. } | Command::Import(_) => Reads::All,
+        Command::Serve(_) | Command::Migrate | Command::Disconnect | Command::Cleanup { .. } | Command::Import(_) => {
+            Reads::All
+        }
         Command::Say(_) => Reads::Home,
         Command::Env { command: EnvCommand::Remove(_) | EnvCommand::Restore { .. } } => Reads::All,
         Command::Env { command: EnvCommand::List | EnvCommand::Show { .. } } => Reads::Database,
     };
     let config = Config::from_process_for(&flags, reads).map_err(|problems| anyhow!("{problems}"))?;
-    telemetry::start(&config.log, config.log_format, Redactor::new(&config.secrets()))?;
+    let redactor = Redactor::new(&config.secrets());
+    telemetry::start(&config.log, config.log_format, redactor.clone())?;
     match cli.command {
-        Command::Serve(_) => serve(&config).await,
+        Command::Serve(_) => serve(&config, &redactor).await,
         Command::Migrate => {
             let _taken = take(&config).await?;
             let store = open_store(&config).await?;
@@ -46,10 +50,11 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             say("The database has this version's schema.");
             Ok(ExitCode::SUCCESS)
         }
-        Command::Cleanup { dry_run } => clean_up(&config, dry_run).await,
+        Command::Disconnect => disconnect(&config).await,
+        Command::Cleanup { dry_run } => clean_up(&config, &redactor, dry_run).await,
         Command::Say(asked) => say::run(&config, &asked).await,
         Command::Import(asked) => import::import(&config, &asked).await,
-        Command::Env { command } => env::run(&config, &command).await,
+        Command::Env { command } => env::run(&config, &redactor, &command).await,
         Command::DemoAgent | Command::Demo(_) | Command::Doctor { .. } => bail!("handled above"),
     }
 }
@@ -68,7 +73,29 @@ pub(super) async fn open_store(config: &Config) -> Result<Store, StartError> {
     Ok(Store::open(config.database_url.expose_secret()).await?)
 }
 
-async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
+async fn disconnect(config: &Config) -> anyhow::Result<ExitCode> {
+    let _taken = take(config).await?;
+    let store = open_store(config).await?;
+    let forgotten = async {
+        store.migrate().await?;
+        let forgotten = store.forget_app().await?;
+        if let Some(slug) = &forgotten {
+            store.append_audit("cli", "app.forgotten", slug, "the next start opens the set-up", wall_clock()()).await?;
+        }
+        Ok(forgotten)
+    };
+    let forgotten = forgotten.await.map_err(StartError::Store);
+    store.close().await;
+    say(match forgotten? {
+        Some(slug) => format!(
+            "The App @{slug} is forgotten here. On GitHub it stays: delete it there, unless something else works by it."
+        ),
+        None => "No App is stored here. One that the settings name is none of the set-up's.".to_owned(),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(config: &Config, redactor: &Redactor) -> anyhow::Result<ExitCode> {
     for name in &config.ignored {
         tracing::warn!(variable = %name, "this variable is named like a setting and is none; it is ignored");
     }
@@ -84,16 +111,27 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     if let Some(Err(error)) = config.agent.as_ref().map(program::look) {
         tracing::warn!(%error, "no agent can be started; treewarden doctor, with the settings of the service, says what mends it");
     }
-    let mut service = match Service::start(config).await {
+    let mut service = match Service::start_with(config, wall_clock(), redactor).await {
         Err(StartError::Lock(error @ LockError::Taken(_))) => bail!("{error} Its panel is there meanwhile."),
         started => started?,
     };
     let stop = stop_signal()?;
     say(format_args!("Treewarden listens on http://{}", service.address));
-    match (&config.github.app, config.github.deliveries) {
-        (Some(_), Deliveries::Sent) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
-        (Some(_), Deliveries::Fetched) => say("GitHub is asked for deliveries every ten seconds; none is let in."),
-        (None, _) => say("No GitHub App is configured: it works for repositories on this machine only."),
+    match (service.is_connected(), service.fetches_deliveries()) {
+        (true, false) => say(format_args!("GitHub delivers to {}/webhooks/github", service.public_url)),
+        (true, true) => say("GitHub is asked for deliveries every ten seconds; none is let in."),
+        (false, _) if config.local => {
+            say(
+                "No GitHub App is connected: it works for repositories on this machine only. The panel's /setup connects one.",
+            );
+        }
+        (false, _) => {
+            let port = service.address.port();
+            say("No GitHub App is connected yet. The link below leads to the page that makes one, in a minute.");
+            say(format_args!(
+                "From another machine, forward the port first: ssh -L {port}:127.0.0.1:{port} <this machine>"
+            ));
+        }
     }
     if config.local {
         say("On this machine, speak to it with: treewarden say \"…\"");
@@ -131,8 +169,12 @@ pub(super) fn stop_signal() -> anyhow::Result<impl Future<Output = anyhow::Resul
 
 /// What a command needs that changes something, with the database and the home to itself. `asks`: why it needs the settings of
 /// a service. `meanwhile`: what does the same while one runs.
-pub(super) async fn one_off(config: &Config, asks: &str, meanwhile: &str) -> anyhow::Result<Core> {
-    match Core::build(config, "", None, wall_clock()).await {
+pub(super) async fn one_off(config: &Config, redactor: &Redactor, asks: &str, meanwhile: &str) -> anyhow::Result<Core> {
+    let core = async {
+        demand_app(config).await?;
+        Core::build(config, "", redactor, wall_clock()).await
+    };
+    match core.await {
         Ok(core) => Ok(core),
         Err(StartError::Lock(error @ (LockError::Taken(_) | LockError::Shared(_)))) => bail!("{error} {meanwhile}"),
         Err(StartError::NoApp) => bail!(
@@ -159,9 +201,9 @@ pub(super) async fn end(core: Core) {
     core.orchestrator.store().close().await;
 }
 
-async fn clean_up(config: &Config, dry_run: bool) -> anyhow::Result<ExitCode> {
+async fn clean_up(config: &Config, redactor: &Redactor, dry_run: bool) -> anyhow::Result<ExitCode> {
     let asks = "A cleanup asks GitHub what is merged";
-    let core = one_off(config, asks, "The panel's cleanup page does the same.").await?;
+    let core = one_off(config, redactor, asks, "The panel's cleanup page does the same.").await?;
     if !dry_run {
         core.orchestrator.follow_move().await?;
     }

@@ -2,21 +2,29 @@
 //! or the page to open. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
 
 mod asked;
+mod checks;
 mod mend;
 mod root;
 mod running;
 
 use super::commands::say;
+use super::connection::client;
+use super::credentials;
 use super::lock::HomeLock;
 use super::look::left_over;
 use super::program::{self, Unstartable};
 use super::scratch::Scratch;
+use super::secret_key;
 use crate::config::{AgentConfig, Config, Deliveries, Flags, HomeError, HomeState, Problem, SHORTEST_SECRET, Sandbox};
 use crate::git::{Git, GitSettings, OLDEST, SEARCHED};
-use crate::github::{Github, GithubError, GithubSettings, Registration, Webhook};
+use crate::github::{
+    GithubError, Registration, Webhook,
+    manifest::{NOBODY, installation_page},
+};
 use crate::model::{DeliveryAttempt, Timestamp};
-use crate::store::{Schema, Store, StoreError};
+use crate::store::{Schema, Store, StoreError, StoredApp};
 use asked::{Asked, quoted};
+pub(super) use checks::checks;
 use mend::{Mend, open, run};
 use reqwest::Url;
 use rustix::fs::{Access, access};
@@ -125,8 +133,16 @@ async fn everything(config: &Config, asked: &Asked) -> Vec<Finding> {
         findings.push(database(config, asked).await);
     }
     findings.extend(secret_files(config, asked));
-    findings.extend(short_secret(config, asked));
-    findings.extend(github(config, asked).await);
+    // Of a database that cannot be asked, its own line tells.
+    let stored = credentials::stored(config).await.unwrap_or_default();
+    match credentials::completed(config, stored.as_ref()) {
+        Ok(completed) => {
+            findings.extend(short_secret(&completed, asked));
+            findings.extend(passed_over(config, stored.as_ref()));
+            findings.extend(github(&completed, asked).await);
+        }
+        Err(error) => findings.push(wrong("github", error.to_string(), mend::stored_app(&error, config, asked))),
+    }
     findings.extend(agent(config, asked));
     findings.push(sandbox(config, asked));
     findings.push(running::address(config, asked));
@@ -302,8 +318,9 @@ fn missing_file(config: &Config, file: &Path, asked: &Asked) -> Finding {
     wrong("database", seen, root::by_settings(mend::DATABASE, directory, config, asked).unwrap_or_else(make))
 }
 
-/// Files with secrets that others can read: the App's key, the settings.
+/// Files with secrets that others can read: the App's key, the settings, the key of what is sealed.
 fn secret_files(config: &Config, asked: &Asked) -> Vec<Finding> {
+    let sealing = secret_key::file(config);
     let key = config.github.app.as_ref().and_then(|app| app.private_key_file.as_ref()).map(|path| ("key", path));
     let settings = config.secrets_in.as_ref().map(|path| ("settings", path));
     let open = |(what, path): (&'static str, &PathBuf)| {
@@ -313,7 +330,20 @@ fn secret_files(config: &Config, asked: &Asked) -> Vec<Finding> {
         let seen = format!("{} holds a secret and can be read or changed by others (mode {mode:o})", path.display());
         Some(wrong(what, seen, asked.on(path, format!("chmod o-rwx,g-w {}", quoted(path)))))
     };
-    key.into_iter().chain(settings).filter_map(open).collect()
+    key.into_iter().chain(settings).chain([("key", &sealing)]).filter_map(open).collect()
+}
+
+/// The settings count before what the set-up stored.
+fn passed_over(config: &Config, stored: Option<&StoredApp>) -> Option<Finding> {
+    let (app, stored) = (config.github.app.as_ref()?, stored?);
+    let seen = match app.app_id == stored.app_id {
+        true => format!("GITHUB_APP_ID and what goes with it count, not what the set-up stored of @{}", stored.slug),
+        false => format!(
+            "GITHUB_APP_ID names the App that counts, not the one that the set-up stored (@{}, number {})",
+            stored.slug, stored.app_id
+        ),
+    };
+    Some(fine("github", seen))
 }
 
 /// A webhook secret that could be guessed: one delivery that was seen is enough to try all short ones.
@@ -341,21 +371,14 @@ fn openness(file: &Path) -> Option<u32> {
 async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
     let Some(app) = &config.github.app else {
         if config.local {
-            return vec![fine("github", "no App is configured; repositories on this machine need none")];
+            return vec![fine("github", "no App is connected; repositories on this machine need none")];
         }
-        let seen = "no App is configured; make one as the README says, then set GITHUB_APP_ID, \
-                    GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET (for repositories on this machine only: \
-                    TREEWARDEN_LOCAL=on)";
-        return vec![wrong("github", seen, open(format!("{}/settings/apps/new", config.github.web_url)))];
+        let seen = "no App is connected; a start prints the link to the panel's set-up page, which makes one, or GITHUB_APP_ID, \
+                    GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET name one that is there (for repositories on this \
+                    machine only: TREEWARDEN_LOCAL=on)";
+        return vec![wrong("github", seen, asked.start())];
     };
-    let settings = GithubSettings {
-        app_id: app.app_id,
-        private_key_pem: app.private_key.clone(),
-        api_url: config.github.api_url.clone(),
-        web_url: config.github.web_url.clone(),
-        timeout: None,
-    };
-    let registration = match Github::new(&settings) {
+    let registration = match client(&config.github, app) {
         Ok(github) => github.registration().await,
         Err(error) => Err(error),
     };
@@ -405,12 +428,14 @@ fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding
         let seen = format!("the App does not hear of: {missing}; tick them under \"Subscribe to events\"");
         findings.push(wrong("github", seen, open(&page)));
     }
+    if app.missing_permissions.is_empty() && app.missing_events.is_empty() {
+        findings.push(fine("github", "the App has every permission that it needs, and hears of every event"));
+    }
     let live: Vec<_> = app.installations.iter().filter(|installed| !installed.suspended).collect();
     if live.is_empty() {
-        let pages = if web_url == mend::PUBLIC { "apps" } else { "github-apps" };
         findings.push(match app.installations.first() {
             None => {
-                let page = format!("{web_url}/{pages}/{}/installations/new", app.slug);
+                let page = installation_page(web_url, &app.slug);
                 wrong("github", "the App is installed nowhere; choose repositories for it", open(page))
             }
             Some(suspended) => {
@@ -477,9 +502,6 @@ fn fetched(app: &Registration, settings: &str) -> Finding {
     };
     fine("webhook", format!("GitHub is asked for deliveries every ten seconds; {newest}"))
 }
-
-/// No name below `invalid` ever leads anywhere. Source: RFC 6761.
-const NOBODY: &str = "https://treewarden.invalid/webhooks/github";
 
 /// The address of GitHub's pages by one of them, where it is another than the one that is set.
 fn elsewhere(page: &str, web_url: &str) -> Option<String> {

@@ -13,6 +13,7 @@ use crate::model::*;
 use crate::orchestrator::{restore::Restored, sweep::Swept};
 use crate::reply::{bytes, cleanup, count, days, disk};
 use crate::store::{Schema, Store, StoreError};
+use crate::telemetry::Redactor;
 use anyhow::bail;
 use secrecy::ExposeSecret;
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 /// Who asks, in receipts and in the audit log.
 const ACTOR: &str = "cli";
 
-pub(super) async fn run(config: &Config, command: &EnvCommand) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, redactor: &Redactor, command: &EnvCommand) -> anyhow::Result<ExitCode> {
     // Looking must not change what an older service, which may be running, works with.
     match Store::schema(config.database_url.expose_secret()).await.map_err(StartError::Store)? {
         Schema::Current => {}
@@ -42,12 +43,12 @@ pub(super) async fn run(config: &Config, command: &EnvCommand) -> anyhow::Result
         EnvCommand::Remove(asked) => {
             let named =
                 looked(config, async |store| Named::of(config, store, find::foremost(store, &asked.name).await?).await);
-            remove(config, asked, &named.await?).await
+            remove(config, redactor, asked, &named.await?).await
         }
         EnvCommand::Restore { name } => {
             let named =
                 looked(config, async |store| Named::of(config, store, find::removed_last(store, name).await?).await);
-            restore(config, &named.await?).await
+            restore(config, redactor, &named.await?).await
         }
     }
 }
@@ -175,21 +176,21 @@ impl Named {
     }
 
     /// The orchestrator, as long as no service has it.
-    async fn core(&self, config: &Config, command: &str) -> anyhow::Result<Core> {
+    async fn core(&self, config: &Config, redactor: &Redactor, command: &str) -> anyhow::Result<Core> {
         let page = format!("/environments/{}", self.environment.id);
         // Where the service listens, this command's own settings do not say.
         let panel = config.public_url.clone().or_else(|| Some(Door::read(&config.home).ok()?.url));
         let page = panel.map_or(format!("{page} there"), |panel| format!("{panel}{page}"));
         let meanwhile =
             format!("While it runs, its panel does this: {page}. So does {command} in a thread of {}.", self.codebase);
-        one_off(config, "What is merged, and what comes back, is asked of GitHub", &meanwhile).await
+        one_off(config, redactor, "What is merged, and what comes back, is asked of GitHub", &meanwhile).await
     }
 }
 
-async fn remove(config: &Config, asked: &EnvRemove, named: &Named) -> anyhow::Result<ExitCode> {
+async fn remove(config: &Config, redactor: &Redactor, asked: &EnvRemove, named: &Named) -> anyhow::Result<ExitCode> {
     let (id, name) = (named.environment.id, &named.name);
     let option = if asked.force { " --force" } else { "" };
-    let core = named.core(config, &format!("/worktree remove {}{option}", named.environment.work)).await?;
+    let core = named.core(config, redactor, &format!("/worktree remove {}{option}", named.environment.work)).await?;
     let orchestrator = &core.orchestrator;
     let swept = async {
         if !asked.dry_run {
@@ -246,9 +247,9 @@ async fn remove(config: &Config, asked: &EnvRemove, named: &Named) -> anyhow::Re
     }
 }
 
-async fn restore(config: &Config, named: &Named) -> anyhow::Result<ExitCode> {
+async fn restore(config: &Config, redactor: &Redactor, named: &Named) -> anyhow::Result<ExitCode> {
     let name = &named.name;
-    let core = named.core(config, &format!("/worktree restore {}", named.environment.work)).await?;
+    let core = named.core(config, redactor, &format!("/worktree restore {}", named.environment.work)).await?;
     let restored = async {
         core.orchestrator.follow_move().await?;
         core.orchestrator.restore(named.environment.id, ACTOR).await

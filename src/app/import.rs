@@ -8,6 +8,7 @@ use super::lock::LockError;
 use super::{
     StartError,
     commands::say,
+    connection, credentials,
     look::{self, Taken},
     scratch::Scratch,
     wall_clock,
@@ -16,7 +17,7 @@ use crate::cli::Import as Asked;
 use crate::config::Config;
 use crate::decide::import::{self as choice, Choice, Waiting};
 use crate::git::{Git, GitSettings};
-use crate::github::{Github, GithubSettings};
+use crate::github::Github;
 use crate::model::*;
 use crate::reply;
 use crate::store::{Schema, Store, StoreError, load_old_data};
@@ -102,7 +103,7 @@ async fn carry_out(
             looks_only: asked.dry_run,
             ..GitSettings::new("git", scratch.path().join("git"))
         })?,
-        github: github(config)?,
+        github: github(config, store).await?,
         codebases: store.list_codebases().await?,
     };
     let mut report = Report { stage: old.map(|old| old.stage), dry_run: asked.dry_run, ..Report::default() };
@@ -142,15 +143,9 @@ async fn lock_taken(sources: &Sources<'_>, plan: &ImportPlan, imported: &Importe
     not_locked
 }
 
-fn github(config: &Config) -> anyhow::Result<Option<Github>> {
-    let Some(app) = &config.github.app else { return Ok(None) };
-    Ok(Some(Github::new(&GithubSettings {
-        app_id: app.app_id,
-        private_key_pem: app.private_key.clone(),
-        api_url: config.github.api_url.clone(),
-        web_url: config.github.web_url.clone(),
-        timeout: None,
-    })?))
+async fn github(config: &Config, store: &Store) -> anyhow::Result<Option<Github>> {
+    let at = credentials::load(config, store).await?.github;
+    Ok(at.app.as_ref().map(|app| connection::client(&at, app)).transpose()?)
 }
 
 /// Makes a path its conversation's environment, as a first use would; keeps one that is in doubt, and forgets one that can

@@ -60,7 +60,7 @@ pub async fn play(demo: &Demo, terminal: bool) -> anyhow::Result<ExitCode> {
         }
     }
     // Staying up for somebody who cannot read the links would be for ever.
-    let still_up = format!("\nStill up. Write `@{} <request>` yourself:", service.slug);
+    let still_up = format!("\nStill up. Write `@{} <request>` yourself:", service.slug());
     let held = demo.holds(terminal) && is_heard(still_up);
     if held {
         say(format_args!("  {}/{REPOSITORY}", standin.web_url()));
@@ -112,7 +112,7 @@ async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
     step(1, &format!("{PERSON} opens issue #{issue}, \"Greet people\""), &deliveries);
     also(&format!("{web}/{REPOSITORY}/issues/{issue}"));
 
-    let request = format!("@{} add a greeting", service.slug);
+    let request = format!("@{} add a greeting", service.slug());
     let asked = standin.comment(REPOSITORY, PERSON, issue, &request)?;
     step(2, &format!("{PERSON} writes: {request}"), &deliveries);
     until("the eyes reaction", || async {
@@ -156,7 +156,7 @@ async fn tell(standin: &Standin, service: &Service) -> anyhow::Result<()> {
     also(&format!("{web}/{REPOSITORY}/pull/{pull}"));
     also(truth);
 
-    let again = format!("@{} please also greet in French", service.slug);
+    let again = format!("@{} please also greet in French", service.slug());
     standin.comment(REPOSITORY, PERSON, pull, &again)?;
     step(7, &format!("On the pull request {PERSON} writes: {again}"), &deliveries);
     let status = finished_status(standin, pull, "Reusing worktree from issue #1").await?;

@@ -88,7 +88,7 @@ settings! {
     LOCAL "TREEWARDEN_LOCAL" = "off", "`on` opens `/local/messages` on loopback, which `treewarden say` speaks to: for people and scripts without GitHub";
     SANDBOX "TREEWARDEN_SANDBOX" = "strict", "the least protection a run may have: `strict`, `basic` or `off`; this version has no sandbox, so with an agent it starts with `off` only";
     #[secret]
-    SECRET_KEY "TREEWARDEN_SECRET_KEY" = "", "encrypts stored secrets; 32 characters or more; reserved, no effect yet";
+    SECRET_KEY "TREEWARDEN_SECRET_KEY" = "", "seals the App's credentials where the set-up stored them; 32 characters or more; without it, a key file in the home does ([more](docs/operations.md#keys-and-secrets))";
     LOG "TREEWARDEN_LOG" = "info", "what is logged, like `info` or `treewarden=debug,warn`";
     LOG_FORMAT "TREEWARDEN_LOG_FORMAT" = "text", "`text`, or `json` for machines";
 }

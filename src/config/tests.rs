@@ -176,7 +176,7 @@ fn a_home_of_another_user_is_told_before_what_cannot_be_read_in_it() {
 #[test]
 fn where_values_stand_and_which_have_no_effect_is_known() {
     let env = [
-        ("TREEWARDEN_SECRET_KEY", "0123456789abcdef0123456789abcdef"),
+        ("GITHUB_CLIENT_ID", "Iv23liAbc"),
         ("TRASH_DAYS", "7"),
         ("MAX_CONCURRENT_RUNS", "2"),
         ("TREEWARDEN_LOG", " "),
@@ -187,9 +187,9 @@ fn where_values_stand_and_which_have_no_effect_is_known() {
     assert_eq!(config.origin("MAX_CONCURRENT_RUNS"), Some(&Origin::Environment));
     assert_eq!(config.origin("TREEWARDEN_LOCAL"), Some(&Origin::File(file.0.into())));
     assert_eq!(config.origin("TREEWARDEN_LOG"), None);
-    assert_eq!(config.without_effect(), ["TREEWARDEN_SECRET_KEY"]);
+    assert_eq!(config.without_effect(), ["GITHUB_CLIENT_ID"]);
     let reserved: Vec<&str> = SETTINGS.iter().filter(|one| !one.has_effect()).map(|one| one.variable).collect();
-    let expected = ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "TREEWARDEN_SECRET_KEY"];
+    let expected = ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"];
     assert_eq!(reserved, expected);
     assert_eq!(from_env(&[]).unwrap().file, None);
 }

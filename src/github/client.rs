@@ -85,19 +85,10 @@ impl Github {
     pub fn new(settings: &GithubSettings) -> Result<Self, GithubError> {
         let api_url = parse_url(&settings.api_url)?;
         let web_url = parse_url(&settings.web_url)?;
-        let transport = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(settings.timeout.unwrap_or(REQUEST_TIMEOUT))
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("treewarden/", env!("CARGO_PKG_VERSION")));
-        // A proxy cannot reach this machine's own loopback.
-        let transport = if is_loopback(&api_url) { transport.no_proxy() } else { transport };
-        let transport = transport.build().map_err(settings_error)?;
+        let transport = transport(&api_url, settings.timeout)?;
         let key = AppKey::from_pem(settings.app_id, &settings.private_key_pem)?;
-        let builder = |base: &str| Octocrab::builder().base_uri(base).map_err(settings_error);
-        let bare = builder(api_url.as_str())?.build_with_reqwest(transport.clone()).map_err(settings_error)?;
-        let graphql_base = graphql_base(&settings.api_url);
-        let bare_graphql = builder(&graphql_base)?.build_with_reqwest(transport).map_err(settings_error)?;
+        let bare_graphql = bare(&graphql_base(&settings.api_url), transport.clone())?;
+        let bare = bare(api_url.as_str(), transport)?;
         let (clock, tokens, limited_until) = (Clock::default(), Tokens::default(), Mutex::default());
         let inner = Inner { key, clock, bare, bare_graphql, api_url, web_url, tokens, limited_until };
         Ok(Self { inner: Arc::new(inner) })
@@ -281,6 +272,33 @@ impl InstallationClient {
         }
         Err(GithubError::Unauthorized)
     }
+}
+
+/// A question of whoever has no App yet, and no credentials. It is asked once, and followed nowhere.
+pub(super) async fn as_stranger(api_url: &str, path: &str) -> Result<Answer, GithubError> {
+    let api_url = parse_url(api_url)?;
+    let transport = transport(&api_url, None)?;
+    match send_once(&bare(api_url.as_str(), transport)?, &Method::POST, path, None).await? {
+        Reply::Answer(answer) => Ok(answer),
+        Reply::Moved { .. } => Err(of_a_proxy("a redirect")),
+    }
+}
+
+fn transport(api_url: &Url, timeout: Option<Duration>) -> Result<reqwest::Client, GithubError> {
+    let transport = reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(timeout.unwrap_or(REQUEST_TIMEOUT))
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("treewarden/", env!("CARGO_PKG_VERSION")));
+    // A proxy cannot reach this machine's own loopback.
+    let transport = if is_loopback(api_url) { transport.no_proxy() } else { transport };
+    transport.build().map_err(settings_error)
+}
+
+/// Without credentials of its own.
+fn bare(base: &str, transport: reqwest::Client) -> Result<Octocrab, GithubError> {
+    let builder = Octocrab::builder().base_uri(base).map_err(settings_error)?;
+    builder.build_with_reqwest(transport).map_err(settings_error)
 }
 
 fn settings_error(error: impl std::fmt::Display) -> GithubError {

@@ -35,7 +35,7 @@ impl Orchestrator {
             self.store().put_approval(&approval).await?;
             self.audit_within(codebase.id, &conversation.thread, &by.login, "pull.approved", named.as_str()).await;
         }
-        Ok(approval::answer(&granted, named, &self.parts().identity.slug))
+        Ok(approval::answer(&granted, named, &self.identity().slug))
     }
 
     /// A push ends the approval of the commit it went away from, also when another one brings that commit back.
@@ -106,7 +106,7 @@ impl Orchestrator {
         }
         match hold(ForkFacts { head: pull.head_sha.clone(), approval, worktree }) {
             None => Ok(()),
-            Some(hold) => Err(StepError::Refused(approval::held(&hold, elsewhere, &self.parts().identity.slug))),
+            Some(hold) => Err(StepError::Refused(approval::held(&hold, elsewhere, &self.identity().slug))),
         }
     }
 }

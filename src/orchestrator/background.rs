@@ -94,7 +94,7 @@ impl Orchestrator {
             let with_request = run.request.review.is_some() && source.review() == run.request.review;
             let task = with_request || source.is_same(&run.request.source);
             // Nor is what other programs wrote.
-            let program = |author: &Person| author.is_bot || author.id == self.parts().identity.bot.id;
+            let program = |author: &Person| author.is_bot || author.id == self.identity().bot.id;
             let Some(author) = author.filter(|author| !program(author) && !task) else { continue };
             written.push((author, source, body, created_at));
         }
@@ -131,7 +131,7 @@ impl Orchestrator {
         number: ThreadNumber,
     ) -> Result<Vec<ReviewPart>, StepError> {
         let parts = self.review_of(run, github, number).await?;
-        let slug = &self.parts().identity.slug;
+        let slug = &self.identity().slug;
         let wanted = parts.into_iter().filter_map(|part| {
             let text = match mention::find(&part.body, slug) {
                 // Commands are answered by themselves.
@@ -151,7 +151,7 @@ impl Orchestrator {
         run: &Run,
     ) -> Result<Option<(String, MessageSource)>, StepError> {
         let Some(github) = self.on_github(codebase)? else { return Ok(None) };
-        let slug = &self.parts().identity.slug;
+        let slug = &self.identity().slug;
         let mut asking = self.review_of(run, &github, number).await?.into_iter().filter_map(|part| {
             let text = mention::find(&part.body, slug)?;
             matches!(grammar::parse(&text), grammar::Request::Agent(_)).then_some((text, part.source))

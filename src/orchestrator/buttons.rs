@@ -45,7 +45,7 @@ impl Orchestrator {
         match self.admission(codebase.mode, &conversation, &request, &press.by, permission).await? {
             Admission::Off => ignored(SWITCHED_OFF),
             Admission::Staged => {
-                let slug = &self.parts().identity.slug;
+                let slug = &self.parts().wire.identity().slug;
                 self.answer(delivery, &codebase, &conversation, &staged::button(&codebase.name, slug)).await?;
                 done("the repository is staged")
             }
@@ -72,7 +72,7 @@ impl Orchestrator {
 
     /// The run that a press is about, unless it counts for nothing, whoever made it up.
     pub(super) async fn run_pressed(&self, press: &Press) -> Result<Result<Known, &'static str>, StepError> {
-        let identity = &self.parts().identity;
+        let identity = self.parts().wire.identity();
         if press.by.is_bot || press.by.id == identity.bot.id {
             return Ok(Err("it was pressed by a bot"));
         }

@@ -90,7 +90,7 @@ impl Orchestrator {
     ) -> Result<String, StepError> {
         match command {
             Command::Help => Ok(match conversation.thread {
-                ThreadId::Numbered { .. } => help::text(Some(&self.parts().identity.slug)),
+                ThreadId::Numbered { .. } => help::text(Some(&self.identity().slug)),
                 ThreadId::Named(_) => help::text(None),
             }),
             Command::Status => self.thread_status(codebase, conversation).await,

@@ -256,7 +256,7 @@ impl Orchestrator {
     /// Somebody's name and address in commits.
     pub(super) fn ident(&self, person: &Person) -> Ident {
         let host = noreply_host(&self.settings().web_url);
-        let email = match self.parts().github {
+        let email = match self.github() {
             Some(_) => format!("{}+{}@{host}", person.id, person.login),
             None => format!("{}@localhost", person.login),
         };
@@ -264,7 +264,7 @@ impl Orchestrator {
     }
 
     fn commit_request(&self, run: &Run, prepared: &Prepared) -> CommitRequest {
-        let bot = &self.parts().identity.bot;
+        let bot = &self.identity().bot;
         CommitRequest {
             message: delivery::commit_message(&run.request, &prepared.conversation),
             author: self.ident(bot),

@@ -28,8 +28,7 @@ impl Orchestrator {
     fn keeper<'a>(&self, codebase: &'a Codebase) -> Result<Keeper<'a>, StepError> {
         match &codebase.host {
             Host::Github { id, installation } => {
-                let github = self.parts().github.as_ref();
-                let github = github.ok_or_else(|| StepError::Refused(not_begun::no_app()))?;
+                let github = self.github().ok_or_else(|| StepError::Refused(not_begun::no_app()))?;
                 let client = github.installation(*installation);
                 let (id, installation) = (*id, *installation);
                 Ok(Keeper::Github(OnGithub { client, id, name: &codebase.name, installation }))

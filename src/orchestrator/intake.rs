@@ -68,7 +68,7 @@ impl Orchestrator {
         let Ok(Event::Written(message) | Event::Edited { message, .. }) = payload::understand(event, body) else {
             return false;
         };
-        mention::find(&message.body, &self.parts().identity.slug).is_some_and(|text| is_stop(&text))
+        mention::find(&message.body, &self.identity().slug).is_some_and(|text| is_stop(&text))
     }
 
     /// Writes down at once that a message was deleted: its deletion is handled in turn, and what it asked for may wait for
@@ -160,7 +160,7 @@ impl Orchestrator {
             }
             Event::Edited { message, previous, editor } => {
                 // An edit counts only when it newly addresses the bot, and only by the author.
-                let slug = &self.parts().identity.slug;
+                let slug = &self.identity().slug;
                 let before = previous.as_deref().is_none_or(|text| mention::find(text, slug).is_some());
                 if before || editor.id != message.author.id {
                     return ignored("the edit does not newly mention the bot, or is by somebody else");
@@ -218,7 +218,7 @@ impl Orchestrator {
         let known = self.store().find_codebase(said).await?;
         let is_anothers = known
             .is_some_and(|known| known.connected && matches!(known.host, Host::Github { id, .. } if id != repository));
-        match self.parts().github.as_ref().filter(|_| is_anothers) {
+        match self.github().filter(|_| is_anothers) {
             Some(github) => Ok(github.installation(installation).repository(repository, said).await?.name),
             None => Ok(said.clone()),
         }
@@ -258,7 +258,7 @@ impl Orchestrator {
         review: Option<CommentId>,
         place: &mut Place,
     ) -> Result<Handled, StepError> {
-        let identity = &self.parts().identity;
+        let identity = self.identity();
         let Some(text) = mention::find(&message.body, &identity.slug) else {
             return ignored("the bot is not mentioned");
         };
@@ -383,7 +383,7 @@ impl Orchestrator {
     }
 
     fn passed_over(&self, message: &Message) -> Option<&'static str> {
-        passed_over(&message.author, &self.parts().identity.bot, reply::carries_marker(&message.body))
+        passed_over(&message.author, &self.identity().bot, reply::carries_marker(&message.body))
     }
 
     /// What somebody who may ask asked for.
@@ -505,7 +505,7 @@ impl Orchestrator {
     async fn tell_given_up(&self, delivery: &Delivery, error: &StepError) -> Result<(), StepError> {
         let (thread, message) = match understand(delivery) {
             Ok(Event::Written(message) | Event::Edited { message, .. }) => {
-                let named = mention::find(&message.body, &self.parts().identity.slug).is_some();
+                let named = mention::find(&message.body, &self.identity().slug).is_some();
                 if !named || self.passed_over(&message).is_some() {
                     return Ok(());
                 }

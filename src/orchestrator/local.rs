@@ -125,7 +125,7 @@ impl Orchestrator {
 
     /// Nobody else is spoken to here, but people are used to saying whom they mean.
     fn without_mention(&self, text: &str) -> String {
-        mention::find(text, &self.parts().identity.slug).unwrap_or_else(|| text.to_owned())
+        mention::find(text, &self.identity().slug).unwrap_or_else(|| text.to_owned())
     }
 
     /// The end of a conversation as a delivery.

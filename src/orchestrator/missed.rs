@@ -55,21 +55,15 @@ impl From<GithubError> for Unfetched {
 impl Orchestrator {
     /// The first start of this App here: nothing from before is ever fetched.
     pub(super) async fn begin_watch(&self, now: Timestamp) -> Result<(), StepError> {
-        let Some(github) = &self.parts().github else { return Ok(()) };
-        let app = self.parts().identity.app_id;
-        if self.store().load_missed_watch(app).await?.is_none() {
-            // GitHub tells times to the second.
-            let since = Timestamp::from_unix(github.by_its_clock(now).unix());
-            self.store().save_missed_watch(app, &MissedWatch::from(since), now).await?;
-        }
-        Ok(())
+        let Some(github) = self.github() else { return Ok(()) };
+        Ok(self.watch_from(self.identity().app_id, github.by_its_clock(now), now).await?)
     }
 
     /// Fetches what never came in; `now` by this machine's clock.
     pub async fn look_for_missed(&self, now: Timestamp) -> Result<Looked, StepError> {
-        let Some(github) = &self.parts().github else { return Ok(Looked::default()) };
+        let Some(github) = self.github() else { return Ok(Looked::default()) };
         let mut seen = self.inner.missed.lock().await;
-        let app = self.parts().identity.app_id;
+        let app = self.identity().app_id;
         let Some(before) = self.store().load_missed_watch(app).await? else {
             return self.begin_watch(now).await.map(|()| Looked::default());
         };
@@ -83,7 +77,7 @@ impl Orchestrator {
             all_known: seen.log.is_complete(),
             stored: &seen.stored,
             failed: &seen.failed,
-            are_sent: !self.settings().fetches_deliveries,
+            are_sent: !self.fetches_deliveries(),
             room: room(&seen.fetched, now),
         });
         let mut watch = plan.watch;
@@ -115,7 +109,7 @@ impl Orchestrator {
             }
         }
         failed.clear();
-        for again in attempts.iter().filter(|attempt| attempt.redelivery && self.settings().fetches_deliveries) {
+        for again in attempts.iter().filter(|attempt| attempt.redelivery && self.fetches_deliveries()) {
             let ended = self.store().delivery_given_up_at(&again.guid).await?;
             failed.extend(ended.map(|at| (again.guid.clone(), github.by_its_clock(at))));
         }
@@ -165,7 +159,7 @@ impl Orchestrator {
         seen.fetched.extend((asked > 0).then_some((now, asked)));
         if fetched > 0 {
             metrics::counter!(metric::MISSED, "result" => "fetched").increment(fetched);
-            match self.settings().fetches_deliveries {
+            match self.fetches_deliveries() {
                 true => tracing::debug!(missed.fetched = fetched, "fetched deliveries"),
                 false => tracing::info!(missed.fetched = fetched, "fetched deliveries that never came in"),
             }

@@ -267,7 +267,7 @@ impl Orchestrator {
         let facts = self.prompt_facts(run, prepared).await?;
         let (repository, thread) = (&prepared.codebase.name, prepared.conversation.thread.number());
         let env = work_env(repository, thread, &environment.branch, environment.base.as_ref());
-        let bot = self.ident(&self.parts().identity.bot);
+        let bot = self.ident(&self.identity().bot);
         Ok(TurnSpec {
             run: run.id,
             cwd: environment.path.clone(),

@@ -223,12 +223,12 @@ impl Workers {
     fn start_looking_for_missed(&self, orchestrator: &Orchestrator) {
         let (this, stop) = (orchestrator.clone(), self.stop_claiming.clone());
         self.loops.spawn(async move {
-            let are_sent = !this.settings().fetches_deliveries;
             // A GitHub that is down for hours is told once.
             let mut failing = false;
             let looking = async {
                 loop {
                     let looked = unwinding(this.look_for_missed(this.now())).await;
+                    let are_sent = !this.fetches_deliveries();
                     let rest = match &looked {
                         Ok(looked) => rest_after(looked.more, looked.pages, are_sent),
                         Err(error) => rest_after_failure(error.wait_asked_for(), failing, are_sent),
@@ -241,7 +241,8 @@ impl Workers {
                             tracing::warn!(%error, "missed deliveries could not be looked for; it is tried again and again");
                         }
                     }
-                    tokio::time::sleep(rest).await;
+                    // An App that is connected meanwhile does not wait for that.
+                    let _ = tokio::time::timeout(rest, this.inner.wake.connected.notified()).await;
                 }
             };
             stop.run_until_cancelled(looking).await

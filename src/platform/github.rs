@@ -1,7 +1,7 @@
 //! GitHub as a platform: comments, reactions, check runs and pull requests.
 
 use super::{Platform, SendError};
-use crate::github::{AppIdentity, Github, GithubError, InstallationClient, NewPullRequest};
+use crate::github::{GithubError, InstallationClient, NewPullRequest, Wire};
 use crate::model::*;
 use std::{
     collections::HashSet,
@@ -28,15 +28,14 @@ struct WantedComment<'a> {
 }
 
 pub struct GithubPlatform {
-    github: Github,
-    identity: AppIdentity,
+    wire: Wire,
     /// Installations that were warned about: they do not let the App write check runs.
     without_checks: Mutex<HashSet<InstallationId>>,
 }
 
 impl GithubPlatform {
-    pub fn new(github: Github, identity: AppIdentity) -> Self {
-        Self { github, identity, without_checks: Mutex::default() }
+    pub fn new(wire: Wire) -> Self {
+        Self { wire, without_checks: Mutex::default() }
     }
 
     /// A comment that exists once: what an earlier try left, or what GitHub does not know for a moment, is found again by its
@@ -58,7 +57,7 @@ impl GithubPlatform {
             }
         }
         if may_be_there {
-            let (bot, since) = (self.identity.bot.id, row.created_at.minus(CLOCK_SLACK));
+            let (bot, since) = (self.wire.identity().bot.id, row.created_at.minus(CLOCK_SLACK));
             if let Some(found) = client.find_comment(id, name, number, marker, bot, since).await? {
                 return client.update_comment(id, name, found, body).await.map(|()| found.0);
             }
@@ -83,7 +82,7 @@ impl GithubPlatform {
             }
         }
         let found = match may_be_there {
-            true => client.find_check_run(id, name, check, self.identity.app_id).await,
+            true => client.find_check_run(id, name, check, self.wire.identity().app_id).await,
             false => Ok(None),
         };
         let made = match found {
@@ -176,7 +175,10 @@ impl Platform for GithubPlatform {
             Host::Local { .. } => return Err(SendError::Permanent("the repository is not on GitHub".to_owned())),
         };
         let place = Place { id, name: &codebase.name };
-        let client = self.github.installation(installation);
+        let Some(github) = self.wire.github() else {
+            return Err(SendError::Permanent("no GitHub App is configured".to_owned()));
+        };
+        let client = github.installation(installation);
         // What a question met holds for what is written as well.
         if let Some(after) = client.limited_for() {
             let why = GithubError::RateLimited { retry_after: after }.to_string();

@@ -381,6 +381,16 @@ impl Store {
         self.db.fetch_readable(sql, limit, offset).await
     }
 
+    /// When GitHub last delivered something that was taken; what is said on this machine does not count.
+    pub async fn last_delivered(&self) -> Result<Option<Timestamp>, StoreError> {
+        let sql = sql!(
+            "SELECT id, guid, event, conversation_key, state, reason, tries, received_at, finished_at
+             FROM inbox WHERE event <> 'local' ORDER BY id DESC LIMIT $1 OFFSET $2"
+        );
+        let newest: Vec<DeliveryLine> = self.db.fetch_readable(sql, 1, 0).await?;
+        Ok(newest.first().map(|delivery| delivery.received_at))
+    }
+
     /// Those that were given up since a moment, the newest first.
     pub async fn failed_deliveries(&self, since: Timestamp, limit: u32) -> Result<Vec<DeliveryLine>, StoreError> {
         let sql = sql!(

@@ -5,7 +5,7 @@ use super::db::{self, Row, Tx};
 use super::sql::sql;
 use super::{Store, StoreError};
 use crate::model::{CodebaseId, KnownSettings, MessageSource, MissedWatch, RepositoryId, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ pub struct Disk {
     /// Of the directory in which they are.
     pub mark: String,
 }
+
+const IDENTITY: &str = "github/identity";
 
 struct Setting(Value);
 
@@ -49,6 +51,16 @@ impl Store {
              ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at"
         );
         self.db.execute(sql.bind(key).bind_json(value)?.bind(now)).await.map(drop)
+    }
+
+    /// Who GitHub said that we are.
+    pub async fn remember_identity(&self, identity: &impl Serialize, now: Timestamp) -> Result<(), StoreError> {
+        self.set_setting(IDENTITY, identity, now).await
+    }
+
+    /// What was remembered last; a record that this version cannot read counts as none.
+    pub async fn known_identity<T: DeserializeOwned>(&self) -> Result<Option<T>, StoreError> {
+        Ok(self.setting(IDENTITY).await?.and_then(|value| serde_json::from_value(value).ok()))
     }
 
     /// What was last seen of a repository's settings. A record that another version wrote and this one cannot read counts

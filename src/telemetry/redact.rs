@@ -10,7 +10,10 @@ use base64::{
     Engine, alphabet, engine::GeneralPurpose, engine::general_purpose::NO_PAD, prelude::BASE64_STANDARD as STANDARD,
 };
 use secrecy::{ExposeSecret, SecretString};
-use std::{fmt, mem, sync::Arc};
+use std::{
+    fmt, mem,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 const MARK: &[u8] = b"[redacted]";
 /// Shorter known secrets are not looked for: they would take ordinary words out of every text.
@@ -99,10 +102,10 @@ impl Shape {
     }
 }
 
-/// Knows what to take out. A cheap handle.
+/// Knows what to take out. A cheap handle: what one is taught, all clones know.
 #[derive(Clone)]
 pub struct Redactor {
-    patterns: Arc<Patterns>,
+    patterns: Arc<RwLock<Arc<Patterns>>>,
 }
 
 struct Patterns {
@@ -115,18 +118,16 @@ struct Patterns {
 impl Redactor {
     /// Knows `secrets` and the common token shapes.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
-        let mut known: Vec<Vec<u8>> = secrets.into_iter().flat_map(|secret| variants(secret.expose_secret())).collect();
-        known.sort();
-        known.dedup();
-        let shapes = SHAPES.iter().map(|shape| shape.prefix).chain([KEY_BEGIN, AUTHORITY]);
-        let needles: Vec<Vec<u8>> = shapes.map(|shape| shape.as_bytes().to_vec()).chain(known).collect();
-        let longest = needles.iter().map(Vec::len).max().unwrap_or_default();
-        // A full table of transitions takes 7 MB for one private key, and each run has a redactor of its own.
-        let mut builder = AhoCorasick::builder();
-        builder.match_kind(MatchKind::LeftmostLongest).kind(Some(AhoCorasickKind::ContiguousNFA));
-        // Building fails only for more than two billion patterns.
-        let automaton = builder.build(&needles).ok();
-        Self { patterns: Arc::new(Patterns { needles, automaton, longest }) }
+        let known = secrets.into_iter().flat_map(|secret| variants(secret.expose_secret())).collect();
+        Self { patterns: Arc::new(RwLock::new(Arc::new(Patterns::new(known)))) }
+    }
+
+    /// Knows `secrets` as well from now on; texts that have begun go on without them.
+    pub fn learn<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
+        let mut patterns = self.patterns.write().unwrap_or_else(PoisonError::into_inner);
+        let before = patterns.known().iter().cloned();
+        let new = secrets.into_iter().flat_map(|secret| variants(secret.expose_secret()));
+        *patterns = Arc::new(Patterns::new(before.chain(new).collect()));
     }
 
     /// The text with `[redacted]` in the place of each secret.
@@ -140,7 +141,8 @@ impl Redactor {
 
     /// For text that comes in chunks.
     pub fn stream(&self) -> RedactStream {
-        RedactStream { patterns: self.patterns.clone(), held: Vec::new(), state: State::Text }
+        let patterns = self.patterns.read().unwrap_or_else(PoisonError::into_inner).clone();
+        RedactStream { patterns, held: Vec::new(), state: State::Text }
     }
 }
 
@@ -333,6 +335,25 @@ fn judge_userinfo(rest: &[u8], end: usize, last: bool) -> Verdict {
 }
 
 impl Patterns {
+    /// By the variants of known secrets.
+    fn new(mut known: Vec<Vec<u8>>) -> Self {
+        known.sort();
+        known.dedup();
+        let shapes = SHAPES.iter().map(|shape| shape.prefix).chain([KEY_BEGIN, AUTHORITY]);
+        let needles: Vec<Vec<u8>> = shapes.map(|shape| shape.as_bytes().to_vec()).chain(known).collect();
+        let longest = needles.iter().map(Vec::len).max().unwrap_or_default();
+        // A full table of transitions takes 7 MB for one private key, and each run has a redactor of its own.
+        let mut builder = AhoCorasick::builder();
+        builder.match_kind(MatchKind::LeftmostLongest).kind(Some(AhoCorasickKind::ContiguousNFA));
+        // Building fails only for more than two billion patterns.
+        let automaton = builder.build(&needles).ok();
+        Self { needles, automaton, longest }
+    }
+
+    fn known(&self) -> &[Vec<u8>] {
+        &self.needles[SHAPES.len() + 2..]
+    }
+
     /// The first find from `at` on: where it starts and ends, and which needle it is.
     fn find(&self, buffer: &[u8], at: usize) -> Option<(usize, usize, usize)> {
         let found = self.automaton.as_ref()?.find(&buffer[at..])?;

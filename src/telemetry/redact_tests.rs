@@ -158,7 +158,8 @@ fn one_redactor_takes_kilobytes() {
     // As long as a key of 2048 bits, and no line like another.
     let lines: String = (0..26u8).map(|line| STANDARD.encode([line.wrapping_mul(37); 48]) + "\n").collect();
     let redactor = Redactor::new([&SecretString::from(format!("-----BEGIN RSA PRIVATE KEY-----\n{lines}"))]);
-    let bytes = redactor.patterns.automaton.as_ref().map_or(0, AhoCorasick::memory_usage);
+    let patterns = redactor.patterns.read().unwrap().clone();
+    let bytes = patterns.automaton.as_ref().map_or(0, AhoCorasick::memory_usage);
     assert!(bytes > 0 && bytes < 1_000_000, "{bytes}");
 }
 
@@ -225,4 +226,15 @@ fn a_pgp_key_goes_whatever_its_headers_say() {
         assert!(clean.starts_with("before\n") && clean.ends_with("after\n"), "{clean}");
         assert!(!clean.contains("xcLYBF") && !clean.contains("laptop"), "{clean}");
     }
+}
+
+#[test]
+fn what_one_handle_learns_all_know_beside_what_was_known_before() {
+    let redactor = Redactor::new([&SecretString::from("known before")]);
+    let clone = redactor.clone();
+    assert_eq!(clone.redact("known before, learnt later"), "[redacted], learnt later");
+    redactor.learn([&SecretString::from("learnt later")]);
+    redactor.learn([&SecretString::from("and one more")]);
+    assert_eq!(clone.redact("known before, learnt later, and one more"), "[redacted], [redacted], [redacted]");
+    assert_eq!(clone.redact("ghs_0123456789abcdef"), "[redacted]");
 }

@@ -2,7 +2,7 @@
 
 use super::{assets, pages::render};
 use crate::github::{payload::BadPayload, signature::BadSignature};
-use crate::orchestrator::NotTaken;
+use crate::orchestrator::{NotTaken, NotTakenUp};
 use askama::Template;
 use axum::{
     Json,
@@ -57,6 +57,14 @@ pub enum WebError {
          Work that is under way is not lost by that."
     )]
     UsedLink,
+    #[error(
+        "This answer of GitHub is none that this browser waits for: it is an old one, or the set-up was not begun here within the \
+         last ten minutes. GitHub was not asked, and nothing was changed here. If an App was made just now, delete it on GitHub; then \
+         begin again at /setup."
+    )]
+    UnawaitedAnswer,
+    #[error("{0} GitHub was not asked.")]
+    NotTakenUp(NotTakenUp),
     #[error("There is nothing here. It may have been removed, or the address is mistyped.")]
     NotFound,
     #[error("Something went wrong here. Nothing was changed by this page; the log of the service has the details.")]
@@ -109,7 +117,9 @@ impl WebError {
             | WebError::Elsewhere
             | WebError::ForeignHost
             | WebError::CrossSite
+            | WebError::UnawaitedAnswer
             | WebError::UsedLink => StatusCode::FORBIDDEN,
+            WebError::NotTakenUp(_) => StatusCode::CONFLICT,
             WebError::NotFound => StatusCode::NOT_FOUND,
             WebError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }

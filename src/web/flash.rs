@@ -91,6 +91,10 @@ pub enum Flash {
     },
     /// It takes longer than a page waits.
     GoesOn,
+    /// An App that GitHub made, or was about to make.
+    NotTakenUp {
+        why: String,
+    },
     Failed {
         why: String,
     },
@@ -128,7 +132,7 @@ impl Flash {
             Flash::Stopping | Flash::GoesOn => "busy",
             Flash::Pass { all_looked_at: true, .. } | Flash::WouldGo { .. } => "good",
             Flash::WouldStay { .. } => "wait",
-            Flash::Pass { all_looked_at: false, .. } | Flash::Failed { .. } => "bad",
+            Flash::Pass { all_looked_at: false, .. } | Flash::NotTakenUp { .. } | Flash::Failed { .. } => "bad",
         }
     }
 

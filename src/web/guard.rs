@@ -83,6 +83,13 @@ pub fn names_this_machine(headers: &HeaderMap, uri: &Uri) -> bool {
     named(headers, uri).is_some_and(|named| is_loopback_host(named.host()))
 }
 
+/// Where the browser that asks reaches the panel, without a trailing slash. Behind [`direct_and_local`], which knows the name.
+pub fn browser_url(headers: &HeaderMap, uri: &Uri, public_url: &str) -> String {
+    let named = named(headers, uri).filter(|named| is_loopback_host(named.host()));
+    let port = |named: &Authority| named.port().map(|port| format!(":{port}")).unwrap_or_default();
+    named.map_or_else(|| public_url.to_owned(), |named| format!("http://{}{}", named.host(), port(&named)))
+}
+
 fn is_known_host(headers: &HeaderMap, uri: &Uri, public_url: &str) -> bool {
     let known = public_url.split_once("://").map(|(_, rest)| rest);
     named(headers, uri).is_some_and(|named| known == Some(named.as_str()) || is_loopback_host(named.host()))
@@ -131,6 +138,24 @@ mod tests {
         assert!(!names_this_machine(&HeaderMap::new(), &Uri::from_static("/")));
         let both = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
         assert!(!names_this_machine(&both, &Uri::from_static("https://tw.example.com/login")));
+    }
+
+    #[test]
+    fn a_browser_is_led_back_to_where_it_was() {
+        let led = |host: &str| {
+            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).unwrap())]);
+            browser_url(&headers, &Uri::from_static("/setup"), "https://tw.example.com")
+        };
+        for (host, url) in [
+            ("localhost:3000", "http://localhost:3000"),
+            ("127.0.0.1:4000", "http://127.0.0.1:4000"),
+            ("[::1]:3000", "http://[::1]:3000"),
+            ("ann@localhost", "http://localhost"),
+            ("tw.example.com", "https://tw.example.com"),
+            ("evil.test", "https://tw.example.com"),
+        ] {
+            assert_eq!(led(host), url);
+        }
     }
 
     #[test]

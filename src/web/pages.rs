@@ -10,6 +10,7 @@ pub mod overview;
 mod rows;
 pub mod run;
 pub mod runs;
+pub mod setup;
 
 use super::{WebState, assets::Urls, error::WebError, flash::Flash};
 use askama::Template;
@@ -48,7 +49,14 @@ pub struct Frame {
 impl Frame {
     pub async fn load(state: &WebState, session: &Session, section: &'static str) -> Result<Self, WebError> {
         let flash = Flash::take(state, session).await?;
-        Ok(Self { assets: Urls::new(), section, flash, slug: state.inner.slug.clone(), refresh: None, paused: false })
+        Ok(Self {
+            assets: Urls::new(),
+            section,
+            flash,
+            slug: state.inner.orchestrator.identity().slug.clone(),
+            refresh: None,
+            paused: false,
+        })
     }
 
     /// The page loads itself again while `going_on`, unless the address says not to. A message stays long enough to be read.

@@ -36,8 +36,11 @@ pub fn router(state: WebState) -> Router {
         .route("/cleanup/orphans/{verb}", post(pages::orphans::act))
         .route("/deliveries", get(pages::deliveries::show))
         .route("/audit", get(pages::audit::show))
+        .route("/setup", get(pages::setup::show).post(pages::setup::propose))
         // Everything above needs a session.
         .route_layer(from_fn_with_state(state.clone(), guard::signed_in))
+        // What it changes needs one that waits for it.
+        .route("/setup/callback", get(pages::setup::take_up))
         .route("/login", get(login::ask))
         .route("/login/one-time", get(login::confirm).post(login::enter))
         .route("/logout", post(login::leave))
@@ -56,11 +59,10 @@ pub fn router(state: WebState) -> Router {
         .route("/metrics", get(health::metrics).route_layer(from_fn_with_state(state.clone(), guard::direct_and_local)))
         .route("/assets/{hash}/{name}", get(assets::serve));
 
+    let mut doors = Router::new()
+        .route("/webhooks/github", post(webhook::receive))
+        .route_layer(from_fn_with_state(state.clone(), webhook::is_open));
     // What is not there is not routed: nobody can be told apart from a stranger.
-    let mut doors = Router::new();
-    if state.inner.webhook_secret.is_some() {
-        doors = doors.route("/webhooks/github", post(webhook::receive));
-    }
     if state.inner.local_token.is_some() {
         let messages = get(local::read).post(local::say).delete(local::close);
         let around = ServiceBuilder::new()
@@ -92,6 +94,11 @@ pub fn router(state: WebState) -> Router {
 
 const CONTENT_POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+
+/// The same for a page with a form that goes to GitHub.
+pub(super) fn policy_with_forms_to(origin: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(&CONTENT_POLICY.replace("form-action 'self'", &format!("form-action 'self' {origin}"))).ok()
+}
 
 fn set(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
     SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))

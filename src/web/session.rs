@@ -1,13 +1,17 @@
-//! The session cookie. A session holds who signed in, when that was last used, and one message to show; nothing else.
+//! The session cookie. A session holds who signed in, when that was last used, one message to show, and what an answer of
+//! GitHub has to bring back; nothing else.
 
 use super::{WebState, error::WebError, guard};
 use crate::model::Timestamp;
 use crate::store::WebSessions;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::{
     extract::{Request, State},
     middleware::Next,
     response::Response,
 };
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tower::{Layer, ServiceExt};
 use tower_sessions::{Expiry, Session, SessionManagerLayer, cookie::SameSite};
@@ -18,6 +22,10 @@ const IDLE: time::Duration = time::Duration::hours(8);
 const NOTED_EVERY: Duration = Duration::from_secs(300);
 const SIGNED_IN: &str = "signed_in";
 const LAST_USE: &str = "last_use";
+/// An answer of GitHub that is waited for.
+const AWAITED: &str = "awaited";
+/// For so long.
+const AWAITED_FOR: Duration = Duration::from_secs(600);
 
 /// Gives each request its session, by the kind of cookie that fits the way it came.
 pub async fn attach(State(state): State<WebState>, request: Request, next: Next) -> Response {
@@ -57,4 +65,37 @@ pub async fn who(session: &Session, now: Timestamp) -> Result<Option<String>, We
         }
     }
     Ok(who)
+}
+
+/// An answer of GitHub that is waited for, and what was wished for when it was asked.
+#[derive(Serialize, Deserialize)]
+pub struct Awaited {
+    /// SHA-256 of the state, in hex.
+    state: String,
+    since: Timestamp,
+    /// That deliveries are fetched.
+    pub fetches: bool,
+}
+
+/// What GitHub has to bring back with its answer, known to this session only: one answer is waited for at a time.
+pub async fn await_answer(session: &Session, fetches: bool, now: Timestamp) -> Result<String, WebError> {
+    let mut state = [0; 32];
+    // The system's random source does not fail once the process runs; without randomness anybody could answer.
+    aws_lc_rs::rand::fill(&mut state).expect("the system gives random bytes");
+    let state = hex::encode(state);
+    session.insert(AWAITED, Awaited { state: digest(&state), since: now, fetches }).await?;
+    Ok(state)
+}
+
+/// What the session waits for, if this is its answer. Whatever comes, it waits for none after that.
+pub async fn take_awaited(session: &Session, state: &str, now: Timestamp) -> Result<Option<Awaited>, WebError> {
+    let Some(awaited) = session.remove::<Awaited>(AWAITED).await? else { return Ok(None) };
+    // Not only once this one is answered: another may come before.
+    session.save().await?;
+    let same = verify_slices_are_equal(digest(state).as_bytes(), awaited.state.as_bytes()).is_ok();
+    Ok(Some(awaited).filter(|awaited| same && now.since(awaited.since) < AWAITED_FOR))
+}
+
+fn digest(state: &str) -> String {
+    hex::encode(Sha256::digest(state.as_bytes()))
 }

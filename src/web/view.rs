@@ -7,7 +7,7 @@ mod prose;
 mod when;
 
 pub use links::{Links, web_address};
-pub use mark::{Mark, of_result};
+pub use mark::{Mark, of_check, of_result};
 pub use pager::{PAGE, Pager, offset};
 pub use prose::Prose;
 pub use when::{When, ago};

@@ -13,6 +13,7 @@ use axum::{
     body::{Body, HttpBody},
     extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use futures::StreamExt;
@@ -38,6 +39,14 @@ struct Head {
     event: String,
 }
 
+/// Until an App is connected there is nothing here, for anybody.
+pub async fn is_open(State(state): State<WebState>, request: Request, next: Next) -> Result<Response, WebError> {
+    match state.inner.webhook_secret.get() {
+        Some(_) => Ok(next.run(request).await),
+        None => Err(WebError::NotFound),
+    }
+}
+
 pub async fn receive(State(state): State<WebState>, request: Request) -> Result<Response, WebError> {
     let head = match look_at(&request) {
         Ok(head) => head,
@@ -49,7 +58,7 @@ pub async fn receive(State(state): State<WebState>, request: Request) -> Result<
     let body = body::whole(request.into_body(), MAX_BODY).await.map_err(rejected)?;
     let Head { claim, guid, event } = head;
     // Nothing of the body is looked at before that.
-    let secret = state.inner.webhook_secret.as_ref().ok_or(WebError::NotFound)?;
+    let secret = state.inner.webhook_secret.get().ok_or(WebError::NotFound)?;
     let verified = signature::verify(secret, claim, body.bytes.clone()).map_err(|error| rejected(error.into()))?;
     let accepted = match state.inner.orchestrator.arrive(guid.clone(), event, verified).await {
         Ok(accepted) => accepted,

@@ -11,6 +11,7 @@ mod records;
 mod retention;
 mod runs;
 mod schema;
+mod secrets;
 mod unreadable;
 
 use crate::support::postgres::Database;

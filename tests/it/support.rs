@@ -1,6 +1,7 @@
 //! What several rooms' tests share.
 
 pub mod alone;
+pub mod browser;
 pub mod namespace;
 pub mod postgres;
 pub mod published;

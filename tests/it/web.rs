@@ -7,16 +7,18 @@ mod login;
 mod machines;
 mod pages;
 mod serve;
+mod setup;
 mod webhook;
 
 use axum::Router;
+use futures::FutureExt;
 use reqwest::{Method, RequestBuilder, Response, header};
 use secrecy::SecretString;
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -25,14 +27,14 @@ use tokio_util::sync::CancellationToken;
 use treewarden::agent::Limits;
 use treewarden::demo::github::{Standin, StandinOptions};
 use treewarden::git::{Git, GitSettings};
-use treewarden::github::{AppIdentity, Github, GithubSettings, signature};
+use treewarden::github::{AppIdentity, Connection, Github, GithubSettings, Wire, signature};
 use treewarden::isolation::WorktreeProvider;
 use treewarden::model::*;
-use treewarden::orchestrator::{Orchestrator, Parts, Settings, Workers};
+use treewarden::orchestrator::{Orchestrator, Parts, SetUp, SetUpParts, Settings, Workers};
 use treewarden::platform::{GithubPlatform, LocalPlatform, Platforms};
 use treewarden::store::{
-    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Sender,
-    Store,
+    DeliveryEnd, NewCodebase, NewConversation, NewDelivery, NewEnvironment, NewOutgoing, NewRun, OutgoingEnd, Sealer,
+    Sender, Store,
 };
 use treewarden::web::{LoginLinks, ServeLimits, WebParts, WebState, router, serve};
 
@@ -57,6 +59,8 @@ struct Stage {
     routes: Router,
     http: reqwest::Client,
     base: String,
+    /// By how many seconds the panel's clock is ahead.
+    ahead: Arc<AtomicU64>,
 }
 
 fn now() -> Timestamp {
@@ -77,29 +81,53 @@ impl Stage {
     }
 
     async fn with(public_url: &str, limits: ServeLimits) -> Self {
+        Self::build(public_url, limits, true).await
+    }
+
+    /// `connected`: there is an App; else it is set up from here.
+    async fn build(public_url: &str, limits: ServeLimits, connected: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().canonicalize().unwrap().join("home");
         std::fs::create_dir_all(&home).unwrap();
-        let standin = Standin::start(StandinOptions::new(dir.path().join("github"))).await.unwrap();
+        let options = StandinOptions { unregistered: !connected, ..StandinOptions::new(dir.path().join("github")) };
+        let standin = Standin::start(options).await.unwrap();
         let store = Store::open(&format!("sqlite://{}", home.join("treewarden.db").display())).await.unwrap();
         store.migrate().await.unwrap();
         let git = Git::new(GitSettings::new("git", home.join("git"))).unwrap();
-        let orchestrator = orchestrator(&home, &standin, &store, &git);
+        let wire = if connected { wire(&standin) } else { Wire::default() };
+        let orchestrator = orchestrator(&home, &standin, &store, &git, wire);
         let (links, stopping) = (LoginLinks::default(), Arc::new(AtomicBool::new(false)));
         let workers_healthy = Arc::new(AtomicBool::new(true));
+        let webhook_secret = Arc::new(if connected { OnceLock::from(secret()) } else { OnceLock::new() });
+        let ahead = Arc::new(AtomicU64::new(0));
+        let clock = {
+            let ahead = ahead.clone();
+            move || now().plus(Duration::from_secs(ahead.load(Ordering::Relaxed)))
+        };
+        let set_up = SetUp::new(SetUpParts {
+            orchestrator: orchestrator.clone(),
+            api_url: standin.api_url(),
+            web_url: standin.web_url(),
+            sealer: Arc::new(|| Ok(Sealer::new(&SecretString::from("thirty-two characters or more of it")))),
+            redactor: treewarden::telemetry::Redactor::new([]),
+            webhook_secret: webhook_secret.clone(),
+            fetches: None,
+        });
+        let git_works = Check { what: "git", fine: true, seen: "git 2.39.5 <b>".to_owned(), mend: None };
         let parts = WebParts {
             store: store.clone(),
             orchestrator: orchestrator.clone(),
-            webhook_secret: Some(secret()),
+            webhook_secret,
             local_token: Some(SecretString::from(TOKEN)),
             links: links.clone(),
             metrics: Box::new(|| "treewarden_up 1\n".to_owned()),
             workers_healthy: workers_healthy.clone(),
             stopping: stopping.clone(),
-            clock: Arc::new(now),
+            set_up,
+            checks: Box::new(move || futures::future::ready(vec![git_works.clone()]).boxed()),
+            clock: Arc::new(clock),
             public_url: public_url.to_owned(),
             web_url: standin.web_url(),
-            slug: "treewarden-demo".to_owned(),
             environment_limit: 25,
             run_time_limit: std::time::Duration::from_secs(3600),
             port: 3000,
@@ -124,6 +152,7 @@ impl Stage {
             routes,
             http,
             base,
+            ahead,
         }
     }
 
@@ -276,7 +305,7 @@ async fn json(answer: Response) -> serde_json::Value {
     answer.json().await.unwrap()
 }
 
-fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &Git) -> Orchestrator {
+fn wire(standin: &Standin) -> Wire {
     let github = Github::new(&GithubSettings {
         app_id: standin.app_id(),
         private_key_pem: standin.private_key_pem(),
@@ -288,6 +317,10 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
     let bot = Person { id: UserId(1), login: standin.bot_login(), is_bot: true };
     let (app_id, slug) = (standin.app_id(), standin.app_slug());
     let identity = AppIdentity { app_id, name: slug.clone(), slug, bot };
+    Wire::connected(Connection { github, identity, fetches: false })
+}
+
+fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &Git, wire: Wire) -> Orchestrator {
     let worktree_base = home.join("worktrees");
     Orchestrator::new(Parts {
         settings: Settings {
@@ -295,7 +328,6 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
             worktree_base: worktree_base.clone(),
             public_url: String::new(),
             web_url: standin.web_url(),
-            fetches_deliveries: false,
             environment_limit: 25,
             authority: Default::default(),
             offline_create: false,
@@ -314,13 +346,9 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
         store: store.clone(),
         inbox: store.inbox_writer(),
         git: git.clone(),
-        platform: Arc::new(Platforms {
-            github: Some(GithubPlatform::new(github.clone(), identity.clone())),
-            local: LocalPlatform::new(store.clone(), Arc::new(now)),
-        }),
+        platform: Arc::new(Platforms { github: GithubPlatform::new(wire.clone()), local: LocalPlatform::new(store.clone(), Arc::new(now)) }),
         provider: Arc::new(WorktreeProvider::new(&worktree_base, &home.join("trash")).unwrap()),
-        github: Some(github),
-        identity,
+        wire,
         agent: None,
         clock: Arc::new(now),
         redact: Arc::new(|text| {

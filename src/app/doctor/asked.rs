@@ -79,6 +79,15 @@ impl Asked {
         command
     }
 
+    /// A start of the service.
+    pub fn start(&self) -> Mend {
+        let mut command = "treewarden serve".to_owned();
+        for (flag, path) in [("config", &self.flags.config), ("home", &self.flags.home)] {
+            command.extend(path.iter().map(|path| format!(" --{flag} {}", quoted(path))));
+        }
+        Mend::Run(if self.is_service() { RESTART.to_owned() } else { command })
+    }
+
     /// The question by the settings of the service that runs.
     pub fn again_with(&self, values: &[(&str, &str)]) -> Mend {
         let words: Vec<String> =

@@ -1,7 +1,12 @@
 //! What helps against what the doctor found: for each fault one line to copy, a command or the page to open. Words about
 //! it belong to what was seen. No command takes anything away, and none points the service at another database.
 
-use super::super::{look::shut, program::Unstartable};
+use super::super::{
+    credentials::CredentialsError,
+    look::shut,
+    program::Unstartable,
+    secret_key::{self, KeyError},
+};
 use super::asked::{Asked, RESTART, is_own, quoted, user};
 use super::root::{by_root, by_settings, is_in_home, link_aside, may_be_agents, moved};
 use crate::config::{
@@ -125,6 +130,7 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Mend {
 
 const KEY: &str = "GITHUB_APP_PRIVATE_KEY";
 const KEY_FILE: &str = "GITHUB_APP_PRIVATE_KEY_FILE";
+const SECRET_KEY: &str = "TREEWARDEN_SECRET_KEY";
 const PUBLIC_URL: &str = "TREEWARDEN_PUBLIC_URL";
 const PEM: &str = "<the .pem file that GitHub gave>";
 /// They belong to one server: one of them alone is the next fault.
@@ -136,6 +142,7 @@ fn hint(setting: &str) -> &'static str {
         "GITHUB_APP_ID" => "<the App ID at the top of its page>",
         "GITHUB_WEBHOOK_SECRET" => "<the webhook secret of its page>",
         KEY_FILE => "<the .pem file of the App>",
+        SECRET_KEY => "<the key that sealed the credentials>",
         PUBLIC_URL => "https://<host>",
         AGENT => "/<folder>/<program> <arguments>",
         _ => "<value>",
@@ -681,6 +688,26 @@ fn unreached(api: &str, config: &Config, asked: &Asked) -> Mend {
         Some(Origin::File(path)) => asked.edit(path),
         Some(_) if api != "https://api.github.com" => addresses("<host>", asked),
         _ => asked.set(&[("https_proxy", "http://<proxy>:<port>")]),
+    }
+}
+
+/// Credentials that are stored and do not open: their key is brought back, or they are read off the App's page anew.
+pub(super) fn stored_app(error: &CredentialsError, config: &Config, asked: &Asked) -> Mend {
+    let file = secret_key::file(config);
+    match error {
+        CredentialsError::Key { error: KeyError::Open { path, .. }, .. } => {
+            asked.on(path, format!("chmod 600 {}", quoted(path)))
+        }
+        CredentialsError::Key { .. } | CredentialsError::OtherKey { .. } if config.secret_key.is_none() => {
+            asked.place("<its backup>", &file)
+        }
+        CredentialsError::Key { .. } | CredentialsError::OtherKey { .. } => {
+            asked.fill(config, SECRET_KEY, hint(SECRET_KEY))
+        }
+        CredentialsError::Damaged { .. } => {
+            let names = ["GITHUB_APP_ID", KEY_FILE, "GITHUB_WEBHOOK_SECRET"];
+            asked.set(&names.map(|name| (name, hint(name))))
+        }
     }
 }
 

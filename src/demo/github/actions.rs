@@ -10,6 +10,7 @@ pub(super) mod installations;
 pub(super) mod merge;
 pub(super) mod pulls;
 pub(super) mod refs;
+pub(super) mod registration;
 pub(super) mod repositories;
 pub(super) mod reviews;
 pub(super) mod threads;

@@ -43,7 +43,7 @@ impl Level {
 pub(super) type Permissions = BTreeMap<String, Level>;
 
 /// Everything the stand-in can tell an App that asked for it.
-const EVENTS: [&str; 8] = [
+pub(super) const EVENTS: [&str; 8] = [
     "check_run",
     "issue_comment",
     "issues",
@@ -66,6 +66,14 @@ pub(super) struct AppIdentity {
     /// What it subscribed to.
     pub events: BTreeSet<String>,
     pub key: Arc<AppKey>,
+    /// Absent for the one that is there from the start.
+    pub owner: Option<i64>,
+    /// Whether others than its owner may install it.
+    pub public: bool,
+    /// Where whoever has installed it is led.
+    pub setup_url: Option<String>,
+    /// Known for one that was registered from a manifest.
+    pub webhook_secret: Option<String>,
 }
 
 /// A new RSA key of 2048 bits for each process: to find one takes longer than all else a stand-in does to begin.
@@ -81,7 +89,7 @@ impl AppKey {
         KEY.clone().map_err(|_| Refusal::Git("no RSA key could be made".to_owned()))
     }
 
-    fn generate() -> Result<Self, Unspecified> {
+    pub fn generate() -> Result<Self, Unspecified> {
         let pair = KeyPair::generate(KeySize::Rsa2048)?;
         let private: Pkcs8V1Der<'_> = pair.as_der()?;
         Ok(Self { private_pem: pem(private.as_ref()), public: pair.public_key().as_ref().to_vec() })
@@ -110,6 +118,10 @@ impl AppIdentity {
             permissions: wanted.map(|(area, level)| (area.to_owned(), level)).into(),
             events: EVENTS.map(str::to_owned).into(),
             key,
+            owner: None,
+            public: false,
+            setup_url: None,
+            webhook_secret: None,
         })
     }
 

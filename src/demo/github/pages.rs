@@ -3,6 +3,7 @@
 //!
 //! Everything here goes through the same actions as the API. Text of people is Markdown with raw HTML shown as text.
 
+mod apps;
 mod code;
 mod diff;
 mod forms;
@@ -30,7 +31,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 );
 
 pub(super) fn routes() -> Router<Arc<Hub>> {
-    Router::new()
+    let own = Router::new()
         .route("/", get(show::home))
         .route("/-/standin.css", get(|| asset("text/css; charset=utf-8", STYLE)))
         .route("/-/standin.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
@@ -48,7 +49,15 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
         .route("/{owner}/{repo}/issues/{number}/ready", post(forms::ready))
         .route("/{owner}/{repo}/issues/{number}/merge", post(forms::merge))
         .route("/{owner}/{repo}/issues/{number}/press", post(forms::press))
-        .layer(CsrfLayer::new())
+        .route("/settings/apps", post(apps::register))
+        .route("/organizations/{organization}/settings/apps", post(apps::register))
+        .route("/apps/{slug}/installations/new", get(apps::choose))
+        .route("/github-apps/{slug}/installations/new", get(apps::choose))
+        .route("/github-apps/{slug}/installations", post(apps::install))
+        .layer(CsrfLayer::new());
+    // Manifests come from other sites.
+    own.route("/settings/apps/new", post(apps::propose))
+        .route("/organizations/{organization}/settings/apps/new", post(apps::propose))
         .layer(SetResponseHeaderLayer::overriding(header::CONTENT_SECURITY_POLICY, POLICY))
         .layer(SetResponseHeaderLayer::overriding(
             HeaderName::from_static("referrer-policy"),

@@ -43,6 +43,8 @@ pub struct StandinOptions {
     pub slug: String,
     /// Login of the person in front of the pages.
     pub visitor: String,
+    /// Nobody has the key of an App yet: one is registered from a manifest, and installed, on the pages.
+    pub unregistered: bool,
 }
 
 impl StandinOptions {
@@ -53,6 +55,7 @@ impl StandinOptions {
             webhook: None,
             slug: "treewarden-demo".to_owned(),
             visitor: "visitor".to_owned(),
+            unregistered: false,
         }
     }
 }
@@ -95,6 +98,7 @@ impl Standin {
         let (mut post, orders) = PostOffice::new();
         post.receiver = options.webhook.map(|(url, secret)| Receiver { url, secret });
         let mut world = World::new(base, app, post);
+        world.gives_itself = !options.unregistered;
         let visitor = world.ensure_account(&options.visitor);
         let hub = Arc::new(Hub {
             world: Mutex::new(world),
@@ -211,12 +215,7 @@ impl Standin {
 
     /// Sends the `ping` GitHub sends when a webhook was set up.
     pub fn ping(&self) {
-        let app = self.app_id();
-        let hook = serde_json::json!({ "type": "App", "id": app, "app_id": app, "active": true });
-        self.send_event(
-            "ping",
-            serde_json::json!({ "zen": "Keep it logically awesome.", "hook_id": app, "hook": hook }),
-        );
+        self.hub.world().ping();
     }
 
     /// Requests that reached it, oldest first (the last 5000).

@@ -5,6 +5,7 @@
 //! trees) is not repeated here beyond the shas that GitHub's answers contain.
 
 use super::{
+    actions::registration::Pending,
     auth::{AppIdentity, Sessions},
     model::*,
     post::{PostOffice, Sent},
@@ -30,6 +31,10 @@ pub(super) struct World {
     pub graphql_page: usize,
     /// Pull requests tied to issues by hand: (repository, pull request, issue).
     pub links: Vec<(i64, i64, i64)>,
+    /// Codes of Apps whose secrets were not handed over yet.
+    pub pending: HashMap<String, Pending>,
+    /// New repositories are given to the App at once.
+    pub gives_itself: bool,
     /// By how much its clock is ahead of everybody else's.
     pub ahead: chrono::TimeDelta,
     last_id: i64,
@@ -51,6 +56,8 @@ impl World {
             installations: BTreeMap::new(),
             graphql_page: 100,
             links: Vec::new(),
+            pending: HashMap::new(),
+            gives_itself: true,
             ahead: chrono::TimeDelta::zero(),
         }
     }

@@ -32,6 +32,7 @@ const POSTGRES_TABLES: &str = "SELECT c.relname::text FROM pg_class c
     ORDER BY 1";
 const LIVE_PATHS: &str = "SELECT path FROM isolation_environments WHERE state <> 'destroyed'";
 const KNOWN_DISK: &str = "SELECT CAST(value AS TEXT) FROM settings WHERE key = 'worktrees/disk'";
+const STORED_APP: &str = "SELECT CAST(value AS TEXT) FROM settings WHERE key = 'app/credentials'";
 const SQLITE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 8;
 
@@ -173,6 +174,11 @@ pub(in crate::store) async fn live_paths(url: &str) -> Result<Vec<String>, Store
 /// [`Disk`](super::super::Disk) as it is written down, read without changing anything.
 pub(in crate::store) async fn known_disk(url: &str) -> Result<Option<String>, StoreError> {
     Ok(read(url, KNOWN_DISK).await?.pop())
+}
+
+/// [`StoredApp`](super::super::StoredApp) as it is written down, read without changing anything.
+pub(in crate::store) async fn stored_app(url: &str) -> Result<Option<String>, StoreError> {
+    Ok(read(url, STORED_APP).await?.pop())
 }
 
 async fn read(url: &str, text: &'static str) -> Result<Vec<String>, StoreError> {

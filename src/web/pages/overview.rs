@@ -1,7 +1,7 @@
 //! `/`: what runs, what waits, what needs a person.
 
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
-use super::{Frame, LiveQuery, render};
+use super::{Frame, LiveQuery, render, setup};
 use crate::model::*;
 use crate::reply::{check, cleanup::settles_itself, status, status::in_words};
 use crate::store::{DeliveryLine, RunFilter};
@@ -12,7 +12,7 @@ use askama::Template;
 use axum::{
     Form,
     extract::{Path, Query, State},
-    response::Response,
+    response::{IntoResponse, Redirect, Response},
 };
 use serde::Deserialize;
 use std::{sync::atomic::Ordering, time::Duration};
@@ -74,6 +74,8 @@ struct SettingsView {
 #[template(path = "overview.html")]
 struct Page {
     frame: Frame,
+    /// There is an App.
+    connected: bool,
     live: usize,
     at_work: i64,
     queued: i64,
@@ -101,6 +103,10 @@ pub async fn show(
     session: Session,
     Query(live): Query<LiveQuery>,
 ) -> Result<Response, WebError> {
+    let connected = state.inner.orchestrator.is_connected();
+    if !connected && state.inner.local_token.is_none() {
+        return Ok(Redirect::to(setup::PAGE).into_response());
+    }
     let (store, catalog) = (&state.inner.store, Catalog::load(&state).await?);
     let environments = store.live_environments(None).await?;
     let waiting = store.unfinished().await?;
@@ -122,6 +128,7 @@ pub async fn show(
     frame.follow(!waiting.is_empty() || counting, live);
     Ok(render(&Page {
         frame,
+        connected,
         live: environments.len(),
         at_work: waiting.runs - queued,
         queued,

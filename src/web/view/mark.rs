@@ -70,6 +70,14 @@ impl From<InboxState> for Mark {
     }
 }
 
+/// What was looked at.
+pub fn of_check(fine: bool) -> Mark {
+    match fine {
+        true => mark("works", (GOOD, "check")),
+        false => mark("not yet", (WAIT, "flag")),
+    }
+}
+
 /// What a cleanup pass did to one environment, or would do.
 pub fn of_result(result: &ReportResult, dry_run: bool) -> Mark {
     match result {

@@ -85,11 +85,15 @@ impl Fake {
         self.client_with_timeout(None)
     }
 
+    pub fn api_url(&self) -> String {
+        format!("{}/api/v3", self.url)
+    }
+
     pub fn client_with_timeout(&self, timeout: Option<Duration>) -> Github {
         let settings = GithubSettings {
             app_id: 7,
             private_key_pem: KEY.as_str().into(),
-            api_url: format!("{}/api/v3", self.url),
+            api_url: self.api_url(),
             web_url: self.url.clone(),
             timeout,
         };

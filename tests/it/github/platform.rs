@@ -3,7 +3,7 @@
 use super::fake::{Answer, Fake};
 use super::*;
 use std::time::Duration;
-use treewarden::github::AppIdentity;
+use treewarden::github::{AppIdentity, Connection, Wire};
 use treewarden::platform::{GithubPlatform, Platform, SendError};
 
 const COMMENTS: &str = "/api/v3/repos/acme/app/issues/5/comments";
@@ -12,7 +12,7 @@ const BOT: i64 = 70;
 fn platform(fake: &Fake) -> GithubPlatform {
     let bot = Person { id: UserId(BOT), login: "treewarden[bot]".to_owned(), is_bot: true };
     let identity = AppIdentity { app_id: 7, slug: "treewarden".to_owned(), name: "Treewarden".to_owned(), bot };
-    GithubPlatform::new(fake.client(), identity)
+    GithubPlatform::new(Wire::connected(Connection { github: fake.client(), identity, fetches: false }))
 }
 
 fn codebase() -> Codebase {

@@ -6,18 +6,22 @@ use super::fake::{Answer, Fake, Seen};
 use super::*;
 use crate::support::published::{self, Asked, Description};
 use std::{fs, path::Path};
+use treewarden::github::manifest::{self, ConversionCode};
 use treewarden::github::{AttemptLog, Github, MergedHead, NewPullRequest};
 
 /// The repository of GitHub's examples.
 const EXAMPLE: RepositoryId = RepositoryId(1_296_269);
 
 /// Calls everything that asks GitHub for something, in each way that makes it another request.
-async fn ask_everything(github: &Github) {
+async fn ask_everything(github: &Github, api_url: &str) {
     let name: RepoName = "octocat/Hello-World".parse().unwrap();
     let octocat = Person { id: UserId(1), login: "octocat".to_owned(), is_bot: false };
     let (number, now) = (ThreadNumber(1347), Timestamp::from_unix(1_772_323_200));
     let branch = |name: &str| BranchName::new(name).unwrap();
 
+    manifest::convert(api_url, &ConversionCode::parse("a180b1a3d263c81bc6441d7b990bae27d4c10679").unwrap())
+        .await
+        .unwrap();
     github.app().await.unwrap();
     github.registration().await.unwrap();
     github.newest_attempt().await.unwrap();
@@ -114,7 +118,7 @@ async fn every_request_is_one_that_github_describes() {
     let Some(description) = published::description() else { return };
     let fake = Fake::start().await;
     fake.otherwise(move |seen| example(description, seen));
-    ask_everything(&fake.client()).await;
+    ask_everything(&fake.client(), &fake.api_url()).await;
     let everything = fake.seen("");
     let wrong: Vec<String> = everything.iter().filter_map(|seen| published::objection(&asked(seen))).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -185,7 +185,7 @@ impl World {
     // What people do.
 
     pub fn mention(&self, words: &str) -> String {
-        format!("@{} {words}", self.service.slug)
+        format!("@{} {words}", self.service.slug())
     }
 
     /// Ann opens an issue that does not mention the bot.

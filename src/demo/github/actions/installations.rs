@@ -13,7 +13,7 @@ impl World {
     pub fn grant_repository(&mut self, repository: i64) -> Result<i64, Refusal> {
         let owner = self.repository(repository)?.owner;
         let Some(there) = self.installations.values().find(|i| i.account == owner).map(|i| i.id) else {
-            return Ok(self.install(owner, repository));
+            return Ok(self.install(owner, BTreeSet::from([repository])));
         };
         let added = self.installations.get_mut(&there).is_some_and(|i| i.repositories.insert(repository));
         if added {
@@ -49,9 +49,20 @@ impl World {
         Ok(())
     }
 
-    fn install(&mut self, account: i64, repository: i64) -> i64 {
+    /// Installs the App on an account, on repositories of it.
+    pub fn install_on(&mut self, account: i64, repositories: BTreeSet<i64>) -> Result<i64, Refusal> {
+        let its_own = |id: &i64| self.repository(*id).is_ok_and(|repository| repository.owner == account);
+        if repositories.is_empty() || !repositories.iter().all(its_own) {
+            return Err(Refusal::invalid("Choose repositories of this account"));
+        }
+        if self.installations.values().any(|installation| installation.account == account) {
+            return Err(Refusal::invalid("The App is installed on this account already"));
+        }
+        Ok(self.install(account, repositories))
+    }
+
+    fn install(&mut self, account: i64, repositories: BTreeSet<i64>) -> i64 {
         let (id, created_at) = (self.new_id(), self.now());
-        let repositories = BTreeSet::from([repository]);
         self.installations.insert(id, Installation { id, account, repositories, suspended: false, created_at });
         self.emit_installation(id, Actor::person(account), "created");
         id

@@ -21,7 +21,12 @@ impl Hub {
             (world.add_repository(owner, name.name(), "main", None)?, owner)
         };
         self.git.init(id, "main").await?;
-        self.world().grant_repository(id)?;
+        {
+            let mut world = self.world();
+            if world.gives_itself {
+                world.grant_repository(id)?;
+            }
+        }
         if !files.is_empty() {
             let files: Vec<_> = files.iter().map(|(path, text)| (*path, Some(*text))).collect();
             self.commit(id, Actor::person(owner), "main", "Initial commit", &files).await?;

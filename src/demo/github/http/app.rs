@@ -36,6 +36,7 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
         .route("/app/hook/deliveries/{id}", get(show_delivery))
         .route("/app/hook/deliveries/{id}/attempts", post(redeliver))
         .route("/installation/repositories", get(list_repositories))
+        .route("/app-manifests/{code}/conversions", post(convert))
 }
 
 fn app_only(caller: &Caller) -> Result<(), Refusal> {
@@ -48,6 +49,11 @@ fn app_only(caller: &Caller) -> Result<(), Refusal> {
 async fn show_app(State(hub): State<Arc<Hub>>, caller: Caller) -> Answer {
     app_only(&caller)?;
     ok(hub.world().app_json())
+}
+
+/// Whoever has the code, without credentials.
+async fn convert(State(hub): State<Arc<Hub>>, Path(code): Path<String>) -> Answer {
+    created(hub.world().convert(&code)?)
 }
 
 async fn show_webhook(State(hub): State<Arc<Hub>>, caller: Caller) -> Answer {

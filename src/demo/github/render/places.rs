@@ -41,7 +41,8 @@ impl World {
     }
 
     pub fn app_json(&self) -> Value {
-        let owner = self.accounts.values().find(|account| account.kind != AccountKind::Bot).map(|a| a.id);
+        let somebody = || self.accounts.values().find(|account| account.kind != AccountKind::Bot).map(|a| a.id);
+        let owner = self.app.owner.or_else(somebody);
         json!({
             "id": self.app.id,
             "client_id": self.app.client_id,
