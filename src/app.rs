@@ -267,6 +267,7 @@ async fn orchestrator(
         provider: Arc::new(provider),
         wire,
         agent,
+        examine: doctor::examiner(config, store, clock.clone()),
         clock,
         redact: Arc::new(move |text| redactor.redact(text)),
     });
@@ -365,7 +366,6 @@ impl Service {
             workers_healthy: working.clone(),
             stopping: stopping.clone(),
             set_up,
-            checks: doctor::checks(config, orchestrator.store()),
             clock: clock.clone(),
             public_url: public_url.clone(),
             web_url: config.github.web_url.clone(),

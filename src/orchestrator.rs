@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`arrive`] (a delivery comes into the inbox), [`intake`] (a delivery becomes a run or an answer), [`buttons`] (so does a press), [`runs`] (a run from queue to delivery), [`mode`] (how far the bot goes in a repository), [`prepare`]
 //! (isolation, under the repository's own settings: [`repo_settings`]; a fork's commit only once it is approved: [`approve`]), [`follow`] (taking new commits in), [`deliver`] (commit, push, pull request), [`host`] (whom a repository is asked about), [`scan`] (one look at all environments), [`sweep`] (removal), [`proofs`] (what is merged), [`links`], [`set_up`] (an App that is connected while the service runs), [`memory`] (what agents remember), [`outbox`] (sending), [`recover`] (after a
-//! crash), [`disk`] (what is measured and reclaimed), [`missed`] (deliveries that never came in), [`backoff`] (what fails each time),
+//! crash), [`disk`] (what is measured and reclaimed), [`doctor`] (what a thread is told of the service), [`missed`] (deliveries that never came in), [`backoff`] (what fails each time),
 //! [`maintenance`] (upkeep of repositories), [`retention`] (the end of old rows and logs), [`workers`] (the loops).
 
 mod access;
@@ -22,6 +22,7 @@ mod comparisons;
 mod create;
 mod deliver;
 mod disk;
+mod doctor;
 mod floods;
 mod follow;
 mod gather;
@@ -75,6 +76,7 @@ use crate::platform::Platform;
 use crate::reply::{agent_text, places::Places};
 use crate::store::{InboxWriter, NewOutgoing, Store, StoreError};
 use crate::telemetry::field::EFFECT;
+use futures::future::BoxFuture;
 use std::{collections::HashMap, fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -117,6 +119,9 @@ pub struct Settings {
 /// The wall clock, passed in.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// Looks at everything that has to be right, unless that was done just now.
+pub type Examine = Arc<dyn Fn() -> BoxFuture<'static, Examination> + Send + Sync>;
+
 /// Takes known secrets and token shapes out of a text before it leaves.
 pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
@@ -140,6 +145,7 @@ pub struct Parts {
     pub agent: Option<Arc<dyn AgentRunner>>,
     pub clock: Clock,
     pub redact: Redact,
+    pub examine: Examine,
 }
 
 struct Inner {
@@ -253,6 +259,11 @@ impl Orchestrator {
     /// Whether the git program can be run.
     pub async fn git_answers(&self) -> bool {
         self.parts().git.version().await.is_ok()
+    }
+
+    /// What is right and what is not, as it was looked at within the last minute.
+    pub async fn examine(&self) -> Examination {
+        (self.parts().examine)().await
     }
 
     /// Tells the intake loops that something new lies in the inbox; `out_of_turn`: a request to stop.

@@ -11,6 +11,7 @@ pub mod cleanup;
 pub mod commands;
 pub mod delivery;
 pub mod disk;
+pub mod doctor;
 pub mod furnished;
 pub mod import;
 pub mod not_begun;

@@ -27,10 +27,9 @@ pub use login::LoginLinks;
 pub use router::router;
 pub use serve::{ServeLimits, serve};
 
-use crate::model::{Check, Timestamp};
+use crate::model::Timestamp;
 use crate::orchestrator::{Orchestrator, SetUp};
 use crate::store::Store;
-use futures::future::BoxFuture;
 use secrecy::SecretString;
 use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
@@ -39,9 +38,6 @@ use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 pub struct WebState {
     pub inner: Arc<WebParts>,
 }
-
-/// Looks at what has to be right.
-pub type Checks = Box<dyn Fn() -> BoxFuture<'static, Vec<Check>> + Send + Sync>;
 
 pub struct WebParts {
     pub store: Store,
@@ -58,8 +54,6 @@ pub struct WebParts {
     /// Set when the process is asked to stop: `/readyz` then says so.
     pub stopping: Arc<AtomicBool>,
     pub set_up: SetUp,
-    /// What keeps the App, git and the agent from working, looked at a moment ago at most.
-    pub checks: Checks,
     pub clock: crate::orchestrator::Clock,
     /// How browsers reach the panel, without a trailing slash.
     pub public_url: String,

@@ -2,8 +2,9 @@
 //! or the page to open. It only looks: nothing is made, changed or brought up to date, so it can run beside a service.
 
 mod asked;
-mod checks;
+mod examiner;
 mod mend;
+mod reach;
 mod root;
 mod running;
 
@@ -24,7 +25,7 @@ use crate::github::{
 use crate::model::{DeliveryAttempt, Timestamp};
 use crate::store::{Schema, Store, StoreError, StoredApp};
 use asked::{Asked, quoted};
-pub(super) use checks::checks;
+pub(super) use examiner::examiner;
 use mend::{Mend, open, run};
 use reqwest::Url;
 use rustix::fs::{Access, access};
@@ -47,10 +48,19 @@ struct Finding {
     seen: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     mend: Option<Mend>,
+    /// The account on GitHub that alone is concerned.
+    #[serde(skip)]
+    account: Option<String>,
+}
+
+impl Finding {
+    fn of(self, account: &str) -> Self {
+        Self { account: Some(account.to_owned()), ..self }
+    }
 }
 
 fn fine(what: &'static str, seen: impl Into<String>) -> Finding {
-    Finding { what, fine: true, seen: seen.into(), mend: None }
+    Finding { what, fine: true, seen: seen.into(), mend: None, account: None }
 }
 
 fn wrong(what: &'static str, seen: impl Into<String>, mend: Mend) -> Finding {
@@ -58,7 +68,7 @@ fn wrong(what: &'static str, seen: impl Into<String>, mend: Mend) -> Finding {
         Mend::Aside { seen: known, .. } => format!("{}; {known}", seen.into()),
         Mend::Run(_) | Mend::Open(_) => seen.into(),
     };
-    Finding { what, fine: false, seen, mend: Some(mend) }
+    Finding { what, fine: false, seen, mend: Some(mend), account: None }
 }
 
 pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
@@ -77,7 +87,7 @@ pub async fn examine(flags: &Flags, json: bool) -> anyhow::Result<ExitCode> {
     } else {
         for finding in &findings {
             let sign = if finding.fine { "✔" } else { "✘" };
-            say(format!("{sign} {:<9} {}", finding.what, finding.seen));
+            say(format!("{sign} {:<10} {}", finding.what, finding.seen));
             if let Some(mend) = &finding.mend {
                 say(format!("    {}", mend.line()));
             }
@@ -139,7 +149,12 @@ async fn everything(config: &Config, asked: &Asked) -> Vec<Finding> {
         Ok(completed) => {
             findings.extend(short_secret(&completed, asked));
             findings.extend(passed_over(config, stored.as_ref()));
-            findings.extend(github(&completed, asked).await);
+            let of_app = github(&completed, asked).await;
+            let is_reached = completed.github.app.is_some() && of_app.iter().all(|finding| finding.fine);
+            findings.extend(of_app);
+            if is_reached && !no_home {
+                findings.extend(reach::look(&completed).await);
+            }
         }
         Err(error) => findings.push(wrong("github", error.to_string(), mend::stored_app(&error, config, asked))),
     }
@@ -451,7 +466,7 @@ fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding
             .filter(|one| !app.missing_permissions.contains(one))
             .map(String::as_str)
             .collect();
-        findings.push(match missing.is_empty() {
+        let finding = match missing.is_empty() {
             true => fine("github", format!("it is installed on {}", installed.account)),
             false => {
                 let (account, missing) = (&installed.account, missing.join(", "));
@@ -459,7 +474,8 @@ fn registered(app: &Registration, config: &Config, asked: &Asked) -> Vec<Finding
                     format!("on {account} it does not have: {missing}; an owner there accepts its new permissions");
                 wrong("github", seen, open(&installed.page))
             }
-        });
+        };
+        findings.push(finding.of(&installed.account));
     }
     findings
 }

@@ -28,6 +28,8 @@ pub enum Hint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     Help,
+    /// What works of the service.
+    Doctor,
     Status,
     Stop,
     List,
@@ -140,6 +142,13 @@ pub const COMMANDS: &[Entry] = &[
         does: "stops this thread's runs, queued ones too; work done so far is kept",
         needs: Permission::Write,
         reads: |rest| rest.is_empty().then_some(Command::Stop),
+    },
+    Entry {
+        name: "/doctor",
+        usage: "/doctor",
+        does: "says whether this repository is reached, and which parts of the service work; the rest is in its panel. Needs admin permission, or to be one of `TREEWARDEN_ADMINS`",
+        needs: Permission::Admin,
+        reads: |rest| rest.is_empty().then_some(Command::Doctor),
     },
     Entry {
         name: "/reset",
@@ -401,6 +410,7 @@ mod tests {
     fn row_of(command: &Command) -> &'static str {
         match command {
             Command::Help => "/help",
+            Command::Doctor => "/doctor",
             Command::Status => "/status",
             Command::Stop => "/stop",
             Command::Reset => "/reset",

@@ -83,7 +83,7 @@ settings! {
         "names of environment variables the agent gets besides `PATH`, `HOME`, `LANG` and `TERM`, separated by commas";
     RUN_TIME_LIMIT "TREEWARDEN_RUN_TIME_LIMIT" = "1h", "how long one run of the agent may take, like `90m`; 1 second to 7 days";
     ALLOW "TREEWARDEN_ALLOW" = "", "who may ask for what, where it is not everybody with write permission: rules like `/worktree cleanup = maintain; /status = read, @ann:583231; requests = write` ([more](docs/operations.md#who-may-ask))";
-    ADMINS "TREEWARDEN_ADMINS" = "", "people who may do in every repository what takes admin permission there (`/enable`), like `ann:583231, bob:17`: login and GitHub's number of it ([more](docs/operations.md#who-may-ask))";
+    ADMINS "TREEWARDEN_ADMINS" = "", "people who may do in every repository what takes admin permission there (`/enable`, `/doctor`), like `ann:583231, bob:17`: login and GitHub's number of it ([more](docs/operations.md#who-may-ask))";
     MODE "TREEWARDEN_MODE" = "on", "what a repository starts in when it is met for the first time: `on`; `staged`, the bot says what it would do and does nothing; `off`, it says nothing either ([more](docs/operations.md#on-staged-off))";
     LOCAL "TREEWARDEN_LOCAL" = "off", "`on` opens `/local/messages` on loopback, which `treewarden say` speaks to: for people and scripts without GitHub";
     SANDBOX "TREEWARDEN_SANDBOX" = "strict", "the least protection a run may have: `strict`, `basic` or `off`; this version has no sandbox, so with an agent it starts with `off` only";

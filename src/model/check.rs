@@ -1,6 +1,8 @@
-//! One thing that has to be right for the service to work, as it was looked at.
+//! Things that have to be right for the service to work, as they were looked at.
 
-/// What was found.
+use super::Timestamp;
+
+/// What was found of one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// Which thing, in a word.
@@ -10,4 +12,13 @@ pub struct Check {
     pub seen: String,
     /// A command for a shell, or the page to open.
     pub mend: Option<String>,
+    /// The account on GitHub that alone is concerned.
+    pub account: Option<String>,
+}
+
+/// What was found of everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Examination {
+    pub at: Timestamp,
+    pub checks: Vec<Check>,
 }

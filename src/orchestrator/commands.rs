@@ -15,6 +15,7 @@ use std::{collections::BTreeSet, path::Path};
 pub(super) fn takes_long(command: &Command) -> bool {
     match command {
         Command::Status
+        | Command::Doctor
         | Command::Create { .. }
         | Command::Orphans
         | Command::Reset
@@ -45,7 +46,7 @@ pub(super) fn changes(command: &Command) -> bool {
         | Command::Unpin
         | Command::Enable
         | Command::Approve { .. } => true,
-        Command::Help | Command::Status | Command::Stop | Command::List | Command::Orphans => false,
+        Command::Help | Command::Status | Command::Doctor | Command::Stop | Command::List | Command::Orphans => false,
     }
 }
 
@@ -55,6 +56,7 @@ pub(super) fn ties(command: &Command) -> bool {
         Command::Create { .. } | Command::Link { .. } | Command::Restore { .. } => true,
         Command::Help
         | Command::Status
+        | Command::Doctor
         | Command::Stop
         | Command::List
         | Command::Orphans
@@ -93,6 +95,7 @@ impl Orchestrator {
                 ThreadId::Numbered { .. } => help::text(Some(&self.identity().slug)),
                 ThreadId::Named(_) => help::text(None),
             }),
+            Command::Doctor => self.examined(codebase).await,
             Command::Status => self.thread_status(codebase, conversation).await,
             Command::Stop => {
                 // Marked before the look at the runs: one of them may be about to make its own.

@@ -30,6 +30,7 @@ fn tried_out(command: &Command) -> Option<Command> {
         Command::Cleanup { merged, .. } => Some(Command::Cleanup { merged: *merged, dry_run: true }),
         Command::Help
         | Command::Status
+        | Command::Doctor
         | Command::Stop
         | Command::List
         | Command::Create { .. }

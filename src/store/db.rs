@@ -17,7 +17,9 @@ pub(super) use alone::{lock_file, take, taken_by};
 pub(super) use foreign::{Foreign, ForeignError};
 pub use lock::Holder;
 pub(super) use lock::holder;
-pub(super) use open::{known_disk, live_paths, not_a_file, schema, sqlite_path, stored_app, versions};
+pub(super) use open::{
+    a_delivery, known_disk, live_paths, not_a_file, reachable, schema, sqlite_path, stored_app, versions,
+};
 pub(super) use row::{RawId, Row};
 
 use super::codec::FromRow;

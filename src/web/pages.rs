@@ -1,8 +1,10 @@
 //! The panel's pages, one file each. Handlers turn rows into views; templates word them.
 
 pub mod audit;
+mod checks;
 pub mod cleanup;
 pub mod deliveries;
+pub mod doctor;
 pub mod environment;
 pub mod environments;
 pub mod orphans;
@@ -22,13 +24,14 @@ use serde::Deserialize;
 use tower_sessions::Session;
 
 /// The entries of the navigation: address and name.
-const SECTIONS: [(&str, &str); 6] = [
+const SECTIONS: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/environments", "Environments"),
     ("/runs", "Runs"),
     ("/cleanup", "Cleanup"),
     ("/deliveries", "Deliveries"),
     ("/audit", "Audit"),
+    ("/doctor", "Doctor"),
 ];
 
 /// What surrounds every page.

@@ -36,6 +36,7 @@ pub fn router(state: WebState) -> Router {
         .route("/cleanup/orphans/{verb}", post(pages::orphans::act))
         .route("/deliveries", get(pages::deliveries::show))
         .route("/audit", get(pages::audit::show))
+        .route("/doctor", get(pages::doctor::show))
         .route("/setup", get(pages::setup::show).post(pages::setup::propose))
         // Everything above needs a session.
         .route_layer(from_fn_with_state(state.clone(), guard::signed_in))

@@ -113,7 +113,6 @@ impl Stage {
             webhook_secret: webhook_secret.clone(),
             fetches: None,
         });
-        let git_works = Check { what: "git", fine: true, seen: "git 2.39.5 <b>".to_owned(), mend: None };
         let parts = WebParts {
             store: store.clone(),
             orchestrator: orchestrator.clone(),
@@ -124,7 +123,6 @@ impl Stage {
             workers_healthy: workers_healthy.clone(),
             stopping: stopping.clone(),
             set_up,
-            checks: Box::new(move || futures::future::ready(vec![git_works.clone()]).boxed()),
             clock: Arc::new(clock),
             public_url: public_url.to_owned(),
             web_url: standin.web_url(),
@@ -305,6 +303,20 @@ async fn json(answer: Response) -> serde_json::Value {
     answer.json().await.unwrap()
 }
 
+fn examination() -> Examination {
+    let check = |what, fine, seen: &str, mend: Option<&str>| {
+        let (seen, mend) = (seen.to_owned(), mend.map(str::to_owned));
+        Check { what, fine, seen, mend, account: None }
+    };
+    let checks = vec![
+        check("home", true, "/srv/tw is ours alone", None),
+        check("git", true, "git 2.39.5 <b>", None),
+        check("agent", false, "`x` is not there", Some("apt install x")),
+        check("github", false, "the App is installed nowhere", Some("https://ghe.example/apps/tw")),
+    ];
+    Examination { at: now(), checks }
+}
+
 fn wire(standin: &Standin) -> Wire {
     let github = Github::new(&GithubSettings {
         app_id: standin.app_id(),
@@ -351,6 +363,7 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
         wire,
         agent: None,
         clock: Arc::new(now),
+        examine: Arc::new(|| futures::future::ready(examination()).boxed()),
         redact: Arc::new(|text| {
             assert!(!text.contains(UNSPEAKABLE));
             treewarden::telemetry::Redactor::new([]).redact(text)

@@ -33,6 +33,10 @@ const POSTGRES_TABLES: &str = "SELECT c.relname::text FROM pg_class c
 const LIVE_PATHS: &str = "SELECT path FROM isolation_environments WHERE state <> 'destroyed'";
 const KNOWN_DISK: &str = "SELECT CAST(value AS TEXT) FROM settings WHERE key = 'worktrees/disk'";
 const STORED_APP: &str = "SELECT CAST(value AS TEXT) FROM settings WHERE key = 'app/credentials'";
+const A_DELIVERY: &str = "SELECT event FROM inbox WHERE event <> 'local' LIMIT 1";
+const REACHABLE: &str =
+    "SELECT CAST(installation_id AS TEXT) || ' ' || CAST(github_id AS TEXT) || ' ' || name FROM codebases
+    WHERE connected AND local_path IS NULL ORDER BY updated_at DESC LIMIT 1";
 const SQLITE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 8;
 
@@ -179,6 +183,16 @@ pub(in crate::store) async fn known_disk(url: &str) -> Result<Option<String>, St
 /// [`StoredApp`](super::super::StoredApp) as it is written down, read without changing anything.
 pub(in crate::store) async fn stored_app(url: &str) -> Result<Option<String>, StoreError> {
     Ok(read(url, STORED_APP).await?.pop())
+}
+
+/// The event of some delivery of GitHub, read without changing anything.
+pub(in crate::store) async fn a_delivery(url: &str) -> Result<Option<String>, StoreError> {
+    Ok(read(url, A_DELIVERY).await?.pop())
+}
+
+/// Installation, number and name of the repository on GitHub that changed last, read without changing anything.
+pub(in crate::store) async fn reachable(url: &str) -> Result<Option<String>, StoreError> {
+    Ok(read(url, REACHABLE).await?.pop())
 }
 
 async fn read(url: &str, text: &'static str) -> Result<Vec<String>, StoreError> {

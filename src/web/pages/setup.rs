@@ -3,6 +3,7 @@
 //! GitHub leads the browser back to `/setup/callback` by GET, so what that changes is guarded by a state: random, known to this
 //! session only, good for one answer and ten minutes.
 
+use super::checks::{Line, Mend, examined, line};
 use super::{Frame, LiveQuery, render};
 use crate::github::manifest::{
     self, Addresses, AppName, ConversionCode, Organization, Owner, Unfit, WebhookUrl, registration_page,
@@ -10,7 +11,7 @@ use crate::github::manifest::{
 use crate::model::Check;
 use crate::orchestrator::{NotTakenUp, Stage};
 use crate::web::flash::Flash;
-use crate::web::view::{Mark, Prose, When, ago, of_check};
+use crate::web::view::{Prose, When, ago};
 use crate::web::{WebState, error::WebError, guard, router::policy_with_forms_to, session};
 use askama::Template;
 use axum::{
@@ -24,6 +25,8 @@ use std::time::Duration;
 use tower_sessions::Session;
 
 pub const PAGE: &str = "/setup";
+/// What an App needs to work.
+const SHOWN: [&str; 4] = ["github", "webhook", "git", "agent"];
 /// How long the browser waits while GitHub hands over the App, which goes on nevertheless.
 const PATIENCE: Duration = Duration::from_secs(45);
 
@@ -68,24 +71,12 @@ enum Step {
         slug: String,
         why: Option<Prose>,
     },
+    /// `when` it was looked at, once that is over.
     Finish {
         install: String,
         lines: Vec<Line>,
+        when: Option<When>,
     },
-}
-
-struct Line {
-    what: &'static str,
-    mark: Mark,
-    seen: Prose,
-    /// A command, or a page.
-    mend: Option<Mend>,
-    when: Option<When>,
-}
-
-enum Mend {
-    Run(String),
-    Open(String),
 }
 
 #[derive(Template)]
@@ -124,22 +115,17 @@ async fn finish(state: &WebState) -> Result<(Step, bool), WebError> {
     let delivered = state.inner.store.last_delivered().await?;
     let seen = match delivered {
         Some(_) => "GitHub's deliveries come in",
-        None => "nothing has come from GitHub yet; installing the App makes it deliver something",
+        None => "nothing has come from GitHub yet; installing the App makes it tell something",
     };
-    let arrives = Check { what: "webhook", fine: delivered.is_some(), seen: seen.to_owned(), mend: None };
+    let arrives =
+        Check { what: "webhook", fine: delivered.is_some(), seen: seen.to_owned(), mend: None, account: None };
     let mut lines = vec![Line { when: delivered.map(|at| ago(at, state.now())), ..line(state, arrives) }];
-    lines.extend((state.inner.checks)().await.into_iter().map(|check| line(state, check)));
+    let found = examined(state).await;
+    let when = found.as_ref().map(|found| ago(found.at, state.now()));
+    let checks = found.into_iter().flat_map(|found| found.checks);
+    lines.extend(checks.filter(|check| SHOWN.contains(&check.what)).map(|check| line(state, check)));
     let install = manifest::installation_page(&state.inner.web_url, &state.inner.orchestrator.identity().slug);
-    Ok((Step::Finish { install, lines }, delivered.is_none()))
-}
-
-fn line(state: &WebState, check: Check) -> Line {
-    let mend = check.mend.map(|mend| state.shown(&mend));
-    let mend = mend.map(|mend| match mend.starts_with("https://") || mend.starts_with("http://") {
-        true => Mend::Open(mend),
-        false => Mend::Run(mend),
-    });
-    Line { what: check.what, mark: of_check(check.fine), seen: state.prose(&check.seen), mend, when: None }
+    Ok((Step::Finish { install, lines, when }, delivered.is_none()))
 }
 
 /// What the form shows at first.

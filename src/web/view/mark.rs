@@ -74,7 +74,7 @@ impl From<InboxState> for Mark {
 pub fn of_check(fine: bool) -> Mark {
     match fine {
         true => mark("works", (GOOD, "check")),
-        false => mark("not yet", (WAIT, "flag")),
+        false => mark("to do", (WAIT, "flag")),
     }
 }
 

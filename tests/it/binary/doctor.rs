@@ -143,11 +143,11 @@ async fn secrets_that_others_come_to_are_seen_wherever_they_stand() {
     fs::write(&file, "max_concurrent_runs = 2\n").unwrap();
     let mut harmless = doctor();
     harmless.env("GITHUB_WEBHOOK_SECRET", "a secret of the test").env("TREEWARDEN_LISTN", "127.0.0.1:1");
-    harmless.env("TREEWARDEN_ADMINS", "ann");
+    harmless.env("GITHUB_CLIENT_ID", "Iv1");
     let output = output_of(harmless).await;
     let lines = text(&output.stdout);
     assert!(output.status.success() && lines.contains("no setting has this name: TREEWARDEN_LISTN"), "{lines}");
-    assert!(lines.contains("without effect in this version: TREEWARDEN_ADMINS"), "{lines}");
+    assert!(lines.contains("without effect in this version: GITHUB_CLIENT_ID"), "{lines}");
     assert!(lines.contains(&format!("looked at: {}; in this environment ", file.display())), "{lines}");
 }
 

@@ -37,11 +37,16 @@ impl Beginning {
         self.dir.path().join("home")
     }
 
-    async fn start(&self, listen: &str) -> Started {
-        let mut command = treewarden(&["serve"], &self.home());
+    fn command(&self, arguments: &[&str], listen: &str) -> Command {
+        let mut command = treewarden(arguments, &self.home());
         command.env("TREEWARDEN_LISTEN", listen).env("TREEWARDEN_SANDBOX", "off").env("TREEWARDEN_LOG", "debug");
         command.env("TREEWARDEN_AGENT_COMMAND", format!("'{PROGRAM}' demo-agent"));
         command.env("GITHUB_API_URL", self.standin.api_url()).env("GITHUB_WEB_URL", self.standin.web_url());
+        command
+    }
+
+    async fn start(&self, listen: &str) -> Started {
+        let mut command = self.command(&["serve"], listen);
         let log = self.dir.path().join("log");
         let errors = fs::File::options().create(true).append(true).open(&log).unwrap();
         let mut process = command.stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
@@ -146,9 +151,33 @@ async fn from_nothing_to_the_first_answer(organization: &str) {
     let started = beginning.start(&address).await;
     assert!(started.said.contains("GitHub delivers to"), "{}", started.said);
     beginning.is_answered(2).await;
+    let mut browser = Browser::new();
+    let page = browser.open(&started.link).await;
+    browser.press(&page, "Open the panel", &[]).await;
+    same_findings(&beginning, &address, &browser.open(&format!("{}/doctor", started.serving.url)).await).await;
     started.serving.stop().await;
     let log = fs::read_to_string(&started.log).unwrap();
     assert!(!log.contains(" ERROR "), "{log}");
+}
+
+/// The panel's doctor says what the one of the command line says.
+async fn same_findings(beginning: &Beginning, address: &str, page: &Page) {
+    let output = output_of(beginning.command(&["doctor", "--json"], address)).await;
+    let findings: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let shown = page.text.replace("<code>", "").replace("</code>", "");
+    let text = |finding: &serde_json::Value, field: &str| finding[field].as_str().unwrap_or_default().replace('`', "");
+    for finding in &findings {
+        let line = format!("<strong>{}</strong>: {}", text(finding, "what"), text(finding, "seen"));
+        let line = line.replace('\'', "&#39;").replace('"', "&#34;");
+        assert!(shown.contains(&line), "{line} in {shown}");
+        assert_eq!(finding["fine"], true, "{finding}");
+    }
+    assert_eq!(shown.matches("<strong>").count(), findings.len(), "{shown}");
+    for (what, seen) in
+        [("git", "octo/hello is read with a token of its own"), ("deliveries", "what GitHub tells comes in")]
+    {
+        assert!(findings.iter().any(|one| one["what"] == what && one["seen"] == seen), "{seen} in {findings:?}");
+    }
 }
 
 #[tokio::test]

@@ -61,6 +61,43 @@ async fn commands_are_answered_while_a_run_is_live() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn only_admins_are_told_how_the_service_is_and_no_thread_where_things_lie() {
+    let world = World::new().await;
+    let erin = world.standin.user_number("erin");
+    let admins = format!("erin:{erin}");
+    let agent = ("TREEWARDEN_AGENT_COMMAND", "/opt/no/such/agent");
+    let world = world.restart_with(&[("TREEWARDEN_ADMINS", &admins), agent]).await;
+    world.standin.set_permission(REPO, "bob", Permission::Admin).unwrap();
+    let issue = world.issue();
+    let ask = async |who: &str| {
+        let comment = world.standin.comment(REPO, who, issue, &world.mention("/doctor")).unwrap();
+        world.settle().await;
+        (world.reactions(comment), world.answer(issue))
+    };
+    let (reaction, refusal) = ask(ANN).await;
+    let needed = "this needs admin permission on the repository, or to be named in the settings of this service";
+    assert!(reaction == ["confused"] && refusal.contains(needed), "{refusal}");
+    let home = world.home().canonicalize().unwrap();
+    for who in ["bob", "erin"] {
+        let (reaction, told) = ask(who).await;
+        assert_eq!(reaction, ["eyes"], "{who}");
+        for words in [
+            "**octo/hello**\n- ✔ GitHub hands it over",
+            "- ✔ App: it is installed on octo",
+            "✔ git",
+            "✘ agent",
+            "/doctor",
+        ] {
+            assert!(told.contains(words), "{words} in {told}");
+        }
+        for secret in [&*home.display().to_string(), "/opt/no/such", "TREEWARDEN_AGENT_COMMAND", "treewarden.toml"] {
+            assert!(!told.contains(secret), "{secret} in {told}");
+        }
+    }
+    world.end().await;
+}
+
 /// A mention that waits for GitHub holds up its thread, but not a `/stop`; and it starts nothing any more.
 #[tokio::test]
 async fn a_stop_overtakes_what_waits_in_its_thread_and_ends_it() {

@@ -7,9 +7,18 @@ use tower::ServiceExt;
 #[tokio::test]
 async fn without_a_session_every_page_leads_to_the_login() {
     let stage = Stage::new().await;
-    for path in
-        ["/", "/environments", "/runs", "/cleanup", "/deliveries", "/audit", "/setup", "/environments/x", "/runs/x"]
-    {
+    for path in [
+        "/",
+        "/environments",
+        "/runs",
+        "/cleanup",
+        "/deliveries",
+        "/audit",
+        "/doctor",
+        "/setup",
+        "/environments/x",
+        "/runs/x",
+    ] {
         let answer = stage.browse(path).send().await.unwrap();
         assert_eq!((answer.status().as_u16(), answer.headers()[header::LOCATION].to_str().unwrap()), (303, "/login"));
         assert!(cookie_of(&answer).is_none(), "no session for a stranger");

@@ -25,6 +25,24 @@ async fn an_empty_house_says_what_to_do_next() {
 }
 
 #[tokio::test]
+async fn the_doctor_says_what_is_wrong_and_what_mends_it() {
+    let stage = Stage::new().await;
+    let browser = stage.sign_in().await;
+    assert!(browser.page("/").await.contains("href=\"/doctor\""), "the navigation leads there");
+    let page = browser.page("/doctor").await;
+    for words in [
+        "Below whatever is not right",
+        "<strong>home</strong>: /srv/tw is ours alone",
+        "git 2.39.5 &#60;b&#62;",
+        "<code>x</code> is not there<br><code>apt install x</code>",
+        "href=\"https://ghe.example/apps/tw\"",
+        "just now",
+    ] {
+        assert!(page.contains(words), "{words} in {page}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_not_found() {
     let stage = Stage::new().await;
     let browser = stage.sign_in().await;
