@@ -249,7 +249,10 @@ async fn orchestrator(
         }
         None => Wire::default(),
     };
-    let platforms = Platforms { github: GithubPlatform::new(wire.clone()), local: LocalPlatform::new(store.clone(), clock.clone()) };
+    let platforms = Platforms {
+        github: GithubPlatform::new(wire.clone()),
+        local: LocalPlatform::new(store.clone(), clock.clone()),
+    };
     let agent = config.agent.as_ref().map(|agent| {
         let runner = CommandRunner::new(agent.argv.clone(), agent.env.clone(), redactor.clone());
         Arc::new(runner) as Arc<dyn AgentRunner>

@@ -175,12 +175,8 @@ fn a_home_of_another_user_is_told_before_what_cannot_be_read_in_it() {
 
 #[test]
 fn where_values_stand_and_which_have_no_effect_is_known() {
-    let env = [
-        ("GITHUB_CLIENT_ID", "Iv23liAbc"),
-        ("TRASH_DAYS", "7"),
-        ("MAX_CONCURRENT_RUNS", "2"),
-        ("TREEWARDEN_LOG", " "),
-    ];
+    let env =
+        [("GITHUB_CLIENT_ID", "Iv23liAbc"), ("TRASH_DAYS", "7"), ("MAX_CONCURRENT_RUNS", "2"), ("TREEWARDEN_LOG", " ")];
     let file = ("/home/ann/.treewarden/treewarden.toml", "max_concurrent_runs = 3\nlocal = true");
     let config = load(&Flags::default(), &env, &[file]).unwrap();
     assert_eq!(config.file.as_deref(), Some(Path::new(file.0)));

@@ -358,7 +358,10 @@ fn orchestrator(home: &std::path::Path, standin: &Standin, store: &Store, git: &
         store: store.clone(),
         inbox: store.inbox_writer(),
         git: git.clone(),
-        platform: Arc::new(Platforms { github: GithubPlatform::new(wire.clone()), local: LocalPlatform::new(store.clone(), Arc::new(now)) }),
+        platform: Arc::new(Platforms {
+            github: GithubPlatform::new(wire.clone()),
+            local: LocalPlatform::new(store.clone(), Arc::new(now)),
+        }),
         provider: Arc::new(WorktreeProvider::new(&worktree_base, &home.join("trash")).unwrap()),
         wire,
         agent: None,
