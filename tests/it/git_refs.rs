@@ -5,7 +5,7 @@ use crate::git_lab::{Lab, branch};
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    process::Command,
 };
 use treewarden::git::{FetchRequest, Git, GitSettings, Repository};
 use treewarden::model::*;
@@ -248,8 +248,8 @@ async fn a_lock_that_was_left_behind_keeps_nothing_spoilt() {
     let directory = repository.directory();
     let left = |name: &str| {
         let lock = directory.join(name);
-        let past = SystemTime::now() - Duration::from_secs(60);
-        fs::File::create(&lock).unwrap().set_modified(past).unwrap();
+        // Not opened here: a program that another test starts just then would hold it for a moment.
+        assert!(Command::new("touch").args(["-d", "1 minute ago"]).arg(&lock).status().unwrap().success());
         lock
     };
     fs::write(directory.join("refs/heads/b"), "garbage\n").unwrap();
