@@ -416,6 +416,7 @@ impl Service {
             close_store(server, orchestrator.store()).await;
             return Err(error.into());
         }
+        orchestrator.look_at_access_at_start().await;
         let workers = Workers::start(&orchestrator, working);
         Ok(Self {
             address: bound,

@@ -4,6 +4,7 @@
 //! (`orchestrator::gather`), a function here decides, and the orchestrator carries the decision out. A probe that
 //! failed arrives as `Probe::Unknown` and only ever makes an answer more careful.
 
+pub mod access;
 pub mod admit;
 pub mod approve;
 pub mod authority;

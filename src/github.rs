@@ -28,7 +28,7 @@ pub use deliveries::{AttemptLog, Fetched};
 pub use error::GithubError;
 pub use graphql::{LinkedThread, MergedHead};
 pub use pulls::{NewPullRequest, PullRequest};
-pub use registration::{Installed, Registration, Webhook};
+pub use registration::{Registration, Webhook};
 pub use rest::{IssueInfo, RepositoryInfo};
 pub use reviews::ReviewPart;
 

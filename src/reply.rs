@@ -3,6 +3,7 @@
 //! Each message says what happened, what is safe, and what to do next. Text that came from the agent passes through
 //! [`agent_text`] before it is shown.
 
+pub mod access;
 pub mod agent_text;
 pub mod approval;
 pub mod blocked;

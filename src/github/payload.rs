@@ -176,7 +176,8 @@ fn installation_event(body: &Body, action: &str) -> Understood {
             Access::Repositories { added: named(&body.repositories), removed: Vec::new() }
         }
         "created" | "unsuspend" | "new_permissions_accepted" => Access::Granted,
-        "deleted" | "suspend" => Access::Withdrawn,
+        "suspend" => Access::Suspended,
+        "deleted" => Access::Uninstalled,
         _ => return Err("nothing to do for this action"),
     };
     Ok(Event::Installation { installation, access })
@@ -196,11 +197,9 @@ fn repositories_event(body: &Body) -> Understood {
 fn repository_event(body: &Body, action: &str) -> Understood {
     match action {
         "renamed" | "transferred" | "edited" => Ok(Event::Renamed { repository: repository(body)? }),
-        "deleted" => {
-            let gone = repository(body)?;
-            let access = Access::Repositories { added: Vec::new(), removed: vec![(gone.id, gone.name)] };
-            Ok(Event::Installation { installation: gone.installation, access })
-        }
+        "deleted" => fate(body, Fate::Deleted),
+        "archived" => fate(body, Fate::Archived),
+        "unarchived" => fate(body, Fate::Unarchived),
         _ => Err("nothing to do for this action"),
     }
 }
@@ -216,6 +215,11 @@ fn check_run_event(body: &Body, action: &str) -> Understood {
     let app = check.app.as_ref().and_then(|app| app.id).and_then(|id| u64::try_from(id).ok()).ok_or("no App")?;
     let run = check.external_id.as_deref().and_then(|id| id.parse().ok()).ok_or("it is of no run of Treewarden's")?;
     Ok(Event::Pressed(Press { repository: repository(body)?, app, run, button, by: person(&body.sender)? }))
+}
+
+fn fate(body: &Body, fate: Fate) -> Understood {
+    let RepositoryRef { id, installation, .. } = repository(body)?;
+    Ok(Event::Installation { installation, access: Access::Repository { id, fate } })
 }
 
 fn installation(body: &Body) -> Result<InstallationId, &'static str> {

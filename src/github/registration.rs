@@ -4,7 +4,8 @@
 use super::client::Github;
 use super::error::GithubError;
 use super::payload::ASKED_FOR;
-use crate::model::DeliveryAttempt;
+use super::rest::{MAX_PAGES, PAGE_SIZE, pages_of};
+use crate::model::{DeliveryAttempt, InstallationId, Installed};
 use reqwest::Method;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -27,7 +28,6 @@ pub struct Registration {
     /// Absent: GitHub does not say.
     pub webhook: Option<Webhook>,
     pub newest_delivery: Option<DeliveryAttempt>,
-    /// At most 100 of them.
     pub installations: Vec<Installed>,
 }
 
@@ -38,18 +38,6 @@ pub struct Webhook {
     pub url: String,
     /// Else as a form.
     pub as_json: bool,
-}
-
-/// One installation of the App.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Installed {
-    /// The user or organization; empty when it is gone.
-    pub account: String,
-    /// Where its owner sets it up.
-    pub page: String,
-    pub suspended: bool,
-    /// What its owner has not granted (yet), also because the App asked for it later.
-    pub missing_permissions: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -78,6 +66,7 @@ impl From<HookAnswer> for Webhook {
 
 #[derive(Deserialize)]
 struct InstallationAnswer {
+    id: InstallationId,
     html_url: String,
     account: Option<AccountAnswer>,
     suspended_at: Option<String>,
@@ -103,14 +92,6 @@ impl Github {
             Err(GithubError::NotFound(_)) => None,
             Err(error) => return Err(error),
         };
-        let known = self.as_app(Method::GET, "/app/installations?per_page=100", None).await?;
-        let known: Vec<InstallationAnswer> = known.json()?;
-        let installations = known.into_iter().map(|found| Installed {
-            page: found.html_url,
-            account: found.account.and_then(|account| account.login).unwrap_or_default(),
-            suspended: found.suspended_at.is_some(),
-            missing_permissions: missing_permissions(&found.permissions),
-        });
         let unheard = ASKED_FOR.iter().filter(|event| !app.events.iter().any(|heard| heard == *event));
         let settings = match app.owner.map(|owner| (owner.kind, owner.login)) {
             Some((Some(kind), Some(owner))) if kind == "Organization" => {
@@ -126,8 +107,36 @@ impl Github {
             missing_events: unheard.map(|event| (*event).to_owned()).collect(),
             webhook: hook.map(Webhook::from),
             newest_delivery: self.newest_attempt().await?,
-            installations: installations.collect(),
+            installations: self.installations().await?,
         })
+    }
+}
+
+impl Github {
+    /// Everywhere the App is installed. Source: "List installations for the authenticated app".
+    pub async fn installations(&self) -> Result<Vec<Installed>, GithubError> {
+        let mut installed = Vec::new();
+        for page in 1..=MAX_PAGES {
+            let path = format!("/app/installations?per_page={PAGE_SIZE}&page={page}");
+            let answer = self.as_app(Method::GET, &path, None).await?;
+            installed.extend(answer.json::<Vec<InstallationAnswer>>()?.into_iter().map(Installed::from));
+            if page >= pages_of(&answer, page) {
+                return Ok(installed);
+            }
+        }
+        Err(GithubError::BadAnswer("more installations than can be looked through".to_owned()))
+    }
+}
+
+impl From<InstallationAnswer> for Installed {
+    fn from(found: InstallationAnswer) -> Self {
+        Installed {
+            id: found.id,
+            page: found.html_url,
+            account: found.account.and_then(|account| account.login).unwrap_or_default(),
+            suspended: found.suspended_at.is_some(),
+            missing_permissions: missing_permissions(&found.permissions),
+        }
     }
 }
 

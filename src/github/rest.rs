@@ -212,6 +212,23 @@ impl InstallationClient {
         }
     }
 
+    /// Everything that the installation reaches. Source: "List repositories accessible to the app installation".
+    pub async fn repositories(&self) -> Result<Vec<RepositoryInfo>, GithubError> {
+        let any = Access { repository: None, scope: Scope::Metadata };
+        let mut found = Vec::new();
+        for page in 1..=MAX_PAGES {
+            let path = format!("/installation/repositories?per_page={PAGE_SIZE}&page={page}");
+            let answer = self.request(any, Method::GET, &path, None).await?;
+            for shape in answer.json::<ListShape>()?.repositories {
+                found.push(self.described(shape)?);
+            }
+            if page >= pages_of(&answer, page) {
+                return Ok(found);
+            }
+        }
+        Err(GithubError::BadAnswer("more repositories than can be looked through".to_owned()))
+    }
+
     /// Source: "List repositories accessible to the app installation". With a token for one repository the list is short.
     async fn listed(&self, id: RepositoryId) -> Result<RepositoryShape, GithubError> {
         for page in 1..=MAX_PAGES {

@@ -138,13 +138,25 @@ pub struct Press {
     pub by: Person,
 }
 
-/// Which repositories an installation event takes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fate {
+    Archived,
+    Unarchived,
+    Deleted,
+}
+
+/// What is said of the App's access to repositories.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     /// The installation as a whole was created, unsuspended, or had permissions accepted.
     Granted,
-    /// Deleted or suspended.
-    Withdrawn,
+    Suspended,
+    Uninstalled,
+    /// Of a repository itself.
+    Repository {
+        id: RepositoryId,
+        fate: Fate,
+    },
     Repositories {
         added: Vec<(RepositoryId, RepoName)>,
         removed: Vec<(RepositoryId, RepoName)>,

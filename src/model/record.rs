@@ -17,6 +17,9 @@ pub struct Codebase {
     pub repository_dir: String,
     /// False when the installation no longer reaches it; environments stay and are listed.
     pub connected: bool,
+    pub reach: Reach,
+    /// Absent for one that was always reached.
+    pub reach_since: Option<Timestamp>,
     pub mode: CodebaseMode,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,

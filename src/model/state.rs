@@ -80,6 +80,21 @@ text_enums! {
     /// How far the bot goes in a codebase. `Staged`: it only says what it would do. `Off`: it says nothing either.
     CodebaseMode { On = "on", Staged = "staged", Off = "off" }
 
+    /// What GitHub lets the App do in a codebase, and why not more.
+    Reach {
+        Whole = "reached",
+        /// It can be read, and nothing can be written.
+        Archived = "archived",
+        Suspended = "suspended", Uninstalled = "uninstalled",
+        /// The installation does not include it.
+        NotSelected = "not_selected",
+        Deleted = "deleted",
+        /// Another one is called so now, and GitHub has not said what this one is called.
+        NameTaken = "name_taken",
+        /// It was lost before reasons were written down.
+        Lost = "lost",
+    }
+
     /// What GitHub says a person may do on a repository.
     Permission { None = "none", Read = "read", Triage = "triage", Write = "write", Maintain = "maintain", Admin = "admin" }
 
@@ -100,6 +115,21 @@ text_enums! {
 
     /// What a button below a check run asks for. GitHub brings this spelling back, of at most 20 characters.
     Button { Stop = "stop", Retry = "retry", CleanUp = "clean_up" }
+}
+
+impl Reach {
+    /// Whether the App can at least look at it.
+    pub fn is_connected(self) -> bool {
+        match self {
+            Reach::Whole | Reach::Archived => true,
+            Reach::Suspended
+            | Reach::Uninstalled
+            | Reach::NotSelected
+            | Reach::Deleted
+            | Reach::NameTaken
+            | Reach::Lost => false,
+        }
+    }
 }
 
 impl RunState {

@@ -98,6 +98,7 @@ impl Orchestrator {
         };
         let info = github.client.repository(github.id, github.name).await?;
         if info.archived {
+            self.set_reach(codebase, Reach::Archived).await?;
             return Err(StepError::Refused(not_begun::archived(&info.name)));
         }
         let new = NewCodebase {

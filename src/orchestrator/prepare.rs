@@ -14,7 +14,7 @@ use crate::git::Repository;
 use crate::github::PullRequest;
 use crate::model::*;
 use crate::reply::opening::{self, Opening};
-use crate::reply::{blocked, not_begun, remote, run_end, staged};
+use crate::reply::{access, blocked, not_begun, remote, run_end, staged};
 use crate::telemetry::field::EFFECT;
 use futures::future::join_all;
 use std::collections::BTreeSet;
@@ -83,7 +83,13 @@ impl Orchestrator {
         if codebase.mode != CodebaseMode::On {
             return Err(StepError::Refused(staged::not_begun(codebase.mode)));
         }
-        let (codebase, clone_url) = retry::patiently(|| self.refreshed(&codebase)).await?;
+        let (codebase, clone_url) = match retry::patiently(|| self.refreshed(&codebase)).await {
+            Err(StepError::Github(error)) if error.is_refusal() => {
+                let why = Box::pin(self.refusal_explained(&codebase)).await;
+                return Err(why.map_or(error.into(), |why| StepError::Refused(access::not_begun(&why))));
+            }
+            refreshed => refreshed?,
+        };
         let repository = self.repository(&codebase);
         let pull = self.pull_request_of(&codebase, &conversation).await?;
         if let Some(pull) = &pull {

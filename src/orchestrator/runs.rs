@@ -159,7 +159,16 @@ impl Orchestrator {
             }
             Err(error @ (StepError::LeaseLost | StepError::Occupied(_))) => Err(error),
             Err(_) if self.is_missing(prepared).await => Ok(Ended::failed(run_end::environment_lost())),
-            Err(error) => Ok(Ended::failed(run_end::not_delivered(&prepared.environment.branch, &error.to_string()))),
+            Err(error) => {
+                let why = match &error {
+                    StepError::Github(refused) if refused.is_refusal() => {
+                        Box::pin(self.refusal_explained(&prepared.codebase)).await
+                    }
+                    _ => None,
+                };
+                let why = why.unwrap_or_else(|| error.to_string());
+                Ok(Ended::failed(run_end::not_delivered(&prepared.environment.branch, &why)))
+            }
         }
     }
 

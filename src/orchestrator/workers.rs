@@ -28,6 +28,9 @@ const SENDERS: [(Lane, usize); 2] = [(Lane::Content, 4), (Lane::Heard, 2)];
 /// Pause between two looks at what of the repositories is to be packed, and before the first: a start has better things to do.
 const UPKEEP: Duration = Duration::from_secs(1200);
 
+/// Pause between two looks at what the App reaches; a start looks by itself.
+const ACCESS: Duration = Duration::from_secs(3600);
+
 /// The running loops.
 pub struct Workers {
     orchestrator: Orchestrator,
@@ -170,6 +173,7 @@ impl Workers {
         self.every(now, settings.pacing.status, |o, _| async move { o.renew_places().await });
         self.every(now, lease, |o, _| async move { o.recover_expired().await });
         self.every(now, lease, |o, stop| async move { o.reconcile(&stop).await });
+        self.every(ACCESS, ACCESS, |o, _| async move { o.look_at_access().await });
         self.every(UPKEEP, UPKEEP, |o, stop| async move { o.maintain(&stop).await });
         let closed = Arc::new(AtomicBool::new(false));
         self.every(now, sweep, move |o, stop| {

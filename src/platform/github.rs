@@ -212,7 +212,10 @@ impl Platform for GithubPlatform {
                 SendError::Limited { after: retry_after, why: error.to_string() }
             }
             // Where GitHub said that the App lost the repository, a refusal is the last word until it says something else.
-            error if error.is_transient() || error.is_refusal() && codebase.connected => {
+            error
+                if error.is_transient()
+                    || error.is_refusal() && codebase.connected && codebase.reach != Reach::Archived =>
+            {
                 SendError::Retry { after: None, why: error.to_string() }
             }
             error => SendError::Permanent(error.to_string()),

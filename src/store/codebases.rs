@@ -45,6 +45,8 @@ impl FromRow for Codebase {
             repository_dir: row.get("repository_dir")?,
             default_branch: row.maybe("default_branch")?,
             connected: row.get("connected")?,
+            reach: row.get("access")?,
+            reach_since: row.maybe("access_since")?,
             mode: row.get("mode")?,
             created_at: row.get("created_at")?,
             updated_at: row.get("updated_at")?,
@@ -107,21 +109,17 @@ impl Store {
     }
 
     /// Access was given or taken away. A repository whose name went to another one stays disconnected until GitHub is
-    /// asked about it under its new name.
-    pub async fn set_codebase_connected(
-        &self,
-        id: CodebaseId,
-        connected: bool,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
+    /// asked about it under its new name. False: nothing changed.
+    pub async fn set_reach(&self, id: CodebaseId, reach: Reach, now: Timestamp) -> Result<bool, StoreError> {
         let sql = sql!(
-            "UPDATE codebases SET connected = $2, updated_at = $3
-             WHERE id = $1 AND connected <> $2
+            "UPDATE codebases SET access = $2, access_since = $4, connected = $3, updated_at = $4
+             WHERE id = $1 AND access <> $2
                AND NOT EXISTS (SELECT 1 FROM codebases AS other
                                WHERE lower(other.name) = lower(codebases.name) AND other.connected
                                  AND other.id <> codebases.id)"
         );
-        self.db.execute(sql.bind(id).bind(connected).bind(now)).await.map(drop)
+        let sql = sql.bind(id).bind(reach).bind(reach.is_connected()).bind(now);
+        Ok(self.db.execute(sql).await? > 0)
     }
 
     /// False: it was in that mode already.
@@ -145,12 +143,13 @@ pub(super) async fn upsert_in(
 ) -> Result<Codebase, StoreError> {
     tx.execute(
         sql!(
-            "UPDATE codebases SET connected = false, updated_at = $1
+            "UPDATE codebases SET connected = false, access = $4, access_since = $1, updated_at = $1
              WHERE lower(name) = lower($2) AND github_id <> $3 AND connected"
         )
         .bind(now)
         .bind(&new.name)
-        .bind(new.github_id),
+        .bind(new.github_id)
+        .bind(Reach::NameTaken),
     )
     .await?;
     let directory = free_directory(tx, new).await?;
@@ -162,6 +161,9 @@ pub(super) async fn upsert_in(
                  ON CONFLICT (github_id) DO UPDATE SET
                      installation_id = excluded.installation_id, name = excluded.name,
                      connected = codebases.connected OR $8,
+                     access = CASE WHEN $8 THEN $10 ELSE codebases.access END,
+                     access_since = CASE WHEN $8 AND codebases.access <> $10 THEN excluded.updated_at
+                                         ELSE codebases.access_since END,
                      default_branch = coalesce(excluded.default_branch, codebases.default_branch),
                      updated_at = excluded.updated_at
                  RETURNING *"
@@ -174,7 +176,8 @@ pub(super) async fn upsert_in(
         .bind(&new.default_branch)
         .bind(now)
         .bind(new.reached)
-        .bind(mode),
+        .bind(mode)
+        .bind(Reach::Whole),
     )
     .await
 }
@@ -192,7 +195,7 @@ pub(super) async fn upsert_local_in(
                                 local_path, mode, created_at, updated_at)
          VALUES ($1, $2, $3, $4, $5, $6, true, $7, $9, $8, $8)
          ON CONFLICT (local_path) WHERE local_path IS NOT NULL DO UPDATE SET
-             connected = true, default_branch = coalesce(excluded.default_branch, codebases.default_branch),
+             connected = true, access = $10, default_branch = coalesce(excluded.default_branch, codebases.default_branch),
              updated_at = excluded.updated_at
          RETURNING *"
     );
@@ -205,12 +208,13 @@ pub(super) async fn upsert_local_in(
         .bind(&new.default_branch)
         .bind(&new.path)
         .bind(now)
-        .bind(mode);
+        .bind(mode)
+        .bind(Reach::Whole);
     tx.fetch_one(sql).await
 }
 
 fn says_nothing_new(known: &Codebase, new: &NewCodebase) -> bool {
-    (known.connected || !new.reached)
+    (known.reach == Reach::Whole || !new.reached)
         && known.name == new.name
         && known.installation() == Some(new.installation)
         && (new.default_branch.is_none() || known.default_branch == new.default_branch)

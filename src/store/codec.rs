@@ -149,6 +149,7 @@ texts!(
     ThreadKind by str::parse,
     ThreadState by str::parse,
     CodebaseMode by str::parse,
+    Reach by str::parse,
     WorkKind by str::parse,
     EnvironmentState by str::parse,
     RunState by str::parse,

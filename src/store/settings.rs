@@ -4,7 +4,7 @@ use super::codec::FromRow;
 use super::db::{self, Row, Tx};
 use super::sql::sql;
 use super::{Store, StoreError};
-use crate::model::{CodebaseId, KnownSettings, MessageSource, MissedWatch, RepositoryId, Timestamp};
+use crate::model::{CodebaseId, Installations, KnownSettings, MessageSource, MissedWatch, RepositoryId, Timestamp};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::time::Duration;
@@ -61,6 +61,16 @@ impl Store {
     /// What was remembered last; a record that this version cannot read counts as none.
     pub async fn known_identity<T: DeserializeOwned>(&self) -> Result<Option<T>, StoreError> {
         Ok(self.setting(IDENTITY).await?.and_then(|value| serde_json::from_value(value).ok()))
+    }
+
+    /// What was last seen of the App's installations; none where another version wrote it down.
+    pub async fn load_installations(&self) -> Result<Installations, StoreError> {
+        let value = self.setting(INSTALLATIONS).await?;
+        Ok(value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default())
+    }
+
+    pub async fn save_installations(&self, seen: &Installations, now: Timestamp) -> Result<(), StoreError> {
+        self.set_setting(INSTALLATIONS, seen, now).await
     }
 
     /// What was last seen of a repository's settings. A record that another version wrote and this one cannot read counts
@@ -126,6 +136,8 @@ fn deleted_key(repository: RepositoryId, source: &MessageSource) -> Option<Strin
 fn missed_watch_key(app_id: u64) -> String {
     format!("missed-deliveries/{app_id}")
 }
+
+const INSTALLATIONS: &str = "github/installations";
 
 fn repo_settings_key(codebase: CodebaseId) -> String {
     format!("repo-settings/{codebase}")

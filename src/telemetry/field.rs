@@ -11,6 +11,7 @@ pub const EFFECT: &str = "treewarden::effect";
 pub const FIELDS: &[(&str, &str)] = &[
     ("app.slug", "the name GitHub gave the App"),
     ("audit.action", "an entry of the audit log"),
+    ("codebase.access", "what GitHub lets the App do in a repository"),
     ("codebase.name", "owner/name"),
     ("conversation.id", "row of an issue or pull request"),
     ("delivery.event", "X-GitHub-Event"),

@@ -167,7 +167,7 @@ pub async fn as_page_or_json(request: Request, next: Next) -> Response {
     let browser = is_browser(request.headers());
     let response = next.run(request).await;
     let status = response.status();
-    if !(status.is_client_error() || status.is_server_error()) || is_json(response.headers()) {
+    if !(status.is_client_error() || status.is_server_error()) || is_worded(response.headers()) {
         return response;
     }
     let text = match response.extensions().get::<Explanation>() {
@@ -187,8 +187,10 @@ pub async fn as_page_or_json(request: Request, next: Next) -> Response {
     worded
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+/// The framework's own refusals are plain text.
+fn is_worded(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    kind.starts_with(b"application/json") || kind.starts_with(b"text/html")
 }
 
 fn of_the_framework(status: StatusCode) -> &'static str {

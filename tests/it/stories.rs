@@ -32,6 +32,7 @@ mod places;
 mod polled;
 mod postgres;
 mod pulls;
+mod reach;
 mod remote;
 mod reports;
 mod rescued;

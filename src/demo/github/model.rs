@@ -2,6 +2,7 @@
 //!
 //! No behaviour beyond trivial questions, no I/O, no JSON: `actions` changes these, `render` shows them.
 
+use super::auth::Permissions;
 use crate::model::Permission;
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -217,5 +218,7 @@ pub(super) struct Installation {
     pub account: i64,
     pub repositories: BTreeSet<i64>,
     pub suspended: bool,
+    /// What its owner has granted; absent: all that the App asks for.
+    pub permissions: Option<Permissions>,
     pub created_at: Moment,
 }

@@ -164,6 +164,11 @@ impl Standin {
         world.app.events = events.iter().map(|event| (*event).to_owned()).collect();
     }
 
+    /// Whether events are lost before anybody could hear of them.
+    pub fn lose_events(&self, lost: bool) {
+        self.hub.world().muted = lost;
+    }
+
     /// The App's private key, PKCS #8.
     pub fn private_key_pem(&self) -> SecretString {
         self.hub.world().app.key.private_pem.as_str().into()

@@ -37,6 +37,8 @@ pub(super) struct World {
     pub gives_itself: bool,
     /// By how much its clock is ahead of everybody else's.
     pub ahead: chrono::TimeDelta,
+    /// What happens is told to nobody.
+    pub muted: bool,
     last_id: i64,
 }
 
@@ -59,6 +61,7 @@ impl World {
             pending: HashMap::new(),
             gives_itself: true,
             ahead: chrono::TimeDelta::zero(),
+            muted: false,
         }
     }
 
@@ -185,7 +188,7 @@ impl World {
         repository: Option<i64>,
         mut body: Value,
     ) {
-        if !self.app.hears(event) {
+        if self.muted || !self.app.hears(event) {
             return;
         }
         if let Some(action) = action {

@@ -215,12 +215,19 @@ fn a_repository_keeps_its_id_through_renames_and_is_withdrawn_when_deleted() {
     body["changes"] = json!({"repository": {"name": {"from": "app"}}});
     let Event::Renamed { repository } = event("repository", &body) else { panic!() };
     assert_eq!((repository.id, repository.name.to_string()), (RepositoryId(1), "acme/app2".to_owned()));
-    let Event::Installation { access: Access::Repositories { added, removed }, .. } =
-        event("repository", &base("deleted"))
-    else {
-        panic!()
-    };
-    assert_eq!((added.len(), removed), (0, vec![(RepositoryId(1), "acme/app".parse().unwrap())]));
+    for (action, told) in [("deleted", Fate::Deleted), ("archived", Fate::Archived), ("unarchived", Fate::Unarchived)] {
+        let Event::Installation { access: Access::Repository { id, fate }, .. } = event("repository", &base(action))
+        else {
+            panic!("{action}")
+        };
+        assert_eq!((id, fate), (RepositoryId(1), told));
+    }
+    for (action, said) in
+        [("suspend", Access::Suspended), ("deleted", Access::Uninstalled), ("unsuspend", Access::Granted)]
+    {
+        let Event::Installation { access, .. } = event("installation", &base(action)) else { panic!("{action}") };
+        assert_eq!(access, said);
+    }
 }
 
 #[test]

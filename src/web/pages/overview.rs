@@ -3,7 +3,7 @@
 use super::rows::{Catalog, EnvironmentRow, RunRow, Thread};
 use super::{Frame, LiveQuery, render, setup};
 use crate::model::*;
-use crate::reply::{check, cleanup::settles_itself, status, status::in_words};
+use crate::reply::{access, check, cleanup::settles_itself, status, status::in_words};
 use crate::store::{DeliveryLine, RunFilter};
 use crate::web::health::PATIENCE;
 use crate::web::view::{Prose, When, ago};
@@ -49,9 +49,27 @@ struct Unkept {
     when: When,
 }
 
+/// Why the App cannot do in a repository what it should.
+struct AccessView {
+    codebase: String,
+    cause: &'static str,
+    way_out: &'static str,
+    since: Option<When>,
+    /// Where somebody ends that.
+    page: Option<String>,
+}
+
+/// An installation whose owner has not granted what the App asks for.
+struct Waiting {
+    account: String,
+    missing: String,
+    page: String,
+}
+
 struct CodebaseRow {
     name: String,
     connected: bool,
+    access: Option<AccessView>,
     mode: CodebaseMode,
     live: usize,
     /// The last count by class, and when it was made.
@@ -92,6 +110,9 @@ struct Page {
     trouble: Vec<&'static str>,
     /// Repositories whose upkeep comes to nothing.
     unkept: Vec<Unkept>,
+    /// Repositories with worktrees that the App does not reach as it should.
+    unreached: Vec<AccessView>,
+    waiting: Vec<Waiting>,
     /// What is on the disk without an environment.
     orphans: usize,
     codebases: Vec<CodebaseRow>,
@@ -141,6 +162,8 @@ pub async fn show(
         unsent,
         trouble: trouble(&state).await,
         unkept: unkept(&catalog).await?,
+        unreached: unreached(&catalog, &environments).await?,
+        waiting: without_permissions(&catalog).await?,
         orphans: orphans(&catalog).await?,
         codebases,
         runs: RunRow::load_all(&catalog, &runs).await?,
@@ -222,6 +245,38 @@ async fn unkept(catalog: &Catalog<'_>) -> Result<Vec<Unkept>, WebError> {
     Ok(unkept)
 }
 
+async fn access_view(catalog: &Catalog<'_>, codebase: &Codebase) -> Result<Option<AccessView>, WebError> {
+    let Some(cause) = access::cause(codebase.reach) else { return Ok(None) };
+    Ok(Some(AccessView {
+        codebase: codebase.name.to_string(),
+        cause,
+        way_out: access::way_out(codebase.reach),
+        since: codebase.reach_since.map(|since| ago(since, catalog.now)),
+        page: catalog.state.inner.orchestrator.access_page(codebase).await?,
+    }))
+}
+
+async fn unreached(catalog: &Catalog<'_>, live: &[Environment]) -> Result<Vec<AccessView>, WebError> {
+    let mut unreached = Vec::new();
+    for codebase in catalog.codebases() {
+        if live.iter().any(|environment| environment.codebase == codebase.id) {
+            unreached.extend(access_view(catalog, codebase).await?);
+        }
+    }
+    Ok(unreached)
+}
+
+async fn without_permissions(catalog: &Catalog<'_>) -> Result<Vec<Waiting>, WebError> {
+    let all = catalog.store().load_installations().await?.all.into_iter();
+    let lacking = all.filter(|installed| !installed.missing_permissions.is_empty());
+    let waiting = lacking.map(|installed| Waiting {
+        account: catalog.state.shown(&installed.account),
+        missing: catalog.state.shown(&installed.missing_permissions.join(", ")),
+        page: installed.page,
+    });
+    Ok(waiting.collect())
+}
+
 /// Also what lies in repositories that the database has not heard from.
 async fn orphans(catalog: &Catalog<'_>) -> Result<usize, WebError> {
     let orchestrator = &catalog.state.inner.orchestrator;
@@ -268,6 +323,7 @@ async fn codebases(
         rows.push(CodebaseRow {
             name: codebase.name.to_string(),
             connected: codebase.connected,
+            access: access_view(catalog, codebase).await?,
             mode: codebase.mode,
             live,
             disk,

@@ -24,6 +24,8 @@ fn codebase() -> Codebase {
         default_branch: None,
         repository_dir: "1".to_owned(),
         connected: true,
+        reach: Reach::Whole,
+        reach_since: None,
         mode: CodebaseMode::On,
         created_at: now,
         updated_at: now,

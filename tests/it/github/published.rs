@@ -24,6 +24,7 @@ async fn ask_everything(github: &Github, api_url: &str) {
         .unwrap();
     github.app().await.unwrap();
     github.registration().await.unwrap();
+    github.installations().await.unwrap();
     github.newest_attempt().await.unwrap();
     github.read_attempts(&mut AttemptLog::default(), now, now).await.unwrap();
     github.fetch_delivery(AttemptId(12_345_678)).await.unwrap();
@@ -34,6 +35,7 @@ async fn ask_everything(github: &Github, api_url: &str) {
         let credential = client.git_credential(EXAMPLE, push).await.unwrap();
         client.forget_git_credential(EXAMPLE, push, &credential).await;
     }
+    client.repositories().await.unwrap();
     client.repository(EXAMPLE, &name).await.unwrap();
     assert!(client.repository(RepositoryId(1), &name).await.is_err(), "the list is asked, too");
     client.issue(EXAMPLE, &name, number).await.unwrap();

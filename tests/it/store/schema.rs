@@ -193,6 +193,7 @@ const FILLED: &[(i64, &str)] = &[
     (16, "UPDATE receipts SET details = details;"),
     (17, "UPDATE outbox SET lane = '7', sent_at = updated_at;"),
     (20, "UPDATE codebases SET mode = 'staged';"),
+    (21, "UPDATE codebases SET access_since = updated_at;"),
 ];
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Installing the App on accounts, giving it repositories and taking them away.
 
 use crate::demo::github::{
+    auth::Permissions,
     model::{Actor, Installation},
     refusal::Refusal,
     world::World,
@@ -49,6 +50,23 @@ impl World {
         Ok(())
     }
 
+    /// The owner grants only these permissions, or with `None` all that the App asks for.
+    pub fn set_granted(&mut self, installation: i64, permissions: Option<Permissions>) -> Result<(), Refusal> {
+        let found = self.installations.get_mut(&installation).ok_or_else(|| Refusal::missing("installation"))?;
+        let accepted = permissions.is_none();
+        found.permissions = permissions;
+        let actor = Actor::person(found.account);
+        if accepted {
+            self.emit_installation(installation, actor, "new_permissions_accepted");
+        }
+        Ok(())
+    }
+
+    /// What an installation may do.
+    pub fn granted_to<'a>(&'a self, installation: &'a Installation) -> &'a Permissions {
+        installation.permissions.as_ref().unwrap_or(&self.app.permissions)
+    }
+
     /// Installs the App on an account, on repositories of it.
     pub fn install_on(&mut self, account: i64, repositories: BTreeSet<i64>) -> Result<i64, Refusal> {
         let its_own = |id: &i64| self.repository(*id).is_ok_and(|repository| repository.owner == account);
@@ -63,7 +81,8 @@ impl World {
 
     fn install(&mut self, account: i64, repositories: BTreeSet<i64>) -> i64 {
         let (id, created_at) = (self.new_id(), self.now());
-        self.installations.insert(id, Installation { id, account, repositories, suspended: false, created_at });
+        self.installations
+            .insert(id, Installation { id, account, repositories, suspended: false, permissions: None, created_at });
         self.emit_installation(id, Actor::person(account), "created");
         id
     }

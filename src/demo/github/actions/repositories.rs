@@ -52,6 +52,8 @@ impl Hub {
         let _gate = self.refs.lock().await;
         {
             let mut world = self.world();
+            let owner = world.repository(repository)?.owner;
+            world.emit(repository, Actor::person(owner), "repository", Some("deleted"), json!({}));
             if world.installation_of(repository).is_some() {
                 world.withdraw_repository(repository)?;
             }
@@ -104,6 +106,34 @@ impl World {
         self.forget_former_name(owner, name);
         let details = json!({ "changes": { "repository": { "name": { "from": from } } } });
         self.emit(repository, Actor::person(owner), "repository", Some("renamed"), details);
+        Ok(())
+    }
+
+    /// Gives a repository to another account, where the App reaches it if it is installed.
+    pub fn transfer_repository(&mut self, repository: i64, to: i64) -> Result<(), Refusal> {
+        let place = self.repository(repository)?;
+        let (from, name, former) = (place.owner, place.name.clone(), self.full_name(place));
+        self.refuse_taken_name(to, &name)?;
+        self.repository_mut(repository)?.owner = to;
+        self.former_names.insert(former.to_ascii_lowercase(), repository);
+        self.forget_former_name(to, &name);
+        for installation in self.installations.values_mut() {
+            match installation.account == to {
+                true => installation.repositories.insert(repository),
+                false => installation.repositories.remove(&repository),
+            };
+        }
+        let details = json!({ "changes": { "owner": { "from": { "user": self.account_json(from) } } } });
+        self.emit(repository, Actor::person(to), "repository", Some("transferred"), details);
+        Ok(())
+    }
+
+    pub fn archive_repository(&mut self, repository: i64, archived: bool) -> Result<(), Refusal> {
+        let place = self.repository_mut(repository)?;
+        place.archived = archived;
+        let actor = Actor::person(place.owner);
+        let action = if archived { "archived" } else { "unarchived" };
+        self.emit(repository, actor, "repository", Some(action), json!({}));
         Ok(())
     }
 

@@ -145,7 +145,7 @@ fn grant(world: &World, installation: i64, wanted: TokenRequest) -> Result<Grant
     Ok(Grant {
         installation,
         repositories: chosen,
-        permissions: narrowed(&world.app.permissions, wanted.permissions)?,
+        permissions: narrowed(world.granted_to(found), wanted.permissions)?,
         expires_at: world.clock() + lifetime,
     })
 }

@@ -76,7 +76,7 @@ impl World {
             "app_slug": self.app.slug,
             "target_id": installation.account,
             "target_type": account.map_or("User", |account| account.kind.as_str()),
-            "permissions": permissions_json(&self.app.permissions),
+            "permissions": permissions_json(self.granted_to(installation)),
             "events": self.app.events,
             "created_at": iso(installation.created_at),
             "updated_at": iso(installation.created_at),

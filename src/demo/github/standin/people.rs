@@ -1,6 +1,6 @@
 //! People, their permissions and tokens, and the App's installations.
 
-use super::Standin;
+use super::{Level, Standin};
 use crate::{
     demo::github::{auth::Grant, refusal::Refusal},
     model::Permission,
@@ -78,6 +78,19 @@ impl Standin {
     pub fn suspend_installation(&self, repository: &str, suspended: bool) -> Result<(), Refusal> {
         let id = self.installation_id(repository)?;
         self.hub.world().suspend(id, suspended)
+    }
+
+    /// The owner of a repository's installation has granted only these permissions (like `("issues", "write")`).
+    pub fn limit_permissions(&self, repository: &str, permissions: &[(&str, &str)]) -> Result<(), Refusal> {
+        let id = self.installation_id(repository)?;
+        let known = permissions.iter().filter_map(|(area, level)| Some(((*area).to_owned(), Level::parse(level)?)));
+        self.hub.world().set_granted(id, Some(known.collect()))
+    }
+
+    /// The owner accepts what the App asks for.
+    pub fn accept_permissions(&self, repository: &str) -> Result<(), Refusal> {
+        let id = self.installation_id(repository)?;
+        self.hub.world().set_granted(id, None)
     }
 
     /// Removes the App from a repository's owner.

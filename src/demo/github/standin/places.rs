@@ -31,11 +31,17 @@ impl Standin {
         world.rename_repository(id, name)
     }
 
+    /// Gives a repository to another account; the id stays. The App reaches it there where it is installed.
+    pub fn transfer_repository(&self, repository: &str, to: &str) -> Result<(), Refusal> {
+        let mut world = self.hub.world();
+        let (id, to) = (world.repository_named(repository)?.id, world.ensure_account(to));
+        world.transfer_repository(id, to)
+    }
+
     pub fn archive(&self, repository: &str, archived: bool) -> Result<(), Refusal> {
         let mut world = self.hub.world();
         let id = world.repository_named(repository)?.id;
-        world.repository_mut(id)?.archived = archived;
-        Ok(())
+        world.archive_repository(id, archived)
     }
 
     pub async fn protect_branch(&self, repository: &str, branch: &str, protected: bool) -> Result<(), Refusal> {
