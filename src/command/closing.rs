@@ -16,10 +16,19 @@ pub const KEYWORDS: [&str; 9] =
 /// Whatever stands between a keyword and a number must not let them meet.
 const BORDER: &str = " \u{1} ";
 
-/// The issues of `repository` that the text closes, in order, each once. References to other repositories are left out, and
-/// addresses that do not begin with `web_url`, GitHub's without a trailing slash.
-pub fn references(body: &str, repository: &RepoName, web_url: &str) -> Vec<ThreadNumber> {
-    let mut found = Vec::new();
+/// What a text closes, in order, each once.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct References {
+    /// Issues of the repository that the text belongs to.
+    pub here: Vec<ThreadNumber>,
+    /// Issues of others.
+    pub elsewhere: Vec<(RepoName, ThreadNumber)>,
+}
+
+/// What the text of `repository` closes. Addresses that do not begin with `web_url` are left out, GitHub's without a
+/// trailing slash.
+pub fn references(body: &str, repository: &RepoName, web_url: &str) -> References {
+    let mut found = References::default();
     let mut text = String::new();
     let (mut covered, mut silence) = (0usize, Silence::default());
     for (event, range) in markdown(body).into_offset_iter() {
@@ -55,10 +64,14 @@ pub fn references(body: &str, repository: &RepoName, web_url: &str) -> Vec<Threa
             continue;
         }
         let target = glued.or_else(|| words.get(index + 1).copied());
-        if let Some(number) = target.and_then(|target| local_number(target, repository, web_url))
-            && !found.contains(&number)
-        {
-            found.push(number);
+        match target.and_then(|target| reference(target, web_url)) {
+            Some((Some(name), number)) if !name.is_called(repository) => {
+                if !found.elsewhere.iter().any(|(known, other)| *other == number && known.is_called(&name)) {
+                    found.elsewhere.push((name, number));
+                }
+            }
+            Some((_, number)) if !found.here.contains(&number) => found.here.push(number),
+            Some(_) | None => {}
         }
     }
     found
@@ -68,23 +81,23 @@ fn is_keyword(word: &str) -> bool {
     KEYWORDS.iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
 }
 
-/// `#1`, `GH-1`, `owner/repo#1` or the issue's URL, with punctuation after it.
-fn local_number(target: &str, repository: &RepoName, web_url: &str) -> Option<ThreadNumber> {
+/// `#1`, `GH-1`, `owner/repo#1` or the issue's URL, with punctuation after it, and the repository where one is named.
+fn reference(target: &str, web_url: &str) -> Option<(Option<RepoName>, ThreadNumber)> {
     let digits_of = |rest: &str| -> Option<ThreadNumber> {
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let tail_is_punctuation = rest[end..].chars().all(|c| c.is_ascii_punctuation());
         rest[..end].parse().ok().filter(|number| *number > 0 && tail_is_punctuation).map(ThreadNumber)
     };
-    let own = repository.to_string();
+    let of = |name: &str, rest: &str| Some((Some(name.parse().ok()?), digits_of(rest)?));
     if let Some((name, rest)) = target.split_once('#') {
-        return digits_of(rest).filter(|_| name.is_empty() || name.eq_ignore_ascii_case(&own));
+        return if name.is_empty() { Some((None, digits_of(rest)?)) } else { of(name, rest) };
     }
     if let Some(rest) = target.strip_prefix("GH-").or_else(|| target.strip_prefix("gh-")) {
-        return digits_of(rest);
+        return Some((None, digits_of(rest)?));
     }
     let path = target.strip_prefix(web_url)?.strip_prefix('/')?;
     let (name, rest) = path.split_once("/issues/")?;
-    digits_of(rest).filter(|_| name.eq_ignore_ascii_case(&own))
+    of(name, rest)
 }
 
 #[cfg(test)]
@@ -92,7 +105,15 @@ mod tests {
     use super::*;
 
     fn numbers(body: &str) -> Vec<i64> {
-        references(body, &"acme/app".parse().unwrap(), "https://github.com").into_iter().map(|n| n.0).collect()
+        read(body).here.into_iter().map(|n| n.0).collect()
+    }
+
+    fn read(body: &str) -> References {
+        references(body, &"acme/app".parse().unwrap(), "https://github.com")
+    }
+
+    fn elsewhere(body: &str) -> Vec<String> {
+        read(body).elsewhere.iter().map(|(name, number)| format!("{name}#{number}")).collect()
     }
 
     /// BR-154
@@ -110,6 +131,19 @@ mod tests {
         assert_eq!(numbers("Closes https://github.com/acme/app/issues/6."), [6]);
         for elsewhere in ["https://github.com/other/app/issues/6", "https://github.com.x.test/acme/app/issues/6"] {
             assert!(numbers(&format!("Closes {elsewhere}")).is_empty(), "{elsewhere}");
+        }
+        let both = "Closes #3, closes other/repo#3, fixes https://github.com/other/app/issues/6, closes Other/Repo#3";
+        assert_eq!(
+            (numbers(both), elsewhere(both)),
+            (vec![3], vec!["other/repo#3".to_owned(), "other/app#6".to_owned()])
+        );
+        for nothing in [
+            "Closes https://github.com.x.test/other/app/issues/6",
+            "Closes a/b/c#1",
+            "Closes x#1",
+            "Closes other/repo#0",
+        ] {
+            assert_eq!(read(nothing), References::default(), "{nothing}");
         }
     }
 

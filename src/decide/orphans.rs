@@ -278,6 +278,7 @@ pub fn is_of_nobody_else(there: &Environment) -> bool {
 pub fn metadata(before: Option<&EnvironmentMetadata>) -> EnvironmentMetadata {
     let kept = before.map(|before| EnvironmentMetadata {
         links: before.links.clone(),
+        links_elsewhere: before.links_elsewhere.clone(),
         fork_head: before.fork_head.clone(),
         lost_head: before.lost_head.clone(),
         agreed: before.agreed.clone(),

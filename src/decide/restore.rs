@@ -132,6 +132,7 @@ pub fn as_it_was(removed: &Removed) -> EnvironmentMetadata {
     let before = &removed.environment.metadata;
     EnvironmentMetadata {
         links: before.links.clone(),
+        links_elsewhere: before.links_elsewhere.clone(),
         fork_head: before.fork_head.clone(),
         lost_head: before.lost_head.clone(),
         agreed: before.agreed.clone(),

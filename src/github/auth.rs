@@ -207,6 +207,9 @@ impl Github {
             return Err(GithubError::BadAnswer("the App has no slug".to_owned()));
         }
         let bot = self.bot_account(&app.slug).await?;
+        if bot.id <= 0 {
+            return Err(GithubError::BadAnswer(format!("{}[bot] has no id", app.slug)));
+        }
         let bot = Person { id: UserId(bot.id), login: bot.login, is_bot: true };
         Ok(AppIdentity { app_id: app.id, name: app.name.unwrap_or_else(|| app.slug.clone()), slug: app.slug, bot })
     }

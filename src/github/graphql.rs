@@ -18,9 +18,11 @@ const BRANCHES: usize = 100;
 const PULLS: usize = 20;
 
 /// An issue or pull request at the other end of a closing reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedThread {
     pub repository: RepositoryId,
+    /// Absent where GitHub's word for it is none that we accept.
+    pub name: Option<RepoName>,
     pub number: ThreadNumber,
 }
 
@@ -63,6 +65,7 @@ struct Node {
 #[serde(rename_all = "camelCase")]
 struct NodeRepository {
     database_id: i64,
+    name_with_owner: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -189,6 +192,7 @@ impl InstallationClient {
             let page = Page::deserialize(page).map_err(|error| GithubError::BadAnswer(error.to_string()))?;
             found.extend(page.nodes.into_iter().flatten().map(|node| LinkedThread {
                 repository: RepositoryId(node.repository.database_id),
+                name: node.repository.name_with_owner.and_then(|name| name.parse().ok()),
                 number: ThreadNumber(node.number),
             }));
             cursor = page.page_info.end_cursor.filter(|_| page.page_info.has_next_page);

@@ -270,7 +270,7 @@ fn thread_message(thread: ThreadRef, shape: &Shape) -> Result<Message, &'static 
         thread,
         source: MessageSource::ThreadBody,
         author: person(&shape.user)?,
-        body: shape.body.clone().unwrap_or_default(),
+        body: text(&shape.body)?,
         url: shape.html_url.clone().unwrap_or_default(),
         written_at: moment(shape.created_at.as_deref()),
     })
@@ -281,10 +281,21 @@ fn message(thread: ThreadRef, source: MessageSource, comment: &Comment) -> Resul
         thread,
         source,
         author: person(&comment.user)?,
-        body: comment.body.clone().unwrap_or_default(),
+        body: text(&comment.body)?,
         url: comment.html_url.clone().unwrap_or_default(),
         written_at: moment(comment.created_at.as_deref().or(comment.submitted_at.as_deref())),
     })
+}
+
+/// GitHub takes 65,536 characters, of four bytes at most.
+const LONGEST_TEXT: usize = 4 * 65_536;
+
+fn text(body: &Option<String>) -> Result<String, &'static str> {
+    match body {
+        Some(body) if body.len() > LONGEST_TEXT => Err("its text is longer than GitHub lets any be"),
+        Some(body) => Ok(body.clone()),
+        None => Ok(String::new()),
+    }
 }
 
 /// Who did it; GitHub's stand-in for deleted accounts when it does not say.

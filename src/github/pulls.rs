@@ -9,6 +9,9 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
 
+/// Where there are more open pull requests than on so many pages, the older ones are not looked through for a text.
+const TEXT_PAGES: usize = 3;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullRequest {
     pub number: ThreadNumber,
@@ -53,6 +56,12 @@ struct SideShape {
     name: String,
     sha: String,
     repo: Option<IdShape>,
+}
+
+#[derive(Deserialize)]
+struct TextShape {
+    number: i64,
+    body: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -128,6 +137,24 @@ impl InstallationClient {
         head: &BranchName,
     ) -> Result<Vec<PullRequest>, GithubError> {
         self.pull_requests_of(repository, name, head, "all").await
+    }
+
+    /// The texts of the open pull requests, the newest first, as far as three pages of them go.
+    pub async fn texts_of_open_pull_requests(
+        &self,
+        repository: RepositoryId,
+        name: &RepoName,
+    ) -> Result<Vec<(ThreadNumber, String)>, GithubError> {
+        let mut texts = Vec::new();
+        for page in 1..=TEXT_PAGES {
+            let path = format!("/repos/{name}/pulls?state=open");
+            let (shapes, last) = self.read_page::<TextShape>(repository, &path, page).await?;
+            texts.extend(shapes.into_iter().map(|shape| (ThreadNumber(shape.number), shape.body.unwrap_or_default())));
+            if page >= last {
+                break;
+            }
+        }
+        Ok(texts)
     }
 
     /// Those whose head is the branch of the repository itself: GitHub's filter knows the owner only, who may have a fork, too.

@@ -53,6 +53,11 @@ impl RepoName {
         Ok(Self { owner: owner.to_owned(), name: name.to_owned() })
     }
 
+    /// Whether GitHub takes both for one name: it ignores case.
+    pub fn is_called(&self, other: &Self) -> bool {
+        self.owner.eq_ignore_ascii_case(&other.owner) && self.name.eq_ignore_ascii_case(&other.name)
+    }
+
     /// What a repository on this machine is called, by its directory.
     pub fn of_directory(directory: &Path) -> Self {
         let stem = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

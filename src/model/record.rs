@@ -146,6 +146,9 @@ pub struct Environment {
 pub struct EnvironmentMetadata {
     /// Other work that is known to belong together with this, whether or not it shares the environment.
     pub links: Vec<Work>,
+    /// The same in other repositories, which never share an environment with this one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links_elsewhere: Vec<Elsewhere>,
     /// Head of a fork's pull request this environment was made from.
     pub fork_head: Option<CommitSha>,
     /// Last commit of a pull request whose head branch is gone: the environment's own branch starts there.

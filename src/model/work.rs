@@ -40,6 +40,34 @@ impl fmt::Display for ThreadId {
     }
 }
 
+/// An issue or pull request of another repository that a closing reference names. Each is worked on apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// Absent where only a text names it.
+    #[serde(default)]
+    pub repository: Option<RepositoryId>,
+    /// As it was called when it was named.
+    pub name: RepoName,
+    pub number: ThreadNumber,
+}
+
+impl Elsewhere {
+    /// Whether both are the same thread, as far as that is known.
+    pub fn is(&self, other: &Self) -> bool {
+        let same_place = match (self.repository, other.repository) {
+            (Some(one), Some(two)) => one == two,
+            (None, _) | (_, None) => self.name.is_called(&other.name),
+        };
+        same_place && self.number == other.number
+    }
+}
+
+impl fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.name, self.number)
+    }
+}
+
 /// The work an environment is for: a kind and an id within the codebase, shown as `issue-42`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Work {

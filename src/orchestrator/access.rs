@@ -128,12 +128,22 @@ impl Orchestrator {
 
     /// Whether that changed anything.
     async fn take_note(&self, codebase: &Codebase, said: Said) -> Result<bool, StepError> {
-        self.set_reach(codebase, after(codebase.reach, said)).await
+        let mut known = codebase.clone();
+        loop {
+            if self.set_reach(&known, after(known.reach, said)).await? {
+                return Ok(true);
+            }
+            // Another event may have come in between, and either may be the one that counts.
+            match self.store().load_codebase(codebase.id).await? {
+                Some(now) if now.reach != known.reach => known = now,
+                Some(_) | None => return Ok(false),
+            }
+        }
     }
 
-    /// Whether that changed anything.
+    /// Whether that changed anything; what is not as it was known is left as it is.
     pub(super) async fn set_reach(&self, codebase: &Codebase, reach: Reach) -> Result<bool, StepError> {
-        let changed = self.store().set_reach(codebase.id, reach, self.now()).await?;
+        let changed = self.store().set_reach(codebase.id, codebase.reach, reach, self.now()).await?;
         if changed {
             tracing::info!(codebase.name = %codebase.name, codebase.access = %reach, "access to a repository changed; work is kept");
             self.audit("github", "codebase.access", &codebase.name.to_string(), reach.as_str()).await;

@@ -1,6 +1,9 @@
 //! Questions to the store, git and GitHub, answered as facts for `decide`. Nothing is changed here but caches.
 
-use super::{Orchestrator, StepError};
+use super::{
+    Orchestrator, StepError,
+    links::{FoundElsewhere, Links},
+};
 use crate::decide::branches::Branches;
 use crate::decide::orphans::{branch_of_conversation, is_of_nobody_else};
 use crate::decide::resolve::{Candidate, Holds, LinkedCandidate, PullFacts, Remote, ResolveFacts, Stray, new_branch};
@@ -50,7 +53,8 @@ impl Orchestrator {
         }
     }
 
-    /// Everything the choice of an environment depends on. The canonical repository has just been fetched.
+    /// Everything the choice of an environment depends on, and what is linked with the thread elsewhere, of which none does.
+    /// The canonical repository has just been fetched.
     pub(super) async fn gather_resolve_facts(
         &self,
         codebase: &Codebase,
@@ -59,7 +63,7 @@ impl Orchestrator {
         pull: Option<&PullRequest>,
         settings: &RepoSettings,
         delivery: InboxId,
-    ) -> Result<ResolveFacts, StepError> {
+    ) -> Result<(ResolveFacts, FoundElsewhere), StepError> {
         let work = work_of(conversation);
         let current = match conversation.environment {
             Some(id) => self.store().load_environment(id).await?,
@@ -69,7 +73,7 @@ impl Orchestrator {
             None => self.adopted_for(codebase, settings, &work).await?,
             same_work => same_work,
         };
-        let (links, links_unknown) = self.links(codebase, conversation, pull).await?;
+        let Links { here: links, elsewhere, unknown: links_unknown } = self.links(codebase, conversation, pull).await?;
         let examined = async |environment: Option<Environment>| match environment {
             Some(environment) => Some(self.candidate(repository, environment).await),
             None => None,
@@ -152,7 +156,7 @@ impl Orchestrator {
         if let Some(branch) = new_branch(&facts).filter(|_| !has_place) {
             facts.strays = self.strays(repository, &self.place_on_disk(codebase, &branch), Some(&branch)).await?;
         }
-        Ok(facts)
+        Ok((facts, FoundElsewhere { threads: elsewhere, in_part: links_unknown }))
     }
 
     /// The environment of a conversation's worktree that a person took in hand when nobody knew any more whose it was: its

@@ -2,54 +2,119 @@
 
 use super::{Orchestrator, StepError, gather::work_of, host::OnGithub, retry};
 use crate::command::closing;
-use crate::github::PullRequest;
+use crate::github::{LinkedThread, PullRequest};
 use crate::model::*;
 use crate::telemetry::field::EFFECT;
 use std::collections::HashSet;
 
+/// What belongs together with a thread's work.
+#[derive(Default)]
+pub(super) struct Links {
+    /// Work of this repository.
+    pub here: Vec<Work>,
+    /// What no choice of an environment depends on.
+    pub elsewhere: Vec<Elsewhere>,
+    /// GitHub could not say; this is what texts and rows say.
+    pub unknown: bool,
+}
+
+/// The part of [`Links`] that is only told.
+pub(super) struct FoundElsewhere {
+    pub threads: Vec<Elsewhere>,
+    /// There may be more.
+    pub in_part: bool,
+}
+
 impl Orchestrator {
-    /// Work that a closing reference connects to this thread, in this repository. GitHub is asked first; when it cannot
-    /// answer, which is said, the texts are read.
+    /// What closing references connect to this thread. GitHub is asked first; when it cannot answer, which is said, the texts
+    /// are read.
     pub(super) async fn links(
         &self,
         codebase: &Codebase,
         conversation: &Conversation,
         pull: Option<&PullRequest>,
-    ) -> Result<(Vec<Work>, bool), StepError> {
-        let (Ok(Some(OnGithub { client, id, name, .. })), Some(number)) =
-            (self.on_github(codebase), conversation.thread.number())
-        else {
-            return Ok((Vec::new(), false));
+    ) -> Result<Links, StepError> {
+        let (Ok(Some(place)), Some(number)) = (self.on_github(codebase), conversation.thread.number()) else {
+            return Ok(Links::default());
         };
+        let OnGithub { client, id, name, .. } = &place;
         let kind = if pull.is_some() { WorkKind::Issue } else { WorkKind::PullRequest };
         let asked = retry::patiently(|| async {
             Ok(match pull {
-                Some(_) => client.closing_issues(id, name, number).await?,
-                None => client.closing_pull_requests(id, name, number).await?,
+                Some(_) => client.closing_issues(*id, name, number).await?,
+                None => client.closing_pull_requests(*id, name, number).await?,
             })
         });
         let asked = asked.await;
         let unknown = asked.is_err();
-        let mut numbers: Vec<ThreadNumber> = match asked {
+        let (mut numbers, mut elsewhere) = (Vec::new(), Vec::new());
+        match asked {
             Ok(threads) => {
-                threads.iter().filter(|thread| thread.repository == id).map(|thread| thread.number).collect()
+                for LinkedThread { repository, name, number } in threads {
+                    match name {
+                        _ if repository == *id => numbers.push(number),
+                        Some(name) => elsewhere.push(Elsewhere { repository: Some(repository), name, number }),
+                        None => {}
+                    }
+                }
             }
             Err(error) => {
-                tracing::warn!(codebase.name = %name, error = %error, "closing references not answered, reading the text");
-                Vec::new()
+                tracing::warn!(codebase.name = %name, %error, "closing references not answered, reading the texts");
             }
-        };
-        // Of a pull request into another base than the default branch, GitHub never says that it closes an issue.
-        if let Some(pull) = pull.filter(|pull| unknown || codebase.default_branch.as_ref() != Some(&pull.base)) {
-            numbers.extend(closing::references(&pull.body, name, &self.settings().web_url));
         }
-        let mut links: Vec<Work> = numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect();
+        let web_url = &self.settings().web_url;
+        match pull {
+            // Of a pull request into another base than the default branch, GitHub never says that it closes an issue.
+            Some(pull) if unknown || codebase.default_branch.as_ref() != Some(&pull.base) => {
+                let written = closing::references(&pull.body, name, web_url);
+                numbers.extend(written.here);
+                let written = written.elsewhere.into_iter();
+                elsewhere.extend(written.map(|(name, number)| Elsewhere { repository: None, name, number }));
+            }
+            None if unknown => numbers.extend(self.closers_by_their_texts(&place, number).await),
+            Some(_) | None => {}
+        }
+        let mut here: Vec<Work> = numbers.into_iter().map(|number| Work { kind, id: number.to_string() }).collect();
         if pull.is_none() {
-            links.extend(self.noted_links(codebase, &work_of(conversation)).await?);
+            here.extend(self.noted_links(codebase, &work_of(conversation)).await?);
         }
         let mut seen = HashSet::new();
-        links.retain(|link| seen.insert(link.clone()));
-        Ok((links, unknown))
+        here.retain(|link| seen.insert(link.clone()));
+        Ok(Links { here, elsewhere, unknown })
+    }
+
+    /// The open pull requests whose texts say that they close this issue; none where they cannot be read, either.
+    async fn closers_by_their_texts(&self, place: &OnGithub<'_>, issue: ThreadNumber) -> Vec<ThreadNumber> {
+        let OnGithub { client, id, name, .. } = place;
+        let texts = client.texts_of_open_pull_requests(*id, name).await.unwrap_or_else(|error| {
+            tracing::warn!(codebase.name = %name, %error, "the texts of its pull requests are not read either");
+            Vec::new()
+        });
+        let closes = |body: &str| closing::references(body, name, &self.settings().web_url).here.contains(&issue);
+        texts.into_iter().filter(|(_, body)| closes(body)).map(|(number, _)| number).collect()
+    }
+
+    /// Writes into an environment's row what belongs together with a thread's work in other repositories. What GitHub did not
+    /// answer takes nothing back, nor does a thread that only shares the environment.
+    pub(super) async fn note_elsewhere(
+        &self,
+        environment: Environment,
+        work: &Work,
+        found: &FoundElsewhere,
+    ) -> Result<Environment, StepError> {
+        let note = |environment: &mut Environment| {
+            let is_all = environment.work == *work && !found.in_part;
+            let noted = &mut environment.metadata.links_elsewhere;
+            if is_all {
+                noted.clear();
+            }
+            for new in &found.threads {
+                if !noted.iter().any(|known| known.is(new)) {
+                    noted.push(new.clone());
+                }
+            }
+        };
+        self.changed(environment, note).await
     }
 
     /// Pull requests into another base than the default branch that close this work, as their environments noted.

@@ -1,7 +1,7 @@
 //! Mending worktrees whose ties to their repository, or whose index, are broken, before they are used or judged. What only
 //! gathers facts, and every dry run, leaves them as they are.
 
-use super::{Orchestrator, StepError};
+use super::{Orchestrator, StepError, links::FoundElsewhere};
 use crate::decide::resolve::ResolveFacts;
 use crate::git::Repository;
 use crate::github::PullRequest;
@@ -61,10 +61,10 @@ impl Orchestrator {
         pull: Option<&PullRequest>,
         settings: &RepoSettings,
         delivery: InboxId,
-    ) -> Result<ResolveFacts, StepError> {
+    ) -> Result<(ResolveFacts, FoundElsewhere), StepError> {
         let gather =
             || Box::pin(self.gather_resolve_facts(codebase, conversation, repository, pull, settings, delivery));
-        let facts = gather().await?;
+        let (facts, elsewhere) = gather().await?;
         let linked = facts.linked.iter().map(|linked| &linked.candidate);
         let mut mended = false;
         for candidate in facts.current.iter().chain(&facts.same_work).chain(linked) {
@@ -72,7 +72,7 @@ impl Orchestrator {
         }
         match mended {
             true => gather().await,
-            false => Ok(facts),
+            false => Ok((facts, elsewhere)),
         }
     }
 

@@ -144,7 +144,7 @@ impl Orchestrator {
             }
             let facts =
                 self.resolve_facts(&codebase, &conversation, &repository, pull.as_ref(), &settings, run.delivery);
-            let mut facts = Box::pin(facts).await?;
+            let (mut facts, elsewhere) = Box::pin(facts).await?;
             for linked in &mut facts.linked {
                 linked.may_make_way &= fetched && !stays.contains(&linked.candidate.environment.id);
             }
@@ -248,6 +248,7 @@ impl Orchestrator {
                 notes.0.extend(tied.then(|| opening::made_way(work, &environment.branch)));
             }
             self.record_links(&environment).await?;
+            let environment = self.note_elsewhere(environment, &facts.work, &elsewhere).await?;
             let (environment, moved) =
                 self.with_base(&repository, environment, &settings, pull.as_ref(), &codebase).await?;
             notes.0.extend(moved);

@@ -378,6 +378,7 @@ pub fn thread_status(status: &ThreadStatus) -> String {
             if environment.pinned {
                 lines.push("pinned".to_owned());
             }
+            lines.extend(linked_elsewhere(&environment.metadata.links_elsewhere));
             lines.extend(environment.metadata.disk.as_ref().map(disk::of_worktree));
             lines.extend(kept_at_the_last_look(&environment.metadata, &lines));
         }
@@ -393,6 +394,16 @@ pub fn thread_status(status: &ThreadStatus) -> String {
     lines.extend(status.disk.clone());
     let list = lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n");
     agent_text::foreign(&list, FOREIGN)
+}
+
+/// Links that are told of at most.
+const ELSEWHERE: usize = 10;
+
+fn linked_elsewhere(links: &[Elsewhere]) -> Option<String> {
+    let named: Vec<String> = links.iter().take(ELSEWHERE).map(Elsewhere::to_string).collect();
+    let more = links.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!named.is_empty()).then(|| format!("belongs together with {}{more}, which is worked on apart", named.join(", ")))
 }
 
 fn no_worktree(removed: Option<&Environment>) -> String {

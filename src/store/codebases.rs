@@ -109,16 +109,22 @@ impl Store {
     }
 
     /// Access was given or taken away. A repository whose name went to another one stays disconnected until GitHub is
-    /// asked about it under its new name. False: nothing changed.
-    pub async fn set_reach(&self, id: CodebaseId, reach: Reach, now: Timestamp) -> Result<bool, StoreError> {
+    /// asked about it under its new name. False: nothing changed, or it was not as in `before` any more.
+    pub async fn set_reach(
+        &self,
+        id: CodebaseId,
+        before: Reach,
+        reach: Reach,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         let sql = sql!(
             "UPDATE codebases SET access = $2, access_since = $4, connected = $3, updated_at = $4
-             WHERE id = $1 AND access <> $2
+             WHERE id = $1 AND access = $5 AND access <> $2
                AND NOT EXISTS (SELECT 1 FROM codebases AS other
                                WHERE lower(other.name) = lower(codebases.name) AND other.connected
                                  AND other.id <> codebases.id)"
         );
-        let sql = sql.bind(id).bind(reach).bind(reach.is_connected()).bind(now);
+        let sql = sql.bind(id).bind(reach).bind(reach.is_connected()).bind(now).bind(before);
         Ok(self.db.execute(sql).await? > 0)
     }
 

@@ -396,6 +396,7 @@ fn merged(end: &End) {
     assert_eq!(end.environments, [EnvironmentState::Destroyed]);
 }
 
+/// BR-148: what was claimed and not done is done by the next start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_any_effect_it_comes_to_the_same_end() {
     killed_everywhere(None, 1, merged, Story::tell).await;

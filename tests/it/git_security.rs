@@ -280,10 +280,46 @@ async fn the_token_goes_to_its_host_and_nowhere_else() {
     assert!(seen.lock().await.iter().any(|request| request.contains(&wanted)));
     // BR-195
     assert_eq!(files_with_token(&lab.root), Vec::<std::path::PathBuf>::new());
+    assert!(arguments_with(TOKEN).is_empty());
     seen.lock().await.clear();
     let other = repository.remote_head(Some(&credential("github.com"))).await;
     assert!(matches!(other, Err(GitError::Refused { .. })), "{other:?}");
     assert!(seen.lock().await.is_empty());
+}
+
+/// What any process on this machine was given as arguments that has these words in them.
+fn arguments_with(words: &str) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let arguments = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let shown = arguments.map(|arguments| String::from_utf8_lossy(&arguments).replace('\0', " "));
+    shown.filter(|arguments| arguments.contains(words)).collect()
+}
+
+/// BR-195: looked at while git waits for the server, with the token sent.
+#[tokio::test]
+async fn nobody_sees_the_token_among_the_arguments_of_a_process() {
+    let lab = Lab::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let repository = lab.git.repository(lab.path("repos/h.git"));
+    repository.ensure(&format!("http://{host}/octo/hello.git")).await.unwrap();
+    let (credential, place) = (credential(&host), host.clone());
+    let fetch = async { assert!(repository.remote_head(Some(&credential)).await.is_err()) };
+    let look = async move {
+        // Whoever comes with the token is kept waiting, and what runs then is looked at.
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 16384];
+            let length = stream.read(&mut request).await.unwrap_or(0);
+            if String::from_utf8_lossy(&request[..length]).contains("Authorization") {
+                assert!(!arguments_with(&place).is_empty(), "git is at work");
+                assert_eq!(arguments_with(TOKEN), Vec::<String>::new());
+                return;
+            }
+            let _ = stream.write_all(WHO.as_bytes()).await;
+        }
+    };
+    tokio::join!(fetch, look);
 }
 
 #[tokio::test]

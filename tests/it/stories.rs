@@ -14,6 +14,7 @@ mod disk;
 mod examples;
 mod faults;
 mod furnishing;
+mod hostile;
 mod housekeeping;
 mod issues;
 mod kinds;

@@ -26,6 +26,8 @@ pub enum Fault {
     Html { status: u16 },
     /// No body at all; nothing is done.
     Empty { status: u16 },
+    /// JSON that ends too early, though it is as long as the answer says; nothing is done.
+    Truncated { status: u16 },
     /// Does what was asked, then the connection breaks before the answer is complete.
     CutAfterApplying,
     /// Does what was asked, then stays silent so long before it answers 504.

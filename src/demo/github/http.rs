@@ -115,6 +115,7 @@ async fn enter(State(front): State<Front>, request: Request) -> Response {
             (status_of(status), page).into_response()
         }
         Some(Fault::Empty { status }) => status_of(status).into_response(),
+        Some(Fault::Truncated { status }) => broken(status, r#"{"id": 1, "number": 1, "body": "so f"#),
         Some(Fault::CutAfterApplying) => cut(apply().await).await,
         Some(Fault::HangAfterApplying(time)) => {
             drain(apply().await).await;

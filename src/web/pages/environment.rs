@@ -7,7 +7,7 @@ use crate::model::*;
 use crate::reply::cleanup::{self, platform_name, restore_command};
 use crate::reply::{bytes, count, days, shell::quoted};
 use crate::store::RunFilter;
-use crate::web::view::{Mark, PAGE, Pager, Prose, When, ago, offset};
+use crate::web::view::{Links, Mark, PAGE, Pager, Prose, When, ago, offset};
 use crate::web::{WebState, error::WebError, guard::Actor, verbs};
 use askama::Template;
 use axum::{
@@ -61,6 +61,8 @@ struct Page {
     transferred_to: Option<String>,
     /// Other work that belongs together with this.
     links: Vec<Thread>,
+    /// The same in other repositories.
+    links_elsewhere: Vec<Named>,
     can_change: bool,
     /// What a person can do about the reasons to keep it.
     next_steps: Vec<Prose>,
@@ -105,6 +107,12 @@ pub async fn show(
     for work in &environment.metadata.links {
         links.push(Thread::of_work(&catalog, environment.codebase, work).await?);
     }
+    let elsewhere = environment.metadata.links_elsewhere.iter().map(|link| Named {
+        text: link.to_string(),
+        // GitHub leads on to a pull request from there.
+        url: Some(Links::new(&state.inner.web_url, &link.name).thread(ThreadKind::Issue, link.number)),
+    });
+    let links_elsewhere = elsewhere.collect();
     let repository = store.load_codebase(environment.codebase).await?;
     let repository = repository.map(|codebase| state.inner.orchestrator.repository_path(&codebase)).unwrap_or_default();
     let (receipt, receipt_unreadable) = match store.receipt_of(environment.id).await {
@@ -130,6 +138,7 @@ pub async fn show(
             .as_ref()
             .map(|sha| Named { text: sha.short().to_owned(), url: github.as_ref().map(|links| links.commit(sha)) }),
         links,
+        links_elsewhere,
         can_change: environment.state == EnvironmentState::Active,
         next_steps: environment.metadata.next_steps.iter().map(|step| state.prose(step)).collect(),
         beyond_force: environment.metadata.beyond_force,

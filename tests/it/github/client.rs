@@ -3,7 +3,7 @@
 use super::fake::{Answer, Fake};
 use super::*;
 use std::time::Duration;
-use treewarden::github::{GithubError, InstallationClient, MergedHead};
+use treewarden::github::{GithubError, InstallationClient, LinkedThread, MergedHead};
 
 const READ: &str = "GET /api/v3/repos/acme/app";
 const WRITE: &str = "POST /api/v3/repos/acme/app/issues/5/comments";
@@ -256,11 +256,12 @@ async fn links_come_from_graphql_beside_the_rest_api() {
         let connection = json!({"nodes": nodes, "pageInfo": {"hasNextPage": cursor.is_some(), "endCursor": cursor}});
         Answer::Json(200, json!({"data": {"repository": {"pullRequest": {"closingIssuesReferences": connection}}}}))
     };
-    let node = |repository: i64, number: i64| json!({"number": number, "repository": {"databaseId": repository}});
+    let node = |repository: i64, number: i64| json!({"number": number, "repository": {"databaseId": repository, "nameWithOwner": format!("acme/r{repository}")}});
     fake.on("POST /api/graphql", [page(json!([node(1, 5), null]), Some("c1")), page(json!([node(2, 6)]), None)]);
     let linked = installation.closing_issues(REPOSITORY, &name(), ThreadNumber(9)).await.unwrap();
-    let linked: Vec<(i64, i64)> = linked.iter().map(|thread| (thread.repository.0, thread.number.0)).collect();
-    assert_eq!(linked, [(1, 5), (2, 6)]);
+    let name_of = |thread: &LinkedThread| thread.name.as_ref().map(RepoName::to_string).unwrap_or_default();
+    let linked: Vec<_> = linked.iter().map(|thread| (thread.repository.0, thread.number.0, name_of(thread))).collect();
+    assert_eq!(linked, [(1, 5, "acme/r1".to_owned()), (2, 6, "acme/r2".to_owned())]);
     let asked = fake.seen("POST /api/graphql");
     assert_eq!(asked[0].body["variables"], json!({"owner": "acme", "name": "app", "number": 9, "cursor": null}));
     assert_eq!(asked[1].body["variables"]["cursor"], "c1");

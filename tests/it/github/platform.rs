@@ -79,6 +79,7 @@ async fn a_first_comment_is_written_and_later_ones_edit_it() {
     assert_eq!(fake.seen("PATCH")[0].body, json!({"body": "done <!-- mark -->"}));
 }
 
+/// BR-143
 #[tokio::test]
 async fn a_comment_whose_answer_was_lost_is_found_by_its_marker_and_author() {
     let fake = Fake::start().await;

@@ -58,6 +58,7 @@ async fn ask_everything(github: &Github, api_url: &str) {
 
     client.pull_request(EXAMPLE, &name, number).await.unwrap();
     client.find_open_pull_request(EXAMPLE, &name, &branch("feature/a")).await.unwrap();
+    client.texts_of_open_pull_requests(EXAMPLE, &name).await.unwrap();
     client.find_pull_requests(EXAMPLE, &name, &branch("feature/a")).await.unwrap();
     let (head, base) = (branch("feature/a"), branch("main"));
     let new = NewPullRequest { head: &head, base: &base, title: "T", body: "Fixes #5", draft: true };
@@ -94,7 +95,7 @@ fn asked(seen: &Seen) -> Asked<'_> {
 fn example(description: &Description, seen: &Seen) -> Option<Answer> {
     let request = asked(seen);
     if request.path == published::GRAPHQL {
-        let page = json!({"nodes": [{"number": 5, "repository": {"databaseId": 1}}], "pageInfo": {"hasNextPage": false, "endCursor": "c"}});
+        let page = json!({"nodes": [{"number": 5, "repository": {"databaseId": 1, "nameWithOwner": "a/b"}}], "pageInfo": {"hasNextPage": false, "endCursor": "c"}});
         let mut repository = json!({"pullRequest": {"closingIssuesReferences": page}, "issue": {"closedByPullRequestsReferences": page}});
         for number in 0..100 {
             repository[format!("of{number}")] = json!({"nodes": []});

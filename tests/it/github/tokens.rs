@@ -94,6 +94,7 @@ async fn a_refusal_that_is_not_about_time_is_believed_at_once() {
     assert_eq!(fake.seen("GET /api/v3/app").len(), 1);
 }
 
+/// BR-197
 #[tokio::test]
 async fn a_refused_token_is_replaced_once() {
     let fake = Fake::start().await;
@@ -124,6 +125,19 @@ async fn the_app_knows_its_bot_through_an_installation_or_as_anybody() {
         let identity = fake.client().app().await.unwrap();
         assert_eq!((identity.slug.as_str(), identity.bot.id), ("treewarden", UserId(70)));
         assert_eq!(fake.seen("GET /api/v3/users/")[0].auth, expected);
+    }
+}
+
+/// BR-141: without them nobody would know who is spoken to, and which comments are its own.
+#[tokio::test]
+async fn an_app_without_a_slug_or_a_bot_is_none() {
+    for (slug, bot, why) in [("", 70, "the App has no slug"), ("treewarden", 0, "treewarden[bot] has no id")] {
+        let fake = Fake::start().await;
+        fake.on("GET /api/v3/app/installations", [Answer::Json(200, json!([]))]);
+        fake.on("GET /api/v3/app", [Answer::Json(200, json!({"id": 7, "slug": slug, "name": "Treewarden"}))]);
+        let account = json!({"id": bot, "login": "treewarden[bot]", "type": "Bot"});
+        fake.on("GET /api/v3/users/treewarden%5Bbot%5D", [Answer::Json(200, account)]);
+        assert_eq!(fake.client().app().await, Err(GithubError::BadAnswer(why.to_owned())));
     }
 }
 

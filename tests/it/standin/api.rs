@@ -157,10 +157,10 @@ async fn a_renamed_repository_is_found_by_id_and_by_redirect() {
 }
 
 const LINKED: &str = "query($owner:String!,$name:String!,$number:Int!,$cursor:String){repository(owner:$owner,name:$name)\
-    {pullRequest(number:$number){closingIssuesReferences(first:50,after:$cursor){nodes{number repository{databaseId}} \
+    {pullRequest(number:$number){closingIssuesReferences(first:50,after:$cursor){nodes{number repository{databaseId nameWithOwner}} \
     pageInfo{hasNextPage endCursor}}}}}";
 const CLOSERS: &str = "query($owner:String!,$name:String!,$number:Int!,$cursor:String){repository(owner:$owner,name:$name)\
-    {issue(number:$number){closedByPullRequestsReferences(first:50,after:$cursor){nodes{number repository{databaseId}} \
+    {issue(number:$number){closedByPullRequestsReferences(first:50,after:$cursor){nodes{number repository{databaseId nameWithOwner}} \
     pageInfo{hasNextPage endCursor}}}}}";
 
 #[tokio::test]
@@ -181,7 +181,10 @@ async fn links_between_issues_and_pull_requests_are_told_by_graphql() {
     stage.standin.limit_graphql_pages(1);
     let (_, first) = stage.call("POST", "/graphql", &token, Some(ask(LINKED, pull, Value::Null))).await;
     let connection = &first["data"]["repository"]["pullRequest"]["closingIssuesReferences"];
-    assert_eq!(connection["nodes"], json!([{ "number": one, "repository": { "databaseId": id } }]));
+    assert_eq!(
+        connection["nodes"],
+        json!([{ "number": one, "repository": { "databaseId": id, "nameWithOwner": REPO } }])
+    );
     assert_eq!(connection["pageInfo"]["hasNextPage"], true);
     let cursor = connection["pageInfo"]["endCursor"].clone();
     let (_, second) = stage.call("POST", "/graphql", &token, Some(ask(LINKED, pull, cursor))).await;
@@ -191,7 +194,10 @@ async fn links_between_issues_and_pull_requests_are_told_by_graphql() {
 
     let (_, closers) = stage.call("POST", "/graphql", &token, Some(ask(CLOSERS, one, Value::Null))).await;
     let connection = &closers["data"]["repository"]["issue"]["closedByPullRequestsReferences"];
-    assert_eq!(connection["nodes"], json!([{ "number": pull, "repository": { "databaseId": id } }]));
+    assert_eq!(
+        connection["nodes"],
+        json!([{ "number": pull, "repository": { "databaseId": id, "nameWithOwner": REPO } }])
+    );
     let (status, missing) = stage.call("POST", "/graphql", &token, Some(ask(CLOSERS, 99, Value::Null))).await;
     assert_eq!((status, &missing["errors"][0]["type"]), (200, &json!("NOT_FOUND")));
 }

@@ -64,7 +64,7 @@ async fn a_name_that_was_given_away_leads_to_its_new_owner_only() {
         let old = store.load_codebase(old.id).await.unwrap().unwrap();
         assert!(!old.connected);
         // It cannot come back under a name that is another one's by now …
-        store.set_reach(old.id, Reach::Whole, at(2)).await.unwrap();
+        assert!(!store.set_reach(old.id, old.reach, Reach::Whole, at(2)).await.unwrap());
         assert!(!store.load_codebase(old.id).await.unwrap().unwrap().connected);
         // … but under its own.
         let old = store.upsert_codebase(named(1, "acme/app2"), at(3)).await.unwrap();
@@ -80,10 +80,12 @@ async fn a_disconnected_repository_keeps_its_environments() {
     on_each_engine(async |store| {
         let app = codebase(&store, 1, "acme/app").await;
         let kept = environment(&store, &app, 5).await;
-        store.set_reach(app.id, Reach::NotSelected, at(1)).await.unwrap();
+        assert!(store.set_reach(app.id, Reach::Whole, Reach::NotSelected, at(1)).await.unwrap());
+        // Whoever read it before that decides by what is no longer so.
+        assert!(!store.set_reach(app.id, Reach::Whole, Reach::Suspended, at(1)).await.unwrap());
         assert!(!store.find_codebase_by_github(RepositoryId(1)).await.unwrap().unwrap().connected);
         assert_eq!(store.live_environments(None).await.unwrap(), [kept]);
-        store.set_reach(app.id, Reach::Whole, at(2)).await.unwrap();
+        assert!(store.set_reach(app.id, Reach::NotSelected, Reach::Whole, at(2)).await.unwrap());
         assert!(store.load_codebase(app.id).await.unwrap().unwrap().connected);
     })
     .await;

@@ -178,7 +178,7 @@ async fn a_repository_is_known_by_its_path() {
         assert_eq!(at_path(&store, "/home/ann/hello", "_local/hello").await.default_branch, renewed.default_branch);
         // GitHub's are no concern of theirs, and the other way round.
         codebase(&store, 1, "acme/app").await;
-        store.set_reach(second.id, Reach::Whole, at(3)).await.unwrap();
+        store.set_reach(second.id, second.reach, Reach::Whole, at(3)).await.unwrap();
         assert_eq!(store.list_codebases().await.unwrap().len(), 3);
         assert_eq!(
             store.find_codebase(&"_local/hello".parse().unwrap()).await.unwrap().map(|one| one.id),

@@ -44,6 +44,21 @@ async fn a_page_for_people_for_a_comment() {
     survives("POST", COMMENTS, 1, Fault::Html { status: 200 }).await;
 }
 
+/// With a status that says that all is well.
+#[tokio::test]
+async fn json_that_ends_too_early_is_no_answer() {
+    for (method, prefix) in [
+        ("POST", COMMENTS),
+        ("POST", "/repos/octo/hello/pulls"),
+        ("POST", "/app/installations/"),
+        ("GET", "/repos/octo/hello/collaborators/"),
+        ("GET", "/repos/octo/hello$"),
+        ("PATCH", "/repos/octo/hello/issues/comments/"),
+    ] {
+        survives(method, prefix, 1, Fault::Truncated { status: 200 }).await;
+    }
+}
+
 /// It would count as done, and the thread say for ever that the work is under way.
 #[tokio::test]
 async fn a_page_for_people_or_nothing_for_an_edit_is_no_success() {
@@ -200,6 +215,7 @@ async fn a_push_that_never_gets_through_keeps_the_work_and_the_next_mention_deli
     world.end().await;
 }
 
+/// BR-197
 #[tokio::test]
 async fn tokens_that_expire_during_a_run_are_renewed() {
     let world = World::new().await;

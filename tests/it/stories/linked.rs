@@ -3,7 +3,10 @@
 
 use super::commands::answered;
 use crate::support::world::{ANN, REPO, World, git};
-use treewarden::{demo::github::OpenPull, model::*};
+use treewarden::{
+    demo::github::{Fault, OpenPull},
+    model::*,
+};
 
 /// Ann's pull request for the issue, on a branch of her own, in which she asks for something.
 async fn asked_pull(world: &World, issue: i64, words: &str) -> i64 {
@@ -435,5 +438,98 @@ async fn an_issue_goes_on_where_its_branch_is_though_the_pull_request_is_closed(
     world.settle().await;
     let status = world.status(issue);
     assert!(status.contains(&format!("Reusing worktree from PR #{own}")), "{status}");
+    world.end().await;
+}
+
+/// BR-156: in both repositories there is a thread of that very number, and nobody takes it for the one that is meant.
+#[tokio::test]
+async fn a_link_to_another_repository_is_recorded_and_shared_with_nobody() {
+    const OTHER: &str = "octo/other";
+    let world = World::new().await;
+    world.standin.create_repository(OTHER, &[("README.md", "# other\n")]).await.unwrap();
+    world.standin.set_permission(OTHER, ANN, Permission::Write).unwrap();
+    let ask = |number: i64| world.standin.comment(OTHER, ANN, number, &world.mention("agent:noop")).unwrap();
+    let meant = world.standin.open_issue(OTHER, ANN, "Elsewhere", "").unwrap();
+    world.standin.push_commit(OTHER, ANN, "feature/y", "Start", &[("start.txt", Some("start\n"))]).await.unwrap();
+    let beside = OpenPull { title: "Beside", head: "feature/y", ..OpenPull::default() };
+    let beside = world.standin.open_pull(OTHER, ANN, beside).await.unwrap();
+    ask(beside);
+    let issue = world.worked_issue("agent:noop").await;
+    let pull = world.pull_from("feature/x", &format!("Closes {OTHER}#{meant}")).await;
+    assert_eq!((issue, pull), (meant, beside), "the numbers are the same");
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    ask(meant);
+    world.settle().await;
+
+    let live = world.environments().await;
+    let told = |branch: &str, codebase: &str| {
+        let of =
+            |one: &&Environment| one.branch.as_str() == branch && one.path.display().to_string().contains(codebase);
+        let found: Vec<&Environment> = live.iter().filter(of).collect();
+        assert_eq!(found.len(), 1, "{branch} of {codebase} in {live:?}");
+        let elsewhere = &found[0].metadata.links_elsewhere;
+        (found[0].metadata.links.len(), elsewhere.iter().map(Elsewhere::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(live.len(), 4, "each of them has its own: {live:?}");
+    assert_eq!(told("feature/x", REPO), (0, vec![format!("{OTHER}#{meant}")]));
+    assert_eq!(told("issue-1", OTHER), (0, vec![format!("{REPO}#{pull}")]));
+    assert_eq!((told("issue-1", REPO), told("feature/y", OTHER)), ((0, vec![]), (0, vec![])));
+
+    let status = answered(&world, pull, "/status").await;
+    let words = format!("belongs together with {OTHER}#{meant}, which is worked on apart");
+    assert!(status.contains(&words), "{status}");
+    let of_pull = live.iter().find(|one| one.branch.as_str() == "feature/x").unwrap();
+    let page = world.page(&format!("/environments/{}", of_pull.id)).await;
+    assert!(page.contains(&words), "{page}");
+
+    // A GitHub that says nothing takes nothing back.
+    world.standin.faults().inject(Some("POST"), "/api/graphql", u32::MAX, Fault::Status(502));
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    world.standin.faults().clear();
+    let environment = world.store().load_environment(of_pull.id).await.unwrap().unwrap();
+    assert_eq!(environment.metadata.links_elsewhere, of_pull.metadata.links_elsewhere);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn without_graphql_the_text_decides_on_both_sides() {
+    let world = World::new().await;
+    world.standin.faults().inject(Some("POST"), "/api/graphql", u32::MAX, Fault::Status(502));
+    let issue = world.worked_issue("agent:noop").await;
+    let pull = asked_pull(&world, issue, "agent:noop").await;
+    let environment = world.environment().await;
+    assert_eq!(environment.branch.as_str(), "feature/x", "the issue's made way: {}", world.status(pull));
+    assert_eq!(environment.metadata.links, [work(WorkKind::Issue, issue)]);
+
+    let other = world.issue();
+    let body = format!("Resolves https://github.invalid/octo/hello/issues/{other}\n\nFixes #{other}");
+    let pull = world.pull_from("feature/y", &body).await;
+    world.ask(pull, "agent:noop");
+    world.settle().await;
+    world.ask(other, "agent:noop");
+    world.settle().await;
+    let status = world.status(other);
+    assert!(status.contains(&format!("Reusing worktree from PR #{pull}")), "{status}");
+    world.standin.faults().clear();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn all_pages_of_what_closes_an_issue_are_read() {
+    let world = World::new().await;
+    world.standin.limit_graphql_pages(1);
+    let issue = world.issue();
+    let (_first, second) = (
+        world.pull_from("feature/a", &format!("Fixes #{issue}")).await,
+        world.pull_from("feature/b", &format!("Fixes #{issue}")).await,
+    );
+    world.ask(second, "agent:noop");
+    world.settle().await;
+    world.ask(issue, "agent:noop");
+    world.settle().await;
+    let status = world.status(issue);
+    assert!(status.contains(&format!("Reusing worktree from PR #{second}")), "{status}");
     world.end().await;
 }

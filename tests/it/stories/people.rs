@@ -67,6 +67,7 @@ async fn somebody_who_was_just_given_permission_is_heard_at_once() {
     world.end().await;
 }
 
+/// BR-143: whoever copies the marker gains nothing by it.
 #[tokio::test]
 async fn bots_and_own_comments_are_ignored() {
     let world = World::new().await;

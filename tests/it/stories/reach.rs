@@ -113,7 +113,13 @@ async fn a_permission_that_is_not_accepted_yet_is_named_with_its_page() {
     let world = World::new().await;
     let issue = world.worked_issue("add a greeting").await;
     let pushed = world.remote_tip("issue-1").await;
-    let some = [("contents", "read"), ("issues", "write"), ("metadata", "read"), ("pull_requests", "write")];
+    let some = [
+        ("checks", "write"),
+        ("contents", "read"),
+        ("issues", "write"),
+        ("metadata", "read"),
+        ("pull_requests", "write"),
+    ];
     world.standin.limit_permissions(REPO, &some).unwrap();
     world.standin.expire_tokens();
     world.ask(issue, "add a note");

@@ -283,9 +283,21 @@ impl World {
         self.settle().await;
     }
 
+    /// A second service beside this one, with a home of its own, as the same App: nothing is delivered to it by itself.
+    pub async fn twin(&self) -> Service {
+        let twin = start(&self.standin, &self.dir.path().join("twin"), &self.settings, self.times, &self.ahead).await;
+        self.standin
+            .set_webhook(&format!("http://{}/webhooks/github", self.service.address), SecretString::from(SECRET));
+        twin
+    }
+
     /// What GitHub says beside what the stand-in does by itself.
     pub async fn deliver(&self, event: &str, body: &serde_json::Value) {
-        let (address, body) = (self.service.address, body.to_string());
+        self.deliver_to(&self.service, event, body.to_string()).await;
+    }
+
+    pub async fn deliver_to(&self, service: &Service, event: &str, body: String) {
+        let address = service.address;
         let delivery = self
             .http
             .post(format!("http://{address}/webhooks/github"))

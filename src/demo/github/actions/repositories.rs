@@ -115,6 +115,12 @@ impl World {
         let (from, name, former) = (place.owner, place.name.clone(), self.full_name(place));
         self.refuse_taken_name(to, &name)?;
         self.repository_mut(repository)?.owner = to;
+        let threads = self.repositories.values_mut().flat_map(|place| place.threads.values_mut());
+        for pull in threads.filter_map(|thread| thread.pull.as_mut()) {
+            if pull.head_repository == Some(repository) {
+                pull.head_owner = to;
+            }
+        }
         self.former_names.insert(former.to_ascii_lowercase(), repository);
         self.forget_former_name(to, &name);
         for installation in self.installations.values_mut() {

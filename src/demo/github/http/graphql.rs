@@ -127,11 +127,16 @@ fn answer(
         .get(start..end)
         .unwrap_or_default()
         .iter()
-        .map(|(place, number)| json!({ "number": number, "repository": { "databaseId": place } }));
+        .map(|(place, number)| json!({ "number": number, "repository": named(world, *place) }));
     Ok(json!({
         "nodes": nodes.collect::<Vec<_>>(),
         "pageInfo": { "hasNextPage": end < found.len(), "endCursor": end.to_string() },
     }))
+}
+
+fn named(world: &World, repository: i64) -> Value {
+    let name = world.repository(repository).ok().map(|place| world.full_name(place));
+    json!({ "databaseId": repository, "nameWithOwner": name })
 }
 
 /// `first: 50` in the text, or a variable of that name.

@@ -12,6 +12,14 @@ impl Standin {
         self.hub.world().ensure_account(login)
     }
 
+    /// Deletes a person's account. What it wrote stays, by nobody.
+    pub fn remove_account(&self, login: &str) {
+        let mut world = self.hub.world();
+        if let Some(id) = world.find_account(login).map(|account| account.id) {
+            world.accounts.remove(&id);
+        }
+    }
+
     /// Makes an account an organization.
     pub fn make_organization(&self, login: &str) {
         let mut world = self.hub.world();
