@@ -237,11 +237,9 @@ async fn orchestrator(
     let proxy = config.github.proxy.clone();
     let git = Git::new(GitSettings { proxy, ..GitSettings::new("git", config.home.join("git")) })?;
     git.version().await?;
-    let at = credentials::load(config, store).await?.github;
+    let at = credentials::load(config, store, &redactor).await?.github;
     let wire = match &at.app {
         Some(app) => {
-            // Before anything can print them, so that nothing lets them out.
-            redactor.learn(credentials::secrets(app));
             let began_before = store.load_missed_watch(app.app_id).await?.is_some();
             let connection = connected(&at, app, store, clock()).await?;
             let stored = config.github.app.is_none();
@@ -249,6 +247,8 @@ async fn orchestrator(
         }
         None => Wire::default(),
     };
+    // What waits for an App that is not known (any more) is not given up for that.
+    store.hold_github(wire.connection().is_none());
     let platforms = Platforms {
         github: GithubPlatform::new(wire.clone()),
         local: LocalPlatform::new(store.clone(), clock.clone()),
@@ -352,8 +352,12 @@ impl Service {
             api_url: config.github.api_url.clone(),
             web_url: config.github.web_url.clone(),
             sealer: {
-                let config = config.clone();
-                Arc::new(move || sealer_for_the_first(&config).map_err(|error| error.to_string()))
+                let (config, redactor) = (config.clone(), redactor.clone());
+                Arc::new(move || {
+                    let sealer = sealer_for_the_first(&config).map_err(|error| error.to_string())?;
+                    redactor.learn(&secret_key::in_file(&config));
+                    Ok(sealer)
+                })
             },
             redactor: redactor.clone(),
             webhook_secret: webhook_secret.clone(),

@@ -72,7 +72,10 @@ use error::corrupt;
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -89,6 +92,8 @@ pub struct Store {
     db: Arc<Db>,
     /// What a codebase starts in that is met for the first time.
     first_mode: CodebaseMode,
+    /// Nothing of GitHub's is claimed.
+    holds_github: Arc<AtomicBool>,
 }
 
 /// How a database's tables stand to this program.
@@ -166,13 +171,27 @@ impl Store {
 
     /// The same with another [`PATIENCE`].
     pub async fn open_with(url: &str, patience: Duration) -> Result<Self, StoreError> {
-        Ok(Self { db: Arc::new(Db::open(url, patience).await?), first_mode: CodebaseMode::On })
+        Ok(Self {
+            db: Arc::new(Db::open(url, patience).await?),
+            first_mode: CodebaseMode::On,
+            holds_github: Arc::default(),
+        })
     }
 
     /// The same store, in which a codebase that is met for the first time starts in `mode`.
     #[must_use]
     pub fn starting_in(self, mode: CodebaseMode) -> Self {
         Self { first_mode: mode, ..self }
+    }
+
+    /// While it is held, what is of GitHub waits: deliveries, runs, and what is to be sent there; what is of this machine goes
+    /// on.
+    pub fn hold_github(&self, held: bool) {
+        self.holds_github.store(held, Ordering::Release);
+    }
+
+    fn holds_github(&self) -> bool {
+        self.holds_github.load(Ordering::Acquire)
     }
 
     /// Brings the tables up to date, under a lock. Refuses a schema that is newer than this program.

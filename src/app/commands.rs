@@ -2,8 +2,8 @@
 
 use super::lock::LockError;
 use super::{
-    Core, Service, StartError, demand_app, doctor, env, hangup::hung_up, import, look::take, program, say, story,
-    wall_clock,
+    Core, Service, StartError, demand_app, doctor, env, hangup::hung_up, import, look::take, program, say, secret_key,
+    story, wall_clock,
 };
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::{Config, Reads};
@@ -53,7 +53,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Disconnect => disconnect(&config).await,
         Command::Cleanup { dry_run } => clean_up(&config, &redactor, dry_run).await,
         Command::Say(asked) => say::run(&config, &asked).await,
-        Command::Import(asked) => import::import(&config, &asked).await,
+        Command::Import(asked) => import::import(&config, &redactor, &asked).await,
         Command::Env { command } => env::run(&config, &redactor, &command).await,
         Command::DemoAgent | Command::Demo(_) | Command::Doctor { .. } => bail!("handled above"),
     }
@@ -86,7 +86,10 @@ async fn disconnect(config: &Config) -> anyhow::Result<ExitCode> {
     };
     let forgotten = forgotten.await.map_err(StartError::Store);
     store.close().await;
-    say(match forgotten? {
+    let forgotten = forgotten?;
+    // Another App gets a key of its own: this one may have got out.
+    secret_key::forget(config)?;
+    say(match forgotten {
         Some(slug) => format!(
             "The App @{slug} is forgotten here. On GitHub it stays: delete it there, unless something else works by it."
         ),

@@ -2,9 +2,10 @@
 //! stored App that cannot be opened is never passed over: it is the one that people mention.
 
 use super::StartError;
-use super::secret_key::{KeyError, Place, sealer};
+use super::secret_key::{self, KeyError, Place, sealer};
 use crate::config::{AppCredentials, Config, Deliveries, OauthCredentials};
 use crate::store::{AppSecrets, Schema, Store, StoreError, StoredApp, Unopened};
+use crate::telemetry::Redactor;
 use secrecy::{ExposeSecret, SecretString};
 
 /// Why the stored App's credentials are of no use. Every sentence names the App and where its key is looked for.
@@ -40,12 +41,16 @@ pub(super) fn deliveries(config: &Config) -> Option<Deliveries> {
 }
 
 /// The same by an open database, which is not asked where the settings say it all.
-pub(super) async fn load(config: &Config, store: &Store) -> Result<Config, StartError> {
+/// What is secret of it, the redactor knows before anything can print it.
+pub(super) async fn load(config: &Config, store: &Store, redactor: &Redactor) -> Result<Config, StartError> {
     let stored = match config.github.app {
         Some(_) => None,
         None => store.load_app().await?,
     };
-    Ok(completed(config, stored.as_ref())?)
+    redactor.learn(&secret_key::in_file(config));
+    let config = completed(config, stored.as_ref())?;
+    redactor.learn(config.github.app.iter().flat_map(secrets));
+    Ok(config)
 }
 
 /// Whether there are any, without opening or making anything.
@@ -86,7 +91,7 @@ fn credentials(stored: &StoredApp, secrets: AppSecrets) -> AppCredentials {
 }
 
 /// Every secret among them, for redaction.
-pub(super) fn secrets(app: &AppCredentials) -> Vec<&SecretString> {
+fn secrets(app: &AppCredentials) -> Vec<&SecretString> {
     let client = app.oauth.as_ref().map(|oauth| &oauth.client_secret);
     [&app.private_key].into_iter().chain(&app.webhook_secret).chain(client).collect()
 }

@@ -21,13 +21,14 @@ use crate::github::Github;
 use crate::model::*;
 use crate::reply;
 use crate::store::{Schema, Store, StoreError, load_old_data};
+use crate::telemetry::Redactor;
 use anyhow::{anyhow, bail};
 use gather::Sources;
 use report::{Report, TAKEN, Waits};
 use secrecy::ExposeSecret;
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
-pub async fn import(config: &Config, asked: &Asked) -> anyhow::Result<ExitCode> {
+pub async fn import(config: &Config, redactor: &Redactor, asked: &Asked) -> anyhow::Result<ExitCode> {
     // What cannot be read is known before anything of ours is touched.
     let old = match &asked.from {
         Some(url) => Some(load_old_data(url).await?),
@@ -40,7 +41,7 @@ pub async fn import(config: &Config, asked: &Asked) -> anyhow::Result<ExitCode> 
         false => Some(take(config).await?),
     };
     let store = open(config, asked.dry_run, &scratch).await?;
-    let report = carry_out(config, asked, old.as_ref(), &store, &scratch).await;
+    let report = carry_out((config, redactor), asked, old.as_ref(), &store, &scratch).await;
     store.close().await;
     drop(taken);
     let report = report?;
@@ -88,7 +89,7 @@ async fn migrated(url: &str) -> Result<Store, StartError> {
 }
 
 async fn carry_out(
-    config: &Config,
+    (config, redactor): (&Config, &Redactor),
     asked: &Asked,
     old: Option<&OldData>,
     store: &Store,
@@ -103,7 +104,7 @@ async fn carry_out(
             looks_only: asked.dry_run,
             ..GitSettings::new("git", scratch.path().join("git"))
         })?,
-        github: github(config, store).await?,
+        github: github(config, redactor, store).await?,
         codebases: store.list_codebases().await?,
     };
     let mut report = Report { stage: old.map(|old| old.stage), dry_run: asked.dry_run, ..Report::default() };
@@ -143,8 +144,8 @@ async fn lock_taken(sources: &Sources<'_>, plan: &ImportPlan, imported: &Importe
     not_locked
 }
 
-async fn github(config: &Config, store: &Store) -> anyhow::Result<Option<Github>> {
-    let at = credentials::load(config, store).await?.github;
+async fn github(config: &Config, redactor: &Redactor, store: &Store) -> anyhow::Result<Option<Github>> {
+    let at = credentials::load(config, store, redactor).await?.github;
     Ok(at.app.as_ref().map(|app| connection::client(&at, app)).transpose()?)
 }
 

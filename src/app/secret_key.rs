@@ -5,6 +5,7 @@ use super::door::fresh_token;
 use crate::config::Config;
 use crate::plain_file::{self, Links};
 use crate::store::Sealer;
+use anyhow::anyhow;
 use rustix::fs::Mode;
 use secrecy::{ExposeSecret, SecretString};
 use std::{
@@ -83,6 +84,24 @@ pub(super) fn sealer_for_the_first(config: &Config) -> Result<Sealer, KeyError> 
         }
         found => found,
     }
+}
+
+/// Takes the key away from its file, once nothing is sealed with it.
+pub(super) fn forget(config: &Config) -> anyhow::Result<()> {
+    let Place::File(path) = Place::of(config) else { return Ok(()) };
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(anyhow!(
+            "The App is forgotten here, but {}, which holds the key of what was stored of it, cannot be removed: {error}. Delete it \
+             before another App is made.",
+            path.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The key that a file holds, if one does.
+pub(super) fn in_file(config: &Config) -> Option<SecretString> {
+    read(&file(config)).ok()
 }
 
 fn read(path: &Path) -> Result<SecretString, KeyError> {

@@ -21,7 +21,9 @@ pub struct AdmitFacts<'a> {
 pub enum Asks {
     /// That the codebase is switched on.
     Enable,
-    /// To be told something, or that something ends.
+    /// That work ends.
+    End,
+    /// To be told something.
     Tell,
     /// Work, or any other change.
     Change,
@@ -58,7 +60,8 @@ pub fn passed_over(author: &Person, bot: &Person, carries_marker: bool) -> Optio
 pub fn is_heard(mode: CodebaseMode, asks: Asks) -> bool {
     match mode {
         CodebaseMode::On | CodebaseMode::Staged => true,
-        CodebaseMode::Off => asks == Asks::Enable,
+        // Its runs are at work until somebody ends them.
+        CodebaseMode::Off => matches!(asks, Asks::Enable | Asks::End),
     }
 }
 
@@ -69,7 +72,10 @@ pub fn admit(facts: &AdmitFacts<'_>) -> Admission {
         (CodebaseMode::Off, _) if !may => return Admission::Off,
         _ if !may => return Admission::Refuse,
         (CodebaseMode::Staged, Asks::Change) => return Admission::Staged,
-        (CodebaseMode::On | CodebaseMode::Staged | CodebaseMode::Off, Asks::Enable | Asks::Tell | Asks::Change) => {}
+        (
+            CodebaseMode::On | CodebaseMode::Staged | CodebaseMode::Off,
+            Asks::Enable | Asks::End | Asks::Tell | Asks::Change,
+        ) => {}
     }
     if facts.recent_runs >= MAX_RECENT_RUNS {
         return Admission::TooMany;
@@ -104,9 +110,11 @@ mod tests {
             (On, Tell, Welcome, Welcome, Refuse),
             (On, Change, Welcome, Welcome, Refuse),
             (InStages, Enable, Welcome, Refuse, Refuse),
+            (InStages, End, Welcome, Welcome, Refuse),
             (InStages, Tell, Welcome, Welcome, Refuse),
             (InStages, Change, Admission::Staged, Admission::Staged, Refuse),
             (CodebaseMode::Off, Enable, Welcome, Off, Off),
+            (CodebaseMode::Off, End, Welcome, Welcome, Off),
             (CodebaseMode::Off, Tell, Off, Off, Off),
             (CodebaseMode::Off, Change, Off, Off, Off),
         ] {

@@ -3,6 +3,7 @@
 
 use super::client::{Answer, Github};
 use super::error::GithubError;
+use super::payload;
 use super::rest::PAGE_SIZE;
 use super::signature::Verified;
 use crate::model::*;
@@ -68,6 +69,9 @@ struct AttemptShape {
     delivered_at: chrono::DateTime<chrono::Utc>,
     #[serde(default)]
     redelivery: bool,
+    #[serde(default)]
+    event: String,
+    action: Option<String>,
     status_code: Option<u16>,
 }
 
@@ -149,17 +153,17 @@ impl Github {
     }
 
     async fn attempt_pages(&self, from: Option<String>, since: Timestamp) -> Result<Pages, GithubError> {
-        let (mut attempts, mut rest, mut count) = (Vec::new(), from, 0);
+        let (mut attempts, mut rest, mut count) = (Vec::<DeliveryAttempt>::new(), from, 0);
         while count < MAX_PAGES {
             count += 1;
             let cursor = rest.map(|cursor| format!("&cursor={}", percent_encoded(&cursor))).unwrap_or_default();
             let answer = self.as_app(Method::GET, &format!("{PATH}?per_page={PAGE_SIZE}{cursor}"), None).await?;
             let page: Vec<AttemptShape> = answer.json()?;
-            let (read, before) = (page.len(), attempts.len());
-            attempts.extend(page.into_iter().map(DeliveryAttempt::from).filter(|attempt| attempt.at >= since));
             // Attempts that end at about the same time may be listed in any order: only a page without a single one is past
             // the moment.
-            let past = read > 0 && attempts.len() == before;
+            let past = !page.is_empty() && page.iter().all(|shape| Timestamp::new(shape.delivered_at) < since);
+            let wanted = page.into_iter().filter(|shape| payload::is_wanted(&shape.event, shape.action.as_deref()));
+            attempts.extend(wanted.map(DeliveryAttempt::from).filter(|attempt| attempt.at >= since));
             rest = next_cursor(&answer).filter(|_| !past);
             if rest.is_none() {
                 break;

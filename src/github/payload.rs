@@ -47,7 +47,12 @@ pub fn is_known(event: &str) -> bool {
 
 /// Whether a delivery is about a check run that nobody pressed a button of: GitHub tells of every one, of all Apps.
 pub fn is_unpressed(event: &str, body: &[u8]) -> Result<bool, BadPayload> {
-    Ok(event == CHECK_RUN && !matches!(parse(body)?.action.as_deref(), Some(PRESSED | AGAIN)))
+    Ok(event == CHECK_RUN && !is_wanted(event, parse(body)?.action.as_deref()))
+}
+
+/// Whether a delivery is worth fetching. GitHub tells of every step of every check run, of all Apps.
+pub fn is_wanted(event: &str, action: Option<&str>) -> bool {
+    event != CHECK_RUN || matches!(action, Some(PRESSED | AGAIN))
 }
 
 const CHECK_RUN: &str = "check_run";

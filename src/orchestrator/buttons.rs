@@ -92,7 +92,8 @@ impl Orchestrator {
         Ok(conversation.map(|conversation| (codebase, conversation, run)).ok_or("its thread is not known any more"))
     }
 
-    /// The same request once more, by whoever pressed. A press on a run that was asked for again already is spent.
+    /// The same request once more, by whoever pressed. A press on a run that was asked for again already is spent, unless nothing
+    /// began: such a run has no button of its own.
     async fn retry(
         &self,
         delivery: &Delivery,
@@ -102,7 +103,11 @@ impl Orchestrator {
         by: &Person,
     ) -> Result<Handled, StepError> {
         let same = self.store().runs_of_message(conversation.id, &run.request.source).await?;
-        if same.iter().any(|later| later.id > run.id && later.delivery != delivery.id) {
+        let is_spent = |later: &Run| {
+            let began = !later.state.is_final() || later.outcome.pull_head.is_some();
+            later.id > run.id && later.delivery != delivery.id && began
+        };
+        if same.iter().any(is_spent) {
             return done("it was asked for again before");
         }
         let live = self.store().live_run_of(conversation.id).await?.filter(|live| live.delivery != delivery.id);

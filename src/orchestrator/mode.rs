@@ -15,6 +15,7 @@ pub(super) fn asks(request: &Request) -> Asks {
     match request {
         Request::Agent(_) => Asks::Change,
         Request::Command(_, Command::Enable) => Asks::Enable,
+        Request::Command(_, Command::Stop) => Asks::End,
         Request::Command(_, Command::Cleanup { dry_run: true, .. }) | Request::Unknown { .. } => Asks::Tell,
         Request::Command(_, command) if commands::changes(command) => Asks::Change,
         Request::Command(..) => Asks::Tell,

@@ -174,6 +174,10 @@ impl SetUp {
             };
             match written.await {
                 Ok(true) => return Ok(()),
+                // The answer to an earlier try was lost.
+                Ok(false) if tried > 1 && store.load_app().await.ok().flatten().as_ref() == Some(&sealed) => {
+                    return Ok(());
+                }
                 Ok(false) => return Err(NotTakenUp::ThereAlready),
                 Err(error) if error.is_transient() && tried < TRIES => {
                     tokio::time::sleep(PAUSE * 2u32.pow(tried - 1)).await;
@@ -235,6 +239,7 @@ impl Orchestrator {
         }
         tracing::info!(target: EFFECT, { app.slug = %identity.slug }, "App connected");
         self.audit(actor, "app.connected", &identity.slug, &format!("App number {}", identity.app_id)).await;
+        self.store().hold_github(false);
         let wake = &self.inner.wake;
         for bell in [&wake.connected, &wake.deliveries, &wake.stops, &wake.runs, &wake.outgoing] {
             bell.notify_one();

@@ -24,7 +24,7 @@ pub fn told(found: &Examination, repository: &RepoName, reached: &Reached, page:
     let own = concerned.map(|check| line(check.fine, &format!("App: {}", agent_text::said(&check.seen, FOREIGN))));
     let own: Vec<String> = [reach(reached)].into_iter().chain(own).collect();
     let areas: Vec<String> = areas(found).into_iter().map(|(what, fine)| format!("{} {what}", sign(fine))).collect();
-    let healthy = found.checks.iter().all(|check| check.fine);
+    let healthy = found.checks.iter().all(|check| check.fine) && !matches!(reached, Reached::Not(_));
     let end = match healthy {
         true => "Everything is in order",
         false => "What is behind a ✘, and what mends it,",
@@ -109,6 +109,8 @@ mod tests {
         What is behind a ✘, and what mends it, is in the panel, for whoever runs it: http://127.0.0.1:3000/doctor
         ");
         let found = Examination { at, checks: vec![check("git", true, "git 2.39.5", None)] };
+        let unread = told(&found, &name, &not, "http://127.0.0.1:3000/doctor", now);
+        assert!(unread.contains("What is behind a ✘") && !unread.contains("in order"), "{unread}");
         insta::assert_snapshot!(told(&found, &name, &Reached::Read, "http://127.0.0.1:3000/doctor", at), @r"
         **octo/hello**
         - ✔ GitHub hands it over, and git reads it with a token of its own

@@ -158,7 +158,8 @@ macro_rules! next_delivery {
     ($which:literal) => {
         concat!(
             "SELECT id FROM inbox AS next
-             WHERE state = 'received' AND (tries = 0 OR not_before <= $1 OR not_before > $2)",
+             WHERE state = 'received' AND (tries = 0 OR not_before <= $1 OR not_before > $2)
+               AND (NOT $3 OR event = 'local')",
             $which,
             " AND",
             is_first!("next"),
@@ -174,12 +175,12 @@ macro_rules! is_due {
     };
 }
 
-/// Takes it: `$3` is the owner, `$4` the end of the lease.
+/// Takes it: `$4` is the owner, `$5` the end of the lease.
 macro_rules! claim {
     ($which:literal) => {
         concat!(
             "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, tries = tries + 1,
-                              lease_owner = $3, lease_until = $4
+                              lease_owner = $4, lease_until = $5
              WHERE id = (",
             next_delivery!($which),
             ") AND state = 'received' RETURNING *"
@@ -232,7 +233,8 @@ impl Store {
         most: u32,
     ) -> Result<Vec<Delivery>, StoreError> {
         let (due, claim, never) = (sql!(is_due!("")), sql!(claim!("")), now.plus(LONGEST_PAUSE));
-        let (due, claim) = (due.bind(now).bind(never), claim.bind(now).bind(never));
+        let held = self.holds_github();
+        let (due, claim) = (due.bind(now).bind(never).bind(held), claim.bind(now).bind(never).bind(held));
         let mut claims = vec![claim.bind(owner).bind(now.plus(lease))];
         if most > 1 {
             // A look at the oldest only: behind a long conversation it is one after the other.
@@ -243,12 +245,13 @@ impl Store {
                     SELECT id FROM (
                         SELECT id, conversation_key FROM inbox
                         WHERE state = 'received' AND tries = 0 AND length(body) <= 65536
+                          AND (NOT $4 OR event = 'local')
                         ORDER BY id LIMIT 256) AS fresh
                     WHERE",
                 is_first!("fresh"),
                 "ORDER BY id LIMIT $3) AND state = 'received' RETURNING *"
             ));
-            claims.push(along.bind(owner).bind(now.plus(lease)).bind(i64::from(most - 1)));
+            claims.push(along.bind(owner).bind(now.plus(lease)).bind(i64::from(most - 1)).bind(held));
         }
         self.claim_next(due, claims, now).await
     }
@@ -263,7 +266,8 @@ impl Store {
         let due = sql!(is_due!(" AND conversation_key LIKE 'stop %'"));
         let claim = sql!(claim!(" AND conversation_key LIKE 'stop %'"));
         let never = now.plus(LONGEST_PAUSE);
-        let (due, claim) = (due.bind(now).bind(never), claim.bind(now).bind(never));
+        let held = self.holds_github();
+        let (due, claim) = (due.bind(now).bind(never).bind(held), claim.bind(now).bind(never).bind(held));
         let claims = vec![claim.bind(owner).bind(now.plus(lease))];
         Ok(self.claim_next(due, claims, now).await?.pop())
     }
@@ -290,6 +294,10 @@ impl Store {
                 break;
             }
             taken.extend(more.rows);
+            // What may have ended the process before is claimed by itself.
+            if taken.iter().any(|delivery| delivery.tries > 1) {
+                break;
+            }
         }
         tx.commit().await?;
         taken.sort_by_key(|delivery| delivery.id);

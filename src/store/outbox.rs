@@ -105,6 +105,7 @@ macro_rules! next_outgoing {
              WHERE home.id = next.codebase_id
                AND next.state IN ('pending', 'sending') AND next.state = 'pending' AND (next.turn = 0) = $4
                AND (next.not_before <= $1 OR next.not_before > $2 OR next.updated_at > $3)
+               AND (NOT $6 OR home.local_path IS NOT NULL)
                AND (next.turn < 2 OR home.local_path IS NOT NULL
                  OR next.sent_at IS NULL OR next.sent_at <= $5 OR next.sent_at > $1)
                AND NOT EXISTS (SELECT 1 FROM outbox AS other WHERE other.state = 'sending' AND other.lane = ",
@@ -172,7 +173,7 @@ impl Store {
     pub async fn claim_outgoing(&self, sender: &Sender<'_>, now: Timestamp) -> Result<Option<OutboxRow>, StoreError> {
         while self.outgoing_is_due(sender, now).await? {
             let claim = sql!(concat!(
-                "UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_owner = $6, lease_until = $7,
+                "UPDATE outbox SET state = 'sending', attempts = attempts + 1, lease_owner = $7, lease_until = $8,
                                    updated_at = $1,
                                    lane = (SELECT ",
                 lane!(),
@@ -181,7 +182,7 @@ impl Store {
                 next_outgoing!(),
                 ") AND state = 'pending' RETURNING *"
             ));
-            let claim = looking(claim, sender, now).bind(sender.owner).bind(now.plus(sender.lease));
+            let claim = self.looking(claim, sender, now).bind(sender.owner).bind(now.plus(sender.lease));
             let mut tx = self.db.begin().await?;
             match take(&mut tx, claim, now).await {
                 Ok(mut taken) => {
@@ -231,8 +232,15 @@ impl Store {
     /// Looking first keeps idle workers away from the writing connection; losing a race means that another one won.
     async fn outgoing_is_due(&self, sender: &Sender<'_>, now: Timestamp) -> Result<bool, StoreError> {
         let sql = sql!(concat!("SELECT count(*) AS answer FROM (", next_outgoing!(), ") AS due"));
-        let due: Answer = self.db.fetch_one(looking(sql, sender, now)).await?;
+        let due: Answer = self.db.fetch_one(self.looking(sql, sender, now)).await?;
         Ok(due.0 > 0)
+    }
+
+    /// What [`next_outgoing`] is told.
+    fn looking(&self, sql: Sql, sender: &Sender<'_>, now: Timestamp) -> Sql {
+        let is_heard = sender.lane == Lane::Heard;
+        let sql = sql.bind(now).bind(now.plus(LONGEST_PAUSE)).bind(now.plus(LONGEST_SPACE));
+        sql.bind(is_heard).bind(now.minus(sender.apart)).bind(self.holds_github())
     }
 
     /// Writes down how sending ended; false when the claim was lost. A row that something else is wanted of by now stays
@@ -355,13 +363,6 @@ impl Store {
     pub async fn list_outgoing(&self, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
         self.db.fetch_readable(sql!("SELECT * FROM outbox ORDER BY id DESC LIMIT $1 OFFSET $2"), limit, 0).await
     }
-}
-
-/// What [`next_outgoing`] is told.
-fn looking(sql: Sql, sender: &Sender<'_>, now: Timestamp) -> Sql {
-    let is_heard = sender.lane == Lane::Heard;
-    let sql = sql.bind(now).bind(now.plus(LONGEST_PAUSE)).bind(now.plus(LONGEST_SPACE));
-    sql.bind(is_heard).bind(now.minus(sender.apart))
 }
 
 /// Within a transaction that also writes what the message is about.

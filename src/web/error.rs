@@ -63,7 +63,7 @@ pub enum WebError {
          begin again at /setup."
     )]
     UnawaitedAnswer,
-    #[error("{0} GitHub was not asked.")]
+    #[error("{0}")]
     NotTakenUp(NotTakenUp),
     #[error("There is nothing here. It may have been removed, or the address is mistyped.")]
     NotFound,

@@ -30,7 +30,7 @@ pub fn router(state: WebState) -> Router {
         .route("/runs", get(pages::runs::list))
         .route("/runs/{id}", get(pages::run::show))
         .route("/runs/{id}/stop", post(pages::run::stop))
-        .route("/codebases/{owner}/{repo}/mode", post(pages::overview::set_mode))
+        .route("/codebases/{id}/mode", post(pages::overview::set_mode))
         .route("/cleanup", get(pages::cleanup::show).post(pages::cleanup::run))
         .route("/cleanup/orphans", get(pages::orphans::show))
         .route("/cleanup/orphans/{verb}", post(pages::orphans::act))

@@ -13,8 +13,8 @@ use std::{
 pub enum Note {
     /// Made in the service's repository, or pushed to the remote, of the codebase.
     Commit { codebase: String, sha: String },
-    /// Left at `name` in the worktree at `place`, without a commit.
-    File { codebase: String, place: PathBuf, name: String, blob: String },
+    /// Left at `name` in the worktree at `place`, without a commit, `at` so many microseconds.
+    File { codebase: String, place: PathBuf, name: String, blob: String, at: u64 },
     /// In a repository of its own below the worktree.
     Nested { place: PathBuf, name: String, blob: String },
     /// Whoever left it replaced it.
@@ -71,7 +71,8 @@ pub fn leave(ledger: &Ledger, (codebase, place, name): (&str, &Path, &str), text
         ledger.note(&Note::Replaced { blob });
     }
     let (codebase, place, name) = (codebase.to_owned(), place.to_owned(), name.to_owned());
-    ledger.note(&Note::File { codebase, place, name, blob: blob(text.as_bytes()) });
+    let at = std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_micros() as u64);
+    ledger.note(&Note::File { codebase, place, name, blob: blob(text.as_bytes()), at });
     true
 }
 

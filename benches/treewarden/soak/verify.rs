@@ -1,5 +1,6 @@
 //! The end of a soak: disk, git and database agree, and everything in the ledger is where somebody finds it.
 
+use super::ALL;
 use super::ledger::{Note, blob, git, plain_git};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,7 +41,7 @@ impl End<'_> {
     pub async fn verify(&self) -> Findings {
         let mut findings = Findings::default();
         let live = self.store.live_environments(None).await.expect("rows");
-        let mut reached = BTreeMap::new();
+        let (mut reached, mut canonicals) = (BTreeMap::new(), BTreeMap::new());
         let mut known = BTreeSet::new();
         for codebase in self.store.list_codebases().await.expect("rows") {
             let name = codebase.name.to_string();
@@ -56,6 +57,7 @@ impl End<'_> {
             let mut objects = reach(&remote);
             objects.extend(reach(&canonical));
             reached.insert(name.clone(), objects);
+            canonicals.insert(name.clone(), canonical);
             self.comments(&mut findings, &name);
         }
         for directory in directories_of_worktrees(&self.home.join("worktrees")) {
@@ -67,8 +69,52 @@ impl End<'_> {
             findings.wrong.push(format!("{} is left in the trash", entry.path().display()));
         }
         self.rows(&mut findings, &live).await;
-        self.notes(&mut findings, &reached, &known);
+        for missed in self.notes(&mut findings, &reached, &known) {
+            let trail = self.trail(missed, &canonicals).await;
+            findings.lost.push(trail);
+        }
         findings
+    }
+
+    /// All that is known of a file that is not found.
+    async fn trail(&self, missed: &Note, canonicals: &BTreeMap<String, PathBuf>) -> String {
+        let Note::File { codebase, place, name, blob, at } = missed else { return format!("{missed:?}") };
+        let mut trail = vec![format!("file {name} of {} ({codebase}, {blob}), noted at {at}", place.display())];
+        // Where it was noted before its environment was active, nobody had been told of the place.
+        let audit = self.store.list_audit(ALL).await.expect("rows");
+        let environments = self.store.list_environments(&Default::default(), ALL, 0).await.expect("rows");
+        for one in environments.iter().filter(|one| one.path == *place) {
+            trail.push(format!("{one:?}"));
+            trail.push(format!("{:?}", self.store.receipt_of(one.id).await));
+            let (id, work) = (one.id.to_string(), format!("{codebase}#{}", one.work));
+            let is_about = |row: &&AuditEntry| row.subject == work || row.subject == id || row.detail == id;
+            trail.extend(audit.iter().rev().filter(is_about).map(|row| format!("{row:?}")));
+        }
+        let is_there = |note: &&Note| match note {
+            Note::File { place: there, name: called, .. } => there == place && called == name,
+            Note::Replaced { blob: replaced } => replaced == blob,
+            Note::Wandered { place: there } => there == place,
+            Note::Commit { .. } | Note::Nested { .. } => false,
+        };
+        trail.extend(self.notes.iter().filter(is_there).map(|note| format!("{note:?}")));
+        let entries = fs::read_dir(place).map(|all| all.flatten().map(|entry| entry.file_name()).collect::<Vec<_>>());
+        trail.push(format!(
+            "there: {entries:?}, with {:?}",
+            fs::read(place.join(name)).map(|bytes| super::ledger::blob(&bytes))
+        ));
+        let find = format!("--find-object={blob}");
+        // Without the object, no index and no keepsake has ever had it: it was gone before anything was kept.
+        for arguments in [
+            &["cat-file", "-t", blob][..],
+            &["log", "--all", "-m", "--format=%H %cI %D %s", "--name-status", &find],
+            &["for-each-ref", "--format=%(refname) %(objectname)", "refs/treewarden/", "refs/heads/"],
+            &["fsck", "--no-reflogs", "--unreachable", "--connectivity-only"],
+            &["worktree", "list", "--porcelain"],
+        ] {
+            let said = canonicals.get(codebase).and_then(|canonical| git(canonical, arguments));
+            trail.push(format!("git {}: {}", arguments.join(" "), said.unwrap_or_else(|| "failed".to_owned())));
+        }
+        trail.join("\n      ")
     }
 
     fn repository(&self, findings: &mut Findings, name: &str, canonical: &Path) {
@@ -147,7 +193,14 @@ impl End<'_> {
         }
     }
 
-    fn notes(&self, findings: &mut Findings, reached: &BTreeMap<String, Reached>, live: &BTreeSet<PathBuf>) {
+    /// Answers with the files that are nowhere.
+    fn notes(
+        &self,
+        findings: &mut Findings,
+        reached: &BTreeMap<String, Reached>,
+        live: &BTreeSet<PathBuf>,
+    ) -> Vec<&Note> {
+        let mut missed = Vec::new();
         let nothing = Reached::new();
         let of = |codebase: &String| reached.get(codebase).unwrap_or(&nothing);
         let replaced: BTreeSet<&String> = self.notes.iter().filter_map(replaced).collect();
@@ -158,11 +211,11 @@ impl End<'_> {
                         findings.lost.push(format!("commit {sha} of {codebase}"));
                     }
                 }
-                Note::File { codebase, place, name, blob } => {
+                Note::File { codebase, place, name, blob, .. } => {
                     let kept = of(codebase).get(blob).is_some_and(|at| at.strip_prefix(IGNORED).unwrap_or(at) == name);
                     let there = live.contains(place) && lies_there(place, name, blob);
                     if !kept && !there && !replaced.contains(blob) {
-                        findings.lost.push(format!("file {name} of {} ({codebase}, {blob})", place.display()));
+                        missed.push(note);
                     }
                 }
                 Note::Nested { place, name, blob } => {
@@ -173,6 +226,7 @@ impl End<'_> {
                 Note::Replaced { .. } | Note::Wandered { .. } => {}
             }
         }
+        missed
     }
 }
 
@@ -192,6 +246,9 @@ fn reach(repository: &Path) -> Reached {
     let mut arguments = vec!["rev-list", "--objects", "--all"];
     arguments.extend(stashed.lines());
     let output = plain_git(repository).args(arguments).output().expect("git runs");
+    // Half an answer would look like a loss. One that nothing was ever made from is not there.
+    let whole = output.status.success() || !repository.exists();
+    assert!(whole, "{}: {}", repository.display(), String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
     let with_name = |line: &str| {
         let (sha, name) = line.split_once(' ').unwrap_or((line, ""));

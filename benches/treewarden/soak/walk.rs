@@ -289,7 +289,8 @@ impl<'a> Walk<'a> {
         Some((self.codebases.iter().position(|known| *known == name)?, environment))
     }
 
-    /// Somebody works in a worktree on the server, and does not commit.
+    /// Somebody works in a worktree on the server, and does not commit. Not in one that is still being made, of which nobody has
+    /// been told: git's checkout writes over what is there, and one that was killed is taken away with all that is in it.
     async fn work_by_hand(&mut self, store: &Store) -> &'static str {
         let Some((codebase, environment)) = self.environment(store).await else { return "no worktree" };
         let (codebase, place) = (&self.codebases[codebase], environment.path.as_path());
@@ -301,6 +302,9 @@ impl<'a> Walk<'a> {
             2 => format!("by-hand/{number}.txt"),
             _ => format!("by-hand-{number}.txt"),
         };
+        if environment.state == EnvironmentState::Creating {
+            return "still being made";
+        }
         let _ = room(place, &name);
         if !leave(self.ledger, (codebase, place, &name), &text) {
             return "worktree gone meanwhile";

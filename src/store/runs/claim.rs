@@ -70,6 +70,8 @@ macro_rules! next_run {
          WHERE state IN ('queued', 'preparing', 'running', 'delivering')
            AND (state = 'queued'
                 OR (state IN ('preparing', 'delivering') AND lease_owner IS NULL))
+           AND (NOT $2 OR EXISTS (SELECT 1 FROM codebases AS home
+                                  WHERE home.id = next.codebase_id AND home.local_path IS NOT NULL))
            AND NOT ",
             held_up!(),
             " AND (SELECT count(*) FROM runs AS other
@@ -98,7 +100,7 @@ impl Store {
                 return Ok(None);
             }
             let mut tx = self.db.begin().await?;
-            match claim(&mut tx, owner, now, lease, max_live).await {
+            match claim(&mut tx, (owner, now.plus(lease)), now, max_live, self.holds_github()).await {
                 Ok(taken) if taken.is_empty() => lost += 1,
                 Ok(mut taken) => {
                     tx.commit().await?;
@@ -158,7 +160,7 @@ impl Store {
     /// Looking first keeps idle workers away from the writing connection.
     async fn run_is_due(&self, max_live: u32) -> Result<bool, StoreError> {
         let sql = sql!(concat!("SELECT count(*) AS answer FROM (", next_run!(), ") AS due"));
-        let due: Answer = self.db.fetch_one(sql.bind(i64::from(max_live))).await?;
+        let due: Answer = self.db.fetch_one(sql.bind(i64::from(max_live)).bind(self.holds_github())).await?;
         Ok(due.0 > 0)
     }
 
@@ -217,19 +219,19 @@ impl Store {
 
 async fn claim(
     tx: &mut Tx,
-    owner: &str,
+    (owner, until): (&str, Timestamp),
     now: Timestamp,
-    lease: Duration,
     max_live: u32,
+    held: bool,
 ) -> Result<Taken<Run>, StoreError> {
     // How many are at work is a fact about all rows: whoever counts must count alone.
     pass_gate(tx, "claim-run", now).await?;
     let sql = sql!(concat!(
         "UPDATE runs SET state = CASE WHEN state = 'queued' THEN 'preparing' ELSE state END, attempts = attempts + 1,
-                         lease_owner = $2, lease_until = $3
+                         lease_owner = $3, lease_until = $4
          WHERE id = (",
         next_run!(),
         ") AND state IN ('queued', 'preparing', 'delivering') RETURNING *"
     ));
-    take(tx, sql.bind(i64::from(max_live)).bind(owner).bind(now.plus(lease)), now).await
+    take(tx, sql.bind(i64::from(max_live)).bind(held).bind(owner).bind(until), now).await
 }

@@ -67,6 +67,7 @@ struct Waiting {
 }
 
 struct CodebaseRow {
+    id: CodebaseId,
     name: String,
     connected: bool,
     access: Option<AccessView>,
@@ -179,11 +180,11 @@ pub async fn set_mode(
     State(state): State<WebState>,
     session: Session,
     actor: Actor,
-    Path((owner, repo)): Path<(String, String)>,
+    Path(id): Path<String>,
     Form(form): Form<ModeForm>,
 ) -> Result<Response, WebError> {
-    let name = RepoName::new(&owner, &repo).map_err(|_| WebError::NotFound)?;
-    let codebase = state.inner.store.find_codebase(&name).await?.ok_or(WebError::NotFound)?;
+    let id: CodebaseId = id.parse().map_err(|_| WebError::NotFound)?;
+    let codebase = state.inner.store.load_codebase(id).await?.ok_or(WebError::NotFound)?;
     verbs::set_mode(&state, codebase, form.mode, actor).await?.on(&session, "/").await
 }
 
@@ -321,6 +322,7 @@ async fn codebases(
         let disk = state.inner.orchestrator.told_of_disk(codebase.id).await?;
         let disk = disk.map(|(line, is_over)| (state.prose(&line), is_over));
         rows.push(CodebaseRow {
+            id: codebase.id,
             name: codebase.name.to_string(),
             connected: codebase.connected,
             access: access_view(catalog, codebase).await?,

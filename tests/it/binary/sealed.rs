@@ -2,6 +2,7 @@
 
 use super::doctor::complaints;
 use super::*;
+use crate::support::world::git;
 use secrecy::SecretString;
 use std::{fs, os::unix::fs::PermissionsExt};
 use treewarden::store::{AppSecrets, Sealer, StoredApp};
@@ -94,6 +95,45 @@ async fn credentials_that_do_not_open_stop_the_start_and_are_not_passed_over() {
     fs::rename(key.with_extension("kept"), &key).unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     installation.serve_with(installation.without_credentials(&["serve"])).await.stop().await;
+}
+
+/// The settings were lost, or the App was forgotten: what waits goes on waiting, for the App.
+#[tokio::test]
+async fn without_an_app_what_is_of_github_waits_for_one() {
+    let installation = Installation::new().await;
+    let mut one_at_once = installation.command(&["serve"]);
+    one_at_once.env("MAX_CONCURRENT_RUNS", "1");
+    let serving = installation.serve_with(one_at_once).await;
+    let ended = installation.ask("agent:sleep=600");
+    let store = installation.store().await;
+    let states = async || runs(&store).await.iter().map(|run| run.state).collect::<Vec<_>>();
+    until("an agent at work", || async { (states().await == [RunState::Running]).then_some(()) }).await;
+    let queued = installation.ask("add a greeting");
+    until("a run behind it", || async { (states().await.len() == 2).then_some(()) }).await;
+    serving.signal(Signal::KILL);
+    serving.ended().await;
+
+    let here = installation.dir.path().join("here");
+    fs::create_dir(&here).unwrap();
+    git(&here, &["init", "--quiet", "--initial-branch=main"]);
+    git(&here, &["commit", "--quiet", "--allow-empty", "-m", "Begin"]);
+    let mut without = installation.without_credentials(&["serve"]);
+    without.env("TREEWARDEN_LOCAL", "on");
+    let serving = installation.serve_with(without).await;
+    let mut say = installation.without_credentials(&["say", "add a greeting"]);
+    say.current_dir(&here);
+    let said = output_of(say).await;
+    assert!(said.status.success(), "what is of this machine goes on: {said:?}");
+    let waiting = runs(&store).await.into_iter().find(|run| run.state == RunState::Queued);
+    assert!(waiting.is_some(), "{:?}", states().await);
+    serving.stop().await;
+
+    let serving = installation.serve().await;
+    until_succeeded(&store, 2).await;
+    let last = |issue| installation.standin.comments(REPO, issue).unwrap().pop().unwrap().body;
+    assert!(last(queued).starts_with('✅'), "{}", last(queued));
+    assert!(last(ended).starts_with('❌'), "{}", last(ended));
+    serving.stop().await;
 }
 
 /// Wherever both are, and whatever became of the key.

@@ -207,11 +207,32 @@ async fn what_is_large_or_was_tried_before_is_claimed_by_itself() {
         assert_eq!(guids(&claim().await), ["large"]);
         // As after a kill between the claims and their ends.
         assert_eq!(store.release_deliveries_of("node", at(1)).await.unwrap(), 4);
+        accept(&writer, delivery("fresh", Some("f"))).await;
         for guid in ["a1", "large", "b1", "c1"] {
             let again = claim().await;
             assert_eq!((guids(&again), again[0].tries), (vec![guid], 2), "whatever it was, it is not taken in company");
         }
+        assert_eq!(guids(&claim().await), ["fresh"]);
         assert!(claim().await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_of_github_waits_while_it_is_held() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        for new in [delivery("a1", Some("a")), delivery("b1", Some("stop b"))] {
+            accept(&writer, new).await;
+        }
+        accept(&writer, NewDelivery { event: "local".to_owned(), ..delivery("here", Some("h")) }).await;
+        store.hold_github(true);
+        let claim = async || store.claim_deliveries("node", at(1), LEASE, 16).await.unwrap();
+        assert_eq!(guids(&claim().await), ["here"]);
+        assert!(claim().await.is_empty());
+        assert_eq!(store.claim_delivery_out_of_turn("node", at(1), LEASE).await.unwrap(), None);
+        store.hold_github(false);
+        assert_eq!(guids(&claim().await), ["a1", "b1"]);
     })
     .await;
 }

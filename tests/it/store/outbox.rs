@@ -49,6 +49,21 @@ async fn sent(store: &Store, row: &OutboxRow, remote_id: i64) -> bool {
 }
 
 #[tokio::test]
+async fn what_is_for_github_waits_while_it_is_held() {
+    on_each_engine(async |store| {
+        let (app, here) = (codebase(&store, 1, "acme/app").await, local(&store).await);
+        store.enqueue(wish(&app, "k", "one", 0), at(0)).await.unwrap();
+        store.enqueue(wish(&here, "h", "two", 0), at(0)).await.unwrap();
+        store.hold_github(true);
+        assert_eq!(claim(&store, 1).await.map(|row| row.codebase), Some(here.id));
+        assert_eq!(claim(&store, 1).await, None);
+        store.hold_github(false);
+        assert_eq!(claim(&store, 1).await.map(|row| row.codebase), Some(app.id));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_same_wish_is_one_row_and_another_replaces_it() {
     on_each_engine(async |store| {
         let app = codebase(&store, 1, "acme/app").await;

@@ -36,6 +36,19 @@ async fn a_delivery_has_one_run() {
     .await;
 }
 
+#[tokio::test]
+async fn runs_on_github_wait_while_it_is_held() {
+    on_each_engine(async |store| {
+        let app = codebase(&store, 1, "acme/app").await;
+        let run = queued_run(&store, &conversation(&store, &app, 1).await, 1).await;
+        store.hold_github(true);
+        assert_eq!(claim(&store, 1).await, None);
+        store.hold_github(false);
+        assert_eq!(claim(&store, 1).await.map(|claimed| claimed.id), Some(run.id));
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn racing_claims_take_each_run_once_and_never_pass_the_limit() {
     on_each_engine(async |store| {

@@ -190,7 +190,10 @@ async fn what_ghosts_wrote_is_told_by_nobody_and_asks_for_nothing() {
         world.settle().await;
         assert!(world.status(thread).starts_with('✅'), "{}", world.status(thread));
         let prompt = prompt_of(&world, &world.runs().await.pop().unwrap()).await;
-        assert!(!prompt.contains(GINA) && !prompt.contains("The words o"), "nobody says that they may: {prompt}");
+        assert!(!prompt.contains(GINA), "{prompt}");
+        let said = prompt.lines().filter(|line| line.contains("The words o"));
+        assert!(said.clone().all(|line| line.starts_with("> ")), "material, by nobody who may ask: {prompt}");
+        assert_eq!(said.count(), prompt.matches("@ghost (permission unknown: untrusted)").count(), "{prompt}");
     }
     // Words that somebody puts into a ghost's mouth are nobody's.
     world.standin.edit_comment(REPO, ANN, comment, &world.mention("add a note")).unwrap();

@@ -66,7 +66,7 @@ async fn a_click_stages_a_repository_and_switches_it_on_again() {
     let browser = stage.sign_in().await;
     let codebase = stage.codebase(REPO, 11).await;
     let mode = async || stage.store.load_codebase(codebase.id).await.unwrap().unwrap().mode;
-    let address = format!("/codebases/{REPO}/mode");
+    let address = format!("/codebases/{}/mode", codebase.id);
     let press = |name: &'static str, value: &'static str, cookie: &str| {
         let request = stage.request(Method::POST, &address).header(header::COOKIE, cookie);
         request.header(name, value).form(&[("mode", "staged")]).send()
@@ -76,7 +76,8 @@ async fn a_click_stages_a_repository_and_switches_it_on_again() {
     assert_eq!(browser.get(&address).await.status(), 405, "reading never changes anything");
     assert_eq!(mode().await, CodebaseMode::On);
     for (wanted, told) in [("staged", "is staged."), ("off", "is switched off."), ("on", "is switched on.")] {
-        assert!(browser.page("/").await.contains(&format!("value=\"{wanted}\"")), "{wanted}");
+        let page = browser.page("/").await;
+        assert!(page.contains(&format!("value=\"{wanted}\"")) && page.contains(&address), "{wanted}");
         assert_eq!(browser.press(&address, &[("mode", wanted)]).await, "/");
         assert!(browser.page("/").await.contains(told), "{wanted}");
         assert_eq!(mode().await.as_str(), wanted);
@@ -84,8 +85,8 @@ async fn a_click_stages_a_repository_and_switches_it_on_again() {
     let audit = stage.store.list_audit(10).await.unwrap();
     let modes = audit.iter().filter(|entry| entry.action == "codebase.mode" && entry.actor == "operator");
     assert_eq!(modes.count(), 3, "{audit:?}");
-    for (address, form) in [("/codebases/octo/nothing/mode", "on"), (&*address, "gone"), ("/codebases/-/../mode", "on")]
-    {
+    let unknown = format!("/codebases/{}/mode", uuid::Uuid::nil());
+    for (address, form) in [(&*unknown, "off"), (&*address, "gone"), ("/codebases/-/mode", "off")] {
         let request = stage.request(Method::POST, address).header(header::COOKIE, &browser.cookie);
         let answer = request.header(header::ORIGIN, &stage.base).form(&[("mode", form)]).send().await.unwrap();
         assert!(answer.status().is_client_error(), "{address} {form}");
