@@ -132,7 +132,7 @@ async fn without_an_app_what_is_of_github_waits_for_one() {
     until_succeeded(&store, 2).await;
     let last = |issue| installation.standin.comments(REPO, issue).unwrap().pop().unwrap().body;
     assert!(last(queued).starts_with('✅'), "{}", last(queued));
-    assert!(last(ended).starts_with('❌'), "{}", last(ended));
+    assert!(last(ended).starts_with("⚡ **Interrupted**"), "{}", last(ended));
     serving.stop().await;
 }
 
