@@ -61,9 +61,10 @@ const PRESSED: &str = "requested_action";
 /// GitHub's own, "Re-run".
 const AGAIN: &str = "rerequested";
 
-/// Whether a body may be that of a press on a button of ours, as far as that can be seen without reading it.
+/// Whether a body may be that of a press on a button of ours, or of GitHub's own, as far as that can be seen without reading it.
 pub fn may_be_pressed(event: &str, body: &[u8]) -> bool {
-    event == CHECK_RUN && body.windows(PRESSED.len()).any(|part| part == PRESSED.as_bytes())
+    let says = |word: &str| body.windows(word.len()).any(|part| part == word.as_bytes());
+    event == CHECK_RUN && [PRESSED, AGAIN].into_iter().any(says)
 }
 
 /// Understands one delivery. What lacks a field it needs becomes [`Event::Nothing`] with the reason.

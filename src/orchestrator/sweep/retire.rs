@@ -33,8 +33,19 @@ impl Orchestrator {
             return Ok(Retired::InUse);
         };
         let Some(base_tip) = repository.tip(&base.remote_ref()).await? else { return Ok(Retired::InUse) };
-        if !self.is_merged(codebase, repository, Some(environment.id), &environment.branch, base, &base_tip).await? {
-            return Ok(Retired::InUse);
+        let (id, branch) = (environment.id, &environment.branch);
+        match self.is_merged(codebase, repository, Some(id), branch, base, &base_tip).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(Retired::InUse),
+            // Nothing makes way for what nobody knows, and work goes on meanwhile.
+            Err(StepError::Github(error)) => {
+                tracing::warn!(
+                    environment.id = %id, codebase.name = %codebase.name, %error,
+                    "whether its branch is merged could not be asked; the work goes on in it"
+                );
+                return Ok(Retired::InUse);
+            }
+            Err(error) => return Err(error),
         }
         let _lease = self.inner.leases.take(environment.id).await;
         let Some(environment) = self.store().load_environment(environment.id).await? else {
