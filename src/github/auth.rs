@@ -57,15 +57,19 @@ pub(super) struct Access {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
-    /// Public facts: accounts.
+    /// Facts of accounts and repositories, and what GitHub lets a person do.
     Metadata,
-    /// Read issues, pull requests and repository facts.
+    /// Read issues and pull requests.
     Read,
-    /// Write comments, reactions and pull requests.
+    /// Ask which pull request a commit was merged by.
+    Merges,
+    /// Write comments and reactions.
     Talk,
+    /// Open pull requests.
+    Propose,
     /// Write check runs.
     Check,
-    /// git fetch.
+    /// git fetch, and where branches stand.
     Fetch,
     /// git push.
     Push,
@@ -75,10 +79,10 @@ impl Scope {
     fn permissions(self) -> serde_json::Value {
         match self {
             Scope::Metadata => json!({"metadata": "read"}),
-            Scope::Read => json!({"contents": "read", "issues": "read", "pull_requests": "read", "metadata": "read"}),
-            Scope::Talk => {
-                json!({"contents": "read", "issues": "write", "pull_requests": "write", "metadata": "read"})
-            }
+            Scope::Read => json!({"issues": "read", "pull_requests": "read", "metadata": "read"}),
+            Scope::Merges => json!({"contents": "read", "pull_requests": "read", "metadata": "read"}),
+            Scope::Talk => json!({"issues": "write", "pull_requests": "write", "metadata": "read"}),
+            Scope::Propose => json!({"contents": "read", "pull_requests": "write", "metadata": "read"}),
             Scope::Check => json!({"checks": "write", "metadata": "read"}),
             Scope::Fetch => json!({"contents": "read", "metadata": "read"}),
             Scope::Push => json!({"contents": "write", "metadata": "read"}),
@@ -254,8 +258,8 @@ mod tests {
 
     #[test]
     fn tokens_never_ask_for_what_the_app_does_not_need() {
-        let scopes = [Scope::Metadata, Scope::Read, Scope::Talk, Scope::Check, Scope::Fetch, Scope::Push];
-        let scopes = scopes.map(Scope::permissions);
+        use Scope::*;
+        let scopes = [Metadata, Read, Merges, Talk, Propose, Check, Fetch, Push].map(Scope::permissions);
         for (area, level) in scopes.iter().flat_map(|scope| scope.as_object().unwrap()) {
             let most = NEEDED.iter().find(|(needed, _)| needed == area).unwrap_or_else(|| panic!("{area}")).1;
             assert!(most == "write" || level == most, "{area}: {level}");

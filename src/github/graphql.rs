@@ -141,7 +141,7 @@ impl InstallationClient {
         name: &RepoName,
         wanted: &[MergedHead],
     ) -> Result<Vec<Result<Option<ThreadNumber>, GithubError>>, GithubError> {
-        let access = Access { repository: Some(repository), scope: Scope::Read };
+        let access = Access { repository: Some(repository), scope: Scope::Merges };
         let mut variables = json!({"owner": name.owner(), "name": name.name()});
         for (number, wanted) in wanted.iter().enumerate() {
             variables[format!("head{number}")] = json!(wanted.head);

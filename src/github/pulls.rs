@@ -1,9 +1,10 @@
 //! Pull requests: reading one, finding one by its branch, opening one.
 
+use super::auth::Scope;
 use super::client::InstallationClient;
 use super::error::GithubError;
 use super::moment;
-use super::rest::IdShape;
+use super::rest::{IdShape, access};
 use crate::model::*;
 use reqwest::Method;
 use serde::Deserialize;
@@ -183,7 +184,8 @@ impl InstallationClient {
         let body = json!({
             "head": new.head, "base": new.base, "title": new.title, "body": new.body, "draft": new.draft,
         });
-        let answer = self.write(repository, Method::POST, &format!("/repos/{name}/pulls"), &body).await?;
+        let (access, path) = (access(repository, Scope::Propose), format!("/repos/{name}/pulls"));
+        let answer = self.request(access, Method::POST, &path, Some(&body)).await?;
         Ok(ThreadNumber(answer.json::<PullShape>()?.number))
     }
 }

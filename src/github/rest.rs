@@ -137,9 +137,14 @@ impl Github {
 
 impl InstallationClient {
     pub(super) async fn read(&self, repository: RepositoryId, path: &str) -> Result<Answer, GithubError> {
-        self.request(access(repository, Scope::Read), Method::GET, path, None).await
+        self.read_by(repository, Scope::Read, path).await
     }
 
+    async fn read_by(&self, repository: RepositoryId, scope: Scope, path: &str) -> Result<Answer, GithubError> {
+        self.request(access(repository, scope), Method::GET, path, None).await
+    }
+
+    /// Comments and reactions.
     pub(super) async fn write(
         &self,
         repository: RepositoryId,
@@ -201,7 +206,7 @@ impl InstallationClient {
     /// GitHub describes no question by id: a name that leads nowhere, or to another repository by now, is looked for among
     /// all that the installation reaches.
     pub async fn repository(&self, id: RepositoryId, name: &RepoName) -> Result<RepositoryInfo, GithubError> {
-        let named = match self.read(id, &format!("/repos/{name}")).await {
+        let named = match self.read_by(id, Scope::Metadata, &format!("/repos/{name}")).await {
             Ok(answer) => Some(answer.json::<RepositoryShape>()?).filter(|shape| shape.id == id.0),
             Err(GithubError::NotFound(_)) => None,
             Err(error) => return Err(error),
@@ -233,7 +238,7 @@ impl InstallationClient {
     async fn listed(&self, id: RepositoryId) -> Result<RepositoryShape, GithubError> {
         for page in 1..=MAX_PAGES {
             let path = format!("/installation/repositories?per_page={PAGE_SIZE}&page={page}");
-            let answer = self.read(id, &path).await?;
+            let answer = self.read_by(id, Scope::Metadata, &path).await?;
             let found = answer.json::<ListShape>()?.repositories.into_iter().find(|shape| shape.id == id.0);
             if let Some(shape) = found {
                 return Ok(shape);
@@ -284,7 +289,7 @@ impl InstallationClient {
         person: &Person,
     ) -> Result<Permission, GithubError> {
         let path = format!("/repos/{name}/collaborators/{}/permission", percent_encoded(&person.login));
-        let answer: Value = self.read(repository, &path).await?.json()?;
+        let answer: Value = self.read_by(repository, Scope::Metadata, &path).await?.json()?;
         let id =
             answer["user"]["id"].as_i64().ok_or_else(|| GithubError::BadAnswer("nobody's permission".to_owned()))?;
         if id != person.id.0 {
@@ -304,13 +309,15 @@ impl InstallationClient {
         name: &RepoName,
         branch: &BranchName,
     ) -> Result<Option<CommitSha>, GithubError> {
-        let found: RefShape =
-            match self.read(repository, &format!("/repos/{name}/git/ref/heads/{}", branch.in_address())).await {
-                Ok(answer) => answer.json()?,
-                Err(GithubError::NotFound(_)) => return Ok(None),
-                Err(GithubError::Invalid(why)) if why.starts_with(EMPTY) => return Ok(None),
-                Err(error) => return Err(error),
-            };
+        let found: RefShape = match self
+            .read_by(repository, Scope::Fetch, &format!("/repos/{name}/git/ref/heads/{}", branch.in_address()))
+            .await
+        {
+            Ok(answer) => answer.json()?,
+            Err(GithubError::NotFound(_)) => return Ok(None),
+            Err(GithubError::Invalid(why)) if why.starts_with(EMPTY) => return Ok(None),
+            Err(error) => return Err(error),
+        };
         CommitSha::new(&found.object.sha).map(Some).map_err(|error| GithubError::BadAnswer(error.to_string()))
     }
 
@@ -323,7 +330,7 @@ impl InstallationClient {
     ) -> Result<BTreeMap<String, CommitSha>, GithubError> {
         let path = format!("/repos/{name}/git/matching-refs/heads/{}", branch.in_address());
         // This list comes whole; GitHub describes no pages of it.
-        let found: Vec<RefShape> = match self.read(repository, &path).await {
+        let found: Vec<RefShape> = match self.read_by(repository, Scope::Fetch, &path).await {
             Ok(answer) if pages_of(&answer, 1) > 1 => {
                 return Err(GithubError::BadAnswer("a part of a list".to_owned()));
             }

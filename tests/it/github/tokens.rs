@@ -3,7 +3,7 @@
 use super::fake::{Answer, Fake, claims};
 use super::*;
 use secrecy::ExposeSecret;
-use treewarden::github::GithubError;
+use treewarden::github::{GithubError, NewPullRequest};
 
 const MINT: &str = "POST /api/v3/app/installations/3/access_tokens";
 
@@ -41,6 +41,31 @@ async fn each_use_has_a_token_of_its_own_repository_and_permissions() {
         .map(|seen| (seen.body["repository_ids"][0].clone(), seen.body["permissions"]["contents"].clone()))
         .collect();
     assert_eq!(scopes, [(json!(1), json!("read")), (json!(1), json!("write")), (json!(2), json!("read"))]);
+}
+
+/// Whatever GitHub answers to the question itself.
+#[tokio::test]
+async fn a_question_or_a_word_has_no_more_than_it_needs() {
+    let fake = Fake::start().await;
+    let installation = fake.client().installation(InstallationId(3));
+    let (name, number, branch) = (name(), ThreadNumber(5), BranchName::new("main").unwrap());
+    let ann = Person { id: UserId(5), login: "ann".to_owned(), is_bot: false };
+    let _ = installation.permission(REPOSITORY, &name, &ann).await;
+    let _ = installation.repository(REPOSITORY, &name).await;
+    let _ = installation.issue(REPOSITORY, &name, number).await;
+    let _ = installation.create_comment(REPOSITORY, &name, number, "Hello").await;
+    let new = NewPullRequest { head: &branch, base: &branch, title: "A", body: "B", draft: true };
+    let _ = installation.create_pull_request(REPOSITORY, &name, &new).await;
+    let _ = installation.branch_tip(REPOSITORY, &name, &branch).await;
+    let minted: Vec<Value> = fake.seen(MINT).into_iter().map(|seen| seen.body["permissions"].clone()).collect();
+    let expected = [
+        json!({"metadata": "read"}),
+        json!({"issues": "read", "pull_requests": "read", "metadata": "read"}),
+        json!({"issues": "write", "pull_requests": "write", "metadata": "read"}),
+        json!({"contents": "read", "pull_requests": "write", "metadata": "read"}),
+        json!({"contents": "read", "metadata": "read"}),
+    ];
+    assert_eq!(minted, expected);
 }
 
 #[tokio::test]
