@@ -62,6 +62,11 @@ struct Pages {
     count: usize,
 }
 
+/// What an attempt is called that has no answer yet.
+const PENDING: &str = "pending";
+/// Among so many of the newest attempts one is over.
+const NEWEST: usize = 10;
+
 #[derive(Deserialize)]
 struct AttemptShape {
     id: i64,
@@ -73,6 +78,8 @@ struct AttemptShape {
     event: String,
     action: Option<String>,
     status_code: Option<u16>,
+    #[serde(default)]
+    status: String,
 }
 
 /// One delivery, as GitHub keeps it.
@@ -143,10 +150,13 @@ impl Github {
         }
     }
 
-    /// The newest attempt; absent where GitHub has made none in the last days, or does not say.
+    /// The newest attempt that is over; absent where GitHub has made none in the last days, or does not say.
     pub async fn newest_attempt(&self) -> Result<Option<DeliveryAttempt>, GithubError> {
-        match self.as_app(Method::GET, &format!("{PATH}?per_page=1"), None).await {
-            Ok(answer) => Ok(answer.json::<Vec<AttemptShape>>()?.into_iter().next().map(DeliveryAttempt::from)),
+        match self.as_app(Method::GET, &format!("{PATH}?per_page={NEWEST}"), None).await {
+            Ok(answer) => {
+                let over = answer.json::<Vec<AttemptShape>>()?.into_iter().find(|shape| shape.status != PENDING);
+                Ok(over.map(DeliveryAttempt::from))
+            }
             Err(GithubError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }

@@ -372,7 +372,7 @@ async fn a_reader_that_goes_away_is_no_failure() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut refused = treewarden(&["serve"], &installation.dir.path().join("other"));
-    refused.stderr(writer);
+    refused.env("TREEWARDEN_LISTEN", "nowhere").stderr(writer);
     let status = timeout(PATIENCE, refused.status()).await.expect("it did not end").unwrap();
     assert_eq!(status.code(), Some(1));
 }

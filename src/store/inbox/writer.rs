@@ -117,7 +117,8 @@ impl InboxWriter {
     /// Whether deliveries can be stored, as far as is known: the last write succeeded or, if it did not, one does now. Asked
     /// often, it does not write each time but says no in between.
     pub async fn takes_deliveries(&self, now: Timestamp) -> bool {
-        if self.arrivals.has_ended() {
+        // Where nothing can end, nothing that comes in is ever done with.
+        if self.arrivals.has_ended() || self.endings.has_ended() {
             return false;
         }
         if !self.arrivals.is_failing() {
