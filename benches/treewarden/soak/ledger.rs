@@ -17,6 +17,8 @@ pub enum Note {
     File { codebase: String, place: PathBuf, name: String, blob: String, at: u64 },
     /// In a repository of its own below the worktree.
     Nested { place: PathBuf, name: String, blob: String },
+    /// Of people, who deleted the branch that it was on themselves.
+    LetGo { sha: String },
     /// Whoever left it replaced it.
     Replaced { blob: String },
     /// HEAD may be anywhere there.

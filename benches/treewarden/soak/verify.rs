@@ -94,7 +94,7 @@ impl End<'_> {
             Note::File { place: there, name: called, .. } => there == place && called == name,
             Note::Replaced { blob: replaced } => replaced == blob,
             Note::Wandered { place: there } => there == place,
-            Note::Commit { .. } | Note::Nested { .. } => false,
+            Note::Commit { .. } | Note::LetGo { .. } | Note::Nested { .. } => false,
         };
         trail.extend(self.notes.iter().filter(is_there).map(|note| format!("{note:?}")));
         let entries = fs::read_dir(place).map(|all| all.flatten().map(|entry| entry.file_name()).collect::<Vec<_>>());
@@ -204,10 +204,11 @@ impl End<'_> {
         let nothing = Reached::new();
         let of = |codebase: &String| reached.get(codebase).unwrap_or(&nothing);
         let replaced: BTreeSet<&String> = self.notes.iter().filter_map(replaced).collect();
+        let let_go: BTreeSet<&String> = self.notes.iter().filter_map(let_go).collect();
         for note in self.notes {
             match note {
                 Note::Commit { codebase, sha } => {
-                    if !of(codebase).contains_key(sha) {
+                    if !of(codebase).contains_key(sha) && !let_go.contains(sha) {
                         findings.lost.push(format!("commit {sha} of {codebase}"));
                     }
                 }
@@ -223,7 +224,7 @@ impl End<'_> {
                         findings.lost.push(format!("file {name} of {} ({blob})", place.display()));
                     }
                 }
-                Note::Replaced { .. } | Note::Wandered { .. } => {}
+                Note::LetGo { .. } | Note::Replaced { .. } | Note::Wandered { .. } => {}
             }
         }
         missed
@@ -233,7 +234,20 @@ impl End<'_> {
 fn replaced(note: &Note) -> Option<&String> {
     match note {
         Note::Replaced { blob } => Some(blob),
-        Note::Commit { .. } | Note::File { .. } | Note::Nested { .. } | Note::Wandered { .. } => None,
+        Note::Commit { .. } | Note::LetGo { .. } | Note::File { .. } | Note::Nested { .. } | Note::Wandered { .. } => {
+            None
+        }
+    }
+}
+
+fn let_go(note: &Note) -> Option<&String> {
+    match note {
+        Note::LetGo { sha } => Some(sha),
+        Note::Commit { .. }
+        | Note::Replaced { .. }
+        | Note::File { .. }
+        | Note::Nested { .. }
+        | Note::Wandered { .. } => None,
     }
 }
 

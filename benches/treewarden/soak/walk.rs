@@ -209,7 +209,7 @@ impl<'a> Walk<'a> {
                 "merged and reverted"
             }
             2..4 => {
-                let _ = self.standin.delete_branch(name, ANN, &pull.head_branch).await;
+                self.delete_remote(name, &pull.head_branch).await;
                 "merged, branch deleted"
             }
             _ => "merged",
@@ -253,7 +253,18 @@ impl<'a> Walk<'a> {
         "reopened"
     }
 
-    /// One that is in a pull request: there its commits stay.
+    /// What is on it of Ann's she lets go: the pull request has it only until the branch is made again.
+    async fn delete_remote(&self, codebase: &str, branch: &str) {
+        let there = self.standin.git_dir(codebase).expect("a repository");
+        let own = format!("--author={ANN}");
+        let commits = git(&there, &["log", "--format=%H", &own, &format!("main..refs/heads/{branch}"), "--"]);
+        for sha in commits.unwrap_or_default().lines() {
+            self.ledger.note(&Note::LetGo { sha: sha.to_owned() });
+        }
+        let _ = self.standin.delete_branch(codebase, ANN, branch).await;
+    }
+
+    /// One that is in a pull request.
     async fn delete_branch(&mut self, store: &Store) -> &'static str {
         let Some((codebase, environment)) = self.environment(store).await else { return "no worktree" };
         let name = &self.codebases[codebase];
@@ -261,7 +272,7 @@ impl<'a> Walk<'a> {
         let branch = environment.branch.to_string();
         let tip = self.standin.branch_tip(name, &branch).await.ok().flatten();
         if pulls.iter().any(|pull| pull.head_branch == branch && Some(&pull.head_sha) == tip.as_ref()) {
-            let _ = self.standin.delete_branch(name, ANN, &branch).await;
+            self.delete_remote(name, &branch).await;
             return "branches deleted";
         }
         "branches not deleted"
