@@ -78,6 +78,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::Mutex;
 
 /// How long a statement waits for a connection or a lock, where nothing else is said.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -94,6 +95,8 @@ pub struct Store {
     first_mode: CodebaseMode,
     /// Nothing of GitHub's is claimed.
     holds_github: Arc<AtomicBool>,
+    /// Whoever claims deliveries: two at once would want the same rows, and wait for each other.
+    claiming: Arc<Mutex<()>>,
 }
 
 /// How a database's tables stand to this program.
@@ -175,6 +178,7 @@ impl Store {
             db: Arc::new(Db::open(url, patience).await?),
             first_mode: CodebaseMode::On,
             holds_github: Arc::default(),
+            claiming: Arc::default(),
         })
     }
 

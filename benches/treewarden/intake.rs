@@ -185,7 +185,7 @@ async fn burst(url: &str, bodies: Vec<Vec<u8>>, connections: usize) -> Burst {
     Burst { rate, p50: times[times.len() / 2], p99: times[times.len() * 99 / 100] }
 }
 
-/// From a start with as many deliveries stored until all of them are dealt with.
+/// From a start with as many deliveries stored, which counts, until all of them are dealt with.
 async fn drain(name: &str, url: &str, bodies: &impl Fn(usize) -> Vec<Vec<u8>>, start: impl Fn() -> Service) {
     let store = Store::open(url).await.expect("a database");
     let inbox = store.inbox_writer();
@@ -207,9 +207,9 @@ async fn drain(name: &str, url: &str, bodies: &impl Fn(usize) -> Vec<Vec<u8>>, s
     }
     drop(inbox);
     store.close().await;
+    let begun = Instant::now();
     let service = start();
     service.ready().await;
-    let begun = Instant::now();
     service.settled().await;
     println!(
         "{STORED} stored deliveries, {name:<10}: {:>6.0} /s dealt with after a start",

@@ -274,6 +274,7 @@ impl Store {
 
     /// Losing a race means that another one won: looks again.
     async fn claim_next(&self, due: Sql, claims: Vec<Sql>, now: Timestamp) -> Result<Vec<Delivery>, StoreError> {
+        let _alone = self.claiming.lock().await;
         while self.db.fetch_one::<Answer>(due.clone()).await?.0 > 0 {
             match self.claim(&claims, now).await {
                 Ok(taken) if taken.is_empty() => {}
