@@ -16,6 +16,7 @@ use crate::store::{AppSecrets, Sealer, StoreError, StoredApp};
 use crate::telemetry::{Redactor, field::EFFECT};
 use secrecy::SecretString;
 use std::{
+    collections::HashSet,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
@@ -59,6 +60,8 @@ struct Inner {
     /// One conversion at a time.
     gate: AsyncMutex<()>,
     waiting: Mutex<Option<Waiting>>,
+    /// States whose answer was taken.
+    answered: Mutex<HashSet<String>>,
 }
 
 /// An App that is stored, of which GitHub has not yet said who it is.
@@ -95,7 +98,7 @@ pub enum NotTakenUp {
 
 impl SetUp {
     pub fn new(parts: SetUpParts) -> Self {
-        let inner = Inner { parts, gate: AsyncMutex::default(), waiting: Mutex::default() };
+        let inner = Inner { parts, gate: AsyncMutex::default(), waiting: Mutex::default(), answered: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -105,6 +108,11 @@ impl SetUp {
             (false, Some(waiting)) => Stage::Waiting(waiting.clone()),
             (false, None) => Stage::Open,
         }
+    }
+
+    /// Whether no answer to this state was taken before.
+    pub fn is_first_answer(&self, state: &str) -> bool {
+        self.inner.answered.lock().unwrap_or_else(PoisonError::into_inner).insert(state.to_owned())
     }
 
     /// Whether what will come in can be sealed; makes the key.

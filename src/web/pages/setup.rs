@@ -210,6 +210,8 @@ pub async fn take_up(
 ) -> Result<Response, WebError> {
     let now = state.now();
     let awaited = session::take_awaited(&session, &answer.state, now).await?;
+    // Requests that come at once find the same in their session.
+    let awaited = awaited.filter(|_| state.inner.set_up.is_first_answer(&answer.state));
     let actor = if awaited.is_some() { session::who(&session, now).await? } else { None };
     let (Some(awaited), Some(actor), Some(code)) = (awaited, actor, ConversionCode::parse(&answer.code)) else {
         return Err(WebError::UnawaitedAnswer);

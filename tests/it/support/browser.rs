@@ -47,6 +47,13 @@ impl Browser {
         self.go(Method::POST, target, Some(page.url.origin().ascii_serialization()), Some(fields)).await
     }
 
+    /// The status of one answer, without going anywhere: several may be asked for at once.
+    pub async fn ask(&self, url: &str) -> StatusCode {
+        let origin = Url::parse(url).unwrap().origin().ascii_serialization();
+        let request = self.http.get(url).header(header::ACCEPT, ACCEPT);
+        request.header(header::COOKIE, &self.cookies[&origin]).send().await.unwrap().status()
+    }
+
     async fn go(
         &mut self,
         mut method: Method,

@@ -118,6 +118,18 @@ async fn nobody_sets_up_without_a_session_or_from_another_site() {
     assert_eq!(request.form(&[("name", "x")]).send().await.unwrap().status(), 403);
 }
 
+#[tokio::test]
+async fn of_answers_that_come_at_once_one_is_taken() {
+    let stage = Stage::unconnected().await;
+    for round in 1..=5 {
+        let (visitor, page) = stage.on_the_way().await;
+        let address = format!("{}/setup/callback?code=abc&state={}", stage.base, state_of(&page));
+        let answers = futures::future::join_all((0..10).map(|_| visitor.ask(&address))).await;
+        let taken = answers.into_iter().filter(|answer| *answer != 403).count();
+        assert_eq!((taken, stage.conversions()), (1, round));
+    }
+}
+
 /// BR-190, BR-191: an answer that no browser here waits for is refused, and GitHub is not asked.
 #[tokio::test]
 async fn only_the_answer_that_this_browser_waits_for_is_taken_and_once() {
