@@ -10,7 +10,7 @@ use crate::config::{Config, Reads};
 use crate::model::*;
 use crate::orchestrator::sweep::Pass;
 use crate::reply::report;
-use crate::store::Store;
+use crate::store::{Schema, Store};
 use crate::telemetry::{self, Redactor};
 use anyhow::{Context, anyhow, bail};
 use secrecy::ExposeSecret;
@@ -74,6 +74,10 @@ pub(super) async fn open_store(config: &Config) -> Result<Store, StartError> {
 }
 
 async fn disconnect(config: &Config) -> anyhow::Result<ExitCode> {
+    if Store::schema(config.database_url.expose_secret()).await.map_err(StartError::Store)? == Schema::Missing {
+        say(format_args!("No App is stored: there is no database for {}. Nothing was made.", config.home.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
     let _taken = take(config).await?;
     let store = open_store(config).await?;
     let forgotten = async {

@@ -388,10 +388,20 @@ async fn github(config: &Config, asked: &Asked) -> Vec<Finding> {
         if config.local {
             return vec![fine("github", "no App is connected; repositories on this machine need none")];
         }
-        let seen = "no App is connected; a start prints the link to the panel's set-up page, which makes one, or GITHUB_APP_ID, \
-                    GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET name one that is there (for repositories on this \
-                    machine only: TREEWARDEN_LOCAL=on)";
-        return vec![wrong("github", seen, asked.start())];
+        let needed = match config.github.deliveries {
+            Deliveries::Sent => "GITHUB_APP_ID, GITHUB_APP_PRIVATE_KEY_FILE and GITHUB_WEBHOOK_SECRET",
+            Deliveries::Fetched => "GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY_FILE",
+        };
+        let seen = format!(
+            "no App is connected; a start prints the link to the panel's set-up page, which makes one, or {needed} name one that is \
+             there (for repositories on this machine only: TREEWARDEN_LOCAL=on)"
+        );
+        // A second start is refused; the page of the one that runs is there for whoever is signed in.
+        let mend = match HomeLock::held_since(&config.home) {
+            Some(_) => open(format!("http://{}/setup", config.listen)),
+            None => asked.start(),
+        };
+        return vec![wrong("github", seen, mend)];
     };
     let registration = match client(&config.github, app) {
         Ok(github) => github.registration().await,

@@ -16,6 +16,8 @@ const LONGEST_NAME: usize = 34;
 const LONGEST_LOGIN: usize = 39;
 /// Where nobody listens: no name below `invalid` ever leads anywhere. Source: RFC 6761.
 pub const NOBODY: &str = "https://treewarden.invalid/webhooks/github";
+/// Where the service takes deliveries.
+const DOOR: &str = "/webhooks/github";
 /// More than any code has.
 const LONGEST_CODE: usize = 100;
 
@@ -165,9 +167,14 @@ impl WebhookUrl {
     /// HTTPS; plain HTTP, or this very machine, only where GitHub is a stand-in on it.
     pub fn parse(text: &str, web_url: &str) -> Result<Self, Unfit> {
         const EXPECTED: Unfit = Unfit(
-            "GitHub delivers to an address that it reaches over HTTPS, like https://treewarden.example.org/webhooks/github.",
+            "GitHub delivers to an address that it reaches over HTTPS, like https://treewarden.example.org/webhooks/github. Where this \
+             machine has none, tick that GitHub does not reach it.",
         );
-        let url = Url::parse(text.trim()).map_err(|_| EXPECTED)?;
+        let mut url = Url::parse(text.trim()).map_err(|_| EXPECTED)?;
+        // Of a name alone, this is what is meant: the service listens nowhere else.
+        if url.path() == "/" {
+            url.set_path(DOOR);
+        }
         let here = |url: &Url| url.host_str().is_some_and(is_loopback_host);
         let beside = Url::parse(web_url).is_ok_and(|github| here(&github));
         let bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
@@ -340,6 +347,8 @@ mod tests {
             assert!(!there(bad), "{bad}");
         }
         let here = |text: &str| WebhookUrl::parse(text, "http://127.0.0.1:9").is_ok();
+        let completed = WebhookUrl::parse("https://tw.example.org", "https://github.com").unwrap();
+        assert_eq!(completed.url, "https://tw.example.org/webhooks/github");
         assert!(here("http://127.0.0.1:3000/webhooks/github") && !here("ftp://127.0.0.1/"));
     }
 
