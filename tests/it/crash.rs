@@ -271,7 +271,12 @@ impl Story {
         self.act().await;
         // After a kill the start's own pass may be at it already.
         self.command(issue, "/worktree cleanup merged").await;
-        assert!(!place.exists(), "{}", self.account());
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while place.exists() || self.store().live_environments(None).await.unwrap().len() > 1 {
+            assert!(tokio::time::Instant::now() < deadline, "{}", self.account());
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        self.settle().await;
         self.end().await
     }
 
