@@ -200,6 +200,13 @@ impl Repository {
         };
         fs::create_dir_all(parent).map_err(|error| GitError::file("making", parent, &error))?;
         let new = parent.join(format!(".{}.new", name.to_string_lossy()));
+        // Of a try that was killed: with its locks, no other would ever succeed, and nothing but what was just made is in it.
+        match fs::remove_dir_all(&new) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(GitError::file("removing", &new, &error));
+            }
+            _ => {}
+        }
         let call = self.git.program().call(&Place::Nowhere, "init");
         // No template: no sample hooks.
         let call = call.args(["--bare", "--quiet", "--template=", "--initial-branch=main"]);

@@ -2,7 +2,7 @@
 
 use crate::git_lab::{Lab, branch, known};
 use std::{fs, path::Path};
-use treewarden::git::{CommitRequest, GitError, Ident, Repository};
+use treewarden::git::{CommitRequest, Git, GitError, GitSettings, Ident, Repository};
 use treewarden::model::*;
 
 async fn validity(repository: &Repository, path: &Path) -> Validity {
@@ -34,6 +34,19 @@ async fn as_before(lab: &Lab, repository: &Repository, path: &Path, tip: &Commit
 }
 
 /// Each damage to the ties of a worktree at `path` with the registration `entry`, and what the worktree counts as then.
+/// What a killed `git init` left beside its place is in nobody's way.
+#[tokio::test]
+async fn a_repository_that_was_half_made_is_made_anew() {
+    let lab = Lab::new();
+    let left = lab.path("repos/.again.git.new");
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join("config.lock"), "").unwrap();
+    let settings = GitSettings { local_remotes: true, ..GitSettings::new("git", lab.path("state")) };
+    let repository = Git::new(settings).unwrap().repository(lab.path("repos/again.git"));
+    repository.ensure(lab.path("r.git").to_str().unwrap()).await.unwrap();
+    assert!(!left.exists() && lab.path("repos/again.git/HEAD").exists());
+}
+
 #[tokio::test]
 async fn what_ties_a_worktree_to_its_repository_is_mended() {
     type Damage = fn(entry: &Path, path: &Path);
