@@ -107,6 +107,10 @@ pub(super) fn access(repository: RepositoryId, scope: Scope) -> Access {
     Access { repository: Some(repository), scope }
 }
 
+fn too_many() -> GithubError {
+    GithubError::BadAnswer("more repositories than can be looked through".to_owned())
+}
+
 /// The number of the last page of a list, as far as GitHub names it on this one.
 pub(super) fn pages_of(answer: &Answer, page: usize) -> usize {
     last_page(answer.headers.get("link").and_then(|value| value.to_str().ok()).unwrap_or_default(), page)
@@ -217,37 +221,42 @@ impl InstallationClient {
         }
     }
 
-    /// Everything that the installation reaches. Source: "List repositories accessible to the app installation".
+    /// Everything that the installation reaches.
     pub async fn repositories(&self) -> Result<Vec<RepositoryInfo>, GithubError> {
         let any = Access { repository: None, scope: Scope::Metadata };
         let mut found = Vec::new();
         for page in 1..=MAX_PAGES {
-            let path = format!("/installation/repositories?per_page={PAGE_SIZE}&page={page}");
-            let answer = self.request(any, Method::GET, &path, None).await?;
-            for shape in answer.json::<ListShape>()?.repositories {
+            let (shapes, last) = self.reached(any, page).await?;
+            for shape in shapes {
                 found.push(self.described(shape)?);
             }
-            if page >= pages_of(&answer, page) {
+            if page >= last {
                 return Ok(found);
             }
         }
-        Err(GithubError::BadAnswer("more repositories than can be looked through".to_owned()))
+        Err(too_many())
     }
 
-    /// Source: "List repositories accessible to the app installation". With a token for one repository the list is short.
+    /// With a token for one repository the list is short.
     async fn listed(&self, id: RepositoryId) -> Result<RepositoryShape, GithubError> {
         for page in 1..=MAX_PAGES {
-            let path = format!("/installation/repositories?per_page={PAGE_SIZE}&page={page}");
-            let answer = self.read_by(id, Scope::Metadata, &path).await?;
-            let found = answer.json::<ListShape>()?.repositories.into_iter().find(|shape| shape.id == id.0);
-            if let Some(shape) = found {
+            let (shapes, last) = self.reached(access(id, Scope::Metadata), page).await?;
+            if let Some(shape) = shapes.into_iter().find(|shape| shape.id == id.0) {
                 return Ok(shape);
             }
-            if page >= pages_of(&answer, page) {
+            if page >= last {
                 return Err(GithubError::NotFound("this repository".to_owned()));
             }
         }
-        Err(GithubError::BadAnswer("more repositories than can be looked through".to_owned()))
+        Err(too_many())
+    }
+
+    /// One page, and the number of the last one. Source: "List repositories accessible to the app installation".
+    async fn reached(&self, access: Access, page: usize) -> Result<(Vec<RepositoryShape>, usize), GithubError> {
+        let path = format!("/installation/repositories?per_page={PAGE_SIZE}&page={page}");
+        let answer = self.request(access, Method::GET, &path, None).await?;
+        let last = pages_of(&answer, page);
+        Ok((answer.json::<ListShape>()?.repositories, last))
     }
 
     fn described(&self, shape: RepositoryShape) -> Result<RepositoryInfo, GithubError> {
@@ -309,10 +318,8 @@ impl InstallationClient {
         name: &RepoName,
         branch: &BranchName,
     ) -> Result<Option<CommitSha>, GithubError> {
-        let found: RefShape = match self
-            .read_by(repository, Scope::Fetch, &format!("/repos/{name}/git/ref/heads/{}", branch.in_address()))
-            .await
-        {
+        let path = format!("/repos/{name}/git/ref/heads/{}", branch.in_address());
+        let found: RefShape = match self.read_by(repository, Scope::Fetch, &path).await {
             Ok(answer) => answer.json()?,
             Err(GithubError::NotFound(_)) => return Ok(None),
             Err(GithubError::Invalid(why)) if why.starts_with(EMPTY) => return Ok(None),

@@ -168,7 +168,7 @@ impl Orchestrator {
     }
 
     async fn look(&self, trust: Trust) -> Result<(), StepError> {
-        let Some(github) = self.parts().wire.github() else { return Ok(()) };
+        let Some(github) = self.github() else { return Ok(()) };
         let known: Vec<KnownPlace> = self.store().list_codebases().await?.iter().filter_map(place_of).collect();
         if known.is_empty() {
             return Ok(());
@@ -264,7 +264,7 @@ impl Orchestrator {
             Reach::Archived => Some(format!("{web}/{}/settings", codebase.name)),
             Reach::Uninstalled => {
                 let pages = if web == PUBLIC { "apps" } else { "github-apps" };
-                Some(format!("{web}/{pages}/{}/installations/new", self.parts().wire.identity().slug))
+                Some(format!("{web}/{pages}/{}/installations/new", self.identity().slug))
             }
             Reach::Suspended | Reach::NotSelected | Reach::Lost => {
                 let installations = self.store().load_installations().await?;

@@ -14,7 +14,7 @@ use crate::command::grammar::{self, Request};
 use crate::decide::admit::Admission;
 use crate::decide::flood::Heed;
 use crate::model::*;
-use crate::reply::{self, check, not_taken_up, staged};
+use crate::reply::{self, check, staged};
 
 /// A run, and where it was asked for.
 pub(super) type Known = (Codebase, Conversation, Run);
@@ -45,16 +45,11 @@ impl Orchestrator {
         match self.admission(codebase.mode, &conversation, &request, &press.by, permission).await? {
             Admission::Off => ignored(SWITCHED_OFF),
             Admission::Staged => {
-                let slug = &self.parts().wire.identity().slug;
+                let slug = &self.identity().slug;
                 self.answer(delivery, &codebase, &conversation, &staged::button(&codebase.name, slug)).await?;
                 done("the repository is staged")
             }
-            Admission::Refuse => {
-                let key = format!("refusal/{}/{}", conversation.id, press.by.id);
-                let body = not_taken_up::refusal(&press.by.login, &needs, &key);
-                self.comment(key, &codebase, &conversation, body).await?;
-                ignored(format!("{} may not: this needs {}", press.by.login, not_taken_up::needed(&needs)))
-            }
+            Admission::Refuse => self.refuse(&codebase, &conversation, &press.by, &needs).await,
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
             Admission::Welcome => match press.button {
                 Button::Stop => match self.stop_run(run.id, &press.by.login).await? {
@@ -72,7 +67,7 @@ impl Orchestrator {
 
     /// The run that a press is about, unless it counts for nothing, whoever made it up.
     pub(super) async fn run_pressed(&self, press: &Press) -> Result<Result<Known, &'static str>, StepError> {
-        let identity = self.parts().wire.identity();
+        let identity = self.identity();
         if press.by.is_bot || press.by.id == identity.bot.id {
             return Ok(Err("it was pressed by a bot"));
         }

@@ -290,11 +290,8 @@ impl Orchestrator {
         match self.admission(codebase.mode, &conversation, &request, &message.author, permission).await? {
             Admission::Off => ignored(SWITCHED_OFF),
             Admission::Refuse => {
-                let key = format!("refusal/{}/{}", conversation.id, message.author.id);
-                let body = not_taken_up::refusal(&message.author.login, &needs, &key);
                 self.react(delivery, &codebase, &message, "confused").await?;
-                self.comment(key, &codebase, &conversation, body).await?;
-                ignored(format!("{} may not: this needs {}", message.author.login, not_taken_up::needed(&needs)))
+                self.refuse(&codebase, &conversation, &message.author, &needs).await
             }
             Admission::TooMany => self.too_many(&codebase, &conversation).await,
             admission @ (Admission::Welcome | Admission::Staged) => {
@@ -307,6 +304,20 @@ impl Orchestrator {
                 self.welcome(delivery, &codebase, &conversation, asked, request, place).await
             }
         }
+    }
+
+    /// One explanation for each person and thread.
+    pub(super) async fn refuse(
+        &self,
+        codebase: &Codebase,
+        conversation: &Conversation,
+        person: &Person,
+        needs: &Needs,
+    ) -> Result<Handled, StepError> {
+        let key = format!("refusal/{}/{}", conversation.id, person.id);
+        let body = not_taken_up::refusal(&person.login, needs, &key);
+        self.comment(key, codebase, conversation, body).await?;
+        ignored(format!("{} may not: this needs {}", person.login, not_taken_up::needed(needs)))
     }
 
     /// Whether the message that asks was deleted.

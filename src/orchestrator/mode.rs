@@ -79,7 +79,7 @@ impl Orchestrator {
         request: &Request,
         place: &mut Place,
     ) -> Result<Handled, StepError> {
-        let slug = conversation.thread.number().map(|_| self.parts().wire.identity().slug.as_str());
+        let slug = conversation.thread.number().map(|_| self.identity().slug.as_str());
         let told = match request {
             Request::Command(entry, command) => match tried_out(command) {
                 Some(harmless) => {

@@ -134,7 +134,7 @@ impl Orchestrator {
         let pushed = run.outcome.pushed.as_ref().filter(|pushed| run.state.is_final() && *pushed != asked_on);
         let on_pushed = pushed.map(|pushed| (check::key_of_pushed(run.id, pushed), pushed));
         let wanted = [(check::key(run.id), asked_on)].into_iter().chain(on_pushed);
-        let slug = &self.parts().wire.identity().slug;
+        let slug = &self.identity().slug;
         let new = |(key, head): (String, &CommitSha)| {
             let outgoing = self.redacted(Outgoing::CheckRun(check::render(view, slug, head.clone())));
             let turn = Turn::from(&outgoing);
