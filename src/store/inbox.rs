@@ -237,19 +237,22 @@ impl Store {
         let (due, claim) = (due.bind(now).bind(never).bind(held), claim.bind(now).bind(never).bind(held));
         let mut claims = vec![claim.bind(owner).bind(now.plus(lease))];
         if most > 1 {
-            // A look at the oldest only: behind a long conversation it is one after the other.
+            // A look at the oldest only: behind a long conversation it is one after the other. Chosen once and for all, by
+            // their keys: with statistics from before they came, PostgreSQL would choose anew for each row that waits. Only
+            // a claim ends the waiting, and that counts an attempt.
             let along = sql!(concat!(
-                "UPDATE inbox SET state = 'claimed', attempts = attempts + 1, tries = tries + 1,
-                                  lease_owner = $1, lease_until = $2
-                 WHERE id IN (
-                    SELECT id FROM (
-                        SELECT id, conversation_key FROM inbox
+                "WITH chosen AS MATERIALIZED (
+                    SELECT id, attempts FROM (
+                        SELECT id, attempts, conversation_key FROM inbox
                         WHERE state = 'received' AND tries = 0 AND length(body) <= 65536
                           AND (NOT $4 OR event = 'local')
                         ORDER BY id LIMIT 256) AS fresh
                     WHERE",
                 is_first!("fresh"),
-                "ORDER BY id LIMIT $3) AND state = 'received' RETURNING *"
+                "ORDER BY id LIMIT $3)
+                 UPDATE inbox SET state = 'claimed', attempts = attempts + 1, tries = tries + 1,
+                                  lease_owner = $1, lease_until = $2
+                 WHERE (id, attempts) IN (SELECT id, attempts FROM chosen) RETURNING *"
             ));
             claims.push(along.bind(owner).bind(now.plus(lease)).bind(i64::from(most - 1)).bind(held));
         }
