@@ -32,6 +32,12 @@ pub fn find(body: &str, slug: &str) -> Option<String> {
     Some(message.trim().to_owned())
 }
 
+/// Whether [`find`] may find something; cheap, and never no where it does.
+pub fn may_name(body: &str, slug: &str) -> bool {
+    let named = |at: usize| body.get(at + 1..at + 1 + slug.len()).is_some_and(|login| login.eq_ignore_ascii_case(slug));
+    body.match_indices('@').any(|(at, _)| named(at))
+}
+
 fn mentions(text: &str, slug: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -129,7 +135,20 @@ mod tests {
     use super::*;
 
     fn message(body: &str) -> Option<String> {
-        find(body, "bot")
+        let found = find(body, "bot");
+        assert!(found.is_none() || may_name(body, "bot"), "{body}");
+        found
+    }
+
+    #[test]
+    fn who_is_not_named_at_all_need_not_be_read() {
+        for body in ["", "@", "fix it, bot", "@bo", "@ann and @bö", "mail@example.com", "＠bot fix"] {
+            assert!(!may_name(body, "bot"), "{body}");
+        }
+        // Whether it counts is another question.
+        for body in ["@BOT fix", "`@bot`", "ann@bot.example"] {
+            assert!(may_name(body, "bot"), "{body}");
+        }
     }
 
     /// BR-117, BR-118

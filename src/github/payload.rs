@@ -14,22 +14,70 @@ use shapes::{Body, Comment, Shape};
 #[error("the body is not a JSON object GitHub would send: {0}")]
 pub struct BadPayload(String);
 
-/// The key under which deliveries are put in order: `<repository id>#<number>`, or the repository, or the installation.
-/// Absent when the delivery is about none of them.
-pub fn conversation_key(body: &[u8]) -> Result<Option<String>, BadPayload> {
-    let body = parse(body)?;
-    let repository = body.repository.as_ref().and_then(|r| r.id);
-    let number = body.issue.as_ref().and_then(|i| i.number).or(body.pull_request.as_ref().and_then(|p| p.number));
-    let installation = body.installation.as_ref().and_then(|i| i.id);
-    Ok(match (repository, number, installation) {
-        (Some(repository), Some(number), _) => Some(format!("{repository}#{number}")),
-        (Some(repository), None, _) => Some(format!("{repository}")),
-        (None, _, Some(installation)) => Some(format!("installation {installation}")),
-        (None, _, None) => None,
-    })
+/// A body that was read, once for all that is asked about it.
+pub struct Payload(Body);
+
+impl Payload {
+    pub fn read(body: &[u8]) -> Result<Self, BadPayload> {
+        // A list in the right order would do for the decoder, too.
+        if body.trim_ascii_start().starts_with(b"[") {
+            return Err(BadPayload("it is not an object".to_owned()));
+        }
+        serde_json::from_slice(body).map(Self).map_err(|error| BadPayload(error.to_string()))
+    }
+
+    /// The key under which deliveries are put in order: `<repository id>#<number>`, or the repository, or the installation.
+    /// Absent when the delivery is about none of them.
+    pub fn conversation_key(&self) -> Option<String> {
+        let Self(body) = self;
+        let repository = body.repository.as_ref().and_then(|r| r.id);
+        let number = body.issue.as_ref().and_then(|i| i.number).or(body.pull_request.as_ref().and_then(|p| p.number));
+        let installation = body.installation.as_ref().and_then(|i| i.id);
+        match (repository, number, installation) {
+            (Some(repository), Some(number), _) => Some(format!("{repository}#{number}")),
+            (Some(repository), None, _) => Some(format!("{repository}")),
+            (None, _, Some(installation)) => Some(format!("installation {installation}")),
+            (None, _, None) => None,
+        }
+    }
+
+    /// Whether somebody pressed a button of a check run, ours or GitHub's own.
+    pub fn is_pressed(&self, event: &str) -> bool {
+        event == CHECK_RUN && is_wanted(event, self.0.action.as_deref())
+    }
+
+    /// What happened. What lacks a field it needs becomes [`Event::Nothing`] with the reason.
+    ///
+    /// Headers are not covered by the signature: a body that was sent as another event than `event` counts for nothing.
+    pub fn understand(&self, event: &str) -> Event {
+        let Self(body) = self;
+        if !body.fits(event) {
+            return Event::Nothing(format!("the body is not that of the event {event:?}"));
+        }
+        let action = body.action.as_deref().unwrap_or_default();
+        let understood = match event {
+            "issues" | "pull_request" => thread_event(body, action),
+            "issue_comment" | "pull_request_review_comment" => comment_event(body, action),
+            "pull_request_review" => review_event(body, action),
+            "installation" => installation_event(body, action),
+            "installation_repositories" => repositories_event(body),
+            "repository" => repository_event(body, action),
+            CHECK_RUN => check_run_event(body, action),
+            _ => return Event::Nothing(format!("Treewarden does not act on the event {event:?}")),
+        };
+        understood.unwrap_or_else(|missing| {
+            let action: String = action.chars().take(LONGEST_ACTION).collect();
+            Event::Nothing(format!("{event} {action}: {missing}"))
+        })
+    }
 }
 
-/// The events the App subscribes to; the same as in `app-manifest.yml`.
+/// Understands one delivery.
+pub fn understand(event: &str, body: &[u8]) -> Result<Event, BadPayload> {
+    Ok(Payload::read(body)?.understand(event))
+}
+
+/// The events the App subscribes to; the same as in `app-manifest.yml`. Those about installations come without asking.
 pub const ASKED_FOR: [&str; 7] = [
     "check_run",
     "issues",
@@ -40,64 +88,20 @@ pub const ASKED_FOR: [&str; 7] = [
     "repository",
 ];
 
-/// Whether the event is one we act on; others are stored as ignored. Those about installations come without asking.
-pub fn is_known(event: &str) -> bool {
-    ASKED_FOR.contains(&event) || matches!(event, "installation" | "installation_repositories")
-}
-
-/// Whether a delivery is about a check run that nobody pressed a button of: GitHub tells of every one, of all Apps.
-pub fn is_unpressed(event: &str, body: &[u8]) -> Result<bool, BadPayload> {
-    Ok(event == CHECK_RUN && !is_wanted(event, parse(body)?.action.as_deref()))
-}
-
 /// Whether a delivery is worth fetching. GitHub tells of every step of every check run, of all Apps.
 pub fn is_wanted(event: &str, action: Option<&str>) -> bool {
     event != CHECK_RUN || matches!(action, Some(PRESSED | AGAIN))
 }
 
+/// GitHub's own are words.
+const LONGEST_ACTION: usize = 100;
 const CHECK_RUN: &str = "check_run";
 /// A button of ours.
 const PRESSED: &str = "requested_action";
 /// GitHub's own, "Re-run".
 const AGAIN: &str = "rerequested";
 
-/// Whether a body may be that of a press on a button of ours, or of GitHub's own, as far as that can be seen without reading it.
-pub fn may_be_pressed(event: &str, body: &[u8]) -> bool {
-    let says = |word: &str| body.windows(word.len()).any(|part| part == word.as_bytes());
-    event == CHECK_RUN && [PRESSED, AGAIN].into_iter().any(says)
-}
-
-/// Understands one delivery. What lacks a field it needs becomes [`Event::Nothing`] with the reason.
-///
-/// Headers are not covered by the signature: a body that was sent as another event than `event` counts for nothing.
-pub fn understand(event: &str, body: &[u8]) -> Result<Event, BadPayload> {
-    let body = parse(body)?;
-    if !body.fits(event) {
-        return Ok(Event::Nothing(format!("the body is not that of the event {event:?}")));
-    }
-    let action = body.action.clone().unwrap_or_default();
-    let understood = match event {
-        "issues" | "pull_request" => thread_event(&body, &action),
-        "issue_comment" | "pull_request_review_comment" => comment_event(&body, &action),
-        "pull_request_review" => review_event(&body, &action),
-        "installation" => installation_event(&body, &action),
-        "installation_repositories" => repositories_event(&body),
-        "repository" => repository_event(&body, &action),
-        CHECK_RUN => check_run_event(&body, &action),
-        _ => return Ok(Event::Nothing(format!("the event {event:?} is not one Treewarden acts on"))),
-    };
-    Ok(understood.unwrap_or_else(|missing| Event::Nothing(format!("{event} {action}: {missing}"))))
-}
-
 type Understood = Result<Event, &'static str>;
-
-fn parse(body: &[u8]) -> Result<Body, BadPayload> {
-    // A list in the right order would do for the decoder, too.
-    if body.trim_ascii_start().starts_with(b"[") {
-        return Err(BadPayload("it is not an object".to_owned()));
-    }
-    serde_json::from_slice(body).map_err(|error| BadPayload(error.to_string()))
-}
 
 fn thread_event(body: &Body, action: &str) -> Understood {
     let thread = thread(body)?;

@@ -218,3 +218,22 @@ pub enum Event {
     /// Understood well enough to know that there is nothing to do, with the reason.
     Nothing(String),
 }
+
+impl Event {
+    /// What somebody wrote, as it reads now.
+    pub fn message(&self) -> Option<&Message> {
+        match self {
+            Event::Written(message) | Event::Edited { message, .. } => Some(message),
+            Event::Deleted { .. }
+            | Event::Closed { .. }
+            | Event::Reopened { .. }
+            | Event::Transferred { .. }
+            | Event::HeadMoved { .. }
+            | Event::Pressed(_)
+            | Event::Renamed { .. }
+            | Event::Installation { .. }
+            | Event::Local(_)
+            | Event::Nothing(_) => None,
+        }
+    }
+}

@@ -17,10 +17,11 @@ use crate::github::{GithubError, payload};
 use crate::model::*;
 use crate::platform::local;
 use crate::reply::{self, agent_text::parts, not_taken_up};
-use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun, StoreError};
+use crate::store::{DeliveryEnd, NewCodebase, NewConversation, NewRun};
 use crate::telemetry::{field::EFFECT, metric};
 use std::{iter, time::Duration};
 
+pub(super) const NOT_MENTIONED: &str = "the bot is not mentioned";
 const DELETED: &str = "the comment has been deleted since";
 pub(super) const SWITCHED_OFF: &str = "the repository is switched off";
 pub(super) const HANDLED_BEFORE: &str = "this message led to a run or an answer before";
@@ -52,38 +53,6 @@ impl Orchestrator {
         let claimed = self.store().claim_deliveries(self.node(), self.now(), self.settings().lease, TOGETHER).await?;
         let places = iter::once(Some(place)).chain(iter::repeat_with(|| None));
         Ok(claimed.into_iter().map(|delivery| self.inner.deliveries_at_work.enter(delivery)).zip(places).collect())
-    }
-
-    /// Whether a delivery asks to stop, so that it must not wait for what its conversation waits for. Whoever asks, and
-    /// whether it counts, is looked at when it is handled.
-    pub(super) fn asks_to_stop(&self, event: &str, body: &[u8]) -> bool {
-        if payload::may_be_pressed(event, body) {
-            let pressed = payload::understand(event, body);
-            return matches!(pressed, Ok(Event::Pressed(Press { button: Button::Stop, .. })));
-        }
-        // Much cheaper than to understand every delivery.
-        if !says(body, b"/stop") {
-            return false;
-        }
-        let Ok(Event::Written(message) | Event::Edited { message, .. }) = payload::understand(event, body) else {
-            return false;
-        };
-        mention::find(&message.body, &self.identity().slug).is_some_and(|text| is_stop(&text))
-    }
-
-    /// Writes down at once that a message was deleted: its deletion is handled in turn, and what it asked for may wait for
-    /// another try before that.
-    pub(super) async fn note_deletion(&self, event: &str, body: &[u8]) -> Result<(), StoreError> {
-        if !says(body, b"\"deleted\"") {
-            return Ok(());
-        }
-        match payload::understand(event, body) {
-            // What programs write leads to nothing, and some delete much of it.
-            Ok(Event::Deleted { thread, source, author }) if author.as_ref().is_none_or(|author| !author.is_bot) => {
-                self.store().note_deleted(thread.repository.id, &source, self.now()).await
-            }
-            Ok(_) | Err(_) => Ok(()),
-        }
     }
 
     /// Claims the next request to stop, whatever else waits.
@@ -145,7 +114,12 @@ impl Orchestrator {
     async fn handle(&self, delivery: &Delivery, place: Option<Place>) -> Result<Handled, StepError> {
         let place = &mut match place {
             Some(place) => place,
-            None => self.inner.lanes.enter_for(delivery).await.ok_or(StepError::Stopping)?,
+            None => {
+                let place = self.inner.lanes.enter_for(delivery).await.ok_or(StepError::Stopping)?;
+                // What was claimed long before is not begun either, once nothing is claimed any more.
+                self.claiming().await.map(drop).ok_or(StepError::Stopping)?;
+                place
+            }
         };
         let event = match understand(delivery) {
             Ok(event) => event,
@@ -260,7 +234,7 @@ impl Orchestrator {
     ) -> Result<Handled, StepError> {
         let identity = self.identity();
         let Some(text) = mention::find(&message.body, &identity.slug) else {
-            return ignored("the bot is not mentioned");
+            return ignored(NOT_MENTIONED);
         };
         // Bots are turned away before GitHub is asked or a row is made.
         if let Some(why) = self.passed_over(&message) {
@@ -588,8 +562,4 @@ pub(super) fn is_stop(text: &str) -> bool {
 
 pub(super) fn is_stop_request(request: &grammar::Request) -> bool {
     matches!(request, grammar::Request::Command(_, grammar::Command::Stop))
-}
-
-fn says(body: &[u8], words: &[u8]) -> bool {
-    body.windows(words.len()).any(|part| part.eq_ignore_ascii_case(words))
 }

@@ -46,7 +46,7 @@ pub const METRICS: &[Metric] = &[
         name: DELIVERIES,
         kind: Kind::Counter,
         label: Some("result"),
-        meaning: "Stored deliveries that were worked on, by result: done, ignored, retried, failed, given back (the service stopped)",
+        meaning: "Stored deliveries by what came of them: done, ignored (most of them at the door), retried, failed, given back (the service stopped)",
     },
     Metric {
         name: MISSED,

@@ -198,7 +198,7 @@ async fn accept(state: &WebState, delivery: NewDelivery) -> Result<(&'static str
             state.inner.orchestrator.delivery_arrived(out_of_turn);
             ("accepted", Some(id))
         }
-        Accepted::Duplicate => ("duplicate", state.inner.store.find_delivery(&guid).await?),
+        Accepted::Ignored | Accepted::Duplicate => ("duplicate", state.inner.store.find_delivery(&guid).await?),
     };
     Ok((status, id))
 }

@@ -70,7 +70,7 @@ pub async fn receive(State(state): State<WebState>, request: Request) -> Result<
         }
     };
     let status = match accepted {
-        Accepted::New(_) => "accepted",
+        Accepted::New(_) | Accepted::Ignored => "accepted",
         Accepted::Duplicate => "duplicate",
     };
     count(status);

@@ -73,7 +73,7 @@ fn delivery(guid: &str, key: Option<&str>) -> NewDelivery {
 async fn accept(writer: &InboxWriter, new: NewDelivery) -> InboxId {
     match writer.accept(new).await.unwrap() {
         Accepted::New(id) => id,
-        Accepted::Duplicate => panic!("expected a new delivery"),
+        other => panic!("expected a new delivery, not {other:?}"),
     }
 }
 

@@ -157,11 +157,11 @@ fn a_press_names_the_run_and_the_button() {
     assert_eq!(button("rerequested", "lgtm"), Some(Button::Retry), "GitHub's own button");
     assert_eq!(button("requested_action", "lgtm"), None);
     assert_eq!(button("completed", "retry"), None);
-    let unpressed = |action: &str| {
+    let is_pressed = |action: &str| {
         let body = pressed(action, "stop").to_string();
-        is_unpressed("check_run", body.as_bytes()).unwrap()
+        Payload::read(body.as_bytes()).unwrap().is_pressed("check_run")
     };
-    assert_eq!(["created", "completed", "requested_action", "rerequested"].map(unpressed), [true, true, false, false]);
+    assert_eq!(["created", "completed", "requested_action", "rerequested"].map(is_pressed), [false, false, true, true]);
 }
 
 #[test]
@@ -330,14 +330,22 @@ fn of_a_list_those_count_that_say_which_they_are() {
 #[test]
 fn what_is_not_json_is_refused() {
     for body in [&b""[..], b"[]", b" [\"created\", null]", b"5", b"{\"a\":", b"payload=%7B%7D", b"\xff"] {
+        assert!(Payload::read(body).is_err());
         assert!(understand("issues", body).is_err());
-        assert!(conversation_key(body).is_err());
     }
 }
 
 #[test]
+fn a_reason_is_as_long_as_a_person_reads() {
+    let Event::Nothing(reason) = event("issues", &with(&"x".repeat(3_000_000), json!({"issue": {"number": 7}}))) else {
+        panic!()
+    };
+    assert!(reason.len() < 200 && reason.ends_with("nothing to do for this action"), "{}", reason.len());
+}
+
+#[test]
 fn deliveries_of_one_thread_share_a_key() {
-    let key = |body: &Value| conversation_key(body.to_string().as_bytes()).unwrap();
+    let key = |body: &Value| Payload::read(body.to_string().as_bytes()).unwrap().conversation_key();
     let issue = with("created", json!({"issue": {"number": 7}, "comment": comment()}));
     let pull = with("created", json!({"pull_request": {"number": 7}}));
     assert_eq!(key(&issue).as_deref(), Some("1#7"));

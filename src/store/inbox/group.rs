@@ -18,7 +18,8 @@ pub(super) trait Entry: Send + Sync + 'static {
     /// What came of it.
     type Outcome: Send;
 
-    fn write(&self, tx: &mut Tx) -> impl Future<Output = Result<Self::Outcome, StoreError>> + Send;
+    /// Writes them all, in this order: one outcome for each.
+    fn write(entries: &[&Self], tx: &mut Tx) -> impl Future<Output = Result<Vec<Self::Outcome>, StoreError>> + Send;
 }
 
 /// Hands entries to the writing task, which ends with the last of these.
@@ -113,18 +114,18 @@ async fn write_groups<E: Entry>(store: Store, mut queue: mpsc::Receiver<Waiting<
 }
 
 async fn write_together<E: Entry>(store: &Store, group: &[Waiting<E>]) -> Result<Vec<E::Outcome>, StoreError> {
-    let mut tx = store.db.begin().await?;
-    let mut outcomes = Vec::with_capacity(group.len());
-    for waiting in group {
-        outcomes.push(waiting.entry.write(&mut tx).await?);
-    }
-    tx.commit().await?;
-    Ok(outcomes)
+    let entries: Vec<&E> = group.iter().map(|waiting| &waiting.entry).collect();
+    write(store, &entries).await
 }
 
 async fn write_alone<E: Entry>(store: &Store, entry: &E) -> Result<E::Outcome, StoreError> {
+    let outcome = write(store, &[entry]).await?.pop();
+    outcome.ok_or_else(|| StoreError::Failed("an entry was written without an outcome".to_owned()))
+}
+
+async fn write<E: Entry>(store: &Store, entries: &[&E]) -> Result<Vec<E::Outcome>, StoreError> {
     let mut tx = store.db.begin().await?;
-    let outcome = entry.write(&mut tx).await?;
+    let outcomes = E::write(entries, &mut tx).await?;
     tx.commit().await?;
-    Ok(outcome)
+    Ok(outcomes)
 }

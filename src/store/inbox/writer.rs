@@ -7,7 +7,7 @@ use super::super::{Store, StoreError};
 use super::group::{Entry, Group};
 use super::{DeliveryEnd, body, ending, stored_key};
 use crate::model::{Delivery, InboxId, InboxState, Timestamp};
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::sync::Mutex;
 
 /// While the last write failed, another one is tried after this time at the earliest.
@@ -31,11 +31,13 @@ pub struct NewDelivery {
     pub at: Timestamp,
 }
 
-/// What became of a delivery. Either way it is on disk.
+/// What became of a delivery. It is on disk in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// It waits to be handled (or was stored as ignored).
+    /// It waits to be handled.
     New(InboxId),
+    /// There is nothing to be done about it, and that is stored.
+    Ignored,
     /// It was here before.
     Duplicate,
 }
@@ -58,8 +60,8 @@ struct Arrival {
 impl Entry for Arrival {
     type Outcome = Accepted;
 
-    async fn write(&self, tx: &mut Tx) -> Result<Accepted, StoreError> {
-        store_one(tx, &self.delivery, &self.packed).await
+    async fn write(entries: &[&Self], tx: &mut Tx) -> Result<Vec<Accepted>, StoreError> {
+        store_all(tx, entries).await
     }
 }
 
@@ -69,8 +71,12 @@ impl Entry for Ending {
     /// Whether the claim still held.
     type Outcome = bool;
 
-    async fn write(&self, tx: &mut Tx) -> Result<bool, StoreError> {
-        Ok(tx.execute(self.0.clone()).await? > 0)
+    async fn write(entries: &[&Self], tx: &mut Tx) -> Result<Vec<bool>, StoreError> {
+        let mut held = Vec::with_capacity(entries.len());
+        for Self(ending) in entries {
+            held.push(tx.execute(ending.clone()).await? > 0);
+        }
+        Ok(held)
     }
 }
 
@@ -86,7 +92,7 @@ impl Store {
         let guid = format!("a try of the inbox, {}", new_id::<InboxId>());
         let delivery = NewDelivery {
             body_key: guid.clone(),
-            guid,
+            guid: guid.clone(),
             event: "none".to_owned(),
             conversation_key: None,
             out_of_turn: false,
@@ -95,9 +101,8 @@ impl Store {
             at,
         };
         let mut tx = self.db.begin().await?;
-        if let Accepted::New(id) = store_one(&mut tx, &delivery, &[]).await? {
-            tx.execute(sql!("DELETE FROM inbox WHERE id = $1").bind(id)).await?;
-        }
+        store_all(&mut tx, &[&Arrival { delivery, packed: Vec::new() }]).await?;
+        tx.execute(sql!("DELETE FROM inbox WHERE guid = $1").bind(guid)).await?;
         tx.commit().await
     }
 }
@@ -147,41 +152,109 @@ impl FromRow for Written {
     }
 }
 
-async fn store_one(tx: &mut Tx, delivery: &NewDelivery, packed: &[u8]) -> Result<Accepted, StoreError> {
-    let state = if delivery.ignored_because.is_some() { InboxState::Ignored } else { InboxState::Received };
-    let insert = sql!(
-        "INSERT INTO inbox (id, guid, event, conversation_key, body, body_key, state, reason, attempts, not_before,
-                            received_at, finished_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11)
-         ON CONFLICT DO NOTHING
-         RETURNING id"
-    );
-    let insert = insert
-        .bind(new_id::<InboxId>())
+/// The ten parameters of a row; `$tens` is what their numbers begin with, `$next` that of the row behind it.
+macro_rules! row {
+    ($tens:literal, $next:literal) => {
+        concat!(
+            "($", $tens, "1, $", $tens, "2, $", $tens, "3, $", $tens, "4, $", $tens, "5, $", $tens, "6, $", $tens,
+            "7, $", $tens, "8, 0, $", $tens, "9, $", $tens, "9, $", $next, "0)"
+        )
+    };
+}
+
+macro_rules! insert {
+    ($first:expr $(, $more:expr)*) => {
+        concat!(
+            "INSERT INTO inbox (id, guid, event, conversation_key, body, body_key, state, reason, attempts, not_before,
+                                received_at, finished_at)
+             VALUES ",
+            $first,
+            $(", ", $more,)*
+            " ON CONFLICT DO NOTHING RETURNING id"
+        )
+    };
+}
+
+/// Rows that one statement writes. A statement costs more than what it does, and on PostgreSQL a round trip.
+const ROWS: usize = 16;
+
+async fn store_all(tx: &mut Tx, arrivals: &[&Arrival]) -> Result<Vec<Accepted>, StoreError> {
+    let rows: Vec<(InboxId, &Arrival)> = arrivals.iter().map(|arrival| (new_id(), *arrival)).collect();
+    let mut written = HashSet::with_capacity(rows.len());
+    let (together, alone) = rows.as_chunks::<ROWS>();
+    for rows in together {
+        let insert = sql!(insert!(
+            row!("", "1"),
+            row!("1", "2"),
+            row!("2", "3"),
+            row!("3", "4"),
+            row!("4", "5"),
+            row!("5", "6"),
+            row!("6", "7"),
+            row!("7", "8"),
+            row!("8", "9"),
+            row!("9", "10"),
+            row!("10", "11"),
+            row!("11", "12"),
+            row!("12", "13"),
+            row!("13", "14"),
+            row!("14", "15"),
+            row!("15", "16")
+        ));
+        written.extend(tx.fetch_all(rows.iter().fold(insert, bind_row)).await?.into_iter().map(|Written(id)| id));
+    }
+    for row in alone {
+        let insert = sql!(insert!(row!("", "1")));
+        written.extend(tx.fetch_optional(bind_row(insert, row)).await?.map(|Written(id)| id));
+    }
+    let mut outcomes = Vec::with_capacity(rows.len());
+    for (id, arrival) in rows {
+        let stored = match written.contains(&id) {
+            true => Some(id),
+            false => take_up_again(tx, arrival).await?,
+        };
+        outcomes.push(match (stored, &arrival.delivery.ignored_because) {
+            (Some(id), None) => Accepted::New(id),
+            (Some(_), Some(_)) => Accepted::Ignored,
+            (None, _) => Accepted::Duplicate,
+        });
+    }
+    Ok(outcomes)
+}
+
+/// How a delivery begins: its state, and when it was over.
+fn beginning(delivery: &NewDelivery) -> (InboxState, Option<Timestamp>) {
+    match delivery.ignored_because {
+        None => (InboxState::Received, None),
+        Some(_) => (InboxState::Ignored, Some(delivery.at)),
+    }
+}
+
+fn bind_row(insert: Sql, (id, Arrival { delivery, packed }): &(InboxId, &Arrival)) -> Sql {
+    let (state, finished_at) = beginning(delivery);
+    insert
+        .bind(*id)
         .bind(&delivery.guid)
         .bind(&delivery.event)
         .bind(delivery.conversation_key.as_deref().map(|key| stored_key(key, delivery.out_of_turn)))
-        .bind(packed.to_vec())
+        .bind(packed.clone())
         .bind(&delivery.body_key)
         .bind(state)
         .bind(&delivery.ignored_because)
-        .bind(0_i64)
         .bind(delivery.at)
-        .bind(delivery.ignored_because.as_ref().map(|_| delivery.at));
-    if let Some(Written(id)) = tx.fetch_optional(insert).await? {
-        return Ok(Accepted::New(id));
-    }
-    // Known. Sending a failed one again is how a person asks for another try, and mends a body that was damaged here.
+        .bind(finished_at)
+}
+
+/// Sending a failed one again is how a person asks for another try, and mends a body that was damaged here.
+async fn take_up_again(tx: &mut Tx, Arrival { delivery, packed }: &Arrival) -> Result<Option<InboxId>, StoreError> {
+    let (state, finished_at) = beginning(delivery);
     let again = sql!(
-        "UPDATE inbox SET state = 'received', reason = NULL, tries = 0, not_before = $4, finished_at = NULL,
+        "UPDATE inbox SET state = $6, reason = $7, tries = 0, not_before = $4, finished_at = $8,
                           stopped = false, body = CASE WHEN body_key = $2 THEN $5 ELSE body END
          WHERE (guid = $1 OR (body_key = $2 AND event = $3)) AND state = 'failed'
          RETURNING id"
     );
     let again = again.bind(&delivery.guid).bind(&delivery.body_key).bind(&delivery.event).bind(delivery.at);
-    let again = again.bind(packed.to_vec());
-    Ok(match tx.fetch_optional(again).await? {
-        Some(Written(id)) => Accepted::New(id),
-        None => Accepted::Duplicate,
-    })
+    let again = again.bind(packed.clone()).bind(state).bind(&delivery.ignored_because).bind(finished_at);
+    Ok(tx.fetch_optional(again).await?.map(|Written(id)| id))
 }

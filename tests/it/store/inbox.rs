@@ -70,6 +70,57 @@ async fn waiting_deliveries_are_committed_in_groups_and_keep_their_order() {
     .await;
 }
 
+/// What is written by one statement, in pieces of any size, gets the answer that each would get alone.
+#[tokio::test]
+async fn each_of_a_group_is_answered_for_itself() {
+    on_each_engine(async |store| {
+        let writer = store.inbox_writer();
+        accept(&writer, delivery("known", None)).await;
+        let failed = accept(&writer, delivery("failed", None)).await;
+        let nobodys = accept(&writer, delivery("nobody's", None)).await;
+        for _ in 0..3 {
+            let taken = claim(&store, 1).await.unwrap();
+            let end = match taken.id == failed || taken.id == nobodys {
+                true => DeliveryEnd::Failed("it did not work".to_owned()),
+                false => DeliveryEnd::Done("run".to_owned()),
+            };
+            assert!(store.finish_delivery(&taken, end, at(1)).await.unwrap());
+        }
+        let ignored = |guid: &str| NewDelivery { ignored_because: Some("x".to_owned()), ..delivery(guid, None) };
+        let group: Vec<NewDelivery> = (0..37)
+            .map(|n| match n {
+                3 | 20 => delivery("known", None),
+                7 => delivery("failed", None),
+                8 => ignored("failed"),
+                9 => ignored("nobody's"),
+                15 | 35 => ignored(&format!("g{n}")),
+                16 | 36 => delivery("g2", Some("1#2")),
+                n => delivery(&format!("g{n}"), Some("1#2")),
+            })
+            .collect();
+        let answers = join_all(group.into_iter().map(|new| writer.accept(new))).await;
+        let mut ids = Vec::new();
+        for (n, answer) in answers.into_iter().enumerate() {
+            match (n, answer.unwrap()) {
+                (3 | 8 | 16 | 20 | 36, answer) => assert_eq!(answer, Accepted::Duplicate, "{n}"),
+                (7, answer) => assert_eq!(answer, Accepted::New(failed)),
+                (9 | 15 | 35, answer) => assert_eq!(answer, Accepted::Ignored, "{n}"),
+                (n, Accepted::New(id)) => {
+                    assert_eq!(store.load_delivery(id).await.unwrap().unwrap().guid, format!("g{n}"));
+                    ids.push(id);
+                }
+                (n, answer) => panic!("{n}: {answer:?}"),
+            }
+        }
+        assert!(ids.len() == 28 && ids.is_sorted(), "{ids:?}");
+        assert_eq!(store.unfinished().await.unwrap().deliveries, 29);
+        assert_eq!(store.failed_deliveries(at(0), 10).await.unwrap(), []);
+        let nobodys = store.load_delivery(nobodys).await.unwrap().unwrap();
+        assert_eq!((nobodys.state, nobodys.reason.as_deref()), (InboxState::Ignored, Some("x")));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn more_than_the_queue_holds_is_turned_away_and_not_lost_silently() {
     on_each_engine(async |store| {
@@ -93,10 +144,13 @@ async fn what_needs_nothing_is_stored_as_ignored() {
     on_each_engine(async |store| {
         let mut new = delivery("g1", None);
         new.ignored_because = Some("unknown event".to_owned());
-        let id = accept(&store.inbox_writer(), new).await;
+        let writer = store.inbox_writer();
+        assert_eq!(writer.accept(new.clone()).await.unwrap(), Accepted::Ignored);
+        let id = store.find_delivery("g1").await.unwrap().unwrap();
         let stored = store.load_delivery(id).await.unwrap().unwrap();
         assert_eq!((stored.state, stored.reason.as_deref()), (InboxState::Ignored, Some("unknown event")));
         assert_eq!(stored.finished_at, Some(at(0)));
+        assert_eq!(writer.accept(new).await.unwrap(), Accepted::Duplicate);
         assert_eq!(claim(&store, 1).await, None);
     })
     .await;

@@ -86,7 +86,7 @@ async fn many_go_in_pieces() {
         let writer = store.inbox_writer();
         for number in 0..450 {
             let new = NewDelivery { ignored_because: Some("x".to_owned()), ..delivery(&format!("d{number}"), None) };
-            accept(&writer, new).await;
+            assert_eq!(writer.accept(new).await.unwrap(), Accepted::Ignored);
         }
         let kept = accept(&writer, delivery("kept", None)).await;
         let (first, next) = store.forget_piece(Outlived::Deliveries, Edge::START, at(DAY)).await.unwrap();

@@ -280,7 +280,8 @@ async fn deliveries_are_answered_while_an_agent_works_and_hundreds_wait() {
     world.standin.faults().inject(Some("GET"), "/repos/octo/hello/collaborators/bob", u32::MAX, Fault::Status(500));
     world.standin.comment(REPO, "bob", waiting, &world.mention("add a greeting")).unwrap();
     for number in 1..MANY {
-        world.standin.comment(REPO, ANN, waiting, &format!("Thought {number}")).unwrap();
+        let aside = format!("Thought {number}, not for `{}`", world.mention(""));
+        world.standin.comment(REPO, ANN, waiting, &aside).unwrap();
     }
     world.standin.settled().await;
 

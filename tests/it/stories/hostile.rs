@@ -1,7 +1,10 @@
 //! What comes from people, programs and GitHub itself that nobody would wish for: too much, too long, mixed up, by nobody.
 
 use super::commands::answered;
-use crate::support::world::{ANN, REPO, World};
+use crate::support::{
+    published,
+    world::{ANN, REPO, World},
+};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -244,7 +247,7 @@ async fn every_event_with_the_body_of_every_other_does_nothing() {
     world.standin.withdraw_repository("octo/renamed").unwrap();
     world.settle().await;
     let bodies: BTreeMap<String, Value> = sent(&world).into_iter().collect();
-    let known = bodies.keys().filter(|event| treewarden::github::payload::is_known(event)).count();
+    let known = bodies.keys().filter(|event| published::comes_to_us(event)).count();
     assert!(known >= 7, "{:?}", bodies.keys());
     let seen = async || {
         let answers = [issue, pull].map(|thread| world.answers(thread).len());

@@ -9,6 +9,7 @@ pub use openapi::Description;
 use graphql::Schema;
 use serde_json::Value;
 use std::{path::PathBuf, sync::LazyLock};
+use treewarden::github::payload::ASKED_FOR;
 
 /// Where the stand-in and the tests' fake take questions in GraphQL.
 pub const GRAPHQL: &str = "/api/graphql";
@@ -65,4 +66,9 @@ fn published(file: &str) -> Option<String> {
     };
     let path = PathBuf::from(directory).join(file);
     Some(std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+}
+
+/// Whether an event is one that comes to the App. Those about installations come without asking.
+pub fn comes_to_us(event: &str) -> bool {
+    ASKED_FOR.contains(&event) || matches!(event, "installation" | "installation_repositories")
 }

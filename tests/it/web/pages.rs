@@ -307,8 +307,9 @@ async fn deliveries_name_the_thread_and_the_outcome() {
     let stage = Stage::new().await;
     let browser = stage.sign_in().await;
     stage.codebase(REPO, 11).await;
-    let body = br#"{"action":"created","repository":{"id":11},"issue":{"number":5}}"#;
-    stage.delivery("g-1", "issue_comment", body).send().await.unwrap();
+    let body = br#"{"action":"reopened","repository":{"id":11,"full_name":"octo/hello"},"installation":{"id":3},
+        "issue":{"number":5}}"#;
+    stage.delivery("g-1", "issues", body).send().await.unwrap();
     stage.delivery("g-2", "star", b"{}").send().await.unwrap();
     let page = browser.page("/deliveries").await;
     let run = RunId(uuid::Uuid::now_v7());

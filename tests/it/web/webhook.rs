@@ -5,8 +5,9 @@ use super::*;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-const COMMENT: &[u8] =
-    br#"{"action":"created","repository":{"id":1,"full_name":"acme/app"},"issue":{"number":5},"comment":{"id":9},"odd":1.0}
+/// Whether it speaks to the bot is looked at in its turn.
+const COMMENT: &[u8] = br#"{"action":"created","repository":{"id":1,"full_name":"acme/app"},"installation":{"id":3},
+"issue":{"number":5},"comment":{"id":9,"body":"I asked `@treewarden-demo`","user":{"id":5,"login":"ann","type":"User"}},"odd":1.0}
 "#;
 
 async fn refusal(request: RequestBuilder) -> (u16, String) {
@@ -113,19 +114,41 @@ async fn signed_nonsense_is_refused_by_name() {
 #[tokio::test]
 async fn a_body_of_25_megabytes_is_taken_and_one_byte_more_is_not() {
     let stage = Stage::new().await;
-    let padded = |size: usize| {
-        let mut body = br#"{"pad":""#.to_vec();
-        body.resize(size - 2, b'x');
-        body.extend(b"\"}");
-        body
-    };
-    let answer = stage.delivery("g-1", "issues", &padded(25 * 1024 * 1024)).send().await.unwrap();
+    let whole = padded(0, 25 * 1024 * 1024);
+    let answer = stage.delivery("g-1", "issue_comment", &whole).send().await.unwrap();
     assert_eq!(answer.status(), 202);
+    let stored = stage.store.find_delivery("g-1").await.unwrap().unwrap();
+    assert!(stage.store.load_delivery(stored).await.unwrap().unwrap().body == whole);
     // Nothing that long is hashed, so that its signature does not matter.
-    let long = stage.delivery("g-2", "issues", b"").body(padded(25 * 1024 * 1024 + 1));
+    let long = stage.delivery("g-2", "issue_comment", b"").body(padded(0, 25 * 1024 * 1024 + 1));
     let (status, error) = refusal(long).await;
     assert_eq!(status, 413);
     assert_eq!(error, "the body is over 25 MB, more than GitHub ever sends; nothing was stored");
+}
+
+/// [`COMMENT`], with another id, and as long as that.
+fn padded(id: usize, size: usize) -> Vec<u8> {
+    let comment = String::from_utf8_lossy(COMMENT).replace("\"id\":9", &format!("\"id\":{id}"));
+    let mut body = comment.trim_end().trim_end_matches('}').as_bytes().to_vec();
+    body.extend(b",\"pad\":\"");
+    body.resize(size - 2, b'x');
+    body.extend(b"\"}");
+    body
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn large_bodies_that_come_at_once_are_all_stored_whole() {
+    let stage = Stage::new().await;
+    let bodies: Vec<Vec<u8>> = (0..24).map(|id| padded(id, 1_000_000 + id)).collect();
+    let sends =
+        bodies.iter().enumerate().map(|(n, body)| stage.delivery(&format!("g-{n}"), "issue_comment", body).send());
+    for answer in futures::future::join_all(sends).await {
+        assert_eq!(answer.unwrap().status(), 202);
+    }
+    for (n, body) in bodies.iter().enumerate() {
+        let stored = stage.store.find_delivery(&format!("g-{n}")).await.unwrap().unwrap();
+        assert!(stage.store.load_delivery(stored).await.unwrap().unwrap().body == *body, "{n}");
+    }
 }
 
 /// The head of a delivery that is fine but for what is put in, and whose body is still to come.
@@ -187,6 +210,49 @@ async fn who_asks_before_sending_is_told_to_send_nothing() {
     let head = head("X-Hub", "Expect: 100-continue", BIG);
     let heard = until_closed(&mut saying(&stage, head.as_bytes()).await).await;
     assert!(heard.starts_with("HTTP/1.1 401 ") && heard.ends_with(UNSIGNED), "{heard}");
+}
+
+#[tokio::test]
+async fn what_people_say_to_each_other_is_ignored_at_once_and_not_kept() {
+    let stage = Stage::new().await;
+    let said =
+        json!({"id": 9, "body": "I asked @treewarden and @ann", "user": {"id": 5, "login": "ann", "type": "User"}});
+    let body = |action: &str, parts: serde_json::Value| {
+        let mut body = json!({"action": action, "repository": {"id": 1, "full_name": "acme/app"},
+            "installation": {"id": 3}, "sender": said["user"]});
+        body.as_object_mut().unwrap().extend(parts.as_object().unwrap().clone());
+        body
+    };
+    let (issue, pull) = (json!({"number": 5}), json!({"number": 6}));
+    let mut opened = said.clone();
+    opened["number"] = json!(5);
+    let changes = json!({"body": {"from": "I asked @treewarden-demo"}});
+    let deliveries = [
+        ("issue_comment", body("created", json!({"issue": issue, "comment": said}))),
+        ("issue_comment", body("edited", json!({"issue": issue, "comment": said, "changes": changes}))),
+        ("issues", body("opened", json!({"issue": opened}))),
+        ("pull_request_review", body("submitted", json!({"pull_request": pull, "review": said}))),
+        ("pull_request_review_comment", body("created", json!({"pull_request": pull, "comment": said}))),
+    ];
+    for (n, (event, body)) in deliveries.iter().enumerate() {
+        let (guid, body) = (format!("g-{n}"), body.to_string());
+        for status in ["accepted", "duplicate"] {
+            let answer = stage.delivery(&guid, event, body.as_bytes()).send().await.unwrap();
+            assert_eq!(json(answer).await, json!({"status": status}), "{event}");
+        }
+        let stored = stage.store.find_delivery(&guid).await.unwrap().unwrap();
+        let stored = stage.store.load_delivery(stored).await.unwrap().unwrap();
+        let expected = (InboxState::Ignored, Some("the bot is not mentioned"), &b""[..]);
+        assert_eq!((stored.state, stored.reason.as_deref(), &*stored.body), expected, "{event}");
+        assert!(stored.conversation_key.is_some(), "{event}");
+        // The same, to the bot.
+        let heard = body.replace("@ann", "@Treewarden-Demo");
+        let guid = format!("h-{n}");
+        stage.delivery(&guid, event, heard.as_bytes()).send().await.unwrap();
+        let stored = stage.store.find_delivery(&guid).await.unwrap().unwrap();
+        let stored = stage.store.load_delivery(stored).await.unwrap().unwrap();
+        assert_eq!((stored.state, &*stored.body), (InboxState::Received, heard.as_bytes()), "{event}");
+    }
 }
 
 #[tokio::test]
