@@ -30,7 +30,7 @@ use crate::platform::{GithubPlatform, LocalPlatform, Platforms};
 use crate::store::{self, Alone, Disk, Store, StoreError};
 use crate::telemetry::{Metrics, Redactor};
 use crate::web::{LoginLinks, ServeLimits, WebParts, WebState, loopback_url, router, serve};
-use connection::{advice, connected};
+use connection::connected;
 use credentials::CredentialsError;
 use door::{Door, DoorError, fresh_token};
 use lock::{HomeLock, LockError};
@@ -83,7 +83,7 @@ pub enum StartError {
     #[error(
         "GitHub did not say which App this is, and without that the bot could not recognise its own comments: \
          {error}. Nothing was begun; {meanwhile}. {advice} Then start again.", meanwhile = meanwhile(*began_before),
-        advice = advice(error, *stored)
+        advice = error.advice(*stored)
     )]
     Github { error: GithubError, began_before: bool, stored: bool },
     #[error(

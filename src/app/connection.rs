@@ -51,33 +51,9 @@ async fn who_we_are(
     match known.filter(|identity| identity.app_id == app_id) {
         Some(identity) => {
             let safe = "GitHub does not answer; going on as the App it named before. Deliveries are kept, and what needs GitHub waits";
-            tracing::warn!(app.slug = %identity.slug, %error, reason = advice(&error, false), "{safe}");
+            tracing::warn!(app.slug = %identity.slug, %error, reason = error.advice(false), "{safe}");
             Ok(Ok(identity))
         }
         None => Ok(Err(error)),
-    }
-}
-
-/// What to do about a GitHub that does not say who we are. `stored`: by the credentials of the set-up.
-pub(super) fn advice(error: &GithubError, stored: bool) -> &'static str {
-    match error {
-        GithubError::Unauthorized if stored => {
-            "Where the App that the set-up made was deleted on GitHub, `treewarden disconnect` forgets it, and the next start opens \
-             the set-up again."
-        }
-        GithubError::Unreachable(_) | GithubError::OutcomeUnknown => {
-            "Check the network, a proxy that is in use (https_proxy), and GITHUB_API_URL: where that says https, its port has to \
-             speak HTTPS."
-        }
-        GithubError::NotFound(_) | GithubError::BadAnswer(_) => {
-            "Check GITHUB_API_URL: what answers there is not GitHub's API, which an Enterprise Server has at \
-             https://<host>/api/v3."
-        }
-        GithubError::Unauthorized => "Compare GITHUB_APP_ID and the private key with the App's page on GitHub.",
-        GithubError::Settings(_) => "Give it the .pem file that GitHub made, as GITHUB_APP_PRIVATE_KEY_FILE.",
-        GithubError::Forbidden(_) | GithubError::Invalid(_) => {
-            "See on the App's page on GitHub whether it is suspended."
-        }
-        GithubError::RateLimited { .. } | GithubError::Server { .. } => "Wait until GitHub answers.",
     }
 }

@@ -44,6 +44,30 @@ impl GithubError {
         }
     }
 
+    /// What to do about a GitHub that does not say who we are. `stored`: by the credentials of the set-up.
+    pub fn advice(&self, stored: bool) -> &'static str {
+        match self {
+            GithubError::Unauthorized if stored => {
+                "Where the App that the set-up made was deleted on GitHub, `treewarden disconnect` forgets it, and the next start opens \
+                 the set-up again."
+            }
+            GithubError::Unreachable(_) | GithubError::OutcomeUnknown => {
+                "Check the network, a proxy that is in use (https_proxy), and GITHUB_API_URL: where that says https, its port has to \
+                 speak HTTPS."
+            }
+            GithubError::NotFound(_) | GithubError::BadAnswer(_) => {
+                "Check GITHUB_API_URL: what answers there is not GitHub's API, which an Enterprise Server has at \
+                 https://<host>/api/v3."
+            }
+            GithubError::Unauthorized => "Compare GITHUB_APP_ID and the private key with the App's page on GitHub.",
+            GithubError::Settings(_) => "Give it the .pem file that GitHub made, as GITHUB_APP_PRIVATE_KEY_FILE.",
+            GithubError::Forbidden(_) | GithubError::Invalid(_) => {
+                "See on the App's page on GitHub whether it is suspended."
+            }
+            GithubError::RateLimited { .. } | GithubError::Server { .. } => "Wait until GitHub answers.",
+        }
+    }
+
     /// GitHub knows who asks, and refuses. For a while it says so as well where permissions, a rename or a suspension are
     /// about to settle.
     pub fn is_refusal(&self) -> bool {

@@ -68,8 +68,8 @@ struct Inner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     pub slug: String,
-    /// Why not, when it was asked.
-    pub why: Option<String>,
+    /// Why not, when it was asked, and what to do about it.
+    pub why: Option<(String, &'static str)>,
 }
 
 /// How far a set-up has come.
@@ -87,6 +87,9 @@ pub enum NotTakenUp {
     /// GitHub was not asked.
     #[error("{}", words::there_already())]
     ThereAlready,
+    /// Before anything was asked of GitHub.
+    #[error("{}", words::not_ready(.0))]
+    NotReady(String),
     /// GitHub was not asked.
     #[error("{}", words::not_kept(.0))]
     NotKept(String),
@@ -117,7 +120,7 @@ impl SetUp {
 
     /// Whether what will come in can be sealed; makes the key.
     pub fn make_ready(&self) -> Result<(), NotTakenUp> {
-        (self.inner.parts.sealer)().map(drop).map_err(NotTakenUp::NotKept)
+        (self.inner.parts.sealer)().map(drop).map_err(NotTakenUp::NotReady)
     }
 
     /// Whether deliveries are to be fetched, where the settings say it.
@@ -200,7 +203,12 @@ impl SetUp {
     async fn connect(&self, app: NewApp, fetches: bool, actor: String) {
         let mut pause = PAUSE;
         while let Err(error) = self.connected(&app, fetches, &actor).await {
-            let first = self.waiting().replace(Waiting { slug: app.slug.clone(), why: Some(error.to_string()) });
+            let advice = match &error {
+                StepError::Github(error) => error.advice(true),
+                _ => "The service's log says more.",
+            };
+            let why = Some((error.to_string(), advice));
+            let first = self.waiting().replace(Waiting { slug: app.slug.clone(), why });
             if first.is_none_or(|waiting| waiting.why.is_none()) {
                 tracing::warn!(app.slug = %app.slug, %error, "the App is stored, and not connected yet; it is tried again and again");
             }

@@ -69,7 +69,7 @@ enum Step {
     },
     Wait {
         slug: String,
-        why: Option<Prose>,
+        why: Option<(Prose, &'static str)>,
     },
     /// `when` it was looked at, once that is over.
     Finish {
@@ -101,7 +101,7 @@ pub async fn show(
             (Step::Fill { wishes: proposed(&state), fetches, complaint: None }, false)
         }
         Stage::Waiting(waiting) => {
-            let why = waiting.why.map(|why| state.sentence(&why));
+            let why = waiting.why.map(|(why, advice)| (state.sentence(&why), advice));
             (Step::Wait { slug: waiting.slug, why }, true)
         }
         Stage::Connected => finish(&state).await?,
@@ -112,7 +112,10 @@ pub async fn show(
 
 /// What of it works, and whether nothing has come from GitHub yet.
 async fn finish(state: &WebState) -> Result<(Step, bool), WebError> {
-    let delivered = state.inner.store.last_delivered().await?;
+    // What came before this App was made is another one's.
+    let app = state.inner.orchestrator.identity().app_id;
+    let since = state.inner.store.load_missed_watch(app).await?.map(|watch| watch.since);
+    let delivered = state.inner.store.last_delivered().await?.filter(|at| since.is_none_or(|since| *at >= since));
     let seen = match delivered {
         Some(_) => "GitHub's deliveries come in",
         None => "nothing has come from GitHub yet; installing the App makes it tell something",

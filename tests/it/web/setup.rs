@@ -231,3 +231,16 @@ async fn an_app_that_github_does_not_hand_over_is_told_of_and_the_set_up_stays_o
         assert!(!stage.orchestrator.is_connected());
     }
 }
+
+#[tokio::test]
+async fn an_app_that_github_no_longer_knows_is_told_how_to_be_forgotten() {
+    let stage = Stage::unconnected().await;
+    let (mut visitor, page) = stage.on_the_way().await;
+    let page = visitor.press(&page, "Create the App on GitHub", &[]).await;
+    stage.standin.faults().inject(Some("GET"), "/app", u32::MAX, Fault::Status(401));
+    let page = visitor.press(&page, "Create GitHub App", &[("name", "our bot")]).await;
+    for words in ["its secrets are kept here", "does not accept the App", "treewarden disconnect"] {
+        assert!(page.text.contains(words), "{words} in {}", page.text);
+    }
+    assert!(!stage.orchestrator.is_connected());
+}
