@@ -1,12 +1,13 @@
-//! Part `intake`: signed deliveries that lead to nothing, as fast as they are accepted, at 32 and at 128 connections. Ours
-//! are each a row that is on the disk before the answer, on SQLite and on the PostgreSQL that `TEST_POSTGRES_URL` names;
-//! beside them a Probot app that keeps nothing, where Node and npm are there: the same bodies, in turns, in one run. And
-//! how many of them that are stored a second are dealt with after a start.
+//! Part `intake`: signed deliveries, as fast as they are accepted, at 32 and at 128 connections: comments that concern nobody,
+//! and closed issues, which somebody has to look at. Ours are each a row that is on the disk before the answer, on SQLite
+//! and on the PostgreSQL that `TEST_POSTGRES_URL` names; beside them a Probot app that keeps nothing, where Node and npm are
+//! there: the same bodies, in turns, in one run. And how many of the latter that are stored a second are dealt with after a
+//! start.
 
 use super::{SECRET, Service, free_port, median, postgres};
 use futures::StreamExt;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{
     path::Path,
@@ -17,9 +18,13 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+};
 use treewarden::{
     demo::github::{Standin, StandinOptions},
-    github::{payload, signature},
+    github::{payload::Payload, signature},
     model::*,
     store::{Accepted, NewDelivery, Store},
 };
@@ -45,7 +50,10 @@ pub async fn measure() {
     let standin = Standin::start(StandinOptions::new(root.join("github"))).await.expect("the stand-in");
     let repository = standin.create_repository(REPOSITORY, &[("README.md", "# intake\n")]).await.expect("a repository");
     let installation = standin.installation_id(REPOSITORY).expect("an installation");
-    let bodies = |from| (from..from + DELIVERIES).map(|number| body(repository, installation, number)).collect();
+    let bodies = |kind: Kind, from: usize| -> Vec<Vec<u8>> {
+        (from..from + DELIVERIES).map(|number| kind.body((REPOSITORY, repository), installation, number)).collect()
+    };
+    println!("a delivery: {} bytes", Kind::Comment.body((REPOSITORY, repository), installation, 1).len());
 
     let database = postgres::Database::create().await;
     let start =
@@ -62,7 +70,8 @@ pub async fn measure() {
     }
     let ours = [("SQLite", Some(&sqlite)), ("PostgreSQL", postgres.as_ref())];
     let mut number = 0;
-    for connections in CONNECTIONS {
+    for (kind, connections) in Kind::ALL.into_iter().flat_map(|kind| CONNECTIONS.map(|connections| (kind, connections)))
+    {
         let mut results: Vec<(&str, Vec<Burst>)> = Vec::new();
         for round in 0..ROUNDS {
             let mut turns: Vec<_> =
@@ -71,12 +80,12 @@ pub async fn measure() {
             let first = round % turns.len();
             turns.rotate_left(first);
             for (name, service) in turns {
-                let (url, bodies): (_, Vec<Vec<u8>>) = match service {
-                    Some(service) => (format!("http://{}/webhooks/github", service.address), bodies(number)),
-                    None => (probot.as_ref().expect("it runs").url.clone(), bodies(number)),
+                let url = match service {
+                    Some(service) => format!("http://{}/webhooks/github", service.address),
+                    None => probot.as_ref().expect("it runs").url.clone(),
                 };
+                let burst = burst(&url, kind, bodies(kind, number), connections).await;
                 number += DELIVERIES;
-                let burst = burst(&url, bodies, connections).await;
                 // What is left to be done is not in the way of the next one.
                 if let Some(service) = service {
                     service.settled().await;
@@ -87,7 +96,7 @@ pub async fn measure() {
                 }
             }
         }
-        print(connections, &results);
+        print(kind, connections, &results);
     }
     if probot.is_none() {
         println!("  beside Probot: left out, since node or npm is not there");
@@ -109,15 +118,15 @@ pub async fn measure() {
 }
 
 /// What came of one round of one receiver.
-struct Burst {
+pub struct Burst {
     /// Accepted in a second.
-    rate: f64,
+    pub rate: f64,
     /// In milliseconds.
-    p50: f64,
-    p99: f64,
+    pub p50: f64,
+    pub p99: f64,
 }
 
-fn print(connections: usize, results: &[(&str, Vec<Burst>)]) {
+fn print(kind: Kind, connections: usize, results: &[(&str, Vec<Burst>)]) {
     let of = |bursts: &[Burst], figure: fn(&Burst) -> f64| median(&mut bursts.iter().map(figure).collect::<Vec<_>>());
     let probot = results.iter().find(|(name, _)| *name == "Probot").map(|(_, bursts)| of(bursts, |burst| burst.rate));
     for (name, bursts) in results {
@@ -125,7 +134,8 @@ fn print(connections: usize, results: &[(&str, Vec<Burst>)]) {
         let beside =
             probot.filter(|_| *name != "Probot").map(|probot| format!("  ({:.2} times Probot's)", rate / probot));
         println!(
-            "deliveries accepted, {connections:>3} connections, {name:<10}: {rate:>6.0} /s, p50 {:>5.1} ms, p99 {:>5.1} ms{}",
+            "{} accepted, {connections:>3} connections, {name:<10}: {rate:>6.0} /s, p50 {:>5.1} ms, p99 {:>5.1} ms{}",
+            kind.name(),
             of(bursts, |burst| burst.p50),
             of(bursts, |burst| burst.p99),
             beside.unwrap_or_default()
@@ -133,43 +143,151 @@ fn print(connections: usize, results: &[(&str, Vec<Burst>)]) {
     }
 }
 
-/// A comment of realistic size that concerns nobody.
-fn body(repository: i64, installation: i64, number: usize) -> Vec<u8> {
-    let body = json!({
-        "action": "created",
-        "issue": {"number": number % 100 + 1, "title": "T", "body": "x".repeat(6_000)},
-        "comment": {"id": number, "body": "no mention", "user": {"id": 5, "login": "ann", "type": "User"}},
-        "repository": {"id": repository, "full_name": REPOSITORY, "default_branch": "main"},
-        "installation": {"id": installation},
-        "sender": {"id": 5, "login": "ann", "type": "User"},
-    });
-    body.to_string().into_bytes()
+/// What a delivery is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A comment that does not name the bot.
+    Comment,
+    /// An issue is closed that the bot was never asked about: known only once somebody has looked.
+    Closed,
 }
 
-/// Sends them all, signed, over so many connections.
-async fn burst(url: &str, bodies: Vec<Vec<u8>>, connections: usize) -> Burst {
+impl Kind {
+    const ALL: [Self; 2] = [Self::Comment, Self::Closed];
+
+    fn event(self) -> &'static str {
+        match self {
+            Self::Comment => "issue_comment",
+            Self::Closed => "issues",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Comment => "comments to nobody",
+            Self::Closed => "issues closed",
+        }
+    }
+
+    /// As long and as full of addresses as GitHub's own are: 25 KB.
+    pub fn body(self, (name, repository): (&str, i64), installation: i64, number: usize) -> Vec<u8> {
+        let issue = linked(
+            "repos/octo/intake/issues/1",
+            &ISSUE_LINKS,
+            json!({
+                "number": number % 100 + 1, "title": "A question", "state": "open", "body": words(number, 1_800), "user": user(),
+            }),
+        );
+        let mut body = json!({
+            "issue": issue,
+            "repository": linked("repos/octo/intake", &REPOSITORY_LINKS, json!({
+                "id": repository, "full_name": name, "default_branch": "main", "owner": user(),
+            })),
+            "installation": {"id": installation},
+            "sender": user(),
+        });
+        match self {
+            Self::Comment => {
+                body["action"] = json!("created");
+                body["comment"] = json!({"id": number, "body": words(number, 200), "user": user()});
+            }
+            Self::Closed => {
+                body["action"] = json!("closed");
+                body["issue"]["state"] = json!("closed");
+                body["issue"]["closed_at"] = json!(format!("at {number}"));
+            }
+        }
+        body.to_string().into_bytes()
+    }
+}
+
+const ISSUE_LINKS: [&str; 8] =
+    ["url", "repository_url", "labels_url", "comments_url", "events_url", "html_url", "timeline_url", "diff_url"];
+const USER_LINKS: [&str; 12] = [
+    "avatar_url",
+    "url",
+    "html_url",
+    "followers_url",
+    "following_url",
+    "gists_url",
+    "starred_url",
+    "subscriptions_url",
+    "organizations_url",
+    "repos_url",
+    "events_url",
+    "received_events_url",
+];
+const REPOSITORY_LINKS: [&str; 24] = [
+    "archive_url",
+    "assignees_url",
+    "blobs_url",
+    "branches_url",
+    "clone_url",
+    "collaborators_url",
+    "comments_url",
+    "commits_url",
+    "compare_url",
+    "contents_url",
+    "deployments_url",
+    "downloads_url",
+    "events_url",
+    "forks_url",
+    "git_commits_url",
+    "git_refs_url",
+    "git_tags_url",
+    "hooks_url",
+    "issues_url",
+    "keys_url",
+    "labels_url",
+    "merges_url",
+    "milestones_url",
+    "pulls_url",
+];
+
+fn user() -> Value {
+    linked("users/ann", &USER_LINKS, json!({"id": 5, "login": "ann", "type": "User"}))
+}
+
+fn linked(place: &str, links: &[&str], mut object: Value) -> Value {
+    for link in links {
+        object[*link] = json!(format!("https://api.github.com/{place}/{}{{/more}}", link.trim_end_matches("_url")));
+    }
+    object
+}
+
+/// So many words, in an order of their own for each number.
+fn words(number: usize, count: usize) -> String {
+    let mut state = number as u64 + 1;
+    let word = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("word{:x} ", state >> 44)
+    };
+    std::iter::repeat_with(word).take(count).collect()
+}
+
+/// Sends them all, signed, over so many connections. Everything is ready before the clock starts, and the answers are only
+/// read as far as it takes: what sends shares the machine with what receives.
+pub async fn burst(url: &str, kind: Kind, bodies: Vec<Vec<u8>>, connections: usize) -> Burst {
+    let url = reqwest::Url::parse(url).expect("a URL");
     let secret = SecretString::from(SECRET);
-    let signed: Vec<(String, Vec<u8>)> =
-        bodies.into_iter().map(|body| (signature::sign(&secret, &body), body)).collect();
-    let (signed, next) = (Arc::new(signed), Arc::new(AtomicUsize::new(0)));
+    let requests: Arc<Vec<_>> = Arc::new(bodies.iter().map(|body| request(&url, kind, &secret, body)).collect());
+    let address = url.socket_addrs(|| None).expect("an address")[0];
+    let connect = (0..connections).map(|_| TcpStream::connect(address));
+    let streams: Vec<_> = futures::future::try_join_all(connect).await.expect("connections");
+    let next = Arc::new(AtomicUsize::new(0));
     let begun = Instant::now();
-    let senders: Vec<_> = (0..connections)
-        .map(|_| {
-            let (url, signed, next) = (url.to_owned(), signed.clone(), next.clone());
+    let senders: Vec<_> = streams
+        .into_iter()
+        .map(|stream| {
+            let (requests, next) = (requests.clone(), next.clone());
             tokio::spawn(async move {
-                let client = reqwest::Client::builder().pool_max_idle_per_host(1).build().expect("a client");
+                let mut stream = BufReader::new(stream);
                 let mut times = Vec::new();
-                while let Some((signature, body)) = signed.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let request = client
-                        .post(&url)
-                        .header("content-type", "application/json")
-                        .header("x-github-event", "issue_comment")
-                        .header("x-github-delivery", uuid::Uuid::now_v7().to_string())
-                        .header("x-hub-signature-256", signature);
+                while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let at = Instant::now();
-                    let answer = request.body(body.clone()).send().await.expect("an answer");
-                    assert!(answer.status().is_success(), "{}", answer.status());
-                    let _ = answer.bytes().await;
+                    stream.write_all(request).await.expect("it takes the request");
+                    let status = answer(&mut stream).await.expect("an answer");
+                    assert!((200..300).contains(&status), "{status}");
                     times.push(at.elapsed().as_secs_f64() * 1e3);
                 }
                 times
@@ -185,23 +303,70 @@ async fn burst(url: &str, bodies: Vec<Vec<u8>>, connections: usize) -> Burst {
     Burst { rate, p50: times[times.len() / 2], p99: times[times.len() * 99 / 100] }
 }
 
+/// One delivery, as it goes over the wire.
+fn request(url: &reqwest::Url, kind: Kind, secret: &SecretString, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         x-github-event: {}\r\nx-github-delivery: {}\r\nx-hub-signature-256: {}\r\n\r\n",
+        url.path(),
+        body.len(),
+        kind.event(),
+        uuid::Uuid::now_v7(),
+        signature::sign(secret, body)
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// Reads one answer to its end; its status. Its body is as long as it says, or comes in one chunk and an empty one.
+async fn answer(stream: &mut BufReader<TcpStream>) -> std::io::Result<u16> {
+    let (mut status, mut length) = (0, None);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if stream.read_line(&mut line).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let line = line.trim_end().to_ascii_lowercase();
+        if let Some(rest) = line.strip_prefix("http/1.1 ") {
+            status = rest[..3].parse().expect("a status");
+        } else if let Some(bytes) = line.strip_prefix("content-length:") {
+            length = Some(bytes.trim().parse().expect("a length"));
+        } else if line.is_empty() {
+            break;
+        }
+    }
+    if let Some(length) = length {
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await?;
+        return Ok(status);
+    }
+    while line != "0\r\n" {
+        line.clear();
+        if stream.read_line(&mut line).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    stream.read_line(&mut line).await?;
+    Ok(status)
+}
+
 /// From a start with as many deliveries stored, which counts, until all of them are dealt with.
-async fn drain(name: &str, url: &str, bodies: &impl Fn(usize) -> Vec<Vec<u8>>, start: impl Fn() -> Service) {
+async fn drain(name: &str, url: &str, bodies: &impl Fn(Kind, usize) -> Vec<Vec<u8>>, start: impl Fn() -> Service) {
     let store = Store::open(url).await.expect("a database");
     let inbox = store.inbox_writer();
     let at = Timestamp::new(chrono::Utc::now());
     for from in (0..STORED).step_by(DELIVERIES) {
         let delivery = |body: Vec<u8>| NewDelivery {
             guid: uuid::Uuid::now_v7().to_string(),
-            event: "issue_comment".to_owned(),
-            conversation_key: payload::conversation_key(&body).expect("a body"),
+            event: Kind::Closed.event().to_owned(),
+            conversation_key: Payload::read(&body).expect("a body").conversation_key(),
             out_of_turn: false,
             body_key: hex::encode(Sha256::digest(&body)),
             body,
             ignored_because: None,
             at,
         };
-        let stored = bodies(BEYOND + from).into_iter().map(|body| inbox.accept(delivery(body)));
+        let stored = bodies(Kind::Closed, BEYOND + from).into_iter().map(|body| inbox.accept(delivery(body)));
         let stored = futures::stream::iter(stored).buffer_unordered(AT_ONCE);
         stored.for_each(async |row| assert_ne!(row.expect("a row"), Accepted::Duplicate)).await;
     }
